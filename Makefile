@@ -1,0 +1,42 @@
+# Everything a newcomer or a CI machine types. Needs Python >= 3.11 and nothing else.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: install demo test check lint types docs-test benchmark clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "schirn needs Python 3.11 or newer on the PATH" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]"
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/schirn demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+check: lint types docs-test test
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+docs-test: $(STAMP)
+	$(BIN)/python -m pytest --doctest-modules src/schirn
+	$(BIN)/python -m pytest --doctest-glob='*.md' README.md docs
+
+benchmark: $(STAMP)
+	$(BIN)/python -m benchmarks.speed
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

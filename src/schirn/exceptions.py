@@ -1,0 +1,21 @@
+"""Errors and warnings of schirn; the message of each says what is wrong, where, and what to do."""
+
+
+class InputError(ValueError):
+    """The caller's data or arguments cannot be used as they are."""
+
+
+class DataError(InputError):
+    """A data file or data set cannot be read, found or understood."""
+
+
+class ModelFileError(InputError):
+    """A model file is damaged, foreign, or written by a newer version."""
+
+
+class MissingExtraError(ImportError):
+    """An optional package is needed for what was asked."""
+
+
+class EmptyCandidatesWarning(UserWarning):
+    """Some rows carry no candidate label; they count as rows whose labels are all false."""
