@@ -1,0 +1,162 @@
+"""The container that every reader and generator returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from schirn.exceptions import DataError
+
+# Above this many cells a 0/1 matrix is kept as CSR: 50 MB as bytes, 400 MB once made float.
+LARGE_LABELS = 50_000_000
+
+Fold = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Dataset:
+    """Features, true labels and candidate labels of one data set.
+
+    Attributes
+    ----------
+    name : str
+    X : ndarray or csr_array of shape (n, d)
+        A set that comes without features has ``d = 0``.
+    y_true : uint8 ndarray or csr_array of shape (n, l), or None
+        The true labels.
+    candidates : uint8 ndarray or csr_array of shape (n, l), or None
+        The noisy labels; None for a set that is not a partial multi-label one.
+    label_names : list of str
+        Made up ("label_0", ...) where the source has none.
+    feature_names : list of str or None
+    n_train : int or None
+        The first `n_train` rows are the training part of the source.
+    folds : list of (train, test) row indices, or None
+    images : ndarray or None
+        What a person would look at, one image per row.
+    description : str
+
+    Examples
+    --------
+    >>> from schirn.datasets import load
+    >>> digits = load("digits_attributes")
+    >>> digits
+    Dataset('digits_attributes', n=1797, d=64, l=10, y_true, candidates, images)
+    >>> digits.subset([0, 5]).y_true.shape
+    (2, 10)
+    """
+
+    name: str
+    X: Any
+    y_true: Any = None
+    candidates: Any = None
+    label_names: list[str] = field(default_factory=list)
+    feature_names: list[str] | None = None
+    n_train: int | None = None
+    folds: list[Fold] | None = None
+    images: np.ndarray | None = None
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.label_names:
+            names = [f"label_{j}" for j in range(self.n_labels)]
+            object.__setattr__(self, "label_names", names)
+        self._check_shapes()
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of feature columns."""
+        return int(self.X.shape[1])
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels."""
+        labels = self.y_true if self.y_true is not None else self.candidates
+        return len(self.label_names) if labels is None else int(labels.shape[1])
+
+    def __repr__(self) -> str:
+        sizes = f"n={self.n_samples}, d={self.n_features}, l={self.n_labels}"
+        parts = [part for part in ("y_true", "candidates", "folds", "images") if self._has(part)]
+        form = ["sparse"] if sparse.issparse(self.X) else []
+        return f"Dataset({self.name!r}, {', '.join([sizes, *form, *parts])})"
+
+    def subset(self, rows: ArrayLike | slice) -> Dataset:
+        """Return the data set restricted to `rows` (indices, a 0/1 mask or a slice).
+
+        `n_train` and `folds` refer to the rows of the whole set, so they are dropped.
+        """
+        index = _row_index(rows, self.n_samples)
+        taken = {
+            part: getattr(self, part)[index]
+            for part in ("X", "y_true", "candidates", "images")
+            if self._has(part)
+        }
+        return replace(self, n_train=None, folds=None, **taken)
+
+    def _has(self, part: str) -> bool:
+        return getattr(self, part) is not None
+
+    def _check_shapes(self) -> None:
+        for part in ("y_true", "candidates"):
+            labels = getattr(self, part)
+            if labels is not None and labels.shape != (self.n_samples, self.n_labels):
+                raise DataError(
+                    f"{self.name}: {part} has shape {labels.shape}, but X has {self.n_samples} "
+                    f"rows and there are {self.n_labels} labels; the shapes must agree."
+                )
+        _check_names(self.name, "label_names", self.label_names, self.n_labels)
+        if self.feature_names is not None:
+            _check_names(self.name, "feature_names", self.feature_names, self.n_features)
+
+
+def label_matrix(values: Any, where: str) -> Any:
+    """Return 0/1 labels as uint8, dense or (large or already sparse) CSR; -1 counts as 0."""
+    if sparse.issparse(values):
+        matrix = sparse.csr_array(values)
+        matrix.sum_duplicates()
+        _check_binary(matrix.data, where)
+        matrix = sparse.csr_array(matrix == 1) if matrix.nnz else matrix
+        return matrix.astype(np.uint8)
+    matrix = np.asarray(values)
+    if matrix.ndim != 2:
+        raise DataError(f"{where} must be a matrix (rows × labels), not of shape {matrix.shape}.")
+    _check_binary(matrix, where)
+    labels = (matrix == 1).astype(np.uint8)
+    return sparse.csr_array(labels) if labels.size > LARGE_LABELS else labels
+
+
+def _check_binary(values: np.ndarray, where: str) -> None:
+    """Raise unless every entry is -1, 0 or 1."""
+    if values.dtype == bool:
+        return
+    if values.dtype.kind not in "iuf":
+        raise DataError(f"{where} must hold numbers, not {values.dtype}.")
+    wrong = ~((values == 0) | (values == 1) | (values == -1))
+    if wrong.any():
+        raise DataError(f"{where} must hold 0 and 1 (or -1 and 1), but holds {values[wrong][0]}.")
+
+
+def _check_names(name: str, part: str, names: Sequence[str], expected: int) -> None:
+    """Raise when a list of names does not fit the columns it names."""
+    if len(names) != expected:
+        raise DataError(f"{name}: {part} has {len(names)} entries for {expected} columns.")
+
+
+def _row_index(rows: ArrayLike | slice, n_samples: int) -> np.ndarray:
+    """Return row numbers for indices, a boolean mask or a slice."""
+    if isinstance(rows, slice):
+        return np.arange(n_samples)[rows]
+    index = np.asarray(rows)
+    if index.dtype == bool:
+        return np.flatnonzero(index)
+    return index.astype(np.intp)

@@ -1,0 +1,208 @@
+"""Candidate labels made from true ones: wrong labels added, the truth always kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from schirn.datasets._dataset import label_matrix
+from schirn.datasets._noise_keys import feature_keys, label_keys, uniform_keys
+from schirn.exceptions import InputError
+
+KINDS = ("exact", "rate", "label", "feature", "legacy")
+
+# Cells of one dense block of random keys; bounds the memory on wide label matrices.
+BLOCK_CELLS = 4_000_000
+
+
+def add_noise(
+    y: Any,
+    r: int | None = None,
+    *,
+    kind: str = "exact",
+    rate: float | None = None,
+    random_state: Any = None,
+    X: Any = None,
+    seed: int | None = None,
+) -> Any:
+    """Add wrong labels to true ones.
+
+    Parameters
+    ----------
+    y : array or sparse matrix of shape (n, l)
+        True labels, 0/1 or bool.
+    r : int
+        Wrong labels per row, for every kind but "rate". A row with fewer than `r` negatives
+        gets all of them.
+    kind : {"exact", "rate", "label", "feature", "legacy"}
+        - "exact": `r` labels, uniformly among the negatives of the row.
+        - "rate": each negative with probability `rate`.
+        - "label": `r` labels, drawn with weights that follow how often a label occurs together
+          with the true labels of the row (and, where the row has none, how often it occurs).
+        - "feature": `r` labels, drawn from a softmax over the scores of a ridge regression from
+          `X` to the truth: the labels one would confuse with the true ones.
+        - "legacy": `r` labels, uniformly, in the random stream of the published candidate sets,
+          so that these come out bit for bit. `seed` (or an int `random_state`) starts the
+          stream and is `r` unless given.
+    rate : float
+        Probability for kind "rate".
+    random_state : int, RandomState or None
+    X : array or sparse matrix of shape (n, d)
+        Features, for kind "feature".
+    seed : int
+        Start of the "legacy" stream.
+
+    Returns
+    -------
+    candidates : uint8 array, or csr_array where `y` is sparse
+        The true labels are always among the candidates.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from schirn.datasets import add_noise
+    >>> y = np.array([[1, 0, 0, 0], [0, 1, 1, 0]], dtype=np.uint8)
+    >>> candidates = add_noise(y, 1, random_state=0)
+    >>> candidates.sum(axis=1).tolist()
+    [2, 3]
+    >>> bool((candidates >= y).all())
+    True
+    >>> add_noise(y, 1, kind="legacy", seed=7)
+    array([[1, 1, 0, 0],
+           [1, 1, 1, 0]], dtype=uint8)
+    """
+    _check_kind(kind, r, rate, X)
+    truth = _truth(y)
+    if kind == "legacy":
+        random = np.random.RandomState(_legacy_seed(seed, random_state, r))
+    elif seed is not None:
+        raise InputError('seed belongs to kind="legacy"; use random_state with the other kinds.')
+    else:
+        random = check_random_state(random_state)
+    extra = _draw(truth, r, kind, rate, random, X)
+    candidates = truth.maximum(extra).astype(np.uint8)
+    return candidates if sparse.issparse(y) else candidates.toarray()
+
+
+def _draw(
+    truth: Any, r: int | None, kind: str, rate: float | None, random: Any, X: Any
+) -> sparse.csr_array:
+    """Return the wrong labels of every row as a 0/1 matrix."""
+    n_samples, n_labels = truth.shape
+    negatives = n_labels - np.diff(truth.indptr)
+    if kind == "rate":
+        return _sample_uniform(truth, random.binomial(negatives, rate), random)
+    counts = np.minimum(int(r or 0), negatives)
+    if kind == "exact":
+        return _sample_uniform(truth, counts, random)
+    if kind == "legacy":
+        keys = uniform_keys(random)
+    elif kind == "label":
+        keys = label_keys(truth, random)
+    else:
+        if X.shape[0] != n_samples:
+            raise InputError(f"X has {X.shape[0]} rows and y has {n_samples}; they must agree.")
+        keys = feature_keys(truth, X, random)
+    return _smallest_keys(truth, np.arange(n_samples), counts, keys)
+
+
+def _sample_uniform(truth: Any, counts: np.ndarray, random: Any) -> sparse.csr_array:
+    """Draw `counts[i]` negatives of row i uniformly without replacement."""
+    n_labels = truth.shape[1]
+    negatives = n_labels - np.diff(truth.indptr)
+    # Drawing again after a hit is cheap only while most labels are still free.
+    crowded = (negatives < 2 * counts) | (2 * negatives < n_labels)
+    dense = _smallest_keys(truth, np.flatnonzero(crowded), counts, uniform_keys(random))
+    free = _sample_by_rejection(truth, np.where(crowded, 0, counts), random)
+    return dense + free
+
+
+def _sample_by_rejection(truth: Any, counts: np.ndarray, random: Any) -> sparse.csr_array:
+    """Draw labels, throw away those already taken, and draw the missing ones again."""
+    n_samples, n_labels = truth.shape
+    true_cells = np.repeat(np.arange(n_samples), np.diff(truth.indptr)) * n_labels
+    taken = np.sort(true_cells + truth.indices)
+    chosen = np.empty(0, dtype=np.int64)
+    missing = counts.copy()
+    while missing.any():
+        rows = np.repeat(np.arange(n_samples, dtype=np.int64), missing)
+        drawn = np.unique(rows * n_labels + random.randint(n_labels, size=len(rows)))
+        fresh = drawn[~(_contains(taken, drawn) | _contains(chosen, drawn))]
+        chosen = np.sort(np.concatenate([chosen, fresh]))
+        missing = counts - np.bincount(chosen // n_labels, minlength=n_samples)
+    return _from_cells(chosen // n_labels, chosen % n_labels, truth.shape)
+
+
+def _smallest_keys(truth: Any, rows: np.ndarray, counts: np.ndarray, keys: Any) -> sparse.csr_array:
+    """Choose in each row the `counts[i]` negatives with the smallest key, block by block."""
+    n_labels = truth.shape[1]
+    step = max(1, BLOCK_CELLS // max(1, n_labels))
+    chosen_rows, chosen_labels = [np.empty(0, np.intp)], [np.empty(0, np.intp)]
+    for start in range(0, len(rows), step):
+        block = rows[start : start + step]
+        values = np.full((len(block), n_labels), np.inf)
+        negative = truth[block].toarray() == 0
+        values[negative] = keys(block, negative)
+        width = int(counts[block].max(initial=0))
+        order = np.argsort(values, axis=1)[:, :width]
+        keep = np.arange(width) < counts[block][:, None]
+        chosen_rows.append(np.broadcast_to(block[:, None], order.shape)[keep])
+        chosen_labels.append(order[keep])
+    return _from_cells(np.concatenate(chosen_rows), np.concatenate(chosen_labels), truth.shape)
+
+
+def _contains(sorted_cells: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Tell which of `cells` occur in a sorted array."""
+    if not len(sorted_cells):
+        return np.zeros(len(cells), dtype=bool)
+    place = np.searchsorted(sorted_cells, cells).clip(max=len(sorted_cells) - 1)
+    return np.asarray(sorted_cells[place] == cells)
+
+
+def _from_cells(rows: np.ndarray, labels: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
+    """Return a 0/1 CSR matrix with ones at the given cells."""
+    ones = np.ones(len(rows), dtype=np.uint8)
+    return sparse.csr_array((ones, (rows, labels)), shape=shape)
+
+
+def _truth(y: Any) -> sparse.csr_array:
+    """Return the truth as CSR with ones only."""
+    truth = sparse.csr_array(label_matrix(y, "y"))
+    negative = y.data.min(initial=0) if sparse.issparse(y) else np.asarray(y).min(initial=0)
+    if negative < 0:
+        raise InputError("y must hold 0 and 1, but holds -1; pass (y == 1) instead.")
+    truth.eliminate_zeros()
+    truth.sort_indices()
+    return truth
+
+
+def _legacy_seed(seed: int | None, random_state: Any, r: int | None) -> int:
+    """Return the start of the legacy stream: seed, else an int random_state, else r."""
+    for value in (seed, random_state, r):
+        if value is None:
+            continue
+        if isinstance(value, (int, np.integer)):
+            return int(value)
+        raise InputError(f'kind="legacy" needs an int seed, not {value!r}.')
+    raise InputError('kind="legacy" needs r, the number of wrong labels per row.')
+
+
+def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
+    """Raise unless the arguments fit the kind of noise."""
+    if kind not in KINDS:
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
+    if kind == "rate":
+        if rate is None or not 0 <= rate <= 1:
+            raise InputError(f'kind="rate" needs a rate between 0 and 1, not {rate!r}.')
+        if r is not None:
+            raise InputError('kind="rate" takes rate and no r; use kind="exact" for a fixed r.')
+        return
+    if rate is not None:
+        raise InputError(f'rate belongs to kind="rate", but kind is {kind!r}; use r.')
+    if r is None or r != int(r) or r < 0:
+        raise InputError(f"r, the number of wrong labels per row, must be 0 or more, not {r!r}.")
+    if kind == "feature" and X is None:
+        raise InputError('kind="feature" needs the features; pass X=...')

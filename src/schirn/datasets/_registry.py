@@ -1,0 +1,183 @@
+"""Find and load data sets by name or by path."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from schirn.datasets._dataset import Dataset
+from schirn.datasets._digits import load_digits_attributes
+from schirn.exceptions import DataError
+
+BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
+
+# Suffix -> module and function; the modules are imported only when such a file is read.
+READERS: dict[str, tuple[str, str]] = {
+    ".npz": ("_npz", "read_npz"),
+    ".mat": ("_mat", "read_mat"),
+    ".arff": ("_arff", "read_arff"),
+    ".svm": ("_svmlight", "read_svmlight"),
+    ".svmlight": ("_svmlight", "read_svmlight"),
+    ".libsvm": ("_svmlight", "read_svmlight"),
+    ".txt": ("_svmlight", "read_svmlight"),
+    ".csv": ("_table", "read_table"),
+    ".tsv": ("_table", "read_table"),
+    ".parquet": ("_table", "read_table"),
+    ".jsonl": ("_table", "read_table"),
+}
+
+# Suffixes under which a bare name is looked up; tables and plain text need options to be read.
+NAMED_SUFFIXES = (".npz", ".mat", ".arff", ".svm", ".svmlight", ".libsvm")
+
+
+@dataclass(frozen=True)
+class Available:
+    """A data set that `load` finds by name: where is "built-in", "folder" or "downloadable"."""
+
+    name: str
+    where: str
+    path: Path | None = None
+
+
+def load(
+    name_or_path: str | os.PathLike[str],
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    labels: Any = None,
+    **options: Any,
+) -> Dataset:
+    """Load a data set by name or from a file.
+
+    A path (something with a folder or a known suffix) is read by the reader for its suffix. A
+    name is looked up in the folders listed in the environment variable ``SCHIRN_DATA``
+    (separated as in ``PATH``), then in `data_home` or the download cache, then among the
+    built-in sets.
+
+    Parameters
+    ----------
+    name_or_path : str or path
+    data_home : path, optional
+        A folder to look in instead of the download cache.
+    labels : optional
+        Which columns are labels, for files that do not say so; see the reader of the format.
+    **options
+        Passed on to the reader or to the built-in generator.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> from schirn.datasets import load
+    >>> load("digits_attributes", r=3)
+    Dataset('digits_attributes', n=1797, d=64, l=10, y_true, candidates, images)
+    """
+    if labels is not None:
+        options["labels"] = labels
+    text = os.fspath(name_or_path)
+    path = Path(text).expanduser()
+    if _is_path(path, text):
+        return _read(path, options)
+    found = _find(text, data_home)
+    if found is not None:
+        return _read(found, options)
+    if text in BUILT_IN:
+        return BUILT_IN[text](**options)
+    raise DataError(_unknown(text, data_home))
+
+
+def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Available]:
+    """List the data sets that can be loaded by name here, and those that can be fetched.
+
+    Examples
+    --------
+    >>> from schirn.datasets import available
+    >>> [entry.where for entry in available() if entry.name == "digits_attributes"]
+    ['built-in']
+    """
+    entries = {name: Available(name, "built-in") for name in BUILT_IN}
+    for folder in _folders(data_home):
+        for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+            if path.suffix.lower() in NAMED_SUFFIXES and path.is_file():
+                entries.setdefault(path.stem, Available(path.stem, "folder", path))
+    for name in _downloadable():
+        entries.setdefault(name, Available(name, "downloadable"))
+    return sorted(entries.values(), key=lambda entry: entry.name)
+
+
+def _is_path(path: Path, text: str) -> bool:
+    """Tell a path from a name."""
+    return path.suffix.lower() in READERS or os.path.basename(text) != text
+
+
+def _read(path: Path, options: dict[str, Any]) -> Dataset:
+    """Read a file with the reader for its suffix."""
+    suffix = path.suffix.lower()
+    if suffix not in READERS:
+        known = ", ".join(READERS)
+        raise DataError(
+            f"{path}: no reader for {suffix or 'a file without suffix'!r}; use {known}."
+        )
+    if not path.is_file():
+        raise DataError(f"{path}: there is no such file.")
+    module, function = READERS[suffix]
+    reader: Callable[..., Dataset] = getattr(import_module(f"schirn.datasets.{module}"), function)
+    return reader(path, **options)
+
+
+def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
+    """Return the first file with this name in the data folders."""
+    for folder in _folders(data_home):
+        for suffix in NAMED_SUFFIXES:
+            path = folder / f"{name}{suffix}"
+            if path.is_file():
+                return path
+    return None
+
+
+def _folders(data_home: str | os.PathLike[str] | None) -> list[Path]:
+    """Return the folders to search, first hit wins."""
+    listed = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
+    folders = [Path(folder).expanduser() for folder in listed if folder]
+    return [*folders, cache_folder(data_home)]
+
+
+def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder for downloads: `data_home`, ``SCHIRN_CACHE`` or the user's cache."""
+    if data_home is not None:
+        return Path(data_home).expanduser()
+    if os.environ.get("SCHIRN_CACHE"):
+        return Path(os.environ["SCHIRN_CACHE"]).expanduser()
+    if os.name == "nt":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "schirn"
+
+
+def _downloadable() -> list[str]:
+    """Return the names that `fetch` knows."""
+    from schirn.datasets._fetch import OPENML
+
+    return list(OPENML)
+
+
+def _unknown(name: str, data_home: str | os.PathLike[str] | None) -> str:
+    """Say that a name is unknown, which one was perhaps meant, and what there is."""
+    entries = available(data_home=data_home)
+    here = [entry.name for entry in entries if entry.where != "downloadable"]
+    remote = [entry.name for entry in entries if entry.where == "downloadable"]
+    if name in remote:
+        return f"The data set {name!r} is not on this machine; get it with fetch({name!r})."
+    close = difflib.get_close_matches(name, here + remote, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return (
+        f"There is no data set {name!r}; {hint}can be loaded: {', '.join(here)}; "
+        f"can be fetched: {', '.join(remote)}."
+    )
