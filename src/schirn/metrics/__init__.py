@@ -1,0 +1,38 @@
+"""Measures of multi-label ranking and of noise finding, and scorers for scikit-learn."""
+
+from schirn.metrics._multilabel import (
+    average_precision,
+    coverage,
+    hamming_loss,
+    one_error,
+    precision_at_k,
+    ranking_loss,
+)
+from schirn.metrics._noise import (
+    noise_auc,
+    noise_f1,
+    noise_precision,
+    noise_recall,
+    noise_report,
+)
+from schirn.metrics._scorers import scorer, scorers
+from schirn.metrics._table import METRICS, Metric, evaluate
+
+__all__ = [
+    "METRICS",
+    "Metric",
+    "average_precision",
+    "coverage",
+    "evaluate",
+    "hamming_loss",
+    "noise_auc",
+    "noise_f1",
+    "noise_precision",
+    "noise_recall",
+    "noise_report",
+    "one_error",
+    "precision_at_k",
+    "ranking_loss",
+    "scorer",
+    "scorers",
+]

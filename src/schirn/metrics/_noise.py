@@ -1,0 +1,212 @@
+"""How well a method finds the wrong labels among the candidates."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import rankdata
+
+from schirn.exceptions import InputError
+from schirn.metrics._input import Array, as_bool, blocks, same_table
+
+Bools = npt.NDArray[np.bool_]
+
+
+def _counts(y_true: Any, candidates: Any, noise: Any) -> tuple[int, int, int]:
+    """Cells called noise, wrong candidate cells, and cells that are both."""
+    given, truth = same_table(candidates, y_true, ("candidates", "y_true"))
+    _, flags = same_table(candidates, noise, ("candidates", "noise"))
+    flagged = wrong = both = 0
+    for start, (given_rows, truth_rows, flag_rows) in blocks(given, truth, flags):
+        inside = as_bool(given_rows, "candidates", start)
+        called = as_bool(flag_rows, "noise", start)
+        _refuse_outside(inside, called, start)
+        false = inside & ~as_bool(truth_rows, "y_true", start)
+        flagged += int(np.count_nonzero(called))
+        wrong += int(np.count_nonzero(false))
+        both += int(np.count_nonzero(called & false))
+    return flagged, wrong, both
+
+
+def _refuse_outside(inside: Bools, called: Bools, start: int) -> None:
+    """Refuse noise at a cell that is no candidate."""
+    outside = called & ~inside
+    if outside.any():
+        row, column = np.argwhere(outside)[0]
+        raise InputError(
+            f"noise is 1 at row {start + row}, column {column}, which is not a candidate; "
+            "only candidate labels can be noise."
+        )
+
+
+def _cells(y_true: Any, candidates: Any, confidence: Any) -> tuple[Bools, Array]:
+    """Truth and confidence of the candidate cells."""
+    given, truth = same_table(candidates, y_true, ("candidates", "y_true"))
+    _, belief = same_table(candidates, confidence, ("candidates", "confidence"))
+    truths, beliefs = [np.empty(0, dtype=bool)], [np.empty(0)]
+    for start, (given_rows, truth_rows, belief_rows) in blocks(given, truth, belief):
+        inside = as_bool(given_rows, "candidates", start)
+        values = belief_rows[inside]
+        if values.dtype.kind == "f" and np.isnan(values).any():
+            row, column = np.argwhere(inside & np.isnan(belief_rows))[0]
+            raise InputError(
+                f"confidence is NaN at row {start + row}, column {column}, a candidate; "
+                "replace missing values first."
+            )
+        truths.append(as_bool(truth_rows, "y_true", start)[inside])
+        beliefs.append(values)
+    return np.concatenate(truths), np.concatenate(beliefs)
+
+
+def noise_auc(y_true: Any, candidates: Any, confidence: Any) -> float:
+    """Chance that a true candidate cell has a higher confidence than a wrong one.
+
+    Parameters
+    ----------
+    y_true : array, CSR matrix or DataFrame of shape (n, l)
+        0/1 or bool; 1 where the label is true. Cells outside the candidates are ignored.
+    candidates : array, CSR matrix or DataFrame of shape (n, l)
+        0/1 or bool; the labels given to each row.
+    confidence : array, CSR matrix or DataFrame of shape (n, l)
+        Belief that the label is true; looked at only where `candidates` is 1.
+
+    Returns
+    -------
+    float
+        Area under the ROC curve over all candidate cells; a tie counts half. NaN where there
+        is no wrong or no true candidate, since there is then no pair to order.
+
+    Examples
+    --------
+    Of the two pairs (0.9 over 0.4, 0.3 over 0.4) one is in the right order.
+
+    >>> from schirn.metrics import noise_auc
+    >>> noise_auc([[1, 0, 1, 0]], [[1, 1, 1, 0]], [[0.9, 0.4, 0.3, 0.0]])
+    0.5
+    """
+    truth, belief = _cells(y_true, candidates, confidence)
+    n_true = int(np.count_nonzero(truth))
+    n_wrong = truth.size - n_true
+    if n_true == 0 or n_wrong == 0:
+        return float("nan")
+    above = rankdata(belief)[truth].sum() - n_true * (n_true + 1) / 2
+    return float(above / n_true / n_wrong)
+
+
+def _ratio(part: float, whole: float) -> float:
+    """Share, or NaN where there is nothing to share."""
+    return part / whole if whole else float("nan")
+
+
+def noise_precision(y_true: Any, candidates: Any, noise: Any) -> float:
+    """Share of the candidate cells called noise that are really wrong.
+
+    Parameters
+    ----------
+    y_true, candidates
+        As in `noise_auc`.
+    noise : array, CSR matrix or DataFrame of shape (n, l)
+        0/1 or bool; the candidates called wrong, such as ``noise_`` of an estimator.
+
+    Returns
+    -------
+    float
+        NaN where nothing is called noise.
+
+    Examples
+    --------
+    >>> from schirn.metrics import noise_precision
+    >>> noise_precision([[1, 0, 0, 0]], [[1, 1, 1, 0]], [[1, 1, 0, 0]])
+    0.5
+    """
+    flagged, _, both = _counts(y_true, candidates, noise)
+    return _ratio(both, flagged)
+
+
+def noise_recall(y_true: Any, candidates: Any, noise: Any) -> float:
+    """Share of the wrong candidate cells that are called noise.
+
+    Parameters
+    ----------
+    y_true, candidates, noise
+        As in `noise_precision`.
+
+    Returns
+    -------
+    float
+        NaN where no candidate is wrong.
+
+    Examples
+    --------
+    >>> from schirn.metrics import noise_recall
+    >>> noise_recall([[1, 0, 0, 0]], [[1, 1, 1, 0]], [[1, 1, 0, 0]])
+    0.5
+    """
+    _, wrong, both = _counts(y_true, candidates, noise)
+    return _ratio(both, wrong)
+
+
+def noise_f1(y_true: Any, candidates: Any, noise: Any) -> float:
+    """Harmonic mean of noise precision and noise recall.
+
+    Parameters
+    ----------
+    y_true, candidates, noise
+        As in `noise_precision`.
+
+    Returns
+    -------
+    float
+        0 where only one of the two is undefined; NaN where no candidate is wrong and nothing
+        is called noise.
+
+    Examples
+    --------
+    >>> from schirn.metrics import noise_f1
+    >>> noise_f1([[1, 0, 0, 0]], [[1, 1, 1, 0]], [[1, 1, 0, 0]])
+    0.5
+    """
+    flagged, wrong, both = _counts(y_true, candidates, noise)
+    return _ratio(2 * both, flagged + wrong)
+
+
+def noise_report(
+    y_true: Any, candidates: Any, noise: Any = None, confidence: Any = None
+) -> dict[str, float]:
+    """All noise-finding figures that the given arrays allow.
+
+    Parameters
+    ----------
+    y_true, candidates
+        As in `noise_auc`.
+    noise : array, CSR matrix or DataFrame of shape (n, l), optional
+        Adds "n_flagged", "precision", "recall" and "f1".
+    confidence : array, CSR matrix or DataFrame of shape (n, l), optional
+        Adds "auc".
+
+    Returns
+    -------
+    dict of str to float
+        "n_candidates" and "n_wrong" first, then the above; NaN means undefined, as in the
+        single functions.
+
+    Examples
+    --------
+    >>> from schirn.metrics import noise_report
+    >>> noise_report([[1, 0, 0, 0]], [[1, 1, 1, 0]], noise=[[1, 1, 0, 0]])
+    {'n_candidates': 3, 'n_wrong': 2, 'n_flagged': 2, 'precision': 0.5, 'recall': 0.5, 'f1': 0.5}
+    """
+    truth, _ = _cells(y_true, candidates, candidates)
+    report: dict[str, float] = {
+        "n_candidates": truth.size,
+        "n_wrong": int(truth.size - np.count_nonzero(truth)),
+    }
+    if noise is not None:
+        flagged, wrong, both = _counts(y_true, candidates, noise)
+        report["n_flagged"] = flagged
+        report["precision"] = _ratio(both, flagged)
+        report["recall"] = _ratio(both, wrong)
+        report["f1"] = _ratio(2 * both, flagged + wrong)
+    if confidence is not None:
+        report["auc"] = noise_auc(y_true, candidates, confidence)
+    return report

@@ -1,0 +1,138 @@
+"""Values of the metrics row by row, for one block of rows at a time."""
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from schirn.exceptions import InputError
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+
+class Block:
+    """Truth and scores of some rows; what several metrics share is computed once."""
+
+    def __init__(self, truth: Bools, scores: npt.NDArray[Any]) -> None:
+        self.truth = truth
+        self.scores = scores
+        self.n_labels = truth.shape[1]
+
+    @cached_property
+    def n_true(self) -> npt.NDArray[np.int64]:
+        """Number of true labels of each row."""
+        return np.count_nonzero(self.truth, axis=1).astype(np.int64)
+
+    @cached_property
+    def has_true(self) -> Bools:
+        """Rows with at least one true label."""
+        return self.n_true > 0
+
+    @cached_property
+    def has_both(self) -> Bools:
+        """Rows with at least one true and one false label."""
+        return self.has_true & (self.n_true < self.n_labels)
+
+    @cached_property
+    def order(self) -> npt.NDArray[np.intp]:
+        """Labels from the lowest score to the highest; a later label stands above its ties."""
+        return np.argsort(self.scores, axis=1, kind="stable")
+
+    @cached_property
+    def sorted_truth(self) -> Bools:
+        """Truth in ascending order of the scores."""
+        return np.take_along_axis(self.truth, self.order, axis=1)
+
+    @cached_property
+    def tie_start(self) -> npt.NDArray[np.intp]:
+        """Position of the lowest label tied with the one at each sorted position."""
+        ordered = np.take_along_axis(self.scores, self.order, axis=1)
+        start = np.zeros(ordered.shape, dtype=np.intp)
+        changes = ordered[:, 1:] != ordered[:, :-1]
+        start[:, 1:] = np.where(changes, np.arange(1, self.n_labels), 0)
+        return np.maximum.accumulate(start, axis=1)
+
+    @cached_property
+    def true_from_tie(self) -> npt.NDArray[np.int64]:
+        """True labels scored at least as high as the one at each sorted position."""
+        below = np.cumsum(self.sorted_truth, axis=1, dtype=np.int64) - self.sorted_truth
+        at_tie = np.take_along_axis(below, self.tie_start, axis=1)
+        return np.asarray(self.n_true[:, None] - at_tie)
+
+
+def _mean_over_true(block: Block, values: Floats) -> Floats:
+    """Mean of `values` (in sorted order) over the true labels; 0 where there are none."""
+    return np.where(block.sorted_truth, values, 0.0).sum(axis=1) / np.maximum(block.n_true, 1)
+
+
+def average_precision_by_position(block: Block) -> Floats:
+    """Precision at the position of each true label, averaged; ties by label index."""
+    depth = np.arange(block.n_labels, 0, -1)
+    true_from_here = np.cumsum(block.sorted_truth[:, ::-1], axis=1)[:, ::-1]
+    return _mean_over_true(block, true_from_here / depth)
+
+
+def average_precision_tied_last(block: Block) -> Floats:
+    """Precision with every tie at its worst rank; 1 for rows with all or no labels true."""
+    depth = block.n_labels - block.tie_start
+    values = _mean_over_true(block, block.true_from_tie / depth)
+    return np.where(block.has_both, values, 1.0)
+
+
+def ranking_loss(block: Block) -> Floats:
+    """Share of (true, false) pairs not ordered strictly; 0 for rows without such a pair."""
+    false_from_tie = block.n_labels - block.tie_start - block.true_from_tie
+    n_false = np.maximum(block.n_labels - block.n_true, 1)
+    return _mean_over_true(block, false_from_tie / n_false[:, None])
+
+
+def depth_by_position(block: Block) -> Floats:
+    """Position, from 1 at the top, of the lowest true label; 0 where there is none."""
+    lowest = np.argmax(block.sorted_truth, axis=1)
+    return np.where(block.has_true, block.n_labels - lowest, 0).astype(float)
+
+
+def depth_tied_last(block: Block) -> Floats:
+    """Count the labels scored at least as high as the lowest true one; 0 without one."""
+    lowest = np.argmax(block.sorted_truth, axis=1)[:, None]
+    start = np.take_along_axis(block.tie_start, lowest, axis=1)[:, 0]
+    return np.where(block.has_true, block.n_labels - start, 0).astype(float)
+
+
+def _top(block: Block) -> Bools:
+    """Labels tied at the highest score of their row."""
+    return np.asarray(block.scores == block.scores.max(axis=1, keepdims=True))
+
+
+def one_error_lenient(block: Block) -> Floats:
+    """1 where no label at the top is true."""
+    return (~(_top(block) & block.truth).any(axis=1)).astype(float)
+
+
+def one_error_strict(block: Block) -> Floats:
+    """1 where some label at the top is false."""
+    return (_top(block) & ~block.truth).any(axis=1).astype(float)
+
+
+def hamming(block: Block) -> Floats:
+    """Share of labels predicted wrongly, where the scores are 0/1 predictions."""
+    return np.mean(block.truth != block.scores, axis=1)
+
+
+def top_k_precision(block: Block, k: int) -> Floats:
+    """Share of true labels among the k highest positions."""
+    return np.mean(block.sorted_truth[:, -k:], axis=1)
+
+
+def predict(scores: npt.NDArray[Any], threshold: float, scale: str) -> Bools:
+    """Labels whose score, scaled to [0, 1] within its row or not, exceeds the threshold."""
+    if scale == "none":
+        return np.asarray(scores > threshold)
+    low = scores.min(axis=1, keepdims=True)
+    span = scores.max(axis=1, keepdims=True) - low
+    if not np.isfinite(span).all():
+        raise InputError("scale='row' needs finite scores; replace infinite ones or scale='none'.")
+    scaled = (scores - low) / np.where(span > 0, span, 1)
+    return np.asarray((scaled > threshold) & (span > 0))

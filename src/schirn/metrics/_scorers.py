@@ -1,0 +1,119 @@
+"""The measures as scikit-learn scorers."""
+
+from inspect import signature
+from typing import Any
+
+from sklearn import get_config
+from sklearn.metrics import make_scorer
+
+from schirn.exceptions import InputError
+from schirn.metrics._input import choice
+from schirn.metrics._multilabel import precision_at_k
+from schirn.metrics._table import METRICS, Metric
+
+SCORABLE = {**METRICS, "precision_at_k": Metric(precision_at_k, True, "precision at k ↑")}
+
+
+def _against_candidates(candidates: Any, response: Any, *, metric: str, **options: Any) -> float:
+    """Score against the labels the estimator was fitted on."""
+    return SCORABLE[metric].function(candidates, response, **options)
+
+
+def _against_clean(
+    candidates: Any, response: Any, *, metric: str, y_clean: Any = None, **options: Any
+) -> float:
+    """Score against the true labels that came along as metadata."""
+    if y_clean is None:
+        raise InputError(
+            f"the scorer {metric!r} compares with the true labels but got none; pass y_clean, "
+            "as in cross_validate(..., params={'y_clean': Y}) or search.fit(X, candidates, "
+            "y_clean=Y), or use scorer(..., against='candidates')."
+        )
+    return SCORABLE[metric].function(y_clean, response, **options)
+
+
+def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
+    """Make a scikit-learn scorer: fit on candidates, score on the truth or on candidates.
+
+    Parameters
+    ----------
+    name : str
+        A key of `METRICS`, or "precision_at_k".
+    against : {"clean", "candidates"}
+        "clean" scores against the true labels, which travel as the metadata `y_clean`; this
+        needs ``sklearn.set_config(enable_metadata_routing=True)`` first. "candidates" scores
+        against the held-out candidates and needs no truth.
+    **options
+        Passed to the measure, such as ``convention="sklearn"`` or ``k=3``.
+
+    Returns
+    -------
+    scorer
+        Losses are negated, as usual in scikit-learn. "hamming_loss" uses `predict`, the
+        others `decision_function`.
+
+    Notes
+    -----
+    `cross_validate` and `GridSearchCV` turn errors while scoring into NaN with a warning;
+    set ``error_score="raise"`` to see them, a forgotten `y_clean` among them.
+
+    Examples
+    --------
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from schirn.metrics import scorer
+    >>> X, candidates = [[0], [1], [2], [3]], [[1, 0], [1, 0], [1, 0], [0, 1]]
+    >>> model = DummyClassifier().fit(X, candidates)
+    >>> scorer("hamming_loss", against="candidates")(model, X, candidates)
+    -0.25
+    """
+    choice("name", name, tuple(SCORABLE))
+    choice("against", against, ("clean", "candidates"))
+    metric = SCORABLE[name]
+    _refuse_unknown(name, options)
+    if against == "clean" and not get_config()["enable_metadata_routing"]:
+        raise InputError(
+            f"scorer({name!r}) with against='clean' needs metadata routing; call "
+            "sklearn.set_config(enable_metadata_routing=True) first, or use against='candidates'."
+        )
+    made = make_scorer(
+        _against_clean if against == "clean" else _against_candidates,
+        response_method=metric.response,
+        greater_is_better=metric.greater_is_better,
+        metric=name,
+        **options,
+    )
+    return made.set_score_request(y_clean=True) if against == "clean" else made
+
+
+def _refuse_unknown(name: str, options: dict[str, Any]) -> None:
+    """Refuse an option the measure does not have, before any fold is fitted."""
+    allowed = set(signature(SCORABLE[name].function).parameters)
+    allowed -= {"y_true", "scores", "sample_weight"}
+    for option in options:
+        if option not in allowed:
+            raise InputError(f"{name} has no option {option!r}; use {', '.join(sorted(allowed))}.")
+
+
+def scorers(*, against: str = "clean", convention: str = "field") -> dict[str, Any]:
+    """Scorers for all five measures, for the `scoring` of `cross_validate` and searches.
+
+    Parameters
+    ----------
+    against : {"clean", "candidates"}
+        As in `scorer`.
+    convention : {"field", "sklearn"}
+        As in `average_precision`.
+
+    Returns
+    -------
+    dict of str to scorer
+        In the order of `METRICS`.
+
+    Examples
+    --------
+    >>> from schirn.metrics import scorers
+    >>> list(scorers(against="candidates"))
+    ['average_precision', 'ranking_loss', 'coverage', 'hamming_loss', 'one_error']
+    """
+    choice("convention", convention, ("field", "sklearn"))
+    return {name: scorer(name, against=against, convention=convention) for name in METRICS}

@@ -1,0 +1,94 @@
+"""The five measures by name, and all of them at once."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from schirn.metrics import _multilabel as multilabel
+from schirn.metrics._input import choice
+
+
+class Metric(NamedTuple):
+    """What tables and scorers need to know about a measure."""
+
+    function: Callable[..., float]
+    greater_is_better: bool
+    label: str
+    response: str = "decision_function"
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        "average_precision": Metric(multilabel.average_precision, True, "average precision ↑"),
+        "ranking_loss": Metric(multilabel.ranking_loss, False, "ranking loss ↓"),
+        "coverage": Metric(multilabel.coverage, False, "coverage ↓"),
+        "hamming_loss": Metric(multilabel.hamming_loss, False, "Hamming loss ↓", "predict"),
+        "one_error": Metric(multilabel.one_error, False, "one-error ↓"),
+    }
+)
+
+
+def evaluate(
+    y_true: Any,
+    scores: Any,
+    *,
+    threshold: float = 0.5,
+    scale: str = "none",
+    y_pred: Any = None,
+    convention: str = "field",
+    empty_rows: str = "drop",
+    sample_weight: Any = None,
+) -> dict[str, float]:
+    """All five measures, in the order of `METRICS`; the scores are sorted only once.
+
+    Parameters
+    ----------
+    y_true, scores, convention, sample_weight
+        As in `average_precision`.
+    threshold, scale
+        How Hamming loss turns scores into predictions, as in `hamming_loss`.
+    y_pred : array, CSR matrix or DataFrame of shape (n, l), optional
+        Predictions for Hamming loss, in place of the scores.
+    empty_rows : {"drop", "keep"}
+        As in `coverage`; holds for coverage and Hamming loss.
+
+    Returns
+    -------
+    dict of str to float
+
+    Examples
+    --------
+    >>> from schirn.metrics import METRICS, evaluate
+    >>> values = evaluate([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
+    >>> for name, value in values.items():
+    ...     print(f"{METRICS[name].label}: {value:.3f}")
+    average precision ↑: 0.833
+    ranking loss ↓: 0.250
+    coverage ↓: 0.500
+    Hamming loss ↓: 0.250
+    one-error ↓: 0.000
+    """
+    choice("convention", convention, multilabel.CONVENTIONS)
+    choice("empty_rows", empty_rows, ("drop", "keep"))
+    rankings = {
+        "average_precision": partial(multilabel.average_precision_rows, convention=convention),
+        "ranking_loss": partial(multilabel.ranking_loss_rows, convention=convention),
+        "coverage": partial(multilabel.coverage_rows, convention=convention, empty_rows=empty_rows),
+        "one_error": partial(multilabel.one_error_rows, convention=convention),
+    }
+    values = multilabel.mean_rows(y_true, scores, rankings, sample_weight)
+    labels = scores if y_pred is None else y_pred
+    values |= multilabel.mean_rows(
+        y_true,
+        labels,
+        {
+            "hamming_loss": partial(
+                multilabel.hamming_rows, convention=convention, empty_rows=empty_rows
+            )
+        },
+        sample_weight,
+        name="scores" if y_pred is None else "y_pred",
+        transform=multilabel.predictor(labels, threshold, scale),
+    )
+    return {name: values[name] for name in METRICS}
