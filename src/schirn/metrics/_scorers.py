@@ -8,7 +8,7 @@ from sklearn.metrics import make_scorer
 
 from schirn.exceptions import InputError
 from schirn.metrics._input import choice
-from schirn.metrics._multilabel import precision_at_k
+from schirn.metrics._multilabel import CONVENTIONS, precision_at_k
 from schirn.metrics._table import METRICS, Metric
 
 SCORABLE = {**METRICS, "precision_at_k": Metric(precision_at_k, True, "precision at k ↑")}
@@ -69,7 +69,7 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
     choice("name", name, tuple(SCORABLE))
     choice("against", against, ("clean", "candidates"))
     metric = SCORABLE[name]
-    _refuse_unknown(name, options)
+    _check_options(name, options)
     if against == "clean" and not get_config()["enable_metadata_routing"]:
         raise InputError(
             f"scorer({name!r}) with against='clean' needs metadata routing; call "
@@ -85,13 +85,14 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
     return made.set_score_request(y_clean=True) if against == "clean" else made
 
 
-def _refuse_unknown(name: str, options: dict[str, Any]) -> None:
-    """Refuse an option the measure does not have, before any fold is fitted."""
+def _check_options(name: str, options: dict[str, Any]) -> None:
+    """Refuse what the measure would refuse, before any fold is fitted."""
     allowed = set(signature(SCORABLE[name].function).parameters)
     allowed -= {"y_true", "scores", "sample_weight"}
     for option in options:
         if option not in allowed:
             raise InputError(f"{name} has no option {option!r}; use {', '.join(sorted(allowed))}.")
+    choice("convention", options.get("convention", "field"), CONVENTIONS)
 
 
 def scorers(*, against: str = "clean", convention: str = "field") -> dict[str, Any]:
@@ -115,5 +116,4 @@ def scorers(*, against: str = "clean", convention: str = "field") -> dict[str, A
     >>> list(scorers(against="candidates"))
     ['average_precision', 'ranking_loss', 'coverage', 'hamming_loss', 'one_error']
     """
-    choice("convention", convention, ("field", "sklearn"))
     return {name: scorer(name, against=against, convention=convention) for name in METRICS}

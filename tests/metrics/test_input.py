@@ -1,0 +1,114 @@
+"""What the metrics say about input they cannot use."""
+
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from schirn import metrics
+from schirn.exceptions import InputError
+from schirn.metrics import _input
+
+FUNCTIONS = [m.function for m in metrics.METRICS.values()] + [
+    metrics.precision_at_k,
+    metrics.evaluate,
+]
+TRUTH = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1]])
+SCORES = np.array([[0.9, 0.2, 0.1], [0.1, 0.8, 0.2], [0.3, 0.2, 0.9]])
+
+every_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+
+
+@every_function
+def test_shapes_are_both_named(function):
+    with pytest.raises(InputError, match=r"y_true has shape \(3, 3\) but scores has .*\(3, 2\)"):
+        function(TRUTH, SCORES[:, :2])
+    with pytest.raises(InputError, match=r"\(2, 3\).*\(3, 3\)"):
+        function(TRUTH[:2], SCORES)
+
+
+@every_function
+@pytest.mark.parametrize("cells", [1, 2**20])
+def test_nan_is_located_across_blocks(function, cells):
+    scores = SCORES.copy()
+    scores[2, 1] = np.nan
+    with (
+        mock.patch.object(_input, "BLOCK_CELLS", cells),
+        pytest.raises(InputError, match="scores is NaN at row 2, column 1"),
+    ):
+        function(TRUTH, scores)
+
+
+@every_function
+@pytest.mark.parametrize(("value", "shown"), [(-1, "-1"), (2, "2"), (0.5, "0.5"), (np.nan, "nan")])
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array, pd.DataFrame])
+def test_the_value_that_is_not_binary_is_named(function, value, shown, kind):
+    truth = TRUTH.astype(float) if isinstance(value, float) else TRUTH.copy()
+    truth[1, 2] = value
+    with pytest.raises(InputError, match=rf"y_true holds {shown} at row 1, column 2"):
+        function(kind(truth), SCORES)
+
+
+@every_function
+def test_no_row_left(function):
+    with pytest.raises(InputError, match="no row is left to score"):
+        function(np.zeros((3, 3), dtype=int), SCORES)
+    with pytest.raises(InputError, match="no row is left to score"):
+        function(TRUTH[:0], SCORES[:0])
+
+
+@pytest.mark.parametrize("name", list(metrics.METRICS))
+def test_no_label_left(name):
+    with pytest.raises(InputError, match="no row is left to score"):
+        metrics.METRICS[name].function(np.zeros((3, 0)), np.zeros((3, 0)))
+
+
+@every_function
+def test_tables_of_names_are_refused(function):
+    with pytest.raises(InputError, match="y_true is not a table of numbers"):
+        function([["cat"], ["dog", "cat"], []], SCORES)
+    with pytest.raises(InputError, match="y_true"):
+        function(np.array([["a", "b", "c"]] * 3), SCORES)
+    with pytest.raises(InputError, match=r"y_true has shape \(1, 3, 3\)"):
+        function(TRUTH[None], SCORES)
+
+
+def test_columns_in_another_order_are_refused():
+    truth = pd.DataFrame(TRUTH, columns=["a", "b", "c"])
+    scores = pd.DataFrame(SCORES, columns=["a", "c", "b"])
+    with pytest.raises(InputError, match="column 1 is 'b' in y_true but 'c' in scores"):
+        metrics.average_precision(truth, scores)
+    assert metrics.average_precision(truth, scores.to_numpy()) > 0
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        ([1, 2], r"shape \(2,\) but there are 3 rows"),
+        ([1, -2, 1], "-2.0 at row 1"),
+        ([1, 1, np.nan], "nan at row 2"),
+        (["a", "b", "c"], "not a list of numbers"),
+        ([0, 0, 0], "no row is left"),
+    ],
+)
+def test_weights_are_checked(weight, message):
+    with pytest.raises(InputError, match=message):
+        metrics.average_precision(TRUTH, SCORES, sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("coverage", {"convention": "mulan"}, "convention is 'mulan'; use one of 'field', 'skl"),
+        ("one_error", {"convention": None}, "convention is None"),
+        ("coverage", {"empty_rows": "skip"}, "empty_rows is 'skip'"),
+        ("hamming_loss", {"scale": True}, "scale is True"),
+        ("hamming_loss", {"threshold": "high"}, "threshold is 'high'"),
+        ("hamming_loss", {"threshold": np.nan}, "threshold is nan"),
+    ],
+)
+def test_options_are_checked(name, options, message):
+    with pytest.raises(InputError, match=message):
+        metrics.METRICS[name].function(TRUTH, SCORES, **options)
