@@ -165,7 +165,9 @@ def test_threshold_is_strict_and_rows_can_be_scaled():
     assert metrics.hamming_loss(truth, [[0.5, 0.2, 0.1]]) == pytest.approx(1 / 3)
     assert metrics.hamming_loss(truth, [[0.5, 0.2, 0.1]], threshold=0.4) == 0
     assert metrics.hamming_loss(truth, [[-1.0, -2.0, -3.0]], scale="row", threshold=0.9) == 0
-    assert metrics.hamming_loss(truth, [[7.0, 7.0, 7.0]], scale="row") == pytest.approx(1 / 3)
+    for threshold in (0.5, -0.1):
+        flat = metrics.hamming_loss(truth, [[7.0] * 3], scale="row", threshold=threshold)
+        assert flat == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("kind", [bool, np.int8, np.uint8, np.int64])
