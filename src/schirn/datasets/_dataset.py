@@ -40,6 +40,8 @@ class Dataset:
     images : ndarray or None
         What a person would look at, one image per row.
     description : str
+    n_dropped : int
+        Rows of the source that a preparation left out.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class Dataset:
     folds: list[Fold] | None = None
     images: np.ndarray | None = None
     description: str = ""
+    n_dropped: int = 0
 
     def __post_init__(self) -> None:
         if not self.label_names:

@@ -1,14 +1,192 @@
 """Download public data sets into a cache."""
 
-OPENML: dict[str, int] = {
-    "birds": 41464,
-    "emotions": 41465,
-    "enron": 41466,
-    "genbase": 41467,
-    "image": 41468,
-    "langLog": 41469,
-    "reuters": 41470,
-    "scene": 41471,
-    "slashdot": 41472,
-    "yeast": 41473,
-}
+from __future__ import annotations
+
+import hashlib
+import http.client
+import json
+import os
+import re
+import ssl
+import tempfile
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from schirn.datasets._cache import cache_folder, sha256_of, write_record
+from schirn.datasets._dataset import Dataset
+from schirn.datasets._registry import NAMED_SUFFIXES, OPENML, load
+from schirn.exceptions import DataError
+
+API = "https://www.openml.org/api/v1/json/data/"
+MAX_BYTES = 1024**3
+CHUNK = 1 << 20
+
+# Not every OSError: a full disk is not the fault of the network.
+_NETWORK = (
+    urllib.error.URLError,
+    http.client.HTTPException,
+    TimeoutError,
+    ConnectionError,
+    ssl.SSLError,
+)
+
+
+def fetch(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    url: str | None = None,
+    sha256: str | None = None,
+    max_bytes: int = MAX_BYTES,
+    timeout: float = 30.0,
+    **options: Any,
+) -> Dataset:
+    """Download a data set once, and load it.
+
+    Without `url` the name must be one of the multi-label sets of OpenML (birds, emotions, enron,
+    genbase, image, langLog, reuters, scene, slashdot, yeast). There the labels are nominal
+    TRUE/FALSE columns, named in the description of the set; the MD5 sum given there is checked.
+
+    The SHA-256 sum of a file is recorded at its first download, beside the file, and checked
+    whenever the file is read again.
+
+    Parameters
+    ----------
+    name : str
+        Name under which `load` finds the set afterwards.
+    data_home : path, optional
+        Cache folder; by default ``SCHIRN_CACHE``, else the user's cache folder.
+    force : bool
+        Download again even if the file is there.
+    url : str, optional
+        Any http(s) address of a file that `load` can read by its suffix.
+    sha256 : str, optional
+        Expected checksum; a file with another one is thrown away.
+    max_bytes : int
+        Larger downloads are broken off.
+    timeout : float
+        Seconds to wait for the server.
+    **options
+        Passed on to the reader, such as ``labels=6``.
+
+    Examples
+    --------
+    >>> from schirn.datasets import fetch
+    >>> emotions = fetch("emotions")  # doctest: +SKIP
+    >>> mine = fetch("mine", url="https://example.org/mine.npz")  # doctest: +SKIP
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise DataError(f"{name!r} cannot be the name of a file; use letters, digits, - and _.")
+    suffix = ".arff" if url is None else Path(urllib.parse.urlsplit(url).path).suffix.lower()
+    if suffix not in NAMED_SUFFIXES:
+        raise DataError(f"{url}: no reader for {suffix!r}; known are {', '.join(NAMED_SUFFIXES)}.")
+    target = cache_folder(data_home) / f"{name}{suffix}"
+    if force or not target.is_file():
+        source = _openml(name, timeout) if url is None else _Source(url)
+        _download(source, target, sha256, max_bytes, timeout)
+    elif sha256 is not None and sha256_of(target) != sha256.lower():
+        raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
+    return load(target, **options)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a file comes from, and what is known about it beforehand."""
+
+    url: str
+    md5: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def _openml(name: str, timeout: float) -> _Source:
+    """Ask OpenML for the address, the checksum and the label columns of a set."""
+    if name not in OPENML:
+        raise DataError(f"{name!r} has no known address; pass url= or use {', '.join(OPENML)}.")
+    address = f"{API}{OPENML[name]}"
+    with _open(address, timeout) as response:
+        text = response.read(CHUNK)
+    try:
+        about = json.loads(text)["data_set_description"]
+        found, url, target = about["name"], about["url"], about["default_target_attribute"]
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{address}: the answer is not a description of a data set.") from None
+    labels = target.split(",") if isinstance(target, str) else list(target)
+    labels = [label.strip() for label in labels]
+    if found.lower() != name.lower() or len(labels) < 2:
+        raise DataError(
+            f"{address}: expected the multi-label set {name!r}, found {found!r} "
+            f"with {len(labels)} target."
+        )
+    return _Source(url, about.get("md5_checksum"), {"labels": labels})
+
+
+def _download(
+    source: _Source, target: Path, sha256: str | None, max_bytes: int, timeout: float
+) -> None:
+    """Put a file into the cache, whole and checked, or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, part = tempfile.mkstemp(dir=target.parent, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            size = _copy(source.url, stream, max_bytes, timeout)
+        found = sha256_of(Path(part))
+        _check_sum(source.url, "SHA-256", found, sha256)
+        _check_sum(source.url, "MD5", _md5(Path(part)), source.md5)
+        record = {"url": source.url, "bytes": size, "sha256": found, "options": source.options}
+        # The record goes first: a record without a file is harmless, a file without one is not.
+        write_record(target, record)
+        os.replace(part, target)
+    finally:
+        Path(part).unlink(missing_ok=True)
+
+
+def _copy(url: str, stream: IO[bytes], max_bytes: int, timeout: float) -> int:
+    """Copy the body of an answer; raise when it is too large or ends early."""
+    with _open(url, timeout) as response:
+        promised = response.headers.get("Content-Length")
+        size = 0
+        while chunk := response.read(CHUNK):
+            size += len(chunk)
+            if size > max_bytes:
+                raise DataError(f"{url}: larger than max_bytes={max_bytes:,}; broken off.")
+            stream.write(chunk)
+    if promised is not None and promised.isdigit() and size < int(promised):
+        raise DataError(f"{url}: ended after {size:,} of {int(promised):,} bytes; try again.")
+    return size
+
+
+@contextmanager
+def _open(url: str, timeout: float) -> Iterator[Any]:
+    """Open an http(s) address; every failure becomes one sentence."""
+    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
+        raise DataError(f"{url!r} is not an http or https address.")
+    try:
+        with urllib.request.urlopen(url, timeout=timeout) as response:
+            yield response
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise DataError(f"{url}: the server answered {error.code} ({error.reason}).") from None
+    except _NETWORK as error:
+        reason = getattr(error, "reason", None) or error
+        raise DataError(f"{url}: no connection or broken off ({reason}).") from error
+
+
+def _check_sum(url: str, kind: str, found: str, expected: str | None) -> None:
+    """Raise when a file has another checksum than expected."""
+    if expected is not None and found != expected.lower():
+        raise DataError(
+            f"{url}: the {kind} checksum is {found}, expected {expected}; the file was removed."
+        )
+
+
+def _md5(path: Path) -> str:
+    """Return the MD5 sum of a file, the only one that OpenML gives."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

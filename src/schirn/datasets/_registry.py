@@ -7,14 +7,30 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from schirn.datasets._cache import cache_folder, recorded_options
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._digits import load_digits_attributes
 from schirn.exceptions import DataError
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
+
+# Multi-label sets on OpenML (version 4 of each name) and their numbers there.
+OPENML: dict[str, int] = {
+    "birds": 40588,
+    "emotions": 40589,
+    "enron": 40590,
+    "genbase": 40591,
+    "image": 40592,
+    "langLog": 40593,
+    "reuters": 40594,
+    "scene": 40595,
+    "slashdot": 40596,
+    "yeast": 40597,
+}
 
 # Suffix -> module and function; the modules are imported only when such a file is read.
 READERS: dict[str, tuple[str, str]] = {
@@ -106,7 +122,7 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             if path.suffix.lower() in NAMED_SUFFIXES and path.is_file():
                 entries.setdefault(path.stem, Available(path.stem, "folder", path))
-    for name in _downloadable():
+    for name in OPENML:
         entries.setdefault(name, Available(name, "downloadable"))
     return sorted(entries.values(), key=lambda entry: entry.name)
 
@@ -128,7 +144,10 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
         raise DataError(f"{path}: there is no such file.")
     module, function = READERS[suffix]
     reader: Callable[..., Dataset] = getattr(import_module(f"schirn.datasets.{module}"), function)
-    return reader(path, **options)
+    unknown = sorted(set(options) - set(signature(reader).parameters))
+    if unknown:
+        raise DataError(f"{path}: {unknown[0]!r} is not an option of {function}.")
+    return reader(path, **(recorded_options(path) | options))
 
 
 def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
@@ -146,26 +165,6 @@ def _folders(data_home: str | os.PathLike[str] | None) -> list[Path]:
     listed = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
     folders = [Path(folder).expanduser() for folder in listed if folder]
     return [*folders, cache_folder(data_home)]
-
-
-def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder for downloads: `data_home`, ``SCHIRN_CACHE`` or the user's cache."""
-    if data_home is not None:
-        return Path(data_home).expanduser()
-    if os.environ.get("SCHIRN_CACHE"):
-        return Path(os.environ["SCHIRN_CACHE"]).expanduser()
-    if os.name == "nt":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "schirn"
-
-
-def _downloadable() -> list[str]:
-    """Return the names that `fetch` knows."""
-    from schirn.datasets._fetch import OPENML
-
-    return list(OPENML)
 
 
 def _unknown(name: str, data_home: str | os.PathLike[str] | None) -> str:

@@ -1,0 +1,62 @@
+"""The download cache: where it is, and a record beside each file that proves it unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from schirn.exceptions import DataError
+
+
+def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder for downloads: `data_home`, ``SCHIRN_CACHE`` or the user's cache."""
+    if data_home is not None:
+        return Path(data_home).expanduser()
+    if os.environ.get("SCHIRN_CACHE"):
+        return Path(os.environ["SCHIRN_CACHE"]).expanduser()
+    if os.name == "nt":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "schirn"
+
+
+def record_path(path: Path) -> Path:
+    """Return the path of the record that belongs to a cached file."""
+    return path.with_name(f"{path.name}.json")
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write the record of a file, whole or not at all."""
+    target = record_path(path)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as stream:
+        json.dump(record, stream, indent=1)
+    os.replace(stream.name, target)
+
+
+def recorded_options(path: Path) -> dict[str, Any]:
+    """Return the reader options kept with a downloaded file, after checking its checksum."""
+    record_file = record_path(path)
+    if not record_file.is_file():
+        return {}
+    try:
+        record = json.loads(record_file.read_text())
+        expected, options = record["sha256"], dict(record.get("options", {}))
+    except (ValueError, KeyError, TypeError):
+        raise DataError(f"{record_file}: not a download record; delete it.") from None
+    if sha256_of(path) != expected:
+        raise DataError(
+            f"{path}: the file has changed since it was downloaded; "
+            f"get it again with fetch({path.stem!r}, force=True)."
+        )
+    return options
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 checksum of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

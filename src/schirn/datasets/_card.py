@@ -1,0 +1,164 @@
+"""Data card: the sizes, the noise and the ranks of a data set at a glance."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from schirn.datasets._dataset import Dataset
+from schirn.datasets._rank import label_rank
+
+# The eigenvalues of a Gram matrix of this side take a few seconds.
+MAX_RANK_LABELS = 2_000
+
+
+@dataclass(frozen=True)
+class DataCard:
+    """Facts about one data set; None where the set lacks what a fact needs.
+
+    Attributes
+    ----------
+    name, n_samples, n_features, n_labels, sparse
+    feature_density : share of non-zero features
+    true_cardinality, candidate_cardinality : mean labels per row
+    label_density : true (else candidate) cardinality divided by the number of labels
+    noise_rate : wrong candidates divided by candidates
+    noisy_per_row : mean wrong candidates per row
+    missed_truth : true labels that are not candidates
+    rows_without_truth, rows_without_candidates : rows with no such label
+    empty_labels, full_labels : labels that no row or every row has (true, else candidates)
+    rank_true, rank_candidates : ranks of the two label matrices
+    rank_note : why a rank is missing
+    ratio : smallest candidate column sum divided by n × l
+    rows_dropped : rows of the source that were left out
+    """
+
+    name: str
+    n_samples: int
+    n_features: int
+    n_labels: int
+    sparse: bool
+    feature_density: float | None
+    true_cardinality: float | None
+    candidate_cardinality: float | None
+    label_density: float | None
+    noise_rate: float | None
+    noisy_per_row: float | None
+    missed_truth: int | None
+    rows_without_truth: int | None
+    rows_without_candidates: int | None
+    empty_labels: int | None
+    full_labels: int | None
+    rank_true: int | None
+    rank_candidates: int | None
+    rank_note: str
+    ratio: float | None
+    rows_dropped: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as a plain dictionary, ready for JSON."""
+        return asdict(self)
+
+    def to_text(self) -> str:
+        """Return the facts as lines of text, without those that do not apply."""
+        lines = [self.name]
+        for key, value in self.to_dict().items():
+            if key == "name" or value is None or value == "":
+                continue
+            lines.append(f"  {key.replace('_', ' '):<24}{_show(key, value)}")
+        return "\n".join(lines)
+
+
+def data_card(dataset: Dataset, *, max_rank_labels: int = MAX_RANK_LABELS) -> DataCard:
+    """Return the data card of a data set.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    max_rank_labels : int
+        With more labels than this the ranks are left out; `rank_note` says so.
+
+    Examples
+    --------
+    >>> from schirn.datasets import data_card, load
+    >>> card = data_card(load("digits_attributes"))
+    >>> card.n_labels, card.noisy_per_row, card.rank_true
+    (10, 2.0, 9)
+    """
+    truth, candidates = dataset.y_true, dataset.candidates
+    main = truth if truth is not None else candidates
+    per_label = None if main is None else _sum(main, 0)
+    skip = dataset.n_labels > max_rank_labels
+    wrong, missed = _disagreement(truth, candidates)
+    density = None if main is None else _cardinality(main) / max(1, dataset.n_labels)
+    return DataCard(
+        name=dataset.name,
+        n_samples=dataset.n_samples,
+        n_features=dataset.n_features,
+        n_labels=dataset.n_labels,
+        sparse=bool(sparse.issparse(dataset.X)),
+        feature_density=_feature_density(dataset.X),
+        true_cardinality=None if truth is None else _cardinality(truth),
+        candidate_cardinality=None if candidates is None else _cardinality(candidates),
+        label_density=density,
+        noise_rate=None if wrong is None else wrong / max(1, int(_sum(candidates, 0).sum())),
+        noisy_per_row=None if wrong is None else wrong / max(1, dataset.n_samples),
+        missed_truth=missed,
+        rows_without_truth=None if truth is None else int((_sum(truth, 1) == 0).sum()),
+        rows_without_candidates=(
+            None if candidates is None else int((_sum(candidates, 1) == 0).sum())
+        ),
+        empty_labels=None if per_label is None else int((per_label == 0).sum()),
+        full_labels=None if per_label is None else int((per_label == dataset.n_samples).sum()),
+        rank_true=None if truth is None or skip else label_rank(truth),
+        rank_candidates=None if candidates is None or skip else label_rank(candidates),
+        rank_note=f"not computed above {max_rank_labels} labels" if skip else "",
+        ratio=_ratio(candidates),
+        rows_dropped=dataset.n_dropped,
+    )
+
+
+def _sum(labels: Any, axis: int) -> np.ndarray:
+    """Return column (axis 0) or row (axis 1) sums as a flat int array."""
+    return np.asarray(labels.sum(axis=axis)).ravel().astype(np.int64)
+
+
+def _cardinality(labels: Any) -> float:
+    """Return the mean number of labels per row."""
+    return float(_sum(labels, 0).sum() / max(1, labels.shape[0]))
+
+
+def _disagreement(truth: Any, candidates: Any) -> tuple[int | None, int | None]:
+    """Return the number of wrong candidates and of true labels that are no candidates."""
+    if truth is None or candidates is None:
+        return None, None
+    common = sparse.csr_array(truth).multiply(sparse.csr_array(candidates)).sum()
+    wrong = int(_sum(candidates, 0).sum()) - int(common)
+    return wrong, int(_sum(truth, 0).sum()) - int(common)
+
+
+def _feature_density(X: Any) -> float | None:
+    """Return the share of non-zero features, or None without features."""
+    cells = X.shape[0] * X.shape[1]
+    if not cells:
+        return None
+    return float((X.count_nonzero() if sparse.issparse(X) else np.count_nonzero(X)) / cells)
+
+
+def _ratio(candidates: Any) -> float | None:
+    """Return the smallest candidate column sum divided by the number of cells."""
+    if candidates is None or not candidates.shape[0] * candidates.shape[1]:
+        return None
+    return float(_sum(candidates, 0).min() / (candidates.shape[0] * candidates.shape[1]))
+
+
+def _show(key: str, value: Any) -> str:
+    """Return one value as text: shares in percent, means with three digits."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key in ("ratio", "noise_rate", "feature_density", "label_density"):
+        return f"{100 * value:.3f} %"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
