@@ -1,0 +1,1 @@
+"""Solvers: arrays in, a small result tuple out; symbols as in the papers."""

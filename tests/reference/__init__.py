@@ -1,0 +1,1 @@
+"""Slow, plain transcriptions of the published formulas, for comparison only."""
