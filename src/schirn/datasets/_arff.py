@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from schirn.datasets._arff_rows import Attribute, parse_rows, split_values, unquote
-from schirn.datasets._dataset import Dataset, label_matrix
+from schirn.datasets._dataset import Dataset, dataset_from_file, label_matrix
 from schirn.datasets._text import MAX_BYTES, read_text
 from schirn.exceptions import DataError
 
@@ -72,8 +72,8 @@ def read_arff(
     taken = set(label_columns) | {columns[name] for name in dropped if name in columns}
     feature_columns = [column for column in range(len(attributes)) if column not in taken]
     y_true = matrix[:, label_columns]
-    return Dataset(
-        name=path.stem,
+    return dataset_from_file(
+        path,
         X=matrix[:, feature_columns],
         y_true=label_matrix(
             y_true if isinstance(y_true, np.ndarray) else y_true.toarray(), f"{path}: labels"

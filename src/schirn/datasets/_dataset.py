@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,15 @@ class Dataset:
         _check_names(self.name, "label_names", self.label_names, self.n_labels)
         if self.feature_names is not None:
             _check_names(self.name, "feature_names", self.feature_names, self.n_features)
+
+
+def dataset_from_file(path: Path, **parts: Any) -> Dataset:
+    """Return a data set named after its file; an error about its parts names the file."""
+    try:
+        return Dataset(name=path.stem, **parts)
+    except DataError as error:
+        reason = str(error).removeprefix(f"{path.stem}: ")
+        raise DataError(f"{path}: {reason}") from None
 
 
 def label_matrix(values: Any, where: str) -> Any:

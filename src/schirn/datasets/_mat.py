@@ -12,7 +12,7 @@ import numpy as np
 from scipy import io, sparse
 
 from schirn._optional import optional
-from schirn.datasets._dataset import Dataset, Fold, label_matrix
+from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
 from schirn.datasets._text import MAX_BYTES, check_size
 from schirn.exceptions import DataError
 
@@ -81,8 +81,8 @@ def read_mat(
             f"name it with truth= or candidates=."
         )
     masks = [source.get(name) for name in FOLDS if name in names]
-    return Dataset(
-        name=path.stem,
+    return dataset_from_file(
+        path,
         X=X,
         y_true=found.get("truth"),
         candidates=found.get("candidates"),

@@ -11,7 +11,7 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
-from schirn.datasets._dataset import Dataset, label_matrix
+from schirn.datasets._dataset import Dataset, dataset_from_file, label_matrix
 from schirn.exceptions import DataError
 
 MAX_BYTES = 8 * 1024**3
@@ -49,8 +49,8 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Dat
     X = _features(path, arrays)
     if X is None:
         X = np.empty(((y_true if y_true is not None else candidates).shape[0], 0))
-    return Dataset(
-        name=path.stem,
+    return dataset_from_file(
+        path,
         X=X,
         y_true=y_true,
         candidates=candidates,

@@ -136,10 +136,8 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
     """Read a file with the reader for its suffix."""
     suffix = path.suffix.lower()
     if suffix not in READERS:
-        known = ", ".join(READERS)
-        raise DataError(
-            f"{path}: no reader for {suffix or 'a file without suffix'!r}; use {known}."
-        )
+        kind = repr(suffix) if suffix else "a file without suffix"
+        raise DataError(f"{path}: no reader for {kind}; known are {', '.join(READERS)}.")
     if not path.is_file():
         raise DataError(f"{path}: there is no such file.")
     module, function = READERS[suffix]

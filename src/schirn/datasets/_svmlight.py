@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from schirn.datasets._dataset import LARGE_LABELS, Dataset
+from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file
 from schirn.datasets._text import MAX_BYTES, read_text
 from schirn.exceptions import DataError
 
@@ -67,7 +67,7 @@ def read_svmlight(
     y_true = rows.matrix(ones, rows.labels, rows.label_ends, 0, n_labels, "label")
     y_true.data[:] = 1
     small = y_true.shape[0] * y_true.shape[1] <= LARGE_LABELS
-    return Dataset(name=path.stem, X=X, y_true=y_true.toarray() if small else y_true)
+    return dataset_from_file(path, X=X, y_true=y_true.toarray() if small else y_true)
 
 
 class _Rows:

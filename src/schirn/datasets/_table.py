@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from schirn._optional import optional
-from schirn.datasets._dataset import LARGE_LABELS, Dataset, label_matrix
+from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
 from schirn.datasets._text import MAX_BYTES, check_size
 from schirn.exceptions import DataError
 
@@ -76,8 +76,8 @@ def read_table(
     names = names or label_columns
     chosen = _feature_columns(path, frame, features, {*label_columns, *truth_columns})
     left_out = [str(c) for c in frame.columns if c not in {*chosen, *label_columns, *truth_columns}]
-    return Dataset(
-        name=path.stem,
+    return dataset_from_file(
+        path,
         X=_numbers(path, frame, chosen),
         y_true=tags.matrix(truth_columns, names) if truth_columns else None,
         candidates=tags.matrix(label_columns, names),

@@ -1,0 +1,57 @@
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from schirn.datasets import Dataset, data_card, load
+
+Y = np.array([[1, 1, 0, 1], [0, 0, 0, 1], [1, 1, 0, 1]], dtype=np.uint8)
+C = np.array([[1, 1, 1, 1], [0, 0, 1, 1], [1, 1, 0, 1]], dtype=np.uint8)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_facts_by_hand(container):
+    X = container(np.array([[0.0, 1], [0, 0], [2, 0]]))
+    card = data_card(Dataset("toy", X, container(Y), container(C), n_dropped=5))
+    assert (card.n_samples, card.n_features, card.n_labels) == (3, 2, 4)
+    assert card.feature_density == pytest.approx(2 / 6)
+    assert card.true_cardinality == pytest.approx(7 / 3)
+    assert card.candidate_cardinality == pytest.approx(3)
+    assert card.label_density == pytest.approx(7 / 12)
+    assert card.noise_rate == pytest.approx(2 / 9)
+    assert card.noisy_per_row == pytest.approx(2 / 3)
+    assert card.missed_truth == 0
+    assert (card.empty_labels, card.full_labels) == (1, 1)
+    assert (card.rank_true, card.rank_candidates) == (2, 3)
+    assert card.ratio == pytest.approx(2 / 12)
+    assert card.rows_dropped == 5
+
+
+def test_missing_parts_are_none():
+    truth = data_card(Dataset("toy", np.empty((3, 0)), Y))
+    assert truth.noise_rate is None
+    assert truth.ratio is None
+    assert truth.feature_density is None
+    assert "noise rate" not in truth.to_text()
+    noisy = data_card(Dataset("toy", np.ones((3, 1)), candidates=C * [[1], [0], [1]]))
+    assert noisy.true_cardinality is None
+    assert noisy.rows_without_candidates == 1
+
+
+def test_truth_outside_the_candidates_is_counted():
+    assert data_card(Dataset("toy", np.ones((3, 1)), C, Y)).missed_truth == 2
+
+
+def test_rank_is_left_out_with_a_reason():
+    card = data_card(Dataset("toy", np.ones((3, 1)), Y), max_rank_labels=3)
+    assert card.rank_true is None
+    assert card.rank_note == "not computed above 3 labels"
+
+
+def test_text_and_dict():
+    card = data_card(load("digits_attributes"))
+    assert json.loads(json.dumps(card.to_dict()))["n_labels"] == 10
+    lines = card.to_text().splitlines()
+    assert lines[0] == "digits_attributes"
+    assert any(line.split() == ["noisy", "per", "row", "2.000"] for line in lines)

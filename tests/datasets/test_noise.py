@@ -1,0 +1,165 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from schirn.datasets import add_noise
+from schirn.exceptions import InputError
+
+
+def random_truth(n=60, n_labels=12, p=0.2, seed=0):
+    return (np.random.RandomState(seed).random_sample((n, n_labels)) < p).astype(np.uint8)
+
+
+def legacy_by_hand(y, r, seed):
+    stream = np.random.RandomState(seed)
+    out = y.copy()
+    for row in out:
+        negatives = np.flatnonzero(row != 1)
+        row[negatives[np.argsort(stream.random_sample(len(negatives)))[:r]]] = 1
+    return out
+
+
+def arguments(kind, X):
+    return {"rate": 0.3} if kind == "rate" else {"r": 3, "X": X}
+
+
+@pytest.mark.parametrize("kind", ["exact", "rate", "label", "feature", "legacy"])
+def test_truth_is_kept_and_container_too(kind):
+    y = random_truth()
+    X = np.random.RandomState(1).standard_normal((60, 5))
+    dense = add_noise(y, kind=kind, random_state=4, **arguments(kind, X))
+    thin = add_noise(sparse.csr_array(y), kind=kind, random_state=4, **arguments(kind, X))
+    assert dense.dtype == np.uint8
+    assert isinstance(thin, sparse.csr_array)
+    assert thin.dtype == np.uint8
+    assert (thin.toarray() == dense).all()
+    assert (dense >= y).all()
+    assert set(np.unique(dense)) == {0, 1}
+
+
+@pytest.mark.parametrize("kind", ["exact", "rate", "label", "feature"])
+def test_random_state_decides(kind):
+    y = random_truth()
+    X = np.random.RandomState(1).standard_normal((60, 5))
+    first, second, other = (
+        add_noise(y, kind=kind, random_state=s, **arguments(kind, X)) for s in (0, 0, 1)
+    )
+    assert (first == second).all()
+    assert (first != other).any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    n_labels=st.integers(1, 30),
+    r=st.integers(0, 35),
+    p=st.sampled_from([0.0, 0.1, 0.5, 0.95, 1.0]),
+)
+def test_exact_adds_r_or_all_negatives(seed, n_labels, r, p):
+    y = random_truth(20, n_labels, p, seed)
+    added = (add_noise(y, r, random_state=seed) - y).sum(axis=1)
+    assert (added == np.minimum(r, n_labels - y.sum(axis=1))).all()
+
+
+@pytest.mark.parametrize("r", [2, 7])
+def test_exact_is_uniform_over_the_negatives(r):
+    y = np.zeros((20_000, 10), dtype=np.uint8)
+    y[:, 3] = 1
+    share = (add_noise(y, r, random_state=0) - y).mean(axis=0)
+    assert share[3] == 0
+    others = np.delete(share, 3)
+    # Five standard deviations of a mean of 20,000 draws.
+    assert np.abs(others - r / 9).max() < 5 * 0.5 / np.sqrt(20_000)
+
+
+def test_rate_hits_each_negative_with_that_probability():
+    y = np.zeros((20_000, 6), dtype=np.uint8)
+    y[:, 0] = 1
+    share = (add_noise(y, kind="rate", rate=0.3, random_state=0) - y).mean(axis=0)
+    assert share[0] == 0
+    assert np.abs(share[1:] - 0.3).max() < 0.02
+
+
+def test_label_noise_prefers_labels_that_occur_together():
+    y = np.zeros((4000, 6), dtype=np.uint8)
+    y[:, 0] = 1
+    y[:2000, 1] = 1  # label 1 often comes with label 0
+    y[3999, 2:] = 1
+    extra = (add_noise(y, 1, kind="label", random_state=0) - y)[2000:3999].sum(axis=0)
+    assert extra[1] > 10 * extra[2:].max()
+
+
+def test_feature_noise_prefers_labels_the_features_point_to():
+    rng = np.random.RandomState(0)
+    X = rng.standard_normal((2000, 2))
+    y = np.zeros((2000, 6), dtype=np.uint8)
+    y[:, 0] = 1
+    y[:, 1] = (X[:, 0] > 0) & (rng.random_sample(2000) < 0.5)
+    extra = add_noise(y, 1, kind="feature", X=X, random_state=0) - y
+    open_rows = y[:, 1] == 0
+    right = extra[open_rows & (X[:, 0] > 0), 1].mean()
+    left = extra[open_rows & (X[:, 0] <= 0), 1].mean()
+    assert right > 0.5
+    assert right > 2 * left
+
+
+def test_feature_noise_on_wide_and_sparse_features():
+    y = random_truth(30, 8)
+    X = np.random.RandomState(1).random_sample((30, 50)) * (random_truth(30, 50) > 0)
+    dense = add_noise(y, 2, kind="feature", X=X, random_state=0)
+    thin = add_noise(y, 2, kind="feature", X=sparse.csr_array(X), random_state=0)
+    assert (dense == thin).all()
+
+
+def test_legacy_equals_the_row_by_row_recipe():
+    y = random_truth(200, 15, 0.4)
+    y[0] = 1
+    y[1] = 1
+    y[1, 4] = 0
+    assert (add_noise(y, 3, kind="legacy") == legacy_by_hand(y, 3, 3)).all()
+    assert (add_noise(y, kind="legacy", seed=100, r=3) == legacy_by_hand(y, 3, 100)).all()
+    assert (add_noise(y, 3, kind="legacy", random_state=8) == legacy_by_hand(y, 3, 8)).all()
+
+
+def test_legacy_does_not_depend_on_the_block_size(monkeypatch):
+    y = random_truth(50, 9)
+    whole = add_noise(y, 2, kind="legacy", seed=5)
+    monkeypatch.setattr("schirn.datasets._noise.BLOCK_CELLS", 20)
+    assert (add_noise(y, 2, kind="legacy", seed=5) == whole).all()
+
+
+def test_wide_sparse_labels_stay_sparse():
+    columns = np.arange(4000) * 7919 % 50_000
+    y = sparse.csr_array((np.ones(4000), columns, np.arange(0, 4001, 2)), shape=(2000, 50_000))
+    noisy = add_noise(y, 5, random_state=0)
+    assert noisy.nnz == y.nnz + 5 * 2000
+
+
+@pytest.mark.parametrize(
+    ("keywords", "message"),
+    [
+        ({}, "r, the number of wrong labels per row"),
+        ({"r": -1}, "must be 0 or more, not -1"),
+        ({"r": 1, "kind": "other"}, "kind must be one of .* not 'other'"),
+        ({"kind": "rate"}, "needs a rate between 0 and 1, not None"),
+        ({"kind": "rate", "rate": 2}, "not 2"),
+        ({"kind": "rate", "rate": 0.5, "r": 1}, "takes rate and no r"),
+        ({"r": 1, "rate": 0.5}, 'rate belongs to kind="rate"'),
+        ({"r": 1, "kind": "feature"}, "needs the features"),
+        ({"r": 1, "kind": "feature", "X": np.eye(3)}, "X has 3 rows and y has 60"),
+        ({"r": 1, "seed": 1}, 'seed belongs to kind="legacy"'),
+        ({"r": 1, "kind": "legacy", "seed": "x"}, "needs an int seed, not 'x'"),
+    ],
+)
+def test_wrong_arguments_get_one_sentence(keywords, message):
+    with pytest.raises(InputError, match=message):
+        add_noise(random_truth(), **keywords)
+
+
+def test_labels_must_be_zero_and_one():
+    with pytest.raises(InputError, match=r"pass \(y == 1\) instead"):
+        add_noise(np.array([[1, -1]]), 1)
+    with pytest.raises(InputError, match="holds 2"):
+        add_noise(np.array([[1, 2]]), 1)
