@@ -1,3 +1,16 @@
 """Partial multi-label learning: train on noisy label sets and find the wrong labels."""
 
+from schirn import datasets, metrics
+from schirn.methods import CandidateRidge, OracleRidge, Schirn, methods
+
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "CandidateRidge",
+    "OracleRidge",
+    "Schirn",
+    "__version__",
+    "datasets",
+    "methods",
+    "metrics",
+]

@@ -121,9 +121,7 @@ class RowSpace:
         return np.column_stack([F - self.mean @ self.basis, np.ones(len(F), dtype=F.dtype)])
 
 
-def row_space(
-    X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = False
-) -> RowSpace:
+def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = False) -> RowSpace:
     """Factor X once, by a Gram matrix where that is accurate and by an SVD where it is not.
 
     Parameters
@@ -148,7 +146,9 @@ def row_space(
     gram, how = (_gram_rows, "gram-rows") if d > n else (_gram_columns, "gram-columns")
     K = gram(centred, mean)
     if _gram_is_accurate(K, ridge):
-        eigenvalues, basis = scipy.linalg.eigh(K, driver="evd", overwrite_a=True, check_finite=False)
+        eigenvalues, basis = scipy.linalg.eigh(
+            K, driver="evd", overwrite_a=True, check_finite=False
+        )
         keep = eigenvalues > eigenvalues[-1] * max(n, d) * np.finfo(X.dtype).eps
         eigenvalues, basis = eigenvalues[keep], np.ascontiguousarray(basis[:, keep])
         F = _features(centred, basis, eigenvalues, how)
@@ -192,7 +192,9 @@ def _gram_is_accurate(K: Array, ridge: float) -> bool:
     return bool(largest * eps <= eps**0.6 * ridge)
 
 
-def _features(X: "Array | sp.csr_array", basis: Array, eigenvalues: Array, how: str) -> Array | None:
+def _features(
+    X: "Array | sp.csr_array", basis: Array, eigenvalues: Array, how: str
+) -> Array | None:
     """F = X V, or None where the product with a sparse X is better left undone."""
     if how == "gram-rows":
         return basis * np.sqrt(eigenvalues)

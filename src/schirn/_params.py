@@ -1,0 +1,53 @@
+"""Checks of constructor parameters: one sentence that quotes the bad value."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+from schirn.exceptions import InputError
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number of at least (or more than) `low` and at most `high`."""
+
+    low: float = 0.0
+    high: float = float("inf")
+    open_low: bool = False
+    integer: bool = False
+    none: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if the value is not allowed."""
+        if value is None and self.none:
+            return
+        kind = Integral if self.integer else Real
+        if isinstance(value, kind) and not isinstance(value, bool):
+            number = float(value)
+            above = number > self.low if self.open_low else number >= self.low
+            if above and number <= self.high and number != float("inf"):
+                return
+        article = "an integer" if self.integer else "a number"
+        bound = f"{'more than' if self.open_low else 'at least'} {self.low:g}"
+        top = "" if self.high == float("inf") else f" and at most {self.high:g}"
+        none = " or None" if self.none else ""
+        raise InputError(f"{name} must be {article} of {bound}{top}{none}, got {value!r}")
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of a few values."""
+
+    values: tuple[Any, ...]
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if the value is not allowed."""
+        if not any(value is v or (isinstance(value, str) and value == v) for v in self.values):
+            allowed = ", ".join(map(repr, self.values))
+            raise InputError(f"{name} must be one of {allowed}, got {value!r}")
+
+
+def check_params(values: dict[str, Any], constraints: dict[str, Number | OneOf]) -> None:
+    """Check every parameter that has a constraint."""
+    for name, constraint in constraints.items():
+        constraint.check(name, values[name])

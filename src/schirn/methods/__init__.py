@@ -1,0 +1,25 @@
+"""The methods, one file each, and the list of them."""
+
+from schirn.methods._base import MethodInfo, PartialMultiLabelClassifier
+from schirn.methods.ridge import CandidateRidge, OracleRidge
+from schirn.methods.schirn import Schirn
+
+__all__ = [
+    "CandidateRidge",
+    "MethodInfo",
+    "OracleRidge",
+    "PartialMultiLabelClassifier",
+    "Schirn",
+    "methods",
+]
+
+_METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (Schirn, CandidateRidge, OracleRidge)
+
+
+def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
+    """All methods by name, the baselines last.
+
+    >>> list(methods())
+    ['Schirn', 'CandidateRidge', 'OracleRidge']
+    """
+    return {method.__name__: method for method in _METHODS}

@@ -1,0 +1,213 @@
+"""What every method shares: validation, thresholds, calibration, the public contract."""
+
+from abc import ABCMeta, abstractmethod
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from schirn._params import Number, OneOf, check_params
+from schirn.calibration import Calibration, calibrate
+from schirn.exceptions import InputError
+from schirn.labels import as_labels, check_candidates, label_lists
+from schirn.linalg import RowSpace
+from schirn.metrics import average_precision
+from schirn.thresholds import LabelThreshold, ThresholdRule, label_threshold
+
+Array = np.ndarray
+
+
+class Fit(NamedTuple):
+    """What a method hands back after training."""
+
+    noise: Array
+    """Candidates judged wrong, (n, l) bool."""
+    scores: Array
+    """Scores of the training rows, as unseen as the method can make them, (n, l)."""
+    n_iter: int
+    objective: Array
+    confidence: Array | None = None
+    """The method's own label confidences; None takes the calibrated posterior of the scores."""
+
+
+class MethodInfo(NamedTuple):
+    """One line of `schirn methods`."""
+
+    family: str
+    reference: str
+    cost: str
+    memory: str
+    reconstructed: bool = False
+
+
+class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+    """Base of all methods. A subclass writes `_fit` and `_scores`; the contract is here.
+
+    `predict_proba` is calibrated without a true label: a sigmoid of the score and a rate at which
+    false labels are listed are fitted together to the candidates of the training rows (see
+    `schirn.calibration`), using leave-one-out scores where the method has them.
+    """
+
+    _constraints: ClassVar[dict[str, Number | OneOf]] = {}
+    _info: ClassVar[MethodInfo]
+    threshold: ThresholdRule
+
+    def fit(self, X: Any, y: Any) -> "PartialMultiLabelClassifier":
+        """Train on rows and their candidate labels.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        y : the candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list
+            of label names per row
+        """
+        check_params(self.get_params(deep=False), self._constraints)
+        X, Y = self._validate_training(X, y)
+        self._finish(self._fit(X, Y), Y)
+        return self
+
+    @abstractmethod
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        """Train; set what `_scores` needs."""
+
+    @abstractmethod
+    def _scores(self, X: "Array | sp.csr_array") -> Array:
+        """Scores (n, l) of validated rows."""
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores (n, l); higher means more likely true."""
+        check_is_fitted(self)
+        return self._scores(self._validate_rows(X))
+
+    def predict(self, X: Any, *, threshold: ThresholdRule | None = None) -> Array:
+        """0/1 predictions (n, l), by `threshold` if given, else by the one of the estimator."""
+        scores = self.decision_function(X)
+        rule = self.threshold_ if threshold is None else self._make_threshold(threshold)
+        return rule.apply(scores)
+
+    def predict_labels(self, X: Any, *, threshold: ThresholdRule | None = None) -> list[list[str]]:
+        """The names of the predicted labels, one list per row."""
+        return label_lists(self.predict(X, threshold=threshold), self.label_names_)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probability (n, l) that each label is true, calibrated on candidates only."""
+        return self.calibration_.probability(self.decision_function(X))
+
+    def disambiguate(self, X: Any, candidates: Any) -> Array:
+        """Probability (n, l) that each candidate of unseen rows is true; 0 elsewhere.
+
+        Candidates may come in any container that `fit` takes; names and table columns are
+        matched to the labels known from training.
+        """
+        scores = self.decision_function(X)
+        labels = as_labels(candidates, names=self.label_names_)
+        _same_length(len(scores), len(labels.matrix))
+        return self.calibration_.confidence(scores, labels.matrix)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Label-ranking average precision of the scores against the labels y."""
+        labels = as_labels(y, names=self.label_names_, what="labels")
+        scores = self.decision_function(X)
+        return average_precision(
+            labels.matrix, scores, convention="sklearn", sample_weight=sample_weight
+        )
+
+    def _validate_training(self, X: Any, y: Any) -> "tuple[Array | sp.csr_array, Array]":
+        if y is None:
+            raise InputError(
+                f"{type(self).__name__} requires y, the candidate labels, but got None"
+            )
+        X = self._validate_rows(X, reset=True)
+        labels = as_labels(y)
+        _same_length(X.shape[0], len(labels.matrix))
+        check_candidates(labels)
+        self.label_names_ = labels.names
+        l = len(labels.names)
+        self.classes_ = np.arange(max(l, 2))
+        return X, labels.matrix
+
+    def _validate_rows(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+        )
+        _check_finite(X, getattr(self, "feature_names_in_", None))
+        return sp.csr_array(X) if sp.issparse(X) else X
+
+    def _finish(self, fit: Fit, Y: Array) -> None:
+        """Set the fitted attributes that all methods have."""
+        self.noise_ = fit.noise
+        self.n_iter_ = fit.n_iter
+        self.objective_ = fit.objective
+        self.calibration_ = self._calibrate(fit.scores, Y)
+        self.label_confidence_ = (
+            self.calibration_.confidence(fit.scores, Y)
+            if fit.confidence is None
+            else fit.confidence
+        )
+        self.cardinality_ = float(self.label_confidence_.sum(dtype=np.float64) / len(Y))
+        self._cardinality_cut = label_threshold(
+            "cardinality", Y.shape[1], scores=fit.scores, cardinality=self.cardinality_
+        )
+        self.threshold_ = self._make_threshold(self.threshold)
+
+    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
+        return calibrate(scores, Y)
+
+    def _make_threshold(self, rule: ThresholdRule) -> LabelThreshold:
+        if isinstance(rule, str) and rule == "cardinality":
+            return self._cardinality_cut
+        return label_threshold(rule, len(self.label_names_))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.target_tags.single_output = False
+        tags.target_tags.multi_output = True
+        tags.target_tags.two_d_labels = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+
+class LinearMethod(PartialMultiLabelClassifier):
+    """A method whose scores are X W + b. `coef_` is (l, d) and `intercept_` is (l,)."""
+
+    def _scores(self, X: "Array | sp.csr_array") -> Array:
+        return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def _set_weights(self, space: RowSpace, w: Array) -> None:
+        W, self.intercept_ = space.coefficients(w)
+        self.coef_ = np.ascontiguousarray(W.T)
+
+
+def _same_length(rows: int, labels: int) -> None:
+    if rows != labels:
+        raise InputError(
+            f"X has {rows} rows but the candidates have {labels}; "
+            f"inconsistent numbers of samples cannot be matched"
+        )
+
+
+def _check_finite(X: "Array | sp.csr_array", names: Array | None) -> None:
+    """Refuse NaN and infinity with the place of the first one."""
+    values = X.data if sp.issparse(X) else X
+    # A sum is finite only if all terms are; it overflows rarely and the scan then decides.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
+            return
+    bad = np.flatnonzero(~np.isfinite(values))[0]
+    if sp.issparse(X):
+        row, column = int(np.searchsorted(X.indptr, bad, side="right")) - 1, int(X.indices[bad])
+    else:
+        row, column = (int(k) for k in np.divmod(bad, X.shape[1]))
+    kind = "NaN" if np.isnan(values.flat[bad]) else "inf"
+    where = f"column {column}" if names is None else f"column {names[column]!r}"
+    raise InputError(f"X contains {kind} at row {row}, {where}; impute or remove such values first")

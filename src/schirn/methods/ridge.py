@@ -1,0 +1,158 @@
+"""The honest references: ridge on the candidates below, ridge on the truth above."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._params import Number, OneOf, check_params
+from schirn.calibration import Calibration, calibrate
+from schirn.labels import as_labels
+from schirn.linalg import row_space
+from schirn.methods._base import Fit, LinearMethod, MethodInfo, _same_length
+from schirn.solvers.ridge import RidgeResult, ridge
+from schirn.thresholds import ThresholdRule
+
+Array = np.ndarray
+
+
+class _Ridge(LinearMethod):
+    """Ridge regression of a label matrix."""
+
+    _constraints: ClassVar = {
+        "lam": Number(open_low=True),
+        "fit_intercept": OneOf((True, False)),
+    }
+
+    def __init__(
+        self,
+        *,
+        lam: float = 1.0,
+        fit_intercept: bool = False,
+        threshold: ThresholdRule = "cardinality",
+    ):
+        self.lam = lam
+        self.fit_intercept = fit_intercept
+        self.threshold = threshold
+
+    def _regress(self, X: "Array | sp.csr_array", target: Array) -> RidgeResult:
+        space = row_space(X, ridge=self.lam, fit_intercept=self.fit_intercept)
+        result = ridge(space, target.astype(space.dtype), self.lam)
+        self._set_weights(space, result.w)
+        return result
+
+
+class CandidateRidge(_Ridge):
+    r"""Ridge regression that trusts every candidate: the reference to beat.
+
+    .. math:: \min_W \|XW - Y\|_F^2 + \lambda \|W\|_F^2
+
+    Under random noise the candidate frequency given x is an increasing function of the true one,
+    so its ranking is consistent: noise costs variance, not bias. A method that does not beat
+    this one has not helped.
+
+    Parameters
+    ----------
+    lam : ridge weight.
+    fit_intercept : add an unpenalised intercept.
+    threshold : rule of `predict`: a number, one number per label, "top-3", or "cardinality".
+
+    Attributes
+    ----------
+    coef_ : (l, d) weights;  intercept_ : (l,)
+    label_confidence_ : (n, l) Bayes posterior that a candidate is true, from leave-one-out scores
+        and the estimated rate at which false labels are listed.
+    noise_ : (n, l) bool, candidates whose confidence is below one half.
+    calibration_, cardinality_, objective_, n_iter_, label_names_, n_features_in_, threshold_
+
+    Examples
+    --------
+    >>> from schirn import CandidateRidge
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> CandidateRidge(lam=1.0).fit(data.X, data.candidates).predict_proba(data.X).shape
+    (200, 6)
+    """
+
+    _info: ClassVar = MethodInfo(
+        family="baseline: candidates taken as true",
+        reference="ridge regression",
+        cost="one factorisation",
+        memory="n min(n, d) + n l",
+    )
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        result = self._regress(X, Y)
+        confidence = calibrate(result.loo_scores, Y).confidence(result.loo_scores, Y)
+        noise = (Y == 1) & (confidence < 0.5)
+        return Fit(noise, result.loo_scores, 1, np.array([result.objective]), confidence)
+
+
+class OracleRidge(_Ridge):
+    r"""Ridge regression on the true labels: what could be had without noise.
+
+    .. math:: \min_W \|XW - T\|_F^2 + \lambda \|W\|_F^2
+
+    Not a method: it sees what nobody with noisy data has. Reports need it to say how much of the
+    gap between `CandidateRidge` and the truth a method closes.
+
+    Parameters
+    ----------
+    lam : ridge weight.
+    fit_intercept : add an unpenalised intercept.
+    threshold : rule of `predict`: a number, one number per label, "top-3", or "cardinality".
+
+    Attributes
+    ----------
+    coef_ : (l, d) weights;  intercept_ : (l,)
+    noise_ : (n, l) bool, candidates that are not true.
+    label_confidence_ : (n, l) Bayes posterior that a candidate is true, from leave-one-out scores.
+    calibration_, cardinality_, objective_, n_iter_, label_names_, n_features_in_, threshold_
+
+    Examples
+    --------
+    >>> from schirn import OracleRidge
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> model = OracleRidge(lam=1.0).fit(data.X, data.candidates, y_clean=data.y_true)
+    >>> bool((model.noise_ == (data.candidates > data.y_true)).all())
+    True
+    """
+
+    _info: ClassVar = MethodInfo(
+        family="oracle: sees the truth",
+        reference="ridge regression",
+        cost="one factorisation",
+        memory="n min(n, d) + n l",
+    )
+
+    def fit(self, X: Any, y: Any, y_clean: Any = None) -> "OracleRidge":
+        """Train on the true labels.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        y : the candidates, from which `noise_` and `label_confidence_` are told
+        y_clean : the true labels; None says that y itself is the truth. Request it for
+            cross-validation with ``set_fit_request(y_clean=True)``.
+        """
+        check_params(self.get_params(deep=False), self._constraints)
+        X, Y = self._validate_training(X, y)
+        self._truth = Y
+        if y_clean is not None:
+            self._truth = as_labels(y_clean, names=self.label_names_, what="true labels").matrix
+            _same_length(len(Y), len(self._truth))
+        self._finish(self._fit(X, Y), Y)
+        del self._truth
+        return self
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        result = self._regress(X, self._truth)
+        noise = (Y == 1) & (self._truth == 0)
+        return Fit(noise, result.loo_scores, 1, np.array([result.objective]))
+
+    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
+        """The sigmoid from the truth, the rate counted."""
+        false = self._truth == 0
+        rate = float(np.clip((Y[false] == 1).mean() if false.any() else 0.0, 1e-6, 0.999))
+        return calibrate(scores, self._truth, noise_rate=1e-6)._replace(noise_rate=rate)
