@@ -69,10 +69,11 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
     s, counts, listed = _bins(np.asarray(scores), np.asarray(candidates))
     centre, spread = np.average(s, weights=counts), _spread(s, counts)
     z = (s - centre) / spread
-    start, fixed = _start(z, counts, listed), noise_rate is not None
-    if fixed:
+    start = _start(z, counts, listed)
+    bounds = [(-4.0, 5.0), (-20.0, 20.0), (-9.0, 4.0)]
+    if noise_rate is not None:
         start[2] = _logit(noise_rate)
-    bounds = [(-4.0, 5.0), (-20.0, 20.0), (start[2], start[2]) if fixed else (-9.0, 4.0)]
+        bounds[2] = (start[2], start[2])
     found = minimize(
         _negative_log_likelihood,
         start,
@@ -81,10 +82,9 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
         method="L-BFGS-B",
         bounds=bounds,
     )
-    slope, rate = np.exp(found.x[0]) / spread, float(expit(found.x[2]))
-    return Calibration(
-        float(slope), float(found.x[1] - slope * centre), noise_rate if fixed else rate
-    )
+    slope = float(np.exp(found.x[0])) / spread
+    rate = float(expit(found.x[2])) if noise_rate is None else noise_rate
+    return Calibration(slope, float(found.x[1] - slope * centre), rate)
 
 
 def _negative_log_likelihood(

@@ -66,7 +66,7 @@ def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:
     >>> label_lists(np.array([[1, 0], [1, 1]]), ["beach", "dog"])
     [['beach'], ['beach', 'dog']]
     """
-    return [[names[j] for j in np.flatnonzero(row)] for row in np.asarray(matrix)]
+    return [[names[j] for j in np.flatnonzero(row).tolist()] for row in np.asarray(matrix)]
 
 
 def _is_name_lists(y: Any) -> bool:
@@ -125,8 +125,10 @@ def _binary(y: Any, names: Sequence[str] | None, what: str) -> Array:
     if wrong.any():
         i, j = (int(k) for k in np.argwhere(wrong)[0])
         label = repr(names[j]) if names is not None and j < len(names) else str(j)
+        value = numeric[i, j]
+        kind = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
         raise InputError(
-            f"the {what} must be 0 or 1, but row {i}, label {label} holds {numeric[i, j]}"
+            f"the {what} must be 0 or 1, but row {i}, label {label} holds {value}{kind}"
         )
     return np.ascontiguousarray(numeric, dtype=np.uint8)
 

@@ -11,6 +11,7 @@ X is centred, the column is all ones, and its ridge weight is zero.
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -201,13 +202,14 @@ def _features(
     return None if sp.issparse(X) else X @ basis
 
 
-def _thin_svd(X: "Array | sp.csr_array", mean: Array | None) -> tuple[Array, Array, Array]:
+def _thin_svd(X: Any, mean: Array | None) -> tuple[Array, Array, Array]:
     """Squared singular values, V and U S of X; the only accurate way for badly scaled X."""
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * X.dtype.itemsize / 1e9
         warnings.warn(
             f"the sparse X is scaled so widely that this ridge weight needs a dense SVD "
-            f"({gigabytes:.2g} GB); scale the features (MaxAbsScaler keeps them sparse) or raise lam",
+            f"({gigabytes:.2g} GB); scale the features (MaxAbsScaler keeps them sparse) or "
+            f"raise lam",
             DensifyWarning,
             stacklevel=3,
         )

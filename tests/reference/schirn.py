@@ -7,7 +7,7 @@ def plain_schirn(
     X, Y, alpha, beta, lam, rule="exact", term="high", mu=1e-4, mu_max=10.0, rho=1.1, rounds=100
 ):
     X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    n, d = X.shape
+    d = X.shape[1]
     W, N = np.zeros((d, Y.shape[1])), np.zeros(Y.shape)
     C, L = np.ones(Y.shape), np.ones(Y.shape)
     objective, residual, noise = [], [], []

@@ -85,7 +85,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """0/1 predictions (n, l), by `threshold` if given, else by the one of the estimator."""
         scores = self.decision_function(X)
         rule = self.threshold_ if threshold is None else self._make_threshold(threshold)
-        return rule.apply(scores)
+        return rule.apply(scores).astype(self._label_dtype, copy=False)
 
     def predict_labels(self, X: Any, *, threshold: ThresholdRule | None = None) -> list[list[str]]:
         """The names of the predicted labels, one list per row."""
@@ -93,7 +93,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     def predict_proba(self, X: Any) -> Array:
         """Probability (n, l) that each label is true, calibrated on candidates only."""
-        return self.calibration_.probability(self.decision_function(X))
+        scores = self.decision_function(X)
+        return self.calibration_.probability(scores)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
         """Probability (n, l) that each candidate of unseen rows is true; 0 elsewhere.
@@ -117,15 +118,16 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def _validate_training(self, X: Any, y: Any) -> "tuple[Array | sp.csr_array, Array]":
         if y is None:
             raise InputError(
-                f"{type(self).__name__} requires y, the candidate labels, but got None"
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                f"give the candidate labels"
             )
         X = self._validate_rows(X, reset=True)
         labels = as_labels(y)
         _same_length(X.shape[0], len(labels.matrix))
         check_candidates(labels)
         self.label_names_ = labels.names
-        l = len(labels.names)
-        self.classes_ = np.arange(max(l, 2))
+        self._label_dtype = _integer_type(y)
+        self.classes_ = np.arange(max(len(labels.names), 2))
         return X, labels.matrix
 
     def _validate_rows(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
@@ -188,6 +190,12 @@ class LinearMethod(PartialMultiLabelClassifier):
         self.coef_ = np.ascontiguousarray(W.T)
 
 
+def _integer_type(y: Any) -> str:
+    """Predictions have the integer type of the candidates; a small one if they have none."""
+    dtype = getattr(y, "dtype", None)
+    return dtype.str if isinstance(dtype, np.dtype) and dtype.kind in "iu" else "|i1"
+
+
 def _same_length(rows: int, labels: int) -> None:
     if rows != labels:
         raise InputError(
@@ -196,18 +204,18 @@ def _same_length(rows: int, labels: int) -> None:
         )
 
 
-def _check_finite(X: "Array | sp.csr_array", names: Array | None) -> None:
+def _check_finite(X: Any, names: Array | None) -> None:
     """Refuse NaN and infinity with the place of the first one."""
-    values = X.data if sp.issparse(X) else X
+    values: Array = X.data if sp.issparse(X) else X
     # A sum is finite only if all terms are; it overflows rarely and the scan then decides.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
             return
-    bad = np.flatnonzero(~np.isfinite(values))[0]
+    bad = int(np.flatnonzero(~np.isfinite(values))[0])
     if sp.issparse(X):
         row, column = int(np.searchsorted(X.indptr, bad, side="right")) - 1, int(X.indices[bad])
     else:
-        row, column = (int(k) for k in np.divmod(bad, X.shape[1]))
+        row, column = divmod(bad, X.shape[1])
     kind = "NaN" if np.isnan(values.flat[bad]) else "inf"
     where = f"column {column}" if names is None else f"column {names[column]!r}"
     raise InputError(f"X contains {kind} at row {row}, {where}; impute or remove such values first")
