@@ -12,13 +12,20 @@ ThresholdRule = float | str | Sequence[float] | Array
 
 
 class LabelThreshold(NamedTuple):
-    """A rule ready for use: scores above `cut` (a number or one per label), or the top k."""
+    """A rule ready for use: scores above `cut` (a number or one per label), or the top k.
+
+    With `scale_rows` the scores of each row are first brought to [0, 1]; a row whose scores are
+    all equal then has no label.
+    """
 
     cut: Array | None
     top: int | None = None
+    scale_rows: bool = False
 
     def apply(self, scores: Array) -> Array:
         """0/1 predictions, (n, l)."""
+        if self.scale_rows:
+            scores = scale_rows(scores)
         if self.top is None:
             return (scores > self.cut).astype(np.int8)
         predicted = np.zeros(scores.shape, dtype=np.int8)
@@ -28,6 +35,18 @@ class LabelThreshold(NamedTuple):
         return predicted
 
 
+def scale_rows(scores: Array) -> Array:
+    """Each row brought to [0, 1] by its smallest and largest score; equal scores give 0.
+
+    >>> scale_rows(np.array([[1.0, 2.0, 3.0], [4.0, 4.0, 4.0]]))
+    array([[0. , 0.5, 1. ],
+           [0. , 0. , 0. ]])
+    """
+    low = scores.min(axis=1, keepdims=True)
+    span = scores.max(axis=1, keepdims=True) - low
+    return np.divide(scores - low, span, out=np.zeros_like(scores), where=span > 0)
+
+
 def label_threshold(
     rule: ThresholdRule, n_labels: int, *, scores: Array | None = None, cardinality: float = 0.0
 ) -> LabelThreshold:
@@ -35,8 +54,8 @@ def label_threshold(
 
     Parameters
     ----------
-    rule : a number; one number per label; "top-3" for the three best labels of every row; or
-        "cardinality" for the cut that gives `cardinality` labels per row over `scores`.
+    rule : a number; one number per label; "top-3" for the three best labels of every row;
+        "row-0.9" for scores above 0.9 after each row is scaled to [0, 1]; or "cardinality" for the cut that gives `cardinality` labels per row over `scores`.
     scores : (n, l), needed for "cardinality"
 
     Examples
@@ -50,22 +69,36 @@ def label_threshold(
     [[1, 0], [0, 0]]
     """
     if isinstance(rule, str):
-        if rule == "cardinality" and scores is not None:
+        if rule == "cardinality":
+            if scores is None:
+                raise InputError('threshold "cardinality" needs the scores of some rows, got None')
             return LabelThreshold(np.asarray(_cardinality_cut(scores, cardinality)))
         kind, _, number = rule.partition("-")
-        if kind == "top" and number.isdigit() and int(number) > 0:
+        if kind == "top" and number.isdecimal() and int(number) > 0:
             return LabelThreshold(None, int(number))
+        if kind == "row" and _is_number(number):
+            return LabelThreshold(np.asarray(float(number)), scale_rows=True)
         raise InputError(
-            f'threshold {rule!r} is unknown; give a number, one number per label, "top-3" or '
-            f'"cardinality"'
+            f'threshold {rule!r} is unknown; give a number, one number per label, "top-3", '
+            f'"row-0.9" or "cardinality"'
         )
-    cut = np.asarray(rule, dtype=np.float64)
-    if cut.ndim > 1 or (cut.ndim == 1 and len(cut) != n_labels) or np.isnan(cut).any():
+    try:
+        cut = np.asarray(rule, dtype=np.float64)
+        fits = cut.ndim == 0 or cut.shape == (n_labels,)
+    except (TypeError, ValueError):
+        fits = False
+    if not fits or np.isnan(cut).any():
         raise InputError(
-            f"threshold must be one number or {n_labels} numbers (one per label), "
-            f"got shape {cut.shape}: {rule!r}"
+            f"threshold must be one number or {n_labels} numbers (one per label), got {rule!r}"
         )
     return LabelThreshold(cut)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not np.isnan(float(text))
+    except ValueError:
+        return False
 
 
 def _cardinality_cut(scores: Array, cardinality: float) -> float:
@@ -77,4 +110,7 @@ def _cardinality_cut(scores: Array, cardinality: float) -> float:
     if m >= flat.size:
         return -np.inf
     part = np.partition(flat, [flat.size - m - 1, flat.size - m])
-    return float((part[flat.size - m - 1] + part[flat.size - m]) / 2)
+    below, above = part[flat.size - m - 1], part[flat.size - m]
+    # Between two neighbouring numbers there is no room, and the middle may round up to `above`.
+    middle = below + (above - below) / 2
+    return float(middle if middle < above else below)

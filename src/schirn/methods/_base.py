@@ -191,9 +191,9 @@ class LinearMethod(PartialMultiLabelClassifier):
 
 
 def _integer_type(y: Any) -> str:
-    """Predictions have the integer type of the candidates; a small one if they have none."""
+    """Predictions have the integer type of the candidates, or int64 if they have none."""
     dtype = getattr(y, "dtype", None)
-    return dtype.str if isinstance(dtype, np.dtype) and dtype.kind in "iu" else "|i1"
+    return dtype.str if isinstance(dtype, np.dtype) and dtype.kind in "iu" else "<i8"
 
 
 def _same_length(rows: int, labels: int) -> None:

@@ -1,0 +1,27 @@
+"""Small data for every test."""
+
+import os
+
+import pytest
+
+from schirn.datasets import load, make_partial_multilabel
+
+
+@pytest.fixture(scope="session")
+def small():
+    """200 rows, 12 features, 6 labels, one wrong candidate per row."""
+    return make_partial_multilabel(
+        n_samples=200, n_features=12, n_labels=6, cardinality=2.0, r=1, random_state=0
+    )
+
+
+@pytest.fixture(scope="session")
+def real():
+    """Load a real data set by name, or skip where the folder is absent."""
+
+    def get(name):
+        if not os.environ.get("SCHIRN_DATA"):
+            pytest.skip("SCHIRN_DATA is not set: the real data sets are not here")
+        return load(name)
+
+    return get
