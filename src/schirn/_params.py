@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from schirn.exceptions import InputError
 
 
@@ -42,7 +44,9 @@ class OneOf:
 
     def check(self, name: str, value: Any) -> None:
         """Raise InputError if the value is not allowed."""
-        if not any(value is v or (isinstance(value, str) and value == v) for v in self.values):
+        if not any(
+            value is v or (isinstance(value, str | np.bool_) and value == v) for v in self.values
+        ):
             allowed = ", ".join(map(repr, self.values))
             raise InputError(f"{name} must be one of {allowed}, got {value!r}")
 

@@ -1,7 +1,7 @@
 """Candidate labels in every container users have: arrays, sparse matrices, tables, name lists."""
 
 import warnings
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +36,8 @@ def as_labels(y: Any, *, names: Sequence[str] | None = None, what: str = "candid
     >>> labels.names, labels.matrix.tolist()
     (['beach', 'cat', 'dog'], [[1, 0, 1], [0, 1, 0]])
     """
+    if isinstance(y, Iterator):
+        y = list(y)
     if _is_name_lists(y):
         return _from_names(list(y), names, what)
     found = [str(column) for column in y.columns] if hasattr(y, "columns") else None
@@ -70,7 +72,7 @@ def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:
 
 
 def _is_name_lists(y: Any) -> bool:
-    """Whether y holds one collection of names per row (strings anywhere, or sets)."""
+    """Whether y holds one collection of names per row (strings anywhere, sets, or nothing)."""
     if sp.issparse(y) or hasattr(y, "columns"):
         return False
     if isinstance(y, np.ndarray) and y.dtype != object:
@@ -80,8 +82,10 @@ def _is_name_lists(y: Any) -> bool:
     rows = list(y)
     if any(isinstance(row, set | frozenset) for row in rows):
         return True
-    lists = [row for row in rows if isinstance(row, list | tuple)]
-    return bool(lists) and any(isinstance(name, str) for row in lists for name in row)
+    lists = [row for row in rows if isinstance(row, list | tuple | np.ndarray)]
+    if lists and not any(len(row) for row in lists):
+        return True
+    return any(isinstance(name, str) for row in lists for name in row)
 
 
 def _from_names(rows: list[Collection[Any]], names: Sequence[str] | None, what: str) -> Labels:
@@ -115,7 +119,7 @@ def _binary(y: Any, names: Sequence[str] | None, what: str) -> Array:
     except (TypeError, ValueError):
         raise InputError(
             f"the {what} must be a 0/1 matrix or one list of label names per row, "
-            f"got {type(y).__name__} with entries that are not numbers"
+            f"got {type(y).__name__} with rows of unequal length or entries that are not numbers"
         ) from None
     if numeric.ndim == 1:
         numeric = numeric[:, None]

@@ -87,7 +87,10 @@ class RowSpace:
         inner = w[:-1] if self.mean is not None else w
         if self.how == "gram-rows":
             roots = np.sqrt(self.eigenvalues[: len(inner)])
-            W = np.asarray(self.X.T @ (self.basis @ (inner / roots[:, None])))
+            dual = self.basis @ (inner / roots[:, None])
+            W = np.asarray(self.X.T @ dual)
+            if self.mean is not None:
+                W -= np.outer(self.mean, dual.sum(axis=0))
         else:
             W = self.basis @ inner
         if self.mean is None:
@@ -141,12 +144,19 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
     >>> bool(np.allclose(W, np.linalg.solve(X.T @ X + 0.1 * np.eye(2), X.T @ Y)))
     True
     """
-    mean = np.asarray(X.mean(axis=0)).ravel().astype(X.dtype) if fit_intercept else None
+    # Single precision would lose the digits of a long column in its sum.
+    mean = (
+        np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().astype(X.dtype)
+        if fit_intercept
+        else None
+    )
     centred = X if mean is None or sp.issparse(X) else X - mean
     n, d = X.shape
-    gram, how = (_gram_rows, "gram-rows") if d > n else (_gram_columns, "gram-columns")
-    K = gram(centred, mean)
+    how = "gram-rows" if d > n else "gram-columns"
+    K = _gram(centred, how)
     if _gram_is_accurate(K, ridge):
+        if mean is not None and sp.issparse(X):
+            K = _centre_gram(K, mean, how, n)
         eigenvalues, basis = scipy.linalg.eigh(
             K, driver="evd", overwrite_a=True, check_finite=False
         )
@@ -163,31 +173,27 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
     return RowSpace(X, eigenvalues, penalty.astype(X.dtype), mean, how, basis, F)
 
 
-def _gram_rows(X: "Array | sp.csr_array", mean: Array | None) -> Array:
-    """X X' of the centred X; a sparse X is centred through its Gram matrix."""
-    K = X @ X.T
-    if not sp.issparse(X):
-        return K
-    K = K.toarray()
-    if mean is not None:
-        rows = K.mean(axis=0)
-        K += K.mean() - rows - rows[:, None]
-    return K
+def _gram(X: "Array | sp.csr_array", how: str) -> Array:
+    """X X' ("gram-rows") or X'X ("gram-columns"), dense."""
+    K = X @ X.T if how == "gram-rows" else X.T @ X
+    return K.toarray() if sp.issparse(K) else K
 
 
-def _gram_columns(X: "Array | sp.csr_array", mean: Array | None) -> Array:
-    """X'X of the centred X; a sparse X is centred through its Gram matrix."""
-    K = X.T @ X
-    if not sp.issparse(X):
+def _centre_gram(K: Array, mean: Array, how: str, n: int) -> Array:
+    """The Gram matrix of X - mean from that of a sparse X, which stays sparse."""
+    if how == "gram-columns":
+        K -= np.outer(mean, mean * K.dtype.type(n))
         return K
-    K = K.toarray()
-    if mean is not None:
-        K -= np.outer(mean, mean * X.dtype.type(X.shape[0]))
+    rows = K.mean(axis=0)
+    K += K.mean() - rows - rows[:, None]
     return K
 
 
 def _gram_is_accurate(K: Array, ridge: float) -> bool:
-    """Whether the rounding error of K is small next to the ridge (largest row sum >= S_max^2)."""
+    """Whether the rounding error of K is small next to the ridge (largest row sum >= S_max^2).
+
+    K is taken before centring: the error of the entries that cancel there is what remains.
+    """
     largest = np.abs(K).sum(axis=0).max(initial=0)
     eps = float(np.finfo(K.dtype).eps)
     return bool(largest * eps <= eps**0.6 * ridge)
