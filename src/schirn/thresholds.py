@@ -55,7 +55,8 @@ def label_threshold(
     Parameters
     ----------
     rule : a number; one number per label; "top-3" for the three best labels of every row;
-        "row-0.9" for scores above 0.9 after each row is scaled to [0, 1]; or "cardinality" for the cut that gives `cardinality` labels per row over `scores`.
+        "row-0.9" for scores above 0.9 after each row is scaled to [0, 1]; or "cardinality" for
+        the cut that gives `cardinality` labels per row over `scores`.
     scores : (n, l), needed for "cardinality"
 
     Examples

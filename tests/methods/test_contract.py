@@ -6,7 +6,6 @@ import pytest
 import schirn
 from schirn.testing import check_method, contract_checks
 
-
 CHECKS = dict(contract_checks())
 
 
