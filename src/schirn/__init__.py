@@ -2,6 +2,7 @@
 
 from schirn import datasets, metrics
 from schirn.methods import CandidateRidge, OracleRidge, Schirn, methods
+from schirn.persist import load, save
 
 __version__ = "0.1.0.dev0"
 
@@ -11,6 +12,8 @@ __all__ = [
     "Schirn",
     "__version__",
     "datasets",
+    "load",
     "methods",
     "metrics",
+    "save",
 ]

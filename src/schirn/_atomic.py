@@ -1,0 +1,61 @@
+"""Files written whole or not at all."""
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a binary file that appears under its name only when the block ends well.
+
+    A link is followed. A pipe or device is written to directly, since it cannot be replaced.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            with target.open("wb") as stream:
+                yield stream
+            return
+        with _replacing(target) as stream:
+            yield stream
+    except OSError as error:
+        # The user knows the file under its own name, not under that of the temporary one.
+        if error.filename is not None and str(error.filename).startswith(str(target.parent)):
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
+        raise
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """Write beside the target, then take its place."""
+    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+    # "x" leaves the permissions to the user's umask, which a private temporary file would not.
+    stream = part.open("xb")
+    try:
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if target.exists():
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
+        os.replace(part, target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power cut, where folders can be synced."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
