@@ -236,7 +236,7 @@ def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
         raise ModelFileError(f"{path}: the header is larger than {_MAX_HEADER:,} bytes")
     if archive.comment != _seal(text):
         raise ModelFileError(
-            f"{path}: the header does not match its checksum; the file was changed"
+            f"{path}: the header does not match its checksum; the file was changed or cut short"
         )
     header: dict[str, Any] = json.loads(text)
     version = header["version"]
