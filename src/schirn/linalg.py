@@ -144,12 +144,7 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
     >>> bool(np.allclose(W, np.linalg.solve(X.T @ X + 0.1 * np.eye(2), X.T @ Y)))
     True
     """
-    # Single precision would lose the digits of a long column in its sum.
-    mean = (
-        np.asarray(X.mean(axis=0, dtype=np.float64)).ravel().astype(X.dtype)
-        if fit_intercept
-        else None
-    )
+    mean = _column_means(X) if fit_intercept else None
     centred = X if mean is None or sp.issparse(X) else X - mean
     n, d = X.shape
     how = "gram-rows" if d > n else "gram-columns"
@@ -171,6 +166,13 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
         eigenvalues, penalty = np.append(eigenvalues, X.dtype.type(n)), np.append(penalty, 0)
         F = None if F is None else np.column_stack([F, np.ones(n, dtype=F.dtype)])
     return RowSpace(X, eigenvalues, penalty.astype(X.dtype), mean, how, basis, F)
+
+
+def _column_means(X: "Array | sp.csr_array") -> Array:
+    """Means summed in double precision: a long column of single precision loses its digits."""
+    n = X.shape[0]
+    total = X.T @ np.ones(n) if sp.issparse(X) else X.sum(axis=0, dtype=np.float64)
+    return (total / n).astype(X.dtype)
 
 
 def _gram(X: "Array | sp.csr_array", how: str) -> Array:
