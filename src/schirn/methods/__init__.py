@@ -1,10 +1,14 @@
 """The methods, one file each, and the list of them."""
 
 from schirn.methods._base import MethodInfo, PartialMultiLabelClassifier
+from schirn.methods.nlr import NLR
+from schirn.methods.pmlni import PMLNI
 from schirn.methods.ridge import CandidateRidge, OracleRidge
 from schirn.methods.schirn import Schirn
 
 __all__ = [
+    "NLR",
+    "PMLNI",
     "CandidateRidge",
     "MethodInfo",
     "OracleRidge",
@@ -13,13 +17,19 @@ __all__ = [
     "methods",
 ]
 
-_METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (Schirn, CandidateRidge, OracleRidge)
+_METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
+    Schirn,
+    NLR,
+    PMLNI,
+    CandidateRidge,
+    OracleRidge,
+)
 
 
 def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
     """All methods by name, the baselines last.
 
     >>> list(methods())
-    ['Schirn', 'CandidateRidge', 'OracleRidge']
+    ['Schirn', 'NLR', 'PMLNI', 'CandidateRidge', 'OracleRidge']
     """
     return {method.__name__: method for method in _METHODS}

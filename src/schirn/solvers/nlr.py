@@ -1,0 +1,159 @@
+"""NLR: two competing linear classifiers and a binary noise matrix, by alternating sweeps.
+
+In the row space of X (F'F diagonal) the two ridge steps of a sweep are one division per singular
+direction, and only the cells of N that changed are projected again: a sweep costs one product
+with F. The sweeps are slow on purpose. Their number acts as early stopping, so they must not be
+replaced by the joint solution for W1 and W2.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from schirn.linalg import RowSpace
+from schirn.solvers.schirn import _Candidates
+
+Array = np.ndarray
+
+
+class NLRResult(NamedTuple):
+    """Coordinates w1, w2 of the classifiers, the noise N, and one trace entry per sweep."""
+
+    w1: Array
+    w2: Array
+    N: Array
+    loo_scores: Array
+    n_iter: int
+    objective: Array
+    n_noise: Array
+
+
+def nlr(
+    space: RowSpace,
+    Y: Array,
+    *,
+    beta: float,
+    gamma: float,
+    lam: float,
+    max_iter: int = 100,
+    tol: float = 0.0,
+    callback: Callable[[int], None] | None = None,
+) -> NLRResult:
+    """Alternate over W1, W2 and N to lower the objective of two competing classifiers.
+
+    ||X W1 - (Y - N)||_F^2 + ||X W2 - (1 - Y + N)||_F^2 + beta ||X W1 + X W2 - 1||_F^2
+    + gamma (||W1||_F^2 + ||W2||_F^2) + lam ||N||_1,  N binary and at most Y.
+
+    The noise step takes one proximal gradient step and sends every positive entry to 1, so a
+    candidate is noise where X W1 - X W2 < 1 - lam/2, and the objective need not fall.
+
+    Parameters
+    ----------
+    space : the factored X; its ridge must cover gamma / (1 + beta).
+    Y : (n, l) candidates, 0/1
+    tol : stop when W1 and W2 change by less than tol times their norm and N does not change;
+        0 runs all sweeps.
+    callback : called with the number of finished sweeps.
+    """
+    candidates = _Candidates(Y, space)
+    ones_f = space.project(np.ones((len(Y), 1), dtype=space.dtype))
+    s = space.eigenvalues[:, None]
+    pull, den = beta * s, (1 + beta) * s + gamma * space.penalty[:, None]
+    w1, w2 = np.zeros_like(candidates.kept_f), np.zeros_like(candidates.kept_f)
+    trace = []
+    for n_iter in range(1, max_iter + 1):
+        before = w1, w2
+        w1 = (candidates.kept_f + beta * ones_f - pull * w2) / den
+        w2 = ((1 + beta) * ones_f - candidates.kept_f - pull * w1) / den
+        margin = space.expand(w1 - w2).ravel()[candidates.cells]
+        changed = candidates.update(margin < 1 - lam / 2)
+        n_noise = int(candidates.noise.sum())
+        fit = _objective(space, candidates, ones_f, w1, w2, beta, gamma)
+        trace.append((fit + lam * n_noise, n_noise))
+        if callback is not None:
+            callback(n_iter)
+        if tol and not changed and _settled(before, (w1, w2), tol):
+            break
+    objective, noises = (np.array(column) for column in zip(*trace, strict=True))
+    unseen = _leave_one_out(space, candidates.kept, w1, n_iter, beta, gamma)
+    return NLRResult(w1, w2, candidates.matrix(), unseen, n_iter, objective, noises)
+
+
+def _settled(before: tuple[Array, Array], after: tuple[Array, Array], tol: float) -> bool:
+    """Whether both classifiers moved by less than tol times their norm."""
+    return all(
+        np.linalg.norm(new - old) <= tol * np.linalg.norm(new)
+        for old, new in zip(before, after, strict=True)
+    )
+
+
+def _objective(
+    space: RowSpace,
+    candidates: _Candidates,
+    ones_f: Array,
+    w1: Array,
+    w2: Array,
+    beta: float,
+    gamma: float,
+) -> float:
+    """The objective without the price of noise, from the projections alone."""
+    n, l = candidates.shape
+    n_kept = len(candidates.cells) - int(candidates.noise.sum())
+    loss = _square(space, w1, candidates.kept_f, n_kept)
+    loss += _square(space, w2, ones_f - candidates.kept_f, n * l - n_kept)
+    loss += beta * _square(space, w1 + w2, ones_f, n * l)
+    penalty = space.penalty[:, None]
+    return loss + gamma * float(np.sum(penalty * (w1**2 + w2**2), dtype=np.float64))
+
+
+def _square(space: RowSpace, w: Array, Bf: Array, square: float) -> float:
+    """||F w - B||_F^2 from F'B and ||B||_F^2."""
+    inner = w * (space.eigenvalues[:, None] * w - 2 * Bf)
+    return float(np.sum(inner, dtype=np.float64)) + square
+
+
+def _leave_one_out(
+    space: RowSpace, kept: Array, w1: Array, n_iter: int, beta: float, gamma: float
+) -> Array:
+    """Scores of each row as if W1 had not seen it, for the final noise.
+
+    With N fixed, X W1 is the sum of three linear smoothers, one of Y - N - 1/2 and two of the
+    constant 1/2, and each gets the leave-one-out correction of ridge. The correction is exact
+    when the sweeps have converged, because the first two are then ridge and the third is zero.
+    """
+    main, constant, transient = _filters(space, n_iter, beta, gamma)
+    half_f = space.project(np.full((len(kept), 1), 0.5, dtype=space.dtype))
+    common = (constant + transient)[:, None] * half_f
+    scores = _corrected(space, main, space.expand(w1 - common), kept - kept.dtype.type(0.5))
+    for weights in (constant, transient):
+        scores += _corrected(space, weights, space.expand(weights[:, None] * half_f), 0.5)
+    return scores
+
+
+def _filters(space: RowSpace, n_iter: int, beta: float, gamma: float) -> tuple[Array, ...]:
+    """The weights of each direction in the three smoothers.
+
+    For fixed N the sweeps give W1 = a1 F'(Y - N) + b1 F'1 with one a1 and b1 per direction.
+    The sum of the two classifiers settles at once, at `constant`; their difference is slow, and
+    what W1 still holds of its first, lone fit to the constant is `transient`.
+    """
+    s, t = space.eigenvalues, gamma * space.penalty
+    den = (1 + beta) * s + t
+    a2, b2 = np.zeros_like(s), np.zeros_like(s)
+    for _ in range(n_iter):
+        a1, b1 = (1 - beta * s * a2) / den, (beta - beta * s * b2) / den
+        a2, b2 = (-1 - beta * s * a1) / den, (1 + beta - beta * s * b1) / den
+    constant = (1 + 2 * beta) / ((1 + 2 * beta) * s + t)
+    return a1, constant, a1 + 2 * b1 - constant
+
+
+def _corrected(space: RowSpace, weights: Array, fitted: Array, target: Array | float) -> Array:
+    """Fitted values of the smoother F diag(weights) F', each without its own target."""
+    limit = 1 - np.sqrt(np.finfo(space.dtype).eps)
+    # Where the weights are all 1/(S^2 + t) this is the leave-one-out rule of ridge.
+    tiny = np.finfo(space.dtype).tiny
+    h = replace(space, eigenvalues=1 / np.maximum(weights, tiny)).leverage(0.0)
+    h = np.minimum(h, limit)[:, None]
+    return (fitted - h * target) / (1 - h)
