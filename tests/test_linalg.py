@@ -107,9 +107,7 @@ class TestIdentities:
     def test_ridge_against_least_squares(self, name, storage, intercept, dtype, rtol):
         X = SHAPES[name].astype(dtype)
         B = np.random.default_rng(3).normal(size=(len(X), 3)).astype(dtype)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DensifyWarning)
-            space = factored(X, storage, intercept=intercept, ridge=0.5)
+        space = factored(X, storage, intercept=intercept, ridge=0.5)
         FtB = space.project(B)
         for t in (0.5, 40.0):
             W, b = space.coefficients(space.ridge(FtB, t))
@@ -212,6 +210,24 @@ def test_a_large_offset_does_not_spoil_the_intercept(shape, storage):
     W, _ = space.coefficients(space.ridge(space.project(B), 1.0))
     expected = ridge_by_lstsq(X, B, 1.0, True)[0]
     assert np.abs(W - expected).max() < 1e-8 * np.abs(expected).max()
+
+
+@intercepts
+@storages
+@pytest.mark.parametrize("shape", [(300, 40), (40, 300)], ids=["n > d", "d > n"])
+def test_single_precision_keeps_small_directions(shape, storage, intercept, monkeypatch):
+    # Squared singular values from 1e4 to 1: in single precision a Gram matrix loses the last.
+    rng = np.random.default_rng(10)
+    U, V = (np.linalg.qr(rng.normal(size=(k, 30)))[0] for k in shape)
+    X = ((U * np.geomspace(100, 1, 30)) @ V.T).astype(np.float32)
+    B = rng.normal(size=(shape[0], 3)).astype(np.float32)
+    monkeypatch.setattr(linalg, "_BLOCK_CELLS", 1000)
+    space = factored(X, storage, ridge=0.1, intercept=intercept)
+    assert space.how != "svd"
+    assert space.shape[1] == 30 + intercept
+    W, _ = space.coefficients(space.ridge(space.project(B), 0.1))
+    expected = ridge_by_lstsq(X, B, 0.1, intercept)[0]
+    assert np.abs(W - expected).max() < 1e-4 * np.abs(expected).max()
 
 
 @storages

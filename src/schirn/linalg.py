@@ -73,14 +73,19 @@ class RowSpace:
         total = np.asarray(B.sum(axis=0)).reshape(1, -1).astype(self.dtype)
         return np.vstack([self.basis.T @ (XtB - self.mean[:, None] * total), total])
 
-    def expand(self, w: Array) -> Array:
-        """F w: the scores of the training rows for coordinates w."""
+    def expand(self, w: Array, out: Array | None = None) -> Array:
+        """F w: the scores of the training rows for coordinates w, with contiguous columns."""
         if self.F is not None:
-            return self.F @ w
-        if self.mean is None:
-            return self.X @ (self.basis @ w)
-        W = self.basis @ w[:-1]
-        return self.X @ W + (w[-1] - self.mean @ W)
+            # For few labels this orientation is the faster matrix product.
+            return np.matmul(w.T, self.F.T, out=None if out is None else out.T).T
+        W = self.basis @ (w if self.mean is None else w[:-1])
+        scores = self.X @ W
+        if self.mean is not None:
+            scores += w[-1] - self.mean @ W
+        if out is None:
+            return scores
+        out[...] = scores
+        return out
 
     def coefficients(self, w: Array) -> tuple[Array, Array]:
         """Weights W (d x l) and intercepts b (l) with X W + b = F w."""
@@ -132,7 +137,8 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
     ----------
     X : (n, d) float array or CSR array
     ridge : the smallest ridge weight that will be used. A Gram matrix carries an error of about
-        eps S_max^2, which is harmless next to the ridge if eps S_max^2 < sqrt(eps) ridge.
+        eps S_max^2, which is harmless next to the ridge if eps S_max^2 < eps^0.6 ridge. It is
+        computed in double precision whatever the type of X.
     fit_intercept : centre X and add the column of ones.
 
     Examples
@@ -144,19 +150,21 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
     >>> bool(np.allclose(W, np.linalg.solve(X.T @ X + 0.1 * np.eye(2), X.T @ Y)))
     True
     """
-    mean = _column_means(X) if fit_intercept else None
+    exact_mean = _column_means(X) if fit_intercept else None
+    mean = None if exact_mean is None else exact_mean.astype(X.dtype)
     centred = X if mean is None or sp.issparse(X) else X - mean
     n, d = X.shape
     how = "gram-rows" if d > n else "gram-columns"
     K = _gram(centred, how)
     if _gram_is_accurate(K, ridge):
-        if mean is not None and sp.issparse(X):
-            K = _centre_gram(K, mean, how, n)
+        if exact_mean is not None and sp.issparse(X):
+            K = _centre_gram(K, exact_mean, how, n)
         eigenvalues, basis = scipy.linalg.eigh(
             K, driver="evd", overwrite_a=True, check_finite=False
         )
-        keep = eigenvalues > eigenvalues[-1] * max(n, d) * np.finfo(X.dtype).eps
-        eigenvalues, basis = eigenvalues[keep], np.ascontiguousarray(basis[:, keep])
+        keep = eigenvalues > eigenvalues[-1] * _rounding(X)
+        eigenvalues = eigenvalues[keep].astype(X.dtype)
+        basis = np.ascontiguousarray(basis[:, keep], dtype=X.dtype)
         F = _features(centred, basis, eigenvalues, how)
     else:
         how = "svd"
@@ -169,22 +177,40 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
 
 
 def _column_means(X: "Array | sp.csr_array") -> Array:
-    """Means summed in double precision: a long column of single precision loses its digits."""
+    """Means in double precision: a long column of single precision loses its digits."""
     n = X.shape[0]
-    total = X.T @ np.ones(n) if sp.issparse(X) else X.sum(axis=0, dtype=np.float64)
-    return (total / n).astype(X.dtype)
+    return (X.T @ np.ones(n) if sp.issparse(X) else X.sum(axis=0, dtype=np.float64)) / n
+
+
+def _rounding(X: "Array | sp.csr_array") -> float:
+    """Ratio of squared singular values at which X, or its Gram matrix, is rounding noise."""
+    double = float(np.finfo(np.float64).eps)
+    return max(max(X.shape) * double, (16 * float(np.finfo(X.dtype).eps)) ** 2)
 
 
 def _gram(X: "Array | sp.csr_array", how: str) -> Array:
-    """X X' ("gram-rows") or X'X ("gram-columns"), dense."""
-    K = X @ X.T if how == "gram-rows" else X.T @ X
-    return K.toarray() if sp.issparse(K) else K
+    """X X' ("gram-rows") or X'X ("gram-columns"), dense and in double precision.
+
+    Squaring halves the digits: in single precision too few would be left of a small direction.
+    """
+    A = X.T if how == "gram-rows" else X
+    if sp.issparse(A):
+        A = A.astype(np.float64)
+        return (A.T @ A).toarray()
+    if A.dtype == np.float64:
+        return A.T @ A
+    K = np.zeros((A.shape[1], A.shape[1]))
+    step = max(1, _BLOCK_CELLS // A.shape[1])
+    for i in range(0, len(A), step):
+        block = A[i : i + step].astype(np.float64)
+        K += block.T @ block
+    return K
 
 
 def _centre_gram(K: Array, mean: Array, how: str, n: int) -> Array:
     """The Gram matrix of X - mean from that of a sparse X, which stays sparse."""
     if how == "gram-columns":
-        K -= np.outer(mean, mean * K.dtype.type(n))
+        K -= np.outer(mean, mean * n)
         return K
     rows = K.mean(axis=0)
     K += K.mean() - rows - rows[:, None]
@@ -222,6 +248,9 @@ def _thin_svd(X: Any, mean: Array | None) -> tuple[Array, Array, Array]:
             stacklevel=3,
         )
         X = X.toarray() if mean is None else X.toarray() - mean
-    U, s, Vt = scipy.linalg.svd(X, full_matrices=False, check_finite=False)
-    keep = s > s[:1] * max(X.shape) * np.finfo(X.dtype).eps
-    return s[keep] ** 2, np.ascontiguousarray(Vt[keep].T), U[:, keep] * s[keep]
+    U, s, Vt = scipy.linalg.svd(
+        X.astype(np.float64, copy=False), full_matrices=False, check_finite=False
+    )
+    keep = s > s[:1] * max(X.shape) * np.finfo(s.dtype).eps
+    F, V = (U[:, keep] * s[keep]).astype(X.dtype), np.ascontiguousarray(Vt[keep].T, dtype=X.dtype)
+    return (s[keep] ** 2).astype(X.dtype), V, F
