@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import sklearn
-from methods.sklearn_checks import EXPECTED_FAILURES
+from methods.sklearn_checks import EXPECTED_FAILURES, ROUNDS
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.kernel_approximation import Nystroem
@@ -20,7 +20,8 @@ from schirn.metrics import scorer
 def quick(cls):
     """The method with few rounds, for checks that are not about quality."""
     model = cls()
-    return model.set_params(max_iter=5) if "max_iter" in model.get_params() else model
+    rounds = ROUNDS.get(cls.__name__, 5)
+    return model.set_params(max_iter=rounds) if "max_iter" in model.get_params() else model
 
 
 @pytest.mark.filterwarnings("ignore::schirn.exceptions.EmptyCandidatesWarning")

@@ -157,6 +157,12 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         self._cardinality_cut = label_threshold(
             "cardinality", Y.shape[1], scores=fit.scores, cardinality=self.cardinality_
         )
+        # Learned only where asked for: it costs n l^2.
+        self._linear_cut = (
+            label_threshold("linear", Y.shape[1], scores=fit.scores, candidates=Y)
+            if isinstance(self.threshold, str) and self.threshold == "linear"
+            else None
+        )
         self.threshold_ = self._make_threshold(self.threshold)
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
@@ -165,6 +171,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def _make_threshold(self, rule: ThresholdRule) -> LabelThreshold:
         if isinstance(rule, str) and rule == "cardinality":
             return self._cardinality_cut
+        if isinstance(rule, str) and rule == "linear" and self._linear_cut is not None:
+            return self._linear_cut
         return label_threshold(rule, len(self.label_names_))
 
     def __sklearn_tags__(self) -> Any:

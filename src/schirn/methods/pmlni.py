@@ -1,0 +1,142 @@
+"""PML-NI: a classifier and an identifier of noisy labels, learned together."""
+
+from typing import ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._params import Number, OneOf
+from schirn.calibration import calibrate
+from schirn.methods._base import Fit, LinearMethod, MethodInfo
+from schirn.scaling import biased_row_space, identity, minmax
+from schirn.solvers.pmlni import pmlni
+from schirn.thresholds import ThresholdRule
+
+Array = np.ndarray
+
+
+class PMLNI(LinearMethod):
+    r"""Noise that the features explain: a low-rank classifier plus a sparse noise identifier.
+
+    .. math::
+        \min_{W, U, V} \tfrac12 \|Y - \Phi W\|_F^2 + \tfrac{\lambda}{2} \|W\|_F^2
+        + \beta \|U\|_* + \gamma \|V\|_1 \quad \text{s.t. } W = U + V
+
+    where Phi has the features and a column of ones. U predicts the labels, V the wrong ones.
+
+    Parameters
+    ----------
+    lam : ridge weight; the authors choose it from 1, 10 and 100.
+    beta : weight of the nuclear norm of the classifier.
+    gamma : weight of the entries of the noise identifier. With gamma >= beta (the defaults of
+        the authors) the noise identifier is zero: no entry of a matrix exceeds its largest
+        singular value, so the nuclear norm is never the dearer of the two. A gamma far below
+        beta moves everything to V and leaves a classifier that is zero.
+    scale : "minmax" brings every feature to [-1, 1] by its range in the training rows, as the
+        authors do; "none" takes the features as they are. The column of ones comes after it.
+    mu, mu_max, rho : first penalty, its upper bound, and its growth per round.
+    max_iter : number of rounds.
+    tol : stop when the relative primal residual is below it and U has settled.
+    tol_change : U has settled when its change times mu is below this part of the size of W; the
+        penalty grows only then.
+    threshold : rule of `predict`. "linear" is the authors': a cut per row that is a linear
+        function of its scores, here learned from the candidates and the leave-one-out scores,
+        never from true labels. Also a number (0.5), one per label, "top-3" or "cardinality".
+
+    Attributes
+    ----------
+    coef_ : (l, d) the classifier U for unscaled features;  intercept_ : (l,)
+    noise_coef_ : (l, d) the noise identifier V, likewise;  noise_intercept_ : (l,)
+    label_confidence_ : (n, l) Bayes posterior that a candidate is true, from the leave-one-out
+        scores by U (the pull of the two norms held fixed), calibrated on the candidates.
+    noise_ : (n, l) bool, candidates whose confidence is below one half: the method itself
+        decides on no single label.
+    objective_ : objective per round, with W as the joint model.
+    calibration_, cardinality_, n_iter_, label_names_, n_features_in_, threshold_
+
+    Notes
+    -----
+    X is factored once. A round costs O(l^2 min(n, d)) where V is zero and O(d l min(n, d))
+    where it is not; memory is O(n min(n, d)) or O((n + d) min(n, d)). A sparse X stays sparse.
+
+    Examples
+    --------
+    >>> from schirn import PMLNI
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> model = PMLNI(gamma=0.1).fit(data.X, data.candidates)
+    >>> model.predict(data.X[:3]).shape
+    (3, 6)
+    >>> bool((model.noise_coef_ != 0).any())
+    True
+    """
+
+    _constraints: ClassVar = {
+        "lam": Number(open_low=True),
+        "beta": Number(),
+        "gamma": Number(),
+        "scale": OneOf(("minmax", "none")),
+        "mu": Number(open_low=True),
+        "mu_max": Number(open_low=True),
+        "rho": Number(low=1.0),
+        "max_iter": Number(low=1, integer=True),
+        "tol": Number(),
+        "tol_change": Number(),
+    }
+    _info: ClassVar = MethodInfo(
+        family="low-rank classifier, sparse noise identifier",
+        reference="Partial Multi-Label Learning with Noisy Label Identification",
+        cost="d l min(n, d)",
+        memory="(n + d) min(n, d)",
+    )
+
+    def __init__(
+        self,
+        *,
+        lam: float = 10.0,
+        beta: float = 0.5,
+        gamma: float = 0.5,
+        scale: Literal["minmax", "none"] = "minmax",
+        mu: float = 1e-4,
+        mu_max: float = 1e10,
+        rho: float = 1.1,
+        max_iter: int = 500,
+        tol: float = 1e-7,
+        tol_change: float = 1e-5,
+        threshold: ThresholdRule = "linear",
+    ):
+        self.lam = lam
+        self.beta = beta
+        self.gamma = gamma
+        self.scale = scale
+        self.mu = mu
+        self.mu_max = mu_max
+        self.rho = rho
+        self.max_iter = max_iter
+        self.tol = tol
+        self.tol_change = tol_change
+        self.threshold = threshold
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        scaling = minmax(X) if self.scale == "minmax" else identity(X)
+        result = pmlni(
+            biased_row_space(X, scaling, ridge=self.lam),
+            Y,
+            lam=self.lam,
+            beta=self.beta,
+            gamma=self.gamma,
+            mu=self.mu,
+            mu_max=self.mu_max,
+            rho=self.rho,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            tol_change=self.tol_change,
+        )
+        W, self.intercept_ = scaling.undo(result.U)
+        self.coef_ = np.ascontiguousarray(W.T)
+        V, self.noise_intercept_ = scaling.undo(result.V)
+        self.noise_coef_ = np.ascontiguousarray(V.T)
+        unseen = result.loo_scores
+        confidence = calibrate(unseen, Y).confidence(unseen, Y)
+        noise = (Y == 1) & (confidence < 0.5)
+        return Fit(noise, unseen, result.n_iter, result.objective, confidence)

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference.pmlni import minmax_features, with_bias
+
+from schirn.linalg import DensifyWarning
+from schirn.scaling import biased_row_space, identity, minmax
+
+
+@pytest.fixture(params=[(60, 9), (15, 40)], ids=["tall", "wide"])
+def X(request):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=request.param) * (rng.random(request.param) < 0.4)
+    X[:, 2] = 3.0
+    X[:, 4] = 0.0
+    return X
+
+
+@pytest.mark.parametrize("scale", [minmax, identity])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_factored_features(X, scale, container):
+    F = with_bias(minmax_features(X) if scale is minmax else X)
+    scaling = scale(container(X))
+    space = biased_row_space(container(X), scaling, ridge=0.1)
+    rng = np.random.default_rng(1)
+    B = rng.normal(size=(len(X), 3))
+    expected = np.linalg.solve(F.T @ F + 0.1 * np.eye(F.shape[1]), F.T @ B)
+    w = space.ridge(space.project(B), 0.1)
+    W, b = space.coefficients(w)
+    np.testing.assert_allclose(W, expected, atol=1e-9)
+    np.testing.assert_allclose(b, 0)
+    np.testing.assert_allclose(space.expand(w), F @ expected, atol=1e-9)
+    hat = F @ np.linalg.solve(F.T @ F + 0.1 * np.eye(F.shape[1]), F.T)
+    np.testing.assert_allclose(space.leverage(0.1), np.diag(hat), atol=1e-9)
+    coef, intercept = scaling.undo(expected)
+    np.testing.assert_allclose(container(X) @ coef + intercept, F @ expected, atol=1e-9)
+
+
+def test_single_precision_survives_the_shift(X):
+    sparse = sp.csr_array(X.astype(np.float32))
+    wide = biased_row_space(sp.csr_array(X), minmax(sp.csr_array(X)), ridge=0.1)
+    narrow = biased_row_space(sparse, minmax(sparse), ridge=0.1)
+    B = np.eye(len(X))[:, :3]
+    assert narrow.dtype == np.float32
+    expected = wide.expand(wide.ridge(wide.project(B), 0.1))
+    found = narrow.expand(narrow.ridge(narrow.project(B.astype(np.float32)), 0.1))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_a_tiny_ridge_says_that_it_densifies(X):
+    sparse = sp.csr_array(X)
+    with pytest.warns(DensifyWarning, match="raise lam"):
+        space = biased_row_space(sparse, minmax(sparse), ridge=1e-12)
+    dense = biased_row_space(X, minmax(X), ridge=1e-12)
+    np.testing.assert_allclose(np.sort(space.eigenvalues), np.sort(dense.eigenvalues), rtol=1e-9)
