@@ -1,0 +1,245 @@
+"""One linear support vector machine for every pair of labels.
+
+Thousands of small problems share one kernel matrix X X': a problem is a block of it. A machine is
+kept as its dual weights (a sparse column over the training rows), or folded to a weight vector
+where that is smaller, and all machines score a row in a few matrix products.
+"""
+
+import warnings
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import sklearn
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC
+from sklearn.utils.parallel import Parallel, delayed
+
+Array = np.ndarray
+
+# Above this number of rows the kernel matrix (1 GB here) gives way to one kernel per problem.
+_KERNEL_ROWS = 11_500
+_BLOCK_CELLS = 2**23
+
+
+class PairModels(NamedTuple):
+    """Machines g_p(x) = sign(x'B'A_p + b_p); g = 1 speaks for the first label of the pair.
+
+    Label number l is the virtual label: a pair with it separates a label from its absence.
+    """
+
+    pairs: Array
+    """(p, 2) label numbers, the first one lower."""
+    basis: "Array | sp.csr_array | None"
+    """Support rows B (m, d); None where the weights are folded."""
+    coef: "Array | sp.csc_array"
+    """Dual weights A (m, p), or weight vectors (d, p)."""
+    intercept: Array
+    accuracy: Array
+    """Share of its own training rows that a machine has right."""
+    n_capped: int
+    """Machines that reached the limit of iterations."""
+
+
+class _Machine(NamedTuple):
+    first: int
+    second: int
+    rows: Array
+    dual: Array
+    intercept: float
+    accuracy: float
+    capped: bool
+
+
+class SVMOptions(NamedTuple):
+    """Hinge weight C, and tolerance and limit of the iterations of one machine."""
+
+    C: float = 1.0
+    tol: float = 1e-3
+    max_iter: int = 100_000
+    n_jobs: int | None = None
+
+
+def kernel_matrix(X: "Array | sp.csr_array") -> Array | None:
+    """X X' in double precision, or None where it would not fit."""
+    if X.shape[0] > _KERNEL_ROWS:
+        return None
+    wide = X.astype(np.float64)
+    K = wide @ wide.T
+    return K.toarray() if sp.issparse(K) else K
+
+
+def pairwise_svms(
+    X: "Array | sp.csr_array",
+    credible: Array,
+    candidates: Array,
+    *,
+    options: SVMOptions,
+    virtual: bool,
+    K: Array | None = None,
+) -> PairModels:
+    """For every pair j < k minimise ||w||^2/2 + C sum_i max(0, 1 - y_i (w'x_i + b)) over w, b.
+
+    Positive rows have j credible and k not a candidate; negative ones the other way round. The
+    pair of j and the virtual label has the rows where j is credible against those where it is
+    no candidate. The intercept is not penalised. A pair without rows on one side has no machine.
+
+    Parameters
+    ----------
+    credible, candidates : (n, l) bool
+    virtual : also train the pairs with the virtual label.
+    K : the kernel matrix X X'; None computes one kernel per problem.
+    """
+    n, l = credible.shape
+    train = delayed(_machines_of_label)
+    with warnings.catch_warnings(), sklearn.config_context(
+        assume_finite=True, skip_parameter_validation=True
+    ):
+        # `n_capped` reports them.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = Parallel(n_jobs=options.n_jobs, prefer="threads")(
+            train(X, K, credible, candidates, j, virtual, options) for j in range(l)
+        )
+    return _assemble(X, [machine for machines in found for machine in machines])
+
+
+def _machines_of_label(
+    X: "Array | sp.csr_array",
+    K: Array | None,
+    credible: Array,
+    candidates: Array,
+    j: int,
+    virtual: bool,
+    options: SVMOptions,
+) -> list[_Machine]:
+    """The machines of the pairs whose lower label is j."""
+    problems = _problems(credible, candidates, j, virtual)
+    return [
+        _train(X, K, j, k, positive, negative, options)
+        for k, positive, negative in problems
+        if len(positive) and len(negative)
+    ]
+
+
+def _problems(
+    credible: Array, candidates: Array, j: int, virtual: bool
+) -> Iterator[tuple[int, Array, Array]]:
+    """The other label, the positive rows and the negative rows of every pair of label j."""
+    mine = np.flatnonzero(credible[:, j])
+    if not len(mine):
+        return
+    l = credible.shape[1]
+    others = ~candidates[mine]
+    for k in range(j + 1, l):
+        positive = mine[others[:, k]]
+        theirs = np.flatnonzero(credible[:, k] & ~candidates[:, j])
+        yield k, positive, np.setdiff1d(theirs, positive, assume_unique=True)
+    if virtual:
+        yield l, mine, np.flatnonzero(~candidates[:, j] & ~credible[:, j])
+
+
+def _train(
+    X: "Array | sp.csr_array",
+    K: Array | None,
+    j: int,
+    k: int,
+    positive: Array,
+    negative: Array,
+    options: SVMOptions,
+) -> _Machine:
+    """One machine by LIBSVM's sequential minimal optimisation."""
+    rows = np.concatenate([positive, negative])
+    target = np.repeat([1, 0], [len(positive), len(negative)])
+    part = X[rows] if K is None else K[np.ix_(rows, rows)]
+    machine = SVC(
+        C=options.C,
+        kernel="linear" if K is None else "precomputed",
+        tol=options.tol,
+        max_iter=options.max_iter,
+        cache_size=50,
+    ).fit(part, target)
+    dual = machine.dual_coef_
+    dual = (dual.toarray() if sp.issparse(dual) else dual).ravel()
+    own = part[:, machine.support_] if K is not None else part @ part[machine.support_].T
+    right = (own @ dual + machine.intercept_ > 0) == target
+    return _Machine(
+        j,
+        k,
+        rows[machine.support_],
+        dual,
+        float(machine.intercept_[0]),
+        float(right.mean()),
+        bool(machine.n_iter_.max() >= options.max_iter),
+    )
+
+
+def _assemble(X: "Array | sp.csr_array", machines: list[_Machine]) -> PairModels:
+    """Put the machines into arrays, folded to weight vectors where those are smaller."""
+    sizes = [len(machine.rows) for machine in machines]
+    rows = np.concatenate([machine.rows for machine in machines] or [np.zeros(0, np.intp)])
+    dual = np.concatenate([machine.dual for machine in machines] or [np.zeros(0)])
+    support, place = np.unique(rows, return_inverse=True)
+    indptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
+    A = sp.csc_array((dual, place, indptr), shape=(len(support), len(machines)))
+    B = X[support].astype(np.float64)
+    folded = B.shape[1] * len(machines) <= A.nnz + B.size
+    return PairModels(
+        pairs=np.array([machine[:2] for machine in machines], dtype=np.intp).reshape(-1, 2),
+        basis=None if folded else B,
+        coef=np.asarray(B.T @ A.toarray()) if folded else A,
+        intercept=np.array([machine.intercept for machine in machines]),
+        accuracy=np.array([machine.accuracy for machine in machines]),
+        n_capped=sum(machine.capped for machine in machines),
+    )
+
+
+def rescale(models: PairModels, factor: Array, low: Array) -> PairModels:
+    """The machines for raw features x, from those trained on factor (x - low)."""
+    moved = factor * low
+    if models.basis is None:
+        coef = np.asarray(models.coef)
+        intercept = models.intercept - moved @ coef
+        return models._replace(coef=coef * factor[:, None], intercept=intercept)
+    intercept = models.intercept - models.coef.T @ (models.basis @ moved)
+    basis = models.basis * factor
+    basis = sp.csr_array(basis) if sp.issparse(basis) else basis
+    return models._replace(basis=basis, intercept=intercept)
+
+
+def cast_votes(
+    models: PairModels, X: "Array | sp.csr_array", n_labels: int, *, weighted: bool
+) -> Array:
+    """Votes (n, l + 1) of all machines for every label, the virtual one last.
+
+    With `weighted` a vote counts as much as the training accuracy of its machine, otherwise one.
+    """
+    n, p = X.shape[0], len(models.pairs)
+    weight = models.accuracy if weighted else np.ones(p)
+    first, second = models.pairs.T
+    shape = (p, n_labels + 1)
+    # Every machine starts with a vote for its second label; a win moves it to the first.
+    moves = sp.csr_array(
+        (np.concatenate([weight, -weight]), (np.tile(np.arange(p), 2), models.pairs.T.ravel())),
+        shape=shape,
+    )
+    votes = np.tile(np.bincount(second, weight, n_labels + 1), (n, 1))
+    width = 1 if models.basis is None else models.basis.shape[0]
+    rows = max(1, _BLOCK_CELLS // max(width, 4096))
+    for i in range(0, n, rows):
+        for block, wins in _wins(models, X[i : i + rows]):
+            votes[i : i + rows] += wins @ moves[block]
+    return votes
+
+
+def _wins(models: PairModels, X: "Array | sp.csr_array") -> Iterator[tuple[slice, Array]]:
+    """Blocks of machines, and 1 where a machine decides for its first label."""
+    if models.basis is None:
+        features = X
+    else:
+        features = X @ models.basis.T
+        features = features.toarray() if sp.issparse(features) else features
+    for i in range(0, len(models.pairs), 4096):
+        block = slice(i, i + 4096)
+        decision = np.asarray(features @ models.coef[:, block]) + models.intercept[block]
+        yield block, (decision > 0).astype(np.float64)

@@ -1,0 +1,200 @@
+"""PARTICLE: credible labels by propagation on a neighbour graph, then pairwise votes."""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn.exceptions import InputError
+from schirn.graph import nearest_neighbours, propagate_labels, reconstruction_weights
+from schirn.solvers.pairwise import (
+    PairModels,
+    SVMOptions,
+    cast_votes,
+    kernel_matrix,
+    pairwise_svms,
+    rescale,
+)
+from schirn.thresholds import scale_rows
+
+Array = np.ndarray
+
+
+class CredibleLabels(NamedTuple):
+    """Confidences F in [0, 1], the credible labels, and the change in every propagation round."""
+
+    F: Array
+    credible: Array
+    changes: Array
+
+
+class PairVotes(NamedTuple):
+    """The machines, and their votes (n, l + 1) for the training rows."""
+
+    models: PairModels
+    votes: Array
+
+
+class UnitRange(NamedTuple):
+    """Features brought to [0, 1] by factor (x - low)."""
+
+    factor: Array
+    low: Array
+
+    def apply(self, X: "Array | sp.csr_array") -> "Array | sp.csr_array":
+        """The scaled features; a sparse X stays sparse."""
+        if sp.issparse(X):
+            return sp.csr_array(X * self.factor[None, :])
+        return (X - self.low) * self.factor
+
+
+def unit_range(X: "Array | sp.csr_array") -> UnitRange:
+    """The scaling of every feature to [0, 1]; a constant one becomes 0.
+
+    >>> unit_range(np.array([[1.0, 5.0], [5.0, 5.0]])).apply(np.array([[3.0, 5.0]]))
+    array([[0.5, 0. ]])
+    """
+    low, high = X.min(axis=0), X.max(axis=0)
+    if sp.issparse(X):
+        low, high = low.toarray().ravel(), high.toarray().ravel()
+        if low.any():
+            column = int(np.flatnonzero(low)[0])
+            raise InputError(
+                f'scale="minmax" would turn the zeros of the sparse X into other values (column '
+                f"{column} starts at {low[column]:g}); make X dense or scale it before"
+            )
+    span = high - low
+    varies = span > np.finfo(X.dtype).tiny
+    return UnitRange(np.divide(1, span, out=np.zeros_like(span), where=varies), low)
+
+
+def credible_labels(
+    X: "Array | sp.csr_array",
+    Y: Array,
+    *,
+    k: int,
+    alpha: float,
+    thr: float,
+    include_self: bool = False,
+    max_iter: int = 1000,
+    tol: float = 1e-5,
+) -> CredibleLabels:
+    """Propagate the candidates along reconstruction weights, then let the neighbours vote.
+
+    A label is credible if the vote of the k nearest other rows, scaled to [0, 1] within the row,
+    is at least `thr` and the label is a candidate. Where no candidate reaches it, the labels that
+    do are credible.
+
+    Parameters
+    ----------
+    include_self : the graph counts a row among its own neighbours. It is then rebuilt from itself
+        and nothing is propagated.
+    """
+    others = nearest_neighbours(X, k)
+    graph = nearest_neighbours(X, k, include_self=True) if include_self else others
+    T = reconstruction_weights(X, graph.indices)
+    P, changes = propagate_labels(T, Y, alpha=alpha, max_iter=max_iter, tol=tol)
+    mass = P.sum(axis=0)
+    P *= np.divide(Y.sum(axis=0), mass, out=np.zeros_like(mass), where=mass > 0)
+    F = _unit_rows(P)
+    marked = _unit_rows(_neighbour_votes(F, others.indices, others.distances)) >= thr
+    credible = marked & (Y != 0)
+    missing = ~credible.any(axis=1)
+    credible[missing] = marked[missing]
+    return CredibleLabels(F, credible, changes)
+
+
+def _neighbour_votes(F: Array, indices: Array, distances: Array) -> Array:
+    """Sum of F over the neighbours, nearer ones counting more."""
+    total = distances.sum(axis=1, keepdims=True)
+    share = np.divide(distances, total, out=np.zeros_like(distances), where=total > 0)
+    n, k = indices.shape
+    at = (np.repeat(np.arange(n), k), indices.ravel())
+    return sp.csr_array(((1 - share).ravel(), at), shape=(n, n)) @ F
+
+
+def _unit_rows(A: Array) -> Array:
+    """Rows scaled to [0, 1]; a row of equal positive values has no lesser label and becomes 1."""
+    level = A.min(axis=1) > 0
+    level &= A.max(axis=1) == A.min(axis=1)
+    return np.where(level[:, None], 1.0, scale_rows(A))
+
+
+def train_voters(
+    X: "Array | sp.csr_array",
+    Y: Array,
+    credible: Array,
+    *,
+    options: SVMOptions,
+    virtual: bool,
+    weighted: bool,
+    folds: int = 0,
+    scaling: UnitRange | None = None,
+) -> PairVotes:
+    """Train the pairwise machines and collect their votes for the training rows.
+
+    Parameters
+    ----------
+    virtual : also train every label against its absence.
+    weighted : a vote counts as much as the training accuracy of its machine.
+    folds : 0 votes with the machines themselves; otherwise row i of fold i mod `folds` gets the
+        votes of machines trained without that fold.
+    scaling : how X was scaled; the machines are returned for raw features.
+    """
+    n, l = Y.shape
+    candidates = Y != 0
+    K = kernel_matrix(X)
+    train = dict(options=options, virtual=virtual)
+    models = pairwise_svms(X, credible, candidates, K=K, **train)
+    folds = min(folds, n)
+    if folds < 2:
+        votes = cast_votes(models, X, l, weighted=weighted)
+    else:
+        votes = np.zeros((n, l + 1))
+        for fold in range(folds):
+            inside = np.arange(n) % folds != fold
+            part = None if K is None else K[np.ix_(inside, inside)]
+            others = pairwise_svms(X[inside], credible[inside], candidates[inside], K=part, **train)
+            votes[~inside] = cast_votes(others, X[~inside], l, weighted=weighted)
+    return PairVotes(models if scaling is None else rescale(models, *scaling), votes)
+
+
+def vote_margin(votes: Array, ceil: bool) -> Array:
+    """Votes of every label less those of the virtual one, (n, l)."""
+    if ceil:
+        # The weights sum with rounding errors, which must not lift a whole number.
+        votes = np.ceil(votes - 1e-9)
+    return votes[:, :-1] - votes[:, -1:]
+
+
+def vote_log_odds(
+    votes: Array, positive: Array, negative: Array, *, smoothing: float
+) -> Array:
+    """Table (l, l) of log P(true | c votes) - log P(false | c votes), one row per label.
+
+    With prior_j = (s + n_j)/(2 s + n) over the n_j positive of n rows, and the smoothed
+    histograms P(c | j) and P(c | not j) of the votes over positive and negative rows.
+
+    Parameters
+    ----------
+    votes : (n, l) whole numbers from 0 to l - 1
+    positive, negative : (n, l) bool
+    smoothing : s > 0
+    """
+    n, l = positive.shape
+    prior = (smoothing + positive.sum(axis=0)) / (2 * smoothing + n)
+    like = [_histogram(votes, rows, smoothing) for rows in (positive, negative)]
+    return np.log(prior / (1 - prior))[:, None] + np.log(like[0]) - np.log(like[1])
+
+
+def _histogram(votes: Array, rows: Array, smoothing: float) -> Array:
+    """Smoothed share of every number of votes among the marked rows, (l, l)."""
+    l = votes.shape[1]
+    cells = (votes + l * np.arange(l))[rows]
+    counts = np.bincount(cells.astype(np.intp), minlength=l * l).reshape(l, l)
+    return (smoothing + counts) / (smoothing * l + counts.sum(axis=1, keepdims=True))
+
+
+def look_up(table: Array, votes: Array) -> Array:
+    """The table's entry for every label's votes, (n, l)."""
+    return table[np.arange(table.shape[0]), votes.astype(np.intp)]
