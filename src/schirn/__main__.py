@@ -1,0 +1,8 @@
+"""`python -m schirn` is the program `schirn`."""
+
+import sys
+
+from schirn.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""What the program prints: tables, notes, JSON; with Rich on a terminal, plain text elsewhere."""
+
+import json
+import math
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+
+def say(text: str = "") -> None:
+    """Print to stdout."""
+    sys.stdout.write(f"{text}\n")
+
+
+def note(text: str) -> None:
+    """Print one line to stderr, where it does not mix with results."""
+    sys.stderr.write(f"schirn: {printable(text)}\n")
+
+
+def printable(text: str) -> str:
+    """Escape control characters, which could drive the terminal; names come from files."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document; numbers that JSON lacks become null."""
+    say(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str = "") -> None:
+    """Print a table; `right` has an "r" for each column to align at its right edge."""
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
+    aligned = [k < len(right) and right[k] == "r" for k in range(len(columns))]
+    console = rich_console(sys.stdout)
+    if console is None:
+        _plain_table(columns, cells, aligned)
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    for name, at_right in zip(columns, aligned, strict=True):
+        drawn.add_column(Text(name), justify="right" if at_right else "left")
+    for row in cells:
+        drawn.add_row(*map(Text, row))
+    console.print(drawn)
+
+
+def _plain_table(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], aligned: Sequence[bool]
+) -> None:
+    lines = [list(columns), *cells]
+    widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
+    lines.insert(1, ["-" * width for width in widths])
+    for line in lines:
+        parts = [
+            text.rjust(width) if at_right else text.ljust(width)
+            for text, width, at_right in zip(line, widths, aligned, strict=True)
+        ]
+        say("  ".join(parts).rstrip())
+
+
+def facts(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Print name and value, one pair a line."""
+    width = max(len(name) for name, _ in pairs)
+    for name, value in pairs:
+        say(f"{name.ljust(width)}  {printable(str(value))}")
+
+
+@contextmanager
+def working(what: str, quiet: bool = False) -> Iterator[None]:
+    """Show on a terminal that work goes on, and for how long."""
+    console = None if quiet else rich_console(sys.stderr)
+    if console is None:
+        yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    # Without redirection: what the work prints belongs where the caller sent it.
+    with Progress(
+        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bar:
+        bar.add_task(what)
+        yield
+
+
+def rich_console(stream: Any) -> Any:
+    """Return a Rich console for a terminal, or None for plain text."""
+    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=stream, highlight=False)
+
+
+def _plain(value: Any) -> Any:
+    """Turn numpy values and non-finite numbers into what JSON has."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, bool | int | float | str | None) else str(value)

@@ -1,0 +1,107 @@
+"""The argument parser: one sentence for a mistake, help with examples everywhere."""
+
+import argparse
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+_DESCRIPTION = "Train on noisy label sets, find the wrong labels, predict the right ones."
+_EXAMPLES = """\
+examples:
+  schirn demo                                  see what it does, on images you can check
+  schirn data list                             data sets on this machine
+  schirn fit photos.csv -o photos.schirn       train on a table with a column of tags
+  schirn predict photos.schirn new.csv         predict tags for new rows
+  schirn methods Schirn                        parameters of a method
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """Errors in one sentence and exit code 2; no abbreviated options."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Print one sentence and stop."""
+        choice = re.match(r"argument \S+: invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if choice and "COMMAND" in message:
+            known = re.findall(r"[\w-]+", choice[2])
+            close = difflib.get_close_matches(choice[1], known, n=1)
+            hint = f"did you mean {close[0]!r}" if close else f"there are {', '.join(known)}"
+            message = f"there is no command {choice[1]!r}; {hint}"
+        self.exit(2, f"schirn: {message} (see {self.prog} --help)\n")
+
+
+def build_parser(commands: Iterable[Any]) -> Parser:
+    """Return the parser of the program with all its commands."""
+    parser = Parser(prog="schirn", description=_DESCRIPTION, epilog=_EXAMPLES)
+    parser.add_argument("--version", action=_Version, help="show the version and stop")
+    _add_common(parser, default=True)
+    found = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in commands:
+        command.add(found)
+    return parser
+
+
+def add_command(
+    found: Any, name: str, run: Any, *, help: str, examples: str, json: bool = True, **options: Any
+) -> Parser:
+    """Add one command; `run` gets the parsed arguments."""
+    epilog = "examples:\n" + "".join(f"  {line}\n" for line in examples.strip().splitlines())
+    description = options.pop("description", f"{help[0].upper()}{help[1:]}.")
+    parser: Parser = found.add_parser(
+        name, help=help, description=description, epilog=epilog, **options
+    )
+    _add_common(parser, default=False)
+    if json:
+        parser.add_argument("--json", action="store_true", help="print one JSON document")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_common(parser: Parser, default: bool) -> None:
+    """Options that may stand before or after the command; the command must not reset them."""
+    group = parser.add_argument_group("options of every command")
+    group.add_argument(
+        "--threads",
+        type=positive,
+        metavar="N",
+        default=None if default else argparse.SUPPRESS,
+        help="threads for linear algebra (default: all)",
+    )
+    group.add_argument(
+        "--debug",
+        action="store_true",
+        default=False if default else argparse.SUPPRESS,
+        help="show the traceback of an error (also: SCHIRN_DEBUG=1)",
+    )
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def natural(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
+    return int(text)
+
+
+class _Version(argparse.Action):
+    """Print the version and stop."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        import schirn
+
+        parser._print_message(f"schirn {schirn.__version__}\n")
+        parser.exit()

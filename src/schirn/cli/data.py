@@ -1,0 +1,136 @@
+"""`schirn data`: list, show, card and fetch."""
+
+import argparse
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from schirn import datasets
+from schirn.cli._output import note, print_json, say, table, working
+from schirn.cli._parser import add_command, positive
+from schirn.cli._reading import add_reading, read
+from schirn.labels import label_lists
+
+_ABOUT = """\
+schirn data list
+schirn data show digits_attributes --rows 3
+schirn data card photos.csv --labels tags
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command and its parts."""
+    parser = add_command(found, "data", None, help="look at data sets", examples=_ABOUT, json=False)
+    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_command(
+        parts,
+        "list",
+        run_list,
+        help="list the data sets that have a name",
+        description="List the built-in sets, those in the folders of the environment variable "
+        "SCHIRN_DATA and in the download cache, and those that can be downloaded.",
+        examples="schirn data list\nSCHIRN_DATA=~/sets schirn data list --json",
+    )
+    shown = add_command(
+        parts,
+        "show",
+        run_show,
+        help="show a few rows with their labels by name",
+        examples="schirn data show digits_attributes\nschirn data show photos.csv --labels tags",
+    )
+    shown.add_argument("--rows", type=positive, default=5, metavar="N", help="default: 5")
+    add_reading(shown)
+    card = add_command(
+        parts,
+        "card",
+        run_card,
+        help="sizes, noise and ranks of a data set",
+        examples="schirn data card digits_attributes\nschirn data card scene.npz --json",
+    )
+    add_reading(card)
+    fetched = add_command(
+        parts,
+        "fetch",
+        run_fetch,
+        help="download a data set into the cache",
+        examples="schirn data fetch emotions\n"
+        "schirn data fetch mine --url https://example.org/mine.npz",
+    )
+    fetched.add_argument("name", metavar="NAME")
+    fetched.add_argument("--url", help="where the file is, for a set that is not on OpenML")
+    fetched.add_argument("--sha256", metavar="SUM", help="checksum that the file must have")
+    fetched.add_argument("--force", action="store_true", help="download again")
+
+
+def run_list(args: argparse.Namespace) -> None:
+    """Print name, place and path of every set."""
+    entries = [(entry.name, entry.where, str(entry.path or "")) for entry in datasets.available()]
+    if args.json:
+        print_json([{"name": n, "where": w, "path": path or None} for n, w, path in entries])
+    else:
+        table(("name", "where", "path"), entries)
+
+
+def run_show(args: argparse.Namespace) -> None:
+    """Print the first rows."""
+    data = read(args)
+    head = data.subset(slice(args.rows))
+    candidates, truth = _names(head, head.candidates), _names(head, head.y_true)
+    if args.json:
+        parts = (
+            ("candidates", candidates),
+            ("truth", truth),
+            ("features", _dense(head.X).tolist()),
+        )
+        rows = [
+            {"row": row, **{key: values[row] for key, values in parts if values is not None}}
+            for row in range(head.n_samples)
+        ]
+        print_json({"name": data.name, "label_names": data.label_names, "rows": rows})
+        return
+    say(f"{data.name}: {data.n_samples} rows, {data.n_features} features, {data.n_labels} labels\n")
+    columns = {"candidates": candidates, "true labels": truth}
+    kept = {name: values for name, values in columns.items() if values is not None}
+    if candidates is not None and truth is not None:
+        kept["wrong"] = [
+            [name for name in row if name not in set(true)]
+            for row, true in zip(candidates, truth, strict=True)
+        ]
+    rows_shown = [
+        [row, *(_some(values[row]) for values in kept.values())] for row in range(head.n_samples)
+    ]
+    table(("row", *kept), rows_shown, right="r")
+
+
+def run_card(args: argparse.Namespace) -> None:
+    """Print the data card."""
+    card = datasets.data_card(read(args))
+    if args.json:
+        print_json(card.to_dict())
+    else:
+        say(card.to_text())
+
+
+def run_fetch(args: argparse.Namespace) -> None:
+    """Download one set."""
+    with working(f"downloading {args.name}", quiet=args.json):
+        data = datasets.fetch(args.name, url=args.url, sha256=args.sha256, force=args.force)
+    if args.json:
+        print_json(datasets.data_card(data).to_dict())
+    else:
+        note(f"{args.name} is here; it has {data.n_samples} rows and {data.n_labels} labels")
+
+
+def _names(data: datasets.Dataset, labels: Any) -> list[list[str]] | None:
+    """Labels by name, row by row."""
+    return None if labels is None else label_lists(_dense(labels), data.label_names)
+
+
+def _dense(matrix: Any) -> np.ndarray:
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def _some(names: list[str], most: int = 12) -> str:
+    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    return ", ".join(names[:most]) + more or "(none)"

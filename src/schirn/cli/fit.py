@@ -1,0 +1,161 @@
+"""`schirn fit`."""
+
+import argparse
+import inspect
+import sys
+import time
+from contextlib import redirect_stdout
+from dataclasses import replace
+from typing import Any
+
+from schirn.cli._output import facts, note, print_json, working
+from schirn.cli._parser import add_command, natural, positive
+from schirn.cli._reading import add_reading, assignment, read
+from schirn.cli.methods import find_method, nearest
+from schirn.datasets import Dataset, add_noise
+from schirn.exceptions import InputError
+from schirn.methods import PartialMultiLabelClassifier
+from schirn.metrics import noise_report
+from schirn.persist import save
+
+_EXAMPLES = """
+schirn fit photos.csv -o photos.schirn
+schirn fit photos.csv --labels tags --param alpha=0.3 --param lam=1 -o photos.schirn
+schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
+schirn fit scene.arff --labels 6 --add-noise 2 --seed 0 -o scene.schirn
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found,
+        "fit",
+        run,
+        help="train a method and write the model to a file",
+        description="Train a method on rows with candidate labels and write the model to a file. "
+        "A set that has only true labels is trained on these.",
+        examples=_EXAMPLES,
+    )
+    add_reading(parser)
+    parser.add_argument("--method", default="Schirn", metavar="NAME", help="default: Schirn")
+    parser.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        type=assignment,
+        metavar="NAME=VALUE",
+        help="a parameter of the method; repeat for more (see: schirn methods NAME)",
+    )
+    parser.add_argument(
+        "--add-noise",
+        type=positive,
+        metavar="R",
+        help="experiment: add R wrong labels to the true labels of each row and train on that",
+    )
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="S", help="for --add-noise (default: 0)"
+    )
+    parser.add_argument(
+        "--drop-training",
+        action="store_true",
+        help="leave out of the file what the model says about its training rows",
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the model file")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, train, write, report."""
+    model = make_model(args.method, args.param)
+    data = with_candidates(read(args), args.add_noise, args.seed)
+    start = time.perf_counter()
+    # A method with verbose=true prints; stdout is for the result.
+    with working(f"training {args.method}", quiet=args.json), redirect_stdout(sys.stderr):
+        train(model, data)
+    seconds = time.perf_counter() - start
+    notes = {"data": data.name, "feature_names": data.feature_names}
+    save(model, args.output, include_training=not args.drop_training, notes=notes)
+    report = _report(model, data, seconds)
+    if args.json:
+        print_json({**report, "params": model.get_params(deep=False), "model": args.output})
+    else:
+        facts([*_lines(report), ("model", args.output)])
+
+
+def make_model(method: str, params: list[tuple[str, Any]]) -> PartialMultiLabelClassifier:
+    """Return an untrained method with the given parameters."""
+    cls = find_method(method)
+    known = list(inspect.signature(cls).parameters)
+    for name, _ in params:
+        if name not in known:
+            raise InputError(f"{cls.__name__} has no parameter {name!r}; {nearest(name, known)}")
+    return cls(**dict(params))
+
+
+def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
+    """The set with candidates: its own, noisy ones made from the truth, or the truth."""
+    if not data.n_features:
+        raise InputError(f"{data.name}: the set has no features, so there is nothing to learn from")
+    if noise is not None:
+        if data.y_true is None:
+            raise InputError(f"{data.name}: --add-noise needs true labels, and the set has none")
+        return replace(data, candidates=add_noise(data.y_true, noise, random_state=seed))
+    if data.candidates is None:
+        note(f"note: {data.name} has only true labels; they are taken as the candidates")
+        return replace(data, candidates=data.y_true)
+    return data
+
+
+def train(model: PartialMultiLabelClassifier, data: Dataset) -> None:
+    """Fit; a method that is allowed to see the truth gets it."""
+    extra = {}
+    if data.y_true is not None and "y_clean" in inspect.signature(model.fit).parameters:
+        extra["y_clean"] = data.y_true
+    model.fit(data.X, data.candidates, **extra)
+    # A bare matrix has no names; the columns are those of the data set, in order.
+    model.label_names_ = list(data.label_names)
+
+
+def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -> dict[str, Any]:
+    report = {
+        "data": data.name,
+        "method": type(model).__name__,
+        "rows": data.n_samples,
+        "features": data.n_features,
+        "labels": data.n_labels,
+        "candidates": int(data.candidates.sum()),
+        "judged_wrong": int(model.noise_.sum()),
+        "estimated_noise_rate": model.calibration_.noise_rate,
+        "rounds": int(model.n_iter_),
+        "seconds": round(seconds, 3),
+    }
+    if data.y_true is not None and (data.candidates != data.y_true).sum():
+        found = noise_report(data.y_true, data.candidates, model.noise_, model.label_confidence_)
+        report["noise_finding"] = found
+    return report
+
+
+def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
+    """The report in words."""
+    found = report.get("noise_finding")
+    share = report["judged_wrong"] / max(1, report["candidates"])
+    lines = [
+        ("data", report["data"]),
+        ("method", f"{report['method']}, {report['rounds']} rounds, {report['seconds']:.2f} s"),
+        ("rows", f"{report['rows']:,}"),
+        ("features", f"{report['features']:,}"),
+        ("labels", f"{report['labels']:,}"),
+        ("candidates", f"{report['candidates']:,}"),
+        ("judged wrong", f"{report['judged_wrong']:,} ({share:.1%} of the candidates)"),
+        (
+            "noise rate",
+            f"about {report['estimated_noise_rate']:.1%} of the false labels are listed",
+        ),
+    ]
+    if found:
+        text = (
+            f"{found['n_wrong']:,} candidates are wrong; precision {found['precision']:.3f}, "
+            f"recall {found['recall']:.3f}, AUC {found['auc']:.3f}"
+        )
+        lines.append(("against truth", text))
+    return lines

@@ -1,0 +1,101 @@
+"""`schirn methods`."""
+
+import argparse
+import difflib
+import inspect
+import re
+from typing import Any
+
+from schirn.cli._output import facts, print_json, say, table
+from schirn.cli._parser import add_command
+from schirn.exceptions import InputError
+from schirn.methods import PartialMultiLabelClassifier
+from schirn.methods import methods as all_methods
+
+_EXAMPLES = """
+schirn methods
+schirn methods Schirn
+schirn methods --json
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found, "methods", run, help="list the methods, or the parameters of one", examples=_EXAMPLES
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a method")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Print the list or one method."""
+    if args.name is not None:
+        show(find_method(args.name), args.json)
+    elif args.json:
+        print_json([summary(cls) for cls in all_methods().values()])
+    else:
+        keys = ("name", "family", "cost", "memory", "reference")
+        rows = [[summary(cls)[key] for key in keys] for cls in all_methods().values()]
+        for row, cls in zip(rows, all_methods().values(), strict=True):
+            row[0] += " *" if cls._info.reconstructed else ""
+        table(("method", "family", "cost per iteration", "memory", "reference"), rows)
+        say("\nn rows, d features, l labels.")
+        if any(cls._info.reconstructed for cls in all_methods().values()):
+            say("* rebuilt from its description: no code of the authors was at hand.")
+
+
+def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
+    """Print the facts and the parameters of one method."""
+    entries = parameters(cls)
+    if as_json:
+        print_json(summary(cls) | {"parameters": entries})
+        return
+    first = (inspect.getdoc(cls) or "").partition("\n")[0]
+    say(f"{cls.__name__}: {first}\n")
+    facts([(key, value) for key, value in summary(cls).items() if key != "name"])
+    say()
+    rows = [(entry["name"], repr(entry["default"]), entry["meaning"]) for entry in entries]
+    table(("parameter", "default", "meaning"), rows)
+
+
+def summary(cls: type[PartialMultiLabelClassifier]) -> dict[str, Any]:
+    """One method as a dictionary."""
+    return {"name": cls.__name__, **cls._info._asdict()}
+
+
+def parameters(cls: type[PartialMultiLabelClassifier]) -> list[dict[str, Any]]:
+    """Name, default and meaning of each parameter, from signature and docstring."""
+    meanings = _meanings(inspect.getdoc(cls) or "")
+    return [
+        {"name": name, "default": parameter.default, "meaning": meanings.get(name, "")}
+        for name, parameter in inspect.signature(cls).parameters.items()
+    ]
+
+
+def find_method(name: str) -> type[PartialMultiLabelClassifier]:
+    """Return the method of this name; case does not matter."""
+    by_lower = {known.lower(): cls for known, cls in all_methods().items()}
+    if name.lower() in by_lower:
+        return by_lower[name.lower()]
+    raise InputError(f"there is no method {name!r}; {nearest(name, list(all_methods()))}")
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """Which name was perhaps meant, or all there are."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+
+
+def _meanings(doc: str) -> dict[str, str]:
+    """The entries of the section "Parameters" of a docstring."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S.*\n-+\n|\Z)", doc, re.M | re.S)
+    found: dict[str, str] = {}
+    names: list[str] = []
+    for line in (section[1] if section else "").splitlines():
+        entry = re.match(r"(\w[\w, ]*?) : (.*)", line)
+        if entry:
+            names = [name.strip() for name in entry[1].split(",")]
+        text = entry[2] if entry else line.strip()
+        for name in names:
+            found[name] = f"{found.get(name, '')} {text}".strip()
+    return found

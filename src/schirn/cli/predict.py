@@ -1,0 +1,183 @@
+"""`schirn predict`."""
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schirn.cli._output import note, print_json
+from schirn.cli._parser import add_command
+from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, read
+from schirn.cli._records import csv_lines, json_lines, write_lines
+from schirn.datasets import Dataset
+from schirn.exceptions import InputError
+from schirn.labels import as_labels, label_lists
+from schirn.methods import PartialMultiLabelClassifier
+from schirn.persist import load, read_notes
+
+_EXAMPLES = """
+schirn predict photos.schirn new.csv
+schirn predict photos.schirn new.csv --threshold top-3 --proba -o tags.csv
+schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
+schirn predict digits.schirn digits_attributes --scores -o scores.npz
+"""
+_FORMATS = (".csv", ".jsonl", ".npz")
+
+Record = dict[str, Any]
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found,
+        "predict",
+        run,
+        help="predict labels, or judge the candidates of new rows",
+        description="Predict labels for the rows of DATA, or judge the candidates they come with. "
+        "Rows are counted from 0. In CSV files a label name that a spreadsheet would take for a "
+        "formula (it starts with =, +, - or @) gets an apostrophe in front.",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")
+    add_reading(parser)
+    parser.add_argument(
+        "--threshold",
+        metavar="RULE",
+        help='a score, "top-3", or "cardinality" (default: what the model was trained with)',
+    )
+    parser.add_argument("--proba", action="store_true", help="add the probability of each label")
+    parser.add_argument("--scores", action="store_true", help="add the score of each label")
+    parser.add_argument(
+        "--disambiguate",
+        action="store_true",
+        help="judge each candidate label: confidence that it is true, and a verdict",
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help=".csv, .jsonl or .npz (default: CSV to stdout)"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read model and rows, predict, write."""
+    kind = _check_arguments(args)
+    model = load(args.model)
+    data = read(args, **_defaults(args, model))
+    _check_fit(args, model, data)
+    arrays, records = (_verdicts if args.disambiguate else _predictions)(args, model, data)
+    summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
+    if args.output is None:
+        if args.json:
+            print_json({**summary, "results": list(records)})
+        else:
+            write_lines(csv_lines(records), None)
+        return
+    if kind == ".npz":
+        write_lines(arrays, args.output)
+    else:
+        write_lines((csv_lines if kind == ".csv" else json_lines)(records), args.output)
+    if args.json:
+        print_json({**summary, "output": args.output})
+    else:
+        note(f"wrote {data.n_samples:,} rows to {args.output}")
+
+
+def _check_arguments(args: argparse.Namespace) -> str:
+    """Refuse what cannot work before anything is read; return the output format."""
+    if args.disambiguate and (args.threshold or args.proba or args.scores):
+        raise InputError("--disambiguate goes without --threshold, --proba and --scores")
+    kind = Path(args.output).suffix.lower() if args.output else ".csv"
+    if kind not in _FORMATS:
+        raise InputError(f"{args.output}: the output must end in {', '.join(_FORMATS)}")
+    return kind
+
+
+def _defaults(args: argparse.Namespace, model: PartialMultiLabelClassifier) -> dict[str, Any]:
+    """What the model knows about how to read its rows."""
+    suffix = Path(args.data).suffix.lower()
+    if suffix in SVMLIGHT:
+        return {"n_features": model.n_features_in_}
+    if suffix not in TABLES:
+        return {}
+    options: dict[str, Any] = {}
+    names = read_notes(args.model).get("feature_names")
+    if isinstance(names, list) and names:
+        options["features"] = [str(name) for name in names]
+    if not args.disambiguate:
+        # New rows need no label column, and one that is there plays no part.
+        options["labels"] = []
+    return options
+
+
+def _check_fit(args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset) -> None:
+    if data.n_features != model.n_features_in_:
+        raise InputError(
+            f"{args.data}: {data.n_features} features, but {args.model} was trained on "
+            f"{model.n_features_in_}; give the same columns in the same order"
+        )
+
+
+def _predictions(
+    args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
+) -> tuple[dict[str, Any], Iterable[Record]]:
+    """Predicted labels, with probabilities and scores where asked for."""
+    predicted = model.predict(data.X, threshold=_threshold(args.threshold))
+    values: dict[str, np.ndarray] = {}
+    if args.proba:
+        values["proba"] = model.predict_proba(data.X)
+    if args.scores:
+        values["score"] = model.decision_function(data.X)
+    names = model.label_names_
+
+    def records() -> Iterable[Record]:
+        for row, labels in enumerate(label_lists(predicted, names)):
+            extra = {
+                key: dict(zip(names, matrix[row].tolist(), strict=True))
+                for key, matrix in values.items()
+            }
+            yield {"row": row, "labels": labels, **extra}
+
+    return {"predicted": predicted, **values, "label_names": np.array(names, dtype=str)}, records()
+
+
+def _verdicts(
+    args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
+) -> tuple[dict[str, Any], Iterable[Record]]:
+    """Confidence and verdict of every candidate."""
+    names = model.label_names_
+    given: Any = data.candidates if data.candidates is not None else data.y_true
+    if given is None or not data.n_labels:
+        raise InputError(f"{args.data}: --disambiguate needs rows that come with labels")
+    if data.label_names != names:
+        dense = given.toarray() if hasattr(given, "toarray") else given
+        given = label_lists(dense, data.label_names)
+    candidates = as_labels(given, names=names).matrix.astype(bool)
+    confidence = model.disambiguate(data.X, candidates)
+    wrong = candidates & (confidence < 0.5)
+
+    def records() -> Iterable[Record]:
+        for row, column in np.argwhere(candidates):
+            yield {
+                "row": int(row),
+                "label": names[column],
+                "confidence": float(confidence[row, column]),
+                "verdict": "wrong" if wrong[row, column] else "true",
+            }
+
+    arrays = {"candidates": candidates, "confidence": confidence, "wrong": wrong}
+    return {**arrays, "label_names": np.array(names, dtype=str)}, records()
+
+
+def _threshold(text: str | None) -> Any:
+    """A number or a list of numbers where the text is one, else the text itself."""
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    is_list = isinstance(value, list) and all(isinstance(item, int | float) for item in value)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return value if is_number or is_list else text
