@@ -315,9 +315,10 @@ def test_the_low_rank_step_is_singular_value_thresholding():
     space = row_space(X, ridge=1.0)
     mu, beta = 0.4, 0.9
     G = np.random.default_rng(0).normal(size=Y.shape)
-    C, Cf, square, nuclear = module._rank_step(
-        space, G, space.project(G), beta, mu, "low", np.empty_like(G)
-    )
+    stack = np.asfortranarray(np.vstack([G, space.project(G)]))
+    out = np.empty_like(stack)
+    square, nuclear = module._rank_step(space, stack, beta, mu, "low", out)
+    C, Cf = out[: len(G)], out[len(G) :]
     expected = singular_value_threshold(G / (2 + mu), 2 * beta / (2 + mu))
     np.testing.assert_allclose(C, expected, atol=1e-12)
     np.testing.assert_allclose(Cf, space.project(expected), atol=1e-10)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from schirn.linalg import RowSpace
-from schirn.solvers.schirn import _Candidates
+from schirn.solvers.candidates import CandidateCells
 
 Array = np.ndarray
 
@@ -57,7 +57,7 @@ def nlr(
         0 runs all sweeps.
     callback : called with the number of finished sweeps.
     """
-    candidates = _Candidates(Y, space)
+    candidates = CandidateCells(Y, space)
     ones_f = space.project(np.ones((len(Y), 1), dtype=space.dtype))
     s = space.eigenvalues[:, None]
     pull, den = beta * s, (1 + beta) * s + gamma * space.penalty[:, None]
@@ -67,7 +67,7 @@ def nlr(
         before = w1, w2
         w1 = (candidates.kept_f + beta * ones_f - pull * w2) / den
         w2 = ((1 + beta) * ones_f - candidates.kept_f - pull * w1) / den
-        margin = space.expand(w1 - w2).ravel()[candidates.cells]
+        margin = candidates.at(space.expand(w1 - w2))
         changed = candidates.update(margin < 1 - lam / 2)
         n_noise = int(candidates.noise.sum())
         fit = _objective(space, candidates, ones_f, w1, w2, beta, gamma)
@@ -91,7 +91,7 @@ def _settled(before: tuple[Array, Array], after: tuple[Array, Array], tol: float
 
 def _objective(
     space: RowSpace,
-    candidates: _Candidates,
+    candidates: CandidateCells,
     ones_f: Array,
     w1: Array,
     w2: Array,
@@ -100,7 +100,7 @@ def _objective(
 ) -> float:
     """The objective without the price of noise, from the projections alone."""
     n, l = candidates.shape
-    n_kept = len(candidates.cells) - int(candidates.noise.sum())
+    n_kept = candidates.n_cells - int(candidates.noise.sum())
     loss = _square(space, w1, candidates.kept_f, n_kept)
     loss += _square(space, w2, ones_f - candidates.kept_f, n * l - n_kept)
     loss += beta * _square(space, w1 + w2, ones_f, n * l)
