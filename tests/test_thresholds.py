@@ -1,84 +1,197 @@
-"""The cut per row that is a linear function of the scores."""
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
-import schirn
 from schirn.exceptions import InputError
-from schirn.thresholds import best_row_cuts, label_threshold
+from schirn.thresholds import LabelThreshold, best_row_cuts, label_threshold, scale_rows
+
+S = np.array([[0.9, 0.2, 0.5], [0.5, 0.5, 0.1]])
+matrices = arrays(
+    float,
+    st.tuples(st.integers(1, 6), st.integers(1, 6)),
+    elements=st.floats(-5, 5, allow_subnormal=False),
+)
 
 
-def plain_row_cut(scores, candidates):
-    """Every cut tried, one row at a time."""
-    s = np.sort(scores)
-    cuts = [s[0] - 0.1, *((s[:-1] + s[1:]) / 2), s[-1] + 0.1]
-    errors = [np.sum((scores >= cut) != candidates) for cut in cuts]
-    return cuts[int(np.argmin(errors))]
+def test_one_number_cuts_strictly():
+    predicted = label_threshold(0.5, 3).apply(S)
+    assert predicted.dtype == np.int8
+    assert predicted.tolist() == [[1, 0, 0], [0, 0, 0]]
 
 
-@pytest.fixture
-def rows():
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(300, 7))
-    candidates = (scores + rng.normal(size=scores.shape) > 0.5).astype(np.uint8)
-    return scores, candidates
+@pytest.mark.parametrize("form", [list, tuple, np.array])
+def test_one_number_per_label(form):
+    assert label_threshold(form([0.95, 0.1, 0.3]), 3).apply(S).tolist() == [[0, 1, 1], [0, 1, 0]]
 
 
-def test_row_cuts_try_every_cut(rows):
-    scores, candidates = rows
-    expected = [plain_row_cut(s, y) for s, y in zip(scores, candidates, strict=True)]
-    np.testing.assert_allclose(best_row_cuts(scores, candidates), expected, rtol=1e-14)
+@pytest.mark.parametrize("rule", [0, np.float32(0), np.int64(0), np.array(0.0), -np.inf])
+def test_kinds_of_numbers(rule):
+    assert label_threshold(rule, 3).apply(S).all()
 
 
-def test_row_cuts_by_hand():
-    scores = np.array([[0.2, 0.6, 0.4], [0.2, 0.6, 0.4], [0.2, 0.6, 0.4], [0.2, 0.6, 0.4]])
-    candidates = np.array([[0, 1, 0], [1, 1, 1], [0, 0, 0], [1, 0, 0]])
-    # The last row makes one error with the cut 0.7 and two with all others.
-    np.testing.assert_allclose(best_row_cuts(scores, candidates), [0.5, 0.1, 0.7, 0.7])
-    assert best_row_cuts(scores[:1], np.array([[1, 0, 1]])) == pytest.approx(0.1)
+def test_infinity_predicts_nothing():
+    assert not label_threshold(np.inf, 3).apply(S).any()
 
 
-def test_linear_threshold_is_the_least_squares_fit(rows):
-    scores, candidates = rows
-    rule = label_threshold("linear", 7, scores=scores, candidates=candidates)
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ("top-1", [[1, 0, 0], [1, 0, 0]]),
+        ("top-2", [[1, 0, 1], [1, 1, 0]]),
+        ("top-3", [[1, 1, 1], [1, 1, 1]]),
+        ("top-99", [[1, 1, 1], [1, 1, 1]]),
+    ],
+)
+def test_top_k_takes_the_first_of_equal_scores(rule, expected):
+    assert label_threshold(rule, 3).apply(S).tolist() == expected
+
+
+@given(matrices, st.integers(1, 8))
+def test_top_k_takes_k_of_the_best(scores, k):
+    predicted = label_threshold(f"top-{k}", scores.shape[1]).apply(scores).astype(bool)
+    assert (predicted.sum(axis=1) == min(k, scores.shape[1])).all()
+    for row, chosen in zip(scores, predicted, strict=True):
+        assert chosen.all() or row[chosen].min() >= row[~chosen].max()
+
+
+def cardinality_rule(scores, cardinality):
+    return label_threshold("cardinality", scores.shape[1], scores=scores, cardinality=cardinality)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("cardinality", [0.0, 0.1, 0.25, 1.0, 1.5, 2.9, 4.0])
+def test_cardinality_gives_as_many_labels(cardinality, dtype):
+    scores = np.random.default_rng(0).normal(size=(20, 4)).astype(dtype)
+    predicted = cardinality_rule(scores, cardinality).apply(scores)
+    assert predicted.sum() == round(20 * cardinality)
+    assert scores[predicted == 1].min(initial=9) > scores[predicted == 0].max(initial=-9)
+
+
+@pytest.mark.parametrize(("cardinality", "count"), [(-1.0, 0), (0.0, 0), (3.0, 6), (7.0, 6)])
+def test_cardinality_outside_its_range(cardinality, count):
+    assert cardinality_rule(S, cardinality).apply(S).sum() == count
+    far = np.array([[1e9, -1e9, 0.0]])
+    assert cardinality_rule(S, cardinality).apply(far).all() == (count == 6)
+
+
+def test_tied_scores_fall_below_the_cut():
+    scores = np.array([[1.0, 1.0], [1.0, 0.0]])
+    assert cardinality_rule(scores, 0.5).apply(scores).sum() == 0
+    assert cardinality_rule(scores, 1.5).apply(scores).tolist() == [[1, 1], [1, 0]]
+
+
+def test_the_cut_lies_in_the_middle_of_the_gap():
+    assert cardinality_rule(np.array([[0.0, 1.0, 4.0, 6.0]]), 2.0).cut == 2.5
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_neighbouring_numbers_are_told_apart(dtype):
+    values = [dtype(1)]
+    for _ in range(5):
+        values.append(np.nextafter(values[-1], dtype(2)))
+    for below, above in pairwise(values):
+        scores = np.array([[below, above]])
+        assert cardinality_rule(scores, 1.0).apply(scores).tolist() == [[0, 1]]
+
+
+@given(matrices, st.floats(0, 6))
+def test_cardinality_never_gives_more(scores, cardinality):
+    predicted = cardinality_rule(scores, cardinality).apply(scores)
+    wanted = round(cardinality * len(scores))
+    assert predicted.sum() <= wanted
+    if len(np.unique(scores)) == scores.size:
+        assert predicted.sum() == min(wanted, scores.size)
+
+
+def test_rows_are_scaled_before_the_cut():
+    scores = np.array([[1.0, 2.0, 3.0], [40.0, 20.0, 39.0], [5.0, 5.0, 5.0]])
+    predicted = label_threshold("row-0.9", 3).apply(scores)
+    assert predicted.tolist() == [[0, 0, 1], [1, 0, 1], [0, 0, 0]]
+
+
+@given(matrices)
+def test_scaled_rows_run_from_zero_to_one(scores):
+    scaled = scale_rows(scores)
+    flat = np.ptp(scores, axis=1) == 0
+    assert not scaled[flat].any()
+    assert (scaled[~flat].min(axis=1) == 0).all()
+    assert (scaled[~flat].max(axis=1) == 1).all()
+
+
+@given(matrices, st.integers(0, 2**16))
+def test_no_cut_of_a_row_makes_fewer_errors(scores, seed):
+    scores = np.round(scores, 1)
+    candidates = np.random.default_rng(seed).random(scores.shape) < 0.5
     cuts = best_row_cuts(scores, candidates)
-    residual = cuts - scores @ rule.slopes - rule.cut
-    # Normal equations: the residual is orthogonal to every score column and to the constant.
-    np.testing.assert_allclose(scores.T @ residual, 0, atol=1e-10)
-    assert abs(residual.sum()) < 1e-10
-    expected = scores >= (scores @ rule.slopes + rule.cut)[:, None]
-    np.testing.assert_array_equal(rule.apply(scores), expected)
-    assert 0 < expected.mean() < 1
+    for row, listed, cut in zip(scores, candidates, cuts, strict=True):
+        if len(np.unique(row)) < len(row):
+            continue
+        s = np.sort(row)
+        tried = np.concatenate([[s[0] - 0.1], (s[1:] + s[:-1]) / 2, [s[-1] + 0.1]])
+        errors = [int(((row > t) != listed).sum()) for t in tried]
+        assert int(((row > cut) != listed).sum()) == min(errors)
+        assert cut == pytest.approx(tried[int(np.argmin(errors))])
 
 
-def test_linear_threshold_of_repeated_labels_has_least_norm(rows):
-    scores, candidates = rows
-    once = label_threshold("linear", 7, scores=scores, candidates=candidates)
-    pairs, listed = np.repeat(scores, 2, axis=1), np.repeat(candidates, 2, axis=1)
-    twice = label_threshold("linear", 14, scores=pairs, candidates=listed)
-    # Equal scores share one slope, and the cut of a row does not change with repetition.
-    np.testing.assert_allclose(twice.slopes[::2], twice.slopes[1::2], atol=1e-12)
-    np.testing.assert_allclose(twice.slopes[::2] * 2, once.slopes, atol=1e-10)
+def test_a_linear_cut_is_learned_from_the_rows():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(300, 5))
+    # The truth is a cut at the mean of the row, which no single number can reproduce.
+    scores += 3 * rng.normal(size=(300, 1))
+    candidates = (scores > scores.mean(axis=1, keepdims=True)).astype(np.uint8)
+    rule = label_threshold("linear", 5, scores=scores, candidates=candidates)
+    assert (rule.apply(scores) != candidates).mean() < 0.05
+    np.testing.assert_allclose(rule.slopes.sum(), 1, atol=0.02)
 
 
-@pytest.mark.parametrize("cls", [schirn.Schirn, schirn.CandidateRidge, schirn.OracleRidge])
-def test_every_method_may_learn_it(cls, small):
-    model = cls(threshold="linear").fit(small.X, small.candidates)
-    predicted = model.predict(small.X)
-    np.testing.assert_array_equal(predicted, model.predict(small.X, threshold="linear"))
-    errors = np.mean(predicted != small.candidates)
-    assert errors < np.mean(small.candidates != np.round(small.candidates.mean(axis=0)))
+@pytest.mark.parametrize(
+    "rule",
+    ["half", "", "top", "top-", "top-0", "top--1", "top-1.5", "top-²", "row-", "row-nan", "Top-1"],
+)
+def test_unknown_words_are_quoted(rule):
+    with pytest.raises(InputError, match=r'is unknown; give a number.*"top-3"') as error:
+        label_threshold(rule, 3)
+    assert repr(rule) in str(error.value)
 
 
-def test_linear_threshold_is_learned_in_fit_only(small):
-    model = schirn.CandidateRidge().fit(small.X, small.candidates)
-    with pytest.raises(InputError, match='set threshold="linear" on the model before fit'):
-        model.predict(small.X, threshold="linear")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        [0.1, 0.2],
+        [0.1] * 4,
+        [],
+        [[0.1, 0.2, 0.3]],
+        [[0.1], [0.2, 0.3]],
+        ["a", "b", "c"],
+        float("nan"),
+        [0.1, float("nan"), 0.2],
+        None,
+        {"a": 1},
+        1j,
+    ],
+    ids=repr,
+)
+def test_wrong_numbers_are_quoted(rule):
+    with pytest.raises(InputError) as error:
+        label_threshold(rule, 3)
+    assert str(error.value).endswith(f"one number or 3 numbers (one per label), got {rule!r}")
 
 
-def test_linear_threshold_in_a_model_file(small, tmp_path):
-    model = schirn.CandidateRidge(threshold="linear").fit(small.X, small.candidates)
-    schirn.save(model, tmp_path / "model.schirn")
-    same = schirn.load(tmp_path / "model.schirn")
-    np.testing.assert_array_equal(same.predict(small.X), model.predict(small.X))
-    np.testing.assert_array_equal(same.predict(small.X, threshold="linear"), model.predict(small.X))
+def test_rules_that_learn_need_rows():
+    with pytest.raises(InputError, match='"cardinality" needs the scores'):
+        label_threshold("cardinality", 3)
+    with pytest.raises(InputError, match='"linear" is learned'):
+        label_threshold("linear", 3, scores=S)
+
+
+def test_scores_are_left_alone():
+    before = S.copy()
+    for rule in (0.5, "top-2", "row-0.5"):
+        label_threshold(rule, 3).apply(S)
+    cardinality_rule(S, 1.0).apply(S)
+    np.testing.assert_array_equal(S, before)
+    assert LabelThreshold(np.asarray(0.5)).top is None
