@@ -1,12 +1,14 @@
 """The methods, one file each, and the list of them."""
 
 from schirn.methods._base import MethodInfo, PartialMultiLabelClassifier
+from schirn.methods.glc import GLC
 from schirn.methods.nlr import NLR
 from schirn.methods.pmlni import PMLNI
 from schirn.methods.ridge import CandidateRidge, OracleRidge
 from schirn.methods.schirn import Schirn
 
 __all__ = [
+    "GLC",
     "NLR",
     "PMLNI",
     "CandidateRidge",
@@ -21,6 +23,7 @@ _METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
     Schirn,
     NLR,
     PMLNI,
+    GLC,
     CandidateRidge,
     OracleRidge,
 )
@@ -30,6 +33,6 @@ def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
     """All methods by name, the baselines last.
 
     >>> list(methods())
-    ['Schirn', 'NLR', 'PMLNI', 'CandidateRidge', 'OracleRidge']
+    ['Schirn', 'NLR', 'PMLNI', 'GLC', 'CandidateRidge', 'OracleRidge']
     """
     return {method.__name__: method for method in _METHODS}

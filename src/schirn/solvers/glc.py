@@ -1,0 +1,161 @@
+"""GLC: a low-rank label coefficient matrix and a label graph, by alternating multipliers.
+
+W enters the other steps only through Y'X W, so in the row space of X all its work is done on
+matrices with one row per singular direction. The Sylvester equation of the weights splits in the
+eigenvectors U of the label Laplacian: column j of W U is a ridge regression with its own weight.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from schirn.linalg import RowSpace
+from schirn.prox import shift_singular_values, soft_threshold
+
+Array = np.ndarray
+Manifold = Literal["weights", "outputs"]
+
+
+class GLCResult(NamedTuple):
+    """Coordinates w of W, label coefficients Z, noise E, and one trace entry per round."""
+
+    w: Array
+    Z: Array
+    E: Array
+    rank: int
+    loo_scores: Array
+    n_iter: int
+    objective: Array
+    residual: Array
+
+
+class _Smoother(NamedTuple):
+    """Column j of W U is (F'B U)_j / (scale_j S^2 + ridge_j)."""
+
+    U: Array
+    scale: Array
+    den: Array
+
+    def weights(self, YZf: Array) -> Array:
+        """Coordinates of W U for the target Y Z."""
+        return (YZf @ self.U) / self.den
+
+    def leave_one_out(self, space: RowSpace, target: Array, w: Array) -> Array:
+        """Exact scores of each row by the weights fitted to all the others."""
+        leverages = replace(space, eigenvalues=self.den, penalty=space.penalty[:, None])
+        h = np.minimum(self.scale * leverages.leverage(0.0), _below_one(space.dtype))
+        fitted = space.expand(w)
+        return ((fitted - h * (target @ self.U) / self.scale) / (1 - h)) @ self.U.T
+
+
+def _below_one(dtype: np.dtype) -> float:
+    return float(1 - np.sqrt(np.finfo(dtype).eps))
+
+
+def glc(
+    space: RowSpace,
+    Y: Array,
+    *,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    eta: float,
+    manifold: Manifold = "weights",
+    n_neighbors: int | None = None,
+    mu: float = 1e-2,
+    mu_max: float = 1e4,
+    rho: float = 1.1,
+    max_iter: int = 100,
+    tol: float = 1e-5,
+    callback: Callable[[int], None] | None = None,
+) -> GLCResult:
+    """Minimise 1/2 ||X W - Y Z||_F^2 + alpha ||Z||_* + beta ||E||_1 + (eta/2) ||W||_F^2 + M/2.
+
+    Subject to Y = Y Z + E and 0 <= E <= Y. The manifold term M is gamma tr(W L W') or, with
+    `manifold="outputs"`, gamma tr(XW L (XW)'), for the Laplacian L of the label graph.
+
+    Parameters
+    ----------
+    space : the factored X; its ridge must cover eta, and `smallest_ridge` for "outputs".
+    Y : (n, l) candidates, 0/1
+    n_neighbors : keep the edges to this many nearest labels; None keeps all.
+    tol : stop when no entry of Y - Y Z - E and of Z - J (a copy of Z) exceeds it.
+    callback : called with the number of finished rounds.
+    """
+    Y = np.ascontiguousarray(Y != 0, dtype=space.dtype)
+    G, Yf = Y.T @ Y, space.project(Y)
+    squares, Q = np.linalg.eigh(G)
+    smoother = _smoother(space, label_laplacian(Y, n_neighbors), gamma, eta, manifold)
+    Z = np.eye(len(G), dtype=space.dtype)
+    J, L2 = Z, np.zeros_like(Z)
+    E, L1 = np.zeros_like(Y), np.zeros_like(Y)
+    trace = []
+    for n_iter in range(1, max_iter + 1):
+        target = Z
+        w = smoother.weights(Yf @ Z)
+        R = Yf.T @ (w @ smoother.U.T) + mu * (G + J) - L2 + Y.T @ (L1 - mu * E)
+        Z = Q @ ((Q.T @ R) / ((1 + mu) * squares + mu)[:, None])
+        shrink, values = shift_singular_values(Z + L2 / mu, alpha / mu, "low")
+        J = (Z + L2 / mu) @ shrink
+        left = Y - Y @ Z
+        E = np.clip(soft_threshold(left + L1 / mu, beta / mu), 0, Y)
+        left -= E
+        L1 += mu * left
+        L2 = L2 + mu * (Z - J)
+        mu = min(rho * mu, mu_max)
+        residual = float(max(np.abs(left).max(initial=0), np.abs(Z - J).max(initial=0)))
+        price = alpha * float(values.sum()) + beta * float(E.sum(dtype=np.float64))
+        trace.append((_fit_term(smoother, w, Yf @ Z, G, Z) + price, residual))
+        if callback is not None:
+            callback(n_iter)
+        if residual < tol:
+            break
+    objective, residuals = (np.array(column) for column in zip(*trace, strict=True))
+    unseen = smoother.leave_one_out(space, Y @ target, w)
+    rank = int(np.count_nonzero(values))
+    return GLCResult(w @ smoother.U.T, Z, E, rank, unseen, n_iter, objective, residuals)
+
+
+def smallest_ridge(n_labels: int, gamma: float, eta: float, manifold: Manifold) -> float:
+    """A bound below on the ridge weights; the Laplacian has no eigenvalue above 2 (l - 1)."""
+    return eta if manifold == "weights" else eta / (1 + 2 * gamma * max(n_labels - 1, 0))
+
+
+def label_laplacian(Y: Array, n_neighbors: int | None = None) -> Array:
+    """Laplacian of the label graph whose edges are the cosines of the candidate columns.
+
+    With `n_neighbors` an edge is kept if either end has it among its largest ones.
+
+    >>> label_laplacian(np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]))
+    array([[ 1., -1.,  0.],
+           [-1.,  1.,  0.],
+           [ 0.,  0.,  0.]])
+    """
+    norms = np.sqrt(np.sum(Y, axis=0))
+    S = (Y.T @ Y) / np.maximum(np.outer(norms, norms), 1)
+    np.fill_diagonal(S, 0)
+    if n_neighbors is not None and n_neighbors < len(S) - 1:
+        nearest = np.argsort(-S, axis=1, kind="stable")[:, :n_neighbors]
+        keep = np.zeros(S.shape, dtype=bool)
+        np.put_along_axis(keep, nearest, True, axis=1)
+        S = np.where(keep | keep.T, S, 0)
+    return np.diag(S.sum(axis=1)) - S
+
+
+def _smoother(space: RowSpace, L: Array, gamma: float, eta: float, manifold: Manifold) -> _Smoother:
+    """The ridge weights of all directions and all eigenvectors of the Laplacian."""
+    eigenvalues, U = np.linalg.eigh(L)
+    stiff = gamma * np.maximum(eigenvalues, 0)
+    ones = np.ones_like(stiff)
+    scale, ridge = (ones, eta + stiff) if manifold == "weights" else (1 + stiff, eta * ones)
+    den = np.outer(space.eigenvalues, scale) + np.outer(space.penalty, ridge)
+    return _Smoother(U, scale, den)
+
+
+def _fit_term(smoother: _Smoother, w: Array, YZf: Array, G: Array, Z: Array) -> float:
+    """1/2 ||X W - Y Z||_F^2 with the ridge and manifold terms, for coordinates w of W U."""
+    quadratic = np.sum(smoother.den * w**2, dtype=np.float64)
+    cross = np.sum(w * (YZf @ smoother.U), dtype=np.float64)
+    return float(quadratic - 2 * cross + np.sum(Z * (G @ Z), dtype=np.float64)) / 2
