@@ -310,3 +310,18 @@ def test_small_integer_features(X, sparse, intercept, t):
     h = space.leverage(t)
     assert (h >= -1e-12).all()
     assert (h <= 1 + 1e-9).all()
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("shape", [(30, 8), (12, 40)])
+def test_transform_gives_the_scores_of_new_rows(shape, sparse, fit_intercept):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random(shape) < 0.5, rng.normal(size=shape) + 1, 0)
+    new = rng.normal(size=(7, shape[1]))
+    B = rng.normal(size=(shape[0], 3))
+    space = row_space(sp.csr_array(X) if sparse else X, ridge=0.5, fit_intercept=fit_intercept)
+    w = space.ridge(space.project(B), 0.5)
+    W, b = space.coefficients(w)
+    for rows in (new, sp.csr_array(new)):
+        np.testing.assert_allclose(space.transform(rows) @ w, new @ W + b, atol=1e-10)

@@ -102,6 +102,27 @@ class RowSpace:
             return W, np.zeros(w.shape[1], dtype=w.dtype)
         return W, w[-1] - self.mean @ W
 
+    def transform(self, X: "Array | sp.csr_array") -> Array:
+        """Rows of F for new rows of X: their scores are `transform(X) @ w`."""
+        if self.how == "gram-rows":
+            return self._transform_by_rows(X)
+        F = np.asarray(X @ self.basis)
+        if self.mean is None:
+            return F
+        return np.column_stack([F - self.mean @ self.basis, np.ones(len(F), dtype=F.dtype)])
+
+    def _transform_by_rows(self, X: Any) -> Array:
+        """X V through the products of new rows with old ones; V itself would be d x r."""
+        rank = len(self.eigenvalues) - self.has_intercept
+        dual = self.basis / np.sqrt(self.eigenvalues[:rank])
+        products = X @ self.X.T
+        F = np.asarray(products @ dual)
+        if self.mean is None:
+            return F
+        F -= (self.X @ self.mean) @ dual
+        F -= np.outer(X @ self.mean - self.mean @ self.mean, dual.sum(axis=0))
+        return np.column_stack([F, np.ones(len(F), dtype=F.dtype)])
+
     def ridge(self, FtB: Array, t: float) -> Array:
         """Coordinates of the ridge solution with weight t for targets B, given F'B."""
         return FtB / (self.eigenvalues + t * self.penalty)[:, None]

@@ -1,6 +1,7 @@
 """What every method shares: validation, thresholds, calibration, the public contract."""
 
 from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from schirn._params import Number, OneOf, check_params
 from schirn.calibration import Calibration, calibrate
 from schirn.exceptions import InputError
 from schirn.labels import as_labels, check_candidates, label_lists
-from schirn.linalg import RowSpace
+from schirn.linalg import RowSpace, row_space
 from schirn.metrics import average_precision
 from schirn.thresholds import LabelThreshold, ThresholdRule, label_threshold
 
@@ -175,6 +176,19 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             return self._linear_cut
         return label_threshold(rule, len(self.label_names_))
 
+    def _callback(self) -> Callable[[int], None] | None:
+        """A progress line every ten rounds, for methods with `verbose` and `max_iter`."""
+        params = self.get_params(deep=False)
+        if not params.get("verbose"):
+            return None
+
+        def report(n_iter: int) -> None:
+            if n_iter % 10 == 0:
+                name, rounds = type(self).__name__, params["max_iter"]
+                print(f"{name}: round {n_iter} of {rounds}", flush=True)  # noqa: T201
+
+        return report
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -196,6 +210,32 @@ class LinearMethod(PartialMultiLabelClassifier):
     def _set_weights(self, space: RowSpace, w: Array) -> None:
         W, self.intercept_ = space.coefficients(w)
         self.coef_ = np.ascontiguousarray(W.T)
+
+
+class RowSpaceMethod(LinearMethod):
+    """A linear method whose solver sees X through one `RowSpace`.
+
+    A search over parameters then factors each fold once: it calls `_coordinates` with the shared
+    factors instead of `fit`.
+    """
+
+    fit_intercept: bool
+
+    @abstractmethod
+    def _smallest_ridge(self) -> float:
+        """The smallest weight that the solver adds to the squared singular values."""
+
+    @abstractmethod
+    def _coordinates(self, space: RowSpace, Y: Array) -> Array:
+        """Coordinates w of the weights in the row space, without anything else."""
+
+    @abstractmethod
+    def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
+        """Train on the factored X."""
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        ridge = self._smallest_ridge()
+        return self._fit_space(row_space(X, ridge=ridge, fit_intercept=self.fit_intercept), Y)
 
 
 def _integer_type(y: Any) -> str:

@@ -3,18 +3,17 @@
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._params import Number, OneOf
-from schirn.linalg import row_space
-from schirn.methods._base import Fit, LinearMethod, MethodInfo
-from schirn.solvers.nlr import nlr
+from schirn.linalg import RowSpace
+from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
+from schirn.solvers.nlr import NLRResult, nlr
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 
 
-class NLR(LinearMethod):
+class NLR(RowSpaceMethod):
     r"""Noisy label removal by two competing classifiers.
 
     .. math::
@@ -108,9 +107,20 @@ class NLR(LinearMethod):
         self.threshold = threshold
         self.verbose = verbose
 
-    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        space = row_space(X, ridge=self.gamma / (1 + self.beta), fit_intercept=self.fit_intercept)
-        result = nlr(
+    def _smallest_ridge(self) -> float:
+        return self.gamma / (1 + self.beta)
+
+    def _coordinates(self, space: RowSpace, Y: Array) -> Array:
+        return self._solve(space, Y).w1
+
+    def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
+        result = self._solve(space, Y)
+        self._set_weights(space, result.w1)
+        self.n_noise_ = result.n_noise
+        return Fit(result.N, result.loo_scores, result.n_iter, result.objective)
+
+    def _solve(self, space: RowSpace, Y: Array) -> NLRResult:
+        return nlr(
             space,
             Y,
             beta=self.beta,
@@ -118,12 +128,5 @@ class NLR(LinearMethod):
             lam=self.lam,
             max_iter=self.max_iter,
             tol=self.tol,
-            callback=self._report if self.verbose else None,
+            callback=self._callback(),
         )
-        self._set_weights(space, result.w1)
-        self.n_noise_ = result.n_noise
-        return Fit(result.N, result.loo_scores, result.n_iter, result.objective)
-
-    def _report(self, n_iter: int) -> None:
-        if n_iter % 10 == 0:
-            print(f"NLR: sweep {n_iter} of {self.max_iter}", flush=True)  # noqa: T201

@@ -3,20 +3,19 @@
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._params import Number, OneOf, check_params
 from schirn.calibration import Calibration, calibrate
 from schirn.labels import as_labels
-from schirn.linalg import row_space
-from schirn.methods._base import Fit, LinearMethod, MethodInfo, _same_length
+from schirn.linalg import RowSpace
+from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod, _same_length
 from schirn.solvers.ridge import RidgeResult, ridge
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 
 
-class _Ridge(LinearMethod):
+class _Ridge(RowSpaceMethod):
     """Ridge regression of a label matrix."""
 
     _constraints: ClassVar = {
@@ -35,8 +34,13 @@ class _Ridge(LinearMethod):
         self.fit_intercept = fit_intercept
         self.threshold = threshold
 
-    def _regress(self, X: "Array | sp.csr_array", target: Array) -> RidgeResult:
-        space = row_space(X, ridge=self.lam, fit_intercept=self.fit_intercept)
+    def _smallest_ridge(self) -> float:
+        return self.lam
+
+    def _coordinates(self, space: RowSpace, Y: Array) -> Array:
+        return space.ridge(space.project(Y.astype(space.dtype)), self.lam)
+
+    def _regress(self, space: RowSpace, target: Array) -> RidgeResult:
         result = ridge(space, target.astype(space.dtype), self.lam)
         self._set_weights(space, result.w)
         return result
@@ -81,8 +85,8 @@ class CandidateRidge(_Ridge):
         memory="n min(n, d) + n l",
     )
 
-    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        result = self._regress(X, Y)
+    def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
+        result = self._regress(space, Y)
         confidence = calibrate(result.loo_scores, Y).confidence(result.loo_scores, Y)
         noise = (Y == 1) & (confidence < 0.5)
         return Fit(noise, result.loo_scores, 1, np.array([result.objective]), confidence)
@@ -146,8 +150,8 @@ class OracleRidge(_Ridge):
         del self._truth
         return self
 
-    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        result = self._regress(X, self._truth)
+    def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
+        result = self._regress(space, self._truth)
         noise = (Y == 1) & (self._truth == 0)
         return Fit(noise, result.loo_scores, 1, np.array([result.objective]))
 

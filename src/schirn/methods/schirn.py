@@ -3,20 +3,19 @@
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._params import Number, OneOf
-from schirn.linalg import row_space
-from schirn.methods._base import Fit, LinearMethod, MethodInfo
+from schirn.linalg import RowSpace
+from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.prox import NoiseRule, RankTerm
 from schirn.solvers.ridge import ridge
-from schirn.solvers.schirn import schirn
+from schirn.solvers.schirn import SchirnResult, schirn
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 
 
-class Schirn(LinearMethod):
+class Schirn(RowSpaceMethod):
     r"""Sparse label noise under a high-rank prediction.
 
     .. math::
@@ -131,10 +130,24 @@ class Schirn(LinearMethod):
         self.threshold = threshold
         self.verbose = verbose
 
-    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+    def _smallest_ridge(self) -> float:
         largest_mu = min(self.mu_max, self.mu * self.rho ** (self.max_iter - 1))
-        space = row_space(X, ridge=2 * self.lam / largest_mu, fit_intercept=self.fit_intercept)
-        result = schirn(
+        return 2 * self.lam / largest_mu
+
+    def _coordinates(self, space: RowSpace, Y: Array) -> Array:
+        return self._solve(space, Y).w
+
+    def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
+        result = self._solve(space, Y)
+        self._set_weights(space, result.w)
+        self.residual_, self.n_noise_ = result.residual, result.n_noise
+        # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
+        kept = (Y.astype(bool) & ~result.N).astype(space.dtype)
+        unseen = ridge(space, kept, self.lam).loo_scores
+        return Fit(result.N, unseen, result.n_iter, result.objective)
+
+    def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
+        return schirn(
             space,
             Y,
             alpha=self.alpha if self.sparsity else 0.0,
@@ -147,15 +160,5 @@ class Schirn(LinearMethod):
             rho=self.rho,
             max_iter=self.max_iter,
             tol=self.tol,
-            callback=self._report if self.verbose else None,
+            callback=self._callback(),
         )
-        self._set_weights(space, result.w)
-        self.residual_, self.n_noise_ = result.residual, result.n_noise
-        # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
-        kept = (Y.astype(bool) & ~result.N).astype(space.dtype)
-        unseen = ridge(space, kept, self.lam).loo_scores
-        return Fit(result.N, unseen, result.n_iter, result.objective)
-
-    def _report(self, n_iter: int) -> None:
-        if n_iter % 10 == 0:
-            print(f"Schirn: round {n_iter} of {self.max_iter}", flush=True)  # noqa: T201
