@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import re
+import textwrap
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
@@ -37,8 +38,13 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser(commands: Iterable[Any]) -> Parser:
     """Return the parser of the program with all its commands."""
+    import schirn
+
     parser = Parser(prog="schirn", description=_DESCRIPTION, epilog=_EXAMPLES)
-    parser.add_argument("--version", action=_Version, help="show the version and stop")
+    version = f"schirn {schirn.__version__}"
+    parser.add_argument(
+        "--version", action="version", version=version, help="show the version and stop"
+    )
     _add_common(parser, default=True)
     found = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands:
@@ -52,6 +58,8 @@ def add_command(
     """Add one command; `run` gets the parsed arguments."""
     epilog = "examples:\n" + "".join(f"  {line}\n" for line in examples.strip().splitlines())
     description = options.pop("description", f"{help[0].upper()}{help[1:]}.")
+    # The epilog must keep its lines, so argparse wraps neither of the two.
+    description = textwrap.fill(description, 80)
     parser: Parser = found.add_parser(
         name, help=help, description=description, epilog=epilog, **options
     )
@@ -92,16 +100,3 @@ def natural(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
     return int(text)
-
-
-class _Version(argparse.Action):
-    """Print the version and stop."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(nargs=0, **options)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        import schirn
-
-        parser._print_message(f"schirn {schirn.__version__}\n")
-        parser.exit()

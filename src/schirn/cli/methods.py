@@ -88,7 +88,7 @@ def nearest(name: str, known: list[str]) -> str:
 
 def _meanings(doc: str) -> dict[str, str]:
     """The entries of the section "Parameters" of a docstring."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S.*\n-+\n|\Z)", doc, re.M | re.S)
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", doc, re.M | re.S)
     found: dict[str, str] = {}
     names: list[str] = []
     for line in (section[1] if section else "").splitlines():

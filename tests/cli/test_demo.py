@@ -1,0 +1,76 @@
+import json
+import sys
+import webbrowser
+
+import pytest
+
+from schirn import demo as demo_module
+from schirn.cli import main
+from schirn.demo import run_demo
+
+
+@pytest.fixture(scope="module")
+def demo():
+    # One choice of parameters is enough here, and quick.
+    single = {method: {"lam": (0.3,)} for method in demo_module._GRIDS}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo_module, "_GRIDS", single)
+        return run_demo()
+
+
+@pytest.fixture(autouse=True)
+def run_once(demo, monkeypatch):
+    monkeypatch.setattr("schirn.cli.demo.run_demo", lambda *_: demo)
+
+
+def test_table_sentence_and_page(demo, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("jinja2")
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    out = capsys.readouterr().out
+    assert demo.sentence() in out
+    assert str(tmp_path / "schirn-demo.html") in out
+    value = f"{demo.schirn.measures['average_precision']:.3f}"
+    line = next(line for line in out.splitlines() if line.startswith("Schirn "))
+    assert value in line
+    text = (tmp_path / "schirn-demo.html").read_text(encoding="utf-8")
+    assert text.startswith("<!DOCTYPE html>")
+
+
+def test_json_and_no_page(demo, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "--no-page", "--json"]) == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert document["page"] is None
+    assert document["methods"][1]["noise_finding"] == demo.schirn.noise
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_the_template_package_the_table_is_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert main(["demo", "-o", str(tmp_path / "x.html")]) == 0
+    captured = capsys.readouterr()
+    assert "Schirn struck out" in captured.out
+    assert 'pip install "schirn[cli]"' in captured.err
+    assert captured.err.count("\n") == 1
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_open(tmp_path, monkeypatch):
+    pytest.importorskip("jinja2")
+    opened = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    assert main(["demo", "-o", str(tmp_path / "x.html"), "--open"]) == 0
+    assert opened == [(tmp_path / "x.html").as_uri()]
+
+
+def test_an_unwritable_page(tmp_path, capsys):
+    pytest.importorskip("jinja2")
+    assert main(["demo", "-o", str(tmp_path / "absent" / "x.html")]) == 2
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_wrong_arguments(capsys):
+    assert main(["demo", "--noise", "two"]) == 2
+    assert "must be a whole number of at least 1, not 'two'" in capsys.readouterr().err

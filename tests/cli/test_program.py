@@ -1,0 +1,149 @@
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import schirn
+from schirn.cli import COMMANDS, main
+from schirn.cli._output import printable
+from schirn.cli._parser import build_parser
+
+
+def walk(parser):
+    yield parser
+    for action in parser._actions:
+        if action.nargs == "A..." and isinstance(action.choices, dict):
+            for child in action.choices.values():
+                yield from walk(child)
+
+
+def python_m(*args, **options):
+    command = [sys.executable, "-m", "schirn", *args]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.pop("env", {})}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
+
+
+def refused(capsys, *argv):
+    """Run a command that must fail; return its one sentence."""
+    assert main(list(argv)) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("schirn: ")
+    assert captured.err.count("\n") == 1
+    assert "Traceback" not in captured.err
+    return captured.err
+
+
+def test_every_help_has_a_description_and_examples(capsys):
+    parsers = list(walk(build_parser(COMMANDS)))
+    assert len(parsers) >= 10
+    for parser in parsers:
+        assert main([*parser.prog.split()[1:], "--help"]) == 0
+        text = capsys.readouterr().out
+        assert "examples:" in text
+        assert parser.description in text
+        assert max(map(len, text.splitlines())) <= 100
+
+
+def test_every_example_parses(capsys):
+    parser = build_parser(COMMANDS)
+    for part in walk(parser):
+        for line in part.epilog.splitlines()[1:]:
+            words = line.split("   ")[0 if not line.startswith("   ") else 1].split()
+            words = words[words.index("schirn") + 1 :]
+            assert parser.parse_args(words) is not None
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"schirn {schirn.__version__}\n"
+
+
+def test_no_command_and_unknown_command(capsys):
+    assert "COMMAND" in refused(capsys)
+    assert "there is no command 'fti'; did you mean 'fit'" in refused(capsys, "fti")
+    assert "there are demo, fit, predict" in refused(capsys, "xyzzy")
+    assert "there is no command 'lst'; did you mean 'list'" in refused(capsys, "data", "lst")
+
+
+def test_options_are_not_abbreviated_and_checked(capsys):
+    assert "--jso" in refused(capsys, "methods", "--jso")
+    assert "at least 1, not '0'" in refused(capsys, "--threads", "0", "methods")
+
+
+def test_threads_before_and_after_the_command(capsys):
+    from threadpoolctl import threadpool_info
+
+    before = [library["num_threads"] for library in threadpool_info()]
+    assert main(["--threads", "1", "methods"]) == 0
+    assert main(["methods", "--threads", "1"]) == 0
+    assert [library["num_threads"] for library in threadpool_info()] == before
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_debug_shows_the_error(monkeypatch, how):
+    argv = ["data", "card", "no_such_set"]
+    if how == "variable":
+        monkeypatch.setenv("SCHIRN_DEBUG", "1")
+    else:
+        argv.append("--debug")
+    with pytest.raises(schirn.exceptions.DataError):
+        main(argv)
+
+
+def test_control_c_is_130(capsys, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("schirn.cli.data.read", stop)
+    assert main(["data", "card", "digits_attributes"]) == 130
+    assert capsys.readouterr().err == "schirn: stopped\n"
+
+
+def test_a_bug_is_not_hidden(monkeypatch):
+    monkeypatch.setattr("schirn.cli.data.read", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["data", "card", "digits_attributes"])
+
+
+def test_a_closed_pipe_is_quiet():
+    command = f"{sys.executable} -m schirn data show digits_attributes --rows 1700 | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout.startswith("digits_attributes")
+
+
+def test_python_m_and_exit_codes():
+    done = python_m("methods", "--json")
+    assert done.returncode == 0
+    assert [entry["name"] for entry in json.loads(done.stdout)] == list(schirn.methods())
+    failed = python_m("data", "card", "nothing_here")
+    assert failed.returncode == 2
+    assert failed.stderr.startswith("schirn: There is no data set 'nothing_here'")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_an_ascii_terminal_gets_no_traceback():
+    done = python_m("methods", "Schirn", env={"PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"})
+    assert done.returncode == 0
+
+
+def test_control_characters_are_escaped():
+    assert printable("a\x1b[31mb\n") == "a\\x1b[31mb\\n"
+
+
+def test_rich_is_used_on_a_terminal_only(capsys, monkeypatch):
+    pytest.importorskip("rich")
+    main(["methods"])
+    plain = capsys.readouterr().out
+    assert "─" not in plain
+    assert "\x1b" not in plain
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    main(["methods"])
+    drawn = capsys.readouterr().out
+    assert "─" in drawn
+    assert "\x1b[3" not in drawn

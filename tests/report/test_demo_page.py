@@ -1,0 +1,113 @@
+import base64
+import re
+import struct
+import zlib
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from schirn import demo as demo_module
+from schirn.demo import run_demo
+from schirn.report import demo_page
+from schirn.report._png import png_uri
+
+VOID = {"meta", "img"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed in order; keeps images and chips."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.images, self.chips, self.resources = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "img":
+            self.images.append(attrs)
+        if tag == "li" and "tag" in attrs.get("class", "").split():
+            self.chips.append(attrs["class"].removeprefix("tag").strip() or "kept")
+        self.resources += [attrs[key] for key in ("src", "href") if key in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def demo():
+    # One choice of parameters is enough here, and quick.
+    single = {method: {"lam": (0.3,)} for method in demo_module._GRIDS}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demo_module, "_GRIDS", single)
+        return run_demo(noise=3, seed=1)
+
+
+@pytest.fixture(scope="module")
+def text(demo):
+    pytest.importorskip("jinja2")
+    return demo_page(demo)
+
+
+def test_the_page_needs_nothing_else(text):
+    page = Page(text)
+    assert page.resources
+    assert all(resource.startswith("data:image/png;base64,") for resource in page.resources)
+    assert not re.search(r"https?://|@import|url\(|<script", text)
+
+
+def test_images_have_texts(text):
+    images = Page(text).images
+    assert len(images) >= 10
+    assert all(image["alt"].startswith("Handwritten digit ") for image in images)
+
+
+def test_chips_of_the_first_image_tell_the_truth(demo, text):
+    row = int(np.argmax(demo.digits == 0))
+    data, noise = demo.train, demo.schirn.model.noise_
+    kinds = {(0, 1): "kept", (1, 0): "found", (1, 1): "mistake", (0, 0): "missed"}
+    columns = np.flatnonzero(data.candidates[row])
+    expected = [kinds[int(noise[row, j]), int(data.y_true[row, j])] for j in columns]
+    # The legend shows its chips outside of lists of tags.
+    assert Page(text).chips[: len(expected)] == expected
+
+
+def test_figures(demo, text):
+    noise = demo.schirn.noise
+    assert f"<b>{noise['n_flagged']:,}</b>" in text
+    assert f"<b>{noise['precision']:.1%}</b>" in text
+    for row in demo.rows:
+        for value in row.measures.values():
+            assert f"<td>{value:.3f}</td>" in text
+    wrong_kept = ((demo.train.candidates > demo.train.y_true) & ~demo.schirn.model.noise_).sum()
+    assert f"({wrong_kept:,} of " in text
+
+
+def test_names_are_escaped(demo, text):
+    from dataclasses import replace
+
+    names = ["<script>alert(1)</script>", *demo.train.label_names[1:]]
+    hostile = replace(demo, train=replace(demo.train, label_names=names))
+    page = demo_page(hostile)
+    assert "<script>" not in page
+    assert "&lt;script&gt;" in page
+
+
+def test_png_holds_the_pixels():
+    image = np.array([[0.0, 0.5, 1.0], [1.0, 0.0, 2.0]])
+    png = base64.b64decode(png_uri(image).partition(",")[2])
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, place = {}, 8
+    while place < len(png):
+        (size,) = struct.unpack(">I", png[place : place + 4])
+        name, body = png[place + 4 : place + 8], png[place + 8 : place + 8 + size]
+        (crc,) = struct.unpack(">I", png[place + 8 + size : place + 12 + size])
+        assert crc == zlib.crc32(name + body)
+        chunks[name], place = body, place + 12 + size
+    assert struct.unpack(">IIBB", chunks[b"IHDR"][:10]) == (3, 2, 8, 0)
+    lines = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), dtype=np.uint8).reshape(2, 4)
+    assert lines[:, 1:].tolist() == [[255, 128, 0], [0, 255, 0]]
