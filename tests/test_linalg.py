@@ -92,6 +92,30 @@ class TestIdentities:
         size = max(1.0, float(np.abs(scores).max()))
         np.testing.assert_allclose(X @ W + b, scores, rtol=0, atol=size * rtol)
 
+    def test_transform_new_rows(self, name, storage, intercept, dtype, rtol):
+        X = SHAPES[name].astype(dtype)
+        space = factored(X, storage, intercept=intercept, ridge=10.0)
+        size = max(1.0, float(np.abs(X).max()))
+        F = space.transform(storage(X))
+        assert F.dtype == dtype
+        np.testing.assert_allclose(F, dense_F(space), rtol=0, atol=10 * size * rtol)
+        new = np.random.default_rng(4).normal(size=(5, X.shape[1])).astype(dtype)
+        w = np.random.default_rng(5).normal(size=(space.shape[1], 2)).astype(dtype)
+        W, b = space.coefficients(w)
+        scores = new @ W + b
+        size = max(1.0, float(np.abs(scores).max()))
+        np.testing.assert_allclose(
+            space.transform(storage(new)) @ w, scores, rtol=0, atol=5 * size * rtol
+        )
+
+    def test_expand_into_a_given_array(self, name, storage, intercept, dtype, rtol):
+        X = SHAPES[name].astype(dtype)
+        space = factored(X, storage, intercept=intercept, ridge=10.0)
+        w = np.random.default_rng(1).normal(size=(space.shape[1], 3)).astype(dtype)
+        out = np.full((len(X), 3), np.nan, dtype=dtype, order="F")
+        space.expand(w, out=out)
+        np.testing.assert_allclose(out, space.expand(w), rtol=1e-5, atol=1e-6)
+
     def test_project(self, name, storage, intercept, dtype, rtol):
         X = SHAPES[name].astype(dtype)
         space = factored(X, storage, intercept=intercept, ridge=10.0)

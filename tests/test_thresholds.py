@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from schirn.exceptions import InputError
-from schirn.thresholds import LabelThreshold, best_row_cuts, label_threshold, scale_rows
+from schirn.thresholds import LabelThreshold, label_threshold, scale_rows
 
 S = np.array([[0.9, 0.2, 0.5], [0.5, 0.5, 0.1]])
 matrices = arrays(
@@ -120,32 +120,6 @@ def test_scaled_rows_run_from_zero_to_one(scores):
     assert not scaled[flat].any()
     assert (scaled[~flat].min(axis=1) == 0).all()
     assert (scaled[~flat].max(axis=1) == 1).all()
-
-
-@given(matrices, st.integers(0, 2**16))
-def test_no_cut_of_a_row_makes_fewer_errors(scores, seed):
-    scores = np.round(scores, 1)
-    candidates = np.random.default_rng(seed).random(scores.shape) < 0.5
-    cuts = best_row_cuts(scores, candidates)
-    for row, listed, cut in zip(scores, candidates, cuts, strict=True):
-        if len(np.unique(row)) < len(row):
-            continue
-        s = np.sort(row)
-        tried = np.concatenate([[s[0] - 0.1], (s[1:] + s[:-1]) / 2, [s[-1] + 0.1]])
-        errors = [int(((row > t) != listed).sum()) for t in tried]
-        assert int(((row > cut) != listed).sum()) == min(errors)
-        assert cut == pytest.approx(tried[int(np.argmin(errors))])
-
-
-def test_a_linear_cut_is_learned_from_the_rows():
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(300, 5))
-    # The truth is a cut at the mean of the row, which no single number can reproduce.
-    scores += 3 * rng.normal(size=(300, 1))
-    candidates = (scores > scores.mean(axis=1, keepdims=True)).astype(np.uint8)
-    rule = label_threshold("linear", 5, scores=scores, candidates=candidates)
-    assert (rule.apply(scores) != candidates).mean() < 0.05
-    np.testing.assert_allclose(rule.slopes.sum(), 1, atol=0.02)
 
 
 @pytest.mark.parametrize(
