@@ -64,10 +64,14 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         y : the candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list
             of label names per row
         """
-        check_params(self.get_params(deep=False), self._constraints)
+        self._check()
         X, Y = self._validate_training(X, y)
         self._finish(self._fit(X, Y), Y)
         return self
+
+    def _check(self) -> None:
+        """Refuse bad constructor parameters."""
+        check_params(self.get_params(deep=False), self._constraints)
 
     @abstractmethod
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:

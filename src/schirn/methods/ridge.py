@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from schirn._params import Number, OneOf, check_params
+from schirn._params import Number, OneOf
 from schirn.calibration import Calibration, calibrate
 from schirn.labels import as_labels
 from schirn.linalg import RowSpace
@@ -140,7 +140,7 @@ class OracleRidge(_Ridge):
         y_clean : the true labels; None says that y itself is the truth. Request it for
             cross-validation with ``set_fit_request(y_clean=True)``.
         """
-        check_params(self.get_params(deep=False), self._constraints)
+        self._check()
         X, Y = self._validate_training(X, y)
         self._truth = Y
         if y_clean is not None:

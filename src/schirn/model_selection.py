@@ -1,0 +1,357 @@
+"""Tuning that sees candidate labels only."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.model_selection import KFold, ParameterGrid, check_cv
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from schirn.exceptions import EmptyCandidatesWarning, InputError
+from schirn.labels import as_labels
+from schirn.linalg import row_space
+from schirn.methods._base import RowSpaceMethod
+from schirn.methods.ridge import OracleRidge
+from schirn.metrics import METRICS
+
+Array = np.ndarray
+Split = tuple[Array, Array]
+
+
+class _Cell(NamedTuple):
+    """Score and seconds of one parameter setting on one fold."""
+
+    score: float
+    fit_time: float
+    score_time: float
+
+
+def _best_has(name: str) -> Callable[["CandidateSearchCV"], bool]:
+    def check(search: "CandidateSearchCV") -> bool:
+        return hasattr(getattr(search, "best_estimator_", search.estimator), name)
+
+    return check
+
+
+class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
+    """Search over parameters, scored on the candidates of held-out rows.
+
+    Nobody with noisy data has true labels to tune on. Under random noise the order of the
+    candidate frequencies is the order of the true ones, so a model that ranks the candidates of
+    unseen rows better also ranks their true labels better.
+
+    Methods that see X through one factorisation (Schirn, NLR, the ridges) are factored once per
+    fold, whatever the size of the grid.
+
+    Parameters
+    ----------
+    estimator : any method of this library, or an estimator with `decision_function`
+    param_grid : dict of lists, or a list of such dicts
+    scoring : name of a metric of `schirn.metrics`, or a function f(labels, scores), higher is
+        better
+    cv : number of folds (shuffled by `random_state`), a splitter, or a list of (train, test)
+    refit : train the best setting on all rows
+    oracle : score on the true labels `y_clean` given to `fit`, as the literature does. For
+        reports only; the results carry the word oracle.
+    n_jobs : parallel jobs over folds
+    random_state : seed of the shuffled folds
+    verbose : print one line per fold
+
+    Attributes
+    ----------
+    cv_results_ : dict of arrays as in scikit-learn's searches, and `tuned_on`
+    best_params_, best_score_, best_index_, best_estimator_
+    tuned_on_ : "candidates" or "truth (oracle)"
+    n_splits_, refit_time_
+
+    Examples
+    --------
+    >>> from schirn import CandidateRidge
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> search = CandidateSearchCV(CandidateRidge(), {"lam": [0.1, 10.0, 1000.0]})
+    >>> search.fit(data.X, data.candidates).tuned_on_
+    'candidates'
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+        *,
+        scoring: str | Callable[[Array, Array], float] = "average_precision",
+        cv: Any = 5,
+        refit: bool = True,
+        oracle: bool = False,
+        n_jobs: int | None = None,
+        random_state: int | None = 0,
+        verbose: bool = False,
+    ):
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.scoring = scoring
+        self.cv = cv
+        self.refit = refit
+        self.oracle = oracle
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any, *, y_clean: Any = None, groups: Any = None
+    ) -> "CandidateSearchCV":
+        """Search, and train the best setting on all rows.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        y : the candidates, in any container that the methods take
+        y_clean : the true labels; only with `oracle=True`
+        groups : groups of rows, for splitters that use them
+        """
+        settings = list(ParameterGrid(self.param_grid))
+        labels = as_labels(y)
+        truth = self._truth(y_clean, labels.names)
+        metric = self._metric()
+        splits = self._splits(X, labels.matrix, groups)
+        target = labels.matrix if truth is None else truth
+        cells = Parallel(n_jobs=self.n_jobs)(
+            delayed(_run_fold)(
+                self.estimator, settings, X, labels.matrix, truth, target, split, metric, report
+            )
+            for split, report in zip(splits, self._reports(len(splits)), strict=True)
+        )
+        self.tuned_on_ = "candidates" if truth is None else "truth (oracle)"
+        self.n_splits_ = len(splits)
+        self.cv_results_ = _results(settings, cells, self.tuned_on_)
+        if np.isnan(self.cv_results_["mean_test_score"]).all():
+            raise InputError(
+                "no parameter setting could be scored: the folds leave no row with both listed "
+                "and unlisted labels to score on; use fewer folds or another scoring"
+            )
+        self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
+        self.best_params_ = settings[self.best_index_]
+        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+        if self.refit:
+            start = time.perf_counter()
+            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+            _fit_model(self.best_estimator_, X, y, y_clean)
+            self.refit_time_ = time.perf_counter() - start
+        return self
+
+    @available_if(_best_has("decision_function"))
+    def decision_function(self, X: Any) -> Array:
+        """Scores of the best estimator."""
+        return self._best().decision_function(X)
+
+    @available_if(_best_has("predict"))
+    def predict(self, X: Any, **options: Any) -> Array:
+        """0/1 predictions of the best estimator."""
+        return self._best().predict(X, **options)
+
+    @available_if(_best_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the best estimator."""
+        return self._best().predict_proba(X)
+
+    @available_if(_best_has("disambiguate"))
+    def disambiguate(self, X: Any, candidates: Any) -> Array:
+        """Probability that each candidate of unseen rows is true, by the best estimator."""
+        return self._best().disambiguate(X, candidates)
+
+    def score(self, X: Any, y: Any) -> float:
+        """The search's metric for the labels y."""
+        labels = as_labels(y, names=getattr(self._best(), "label_names_", None), what="labels")
+        return self._metric()(labels.matrix, self.decision_function(X))
+
+    @property
+    def classes_(self) -> Array:
+        """Indices of the labels."""
+        return self._best().classes_
+
+    @property
+    def noise_(self) -> Array:
+        """Candidates that the best estimator judges wrong."""
+        return self._best().noise_
+
+    @property
+    def label_confidence_(self) -> Array:
+        """Label confidences of the best estimator."""
+        return self._best().label_confidence_
+
+    def _best(self) -> Any:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    def _truth(self, y_clean: Any, names: list[str]) -> Array | None:
+        if self.oracle and y_clean is None:
+            raise InputError("oracle=True scores on true labels: give them as y_clean")
+        if y_clean is not None and not self.oracle:
+            raise InputError(
+                "y_clean was given, but a search on candidates must not see true labels; "
+                "leave it out, or say oracle=True if this is for a report"
+            )
+        if y_clean is None:
+            return None
+        return as_labels(y_clean, names=names, what="true labels").matrix
+
+    def _metric(self) -> Callable[[Array, Array], float]:
+        if callable(self.scoring):
+            return self.scoring
+        if self.scoring not in METRICS:
+            raise InputError(
+                f"scoring must be one of {', '.join(METRICS)} or a function, got {self.scoring!r}"
+            )
+        metric = METRICS[self.scoring]
+        sign = 1.0 if metric.greater_is_better else -1.0
+        return lambda labels, scores: sign * metric.function(labels, scores)
+
+    def _splits(self, X: Any, Y: Array, groups: Any) -> list[Split]:
+        splitter = self.cv
+        if isinstance(splitter, int):
+            splitter = KFold(splitter, shuffle=True, random_state=self.random_state)
+        return list(check_cv(splitter).split(X, Y, groups))
+
+    def _reports(self, n_folds: int) -> Iterable[str | None]:
+        return [f"fold {k + 1} of {n_folds}" if self.verbose else None for k in range(n_folds)]
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.estimator_type, tags.input_tags = inner.estimator_type, inner.input_tags
+        tags.classifier_tags, tags.target_tags = inner.classifier_tags, inner.target_tags
+        return tags
+
+
+def _run_fold(
+    estimator: Any,
+    settings: list[dict[str, Any]],
+    X: Any,
+    Y: Array,
+    truth: Array | None,
+    target: Array,
+    split: Split,
+    metric: Callable[[Array, Array], float],
+    report: str | None,
+) -> list[_Cell]:
+    """All settings on one fold."""
+    train, test = split
+    data = _rows(X, train), _rows(X, test)
+    models = [clone(estimator).set_params(**setting) for setting in settings]
+    truth_train = None if truth is None else truth[train]
+    with warnings.catch_warnings():
+        # The rows of a fold are the user's rows; they were warned about once already.
+        warnings.simplefilter("ignore", EmptyCandidatesWarning)
+        if all(isinstance(model, RowSpaceMethod) for model in models):
+            cells = _shared_cells(models, data, Y[train], truth_train, target[test], metric)
+        else:
+            cells = _plain_cells(models, data, Y[train], truth_train, target[test], metric)
+    if report:
+        print(f"{type(estimator).__name__}: {report}", flush=True)  # noqa: T201
+    return cells
+
+
+def _plain_cells(
+    models: list[Any],
+    data: tuple[Any, Any],
+    Y: Array,
+    truth: Array | None,
+    target: Array,
+    metric: Callable[[Array, Array], float],
+) -> list[_Cell]:
+    """One `fit` per setting."""
+    cells = []
+    for model in models:
+        start = time.perf_counter()
+        _fit_model(model, data[0], Y, truth)
+        fitted = time.perf_counter()
+        score = _score(metric, target, model.decision_function(data[1]))
+        cells.append(_Cell(score, fitted - start, time.perf_counter() - fitted))
+    return cells
+
+
+def _shared_cells(
+    models: list[RowSpaceMethod],
+    data: tuple[Any, Any],
+    Y: Array,
+    truth: Array | None,
+    target: Array,
+    metric: Callable[[Array, Array], float],
+) -> list[_Cell]:
+    """One factorisation for all settings that agree on the intercept."""
+    train = models[0]._validate_rows(data[0], reset=True)
+    test = models[0]._validate_rows(data[1])
+    cells: list[_Cell] = [_Cell(np.nan, 0.0, 0.0)] * len(models)
+    for model in models:
+        model._check()
+    for fit_intercept in sorted({model.fit_intercept for model in models}):
+        members = [k for k, model in enumerate(models) if model.fit_intercept == fit_intercept]
+        start = time.perf_counter()
+        ridge = min(models[k]._smallest_ridge() for k in members)
+        space = row_space(train, ridge=ridge, fit_intercept=fit_intercept)
+        rows = space.transform(test)
+        share = (time.perf_counter() - start) / len(members)
+        for k in members:
+            start = time.perf_counter()
+            learns = truth if isinstance(models[k], OracleRidge) and truth is not None else Y
+            w = models[k]._coordinates(space, learns)
+            fitted = time.perf_counter()
+            score = _score(metric, target, rows @ w)
+            cells[k] = _Cell(score, fitted - start + share, time.perf_counter() - fitted)
+    return cells
+
+
+def _fit_model(model: Any, X: Any, y: Any, y_clean: Any) -> None:
+    """Train; only the oracle is handed the truth."""
+    if isinstance(model, OracleRidge) and y_clean is not None:
+        model.fit(X, y, y_clean=y_clean)
+    else:
+        model.fit(X, y)
+
+
+def _score(metric: Callable[[Array, Array], float], labels: Array, scores: Array) -> float:
+    """NaN where a fold holds no row that the metric can score."""
+    try:
+        return float(metric(labels, scores))
+    except InputError:
+        return np.nan
+
+
+def _rows(X: Any, rows: Array) -> Any:
+    """Some rows of an array, a sparse matrix or a table."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return sp.csr_array(X)[rows] if sp.issparse(X) else np.asarray(X)[rows]
+
+
+def _results(
+    settings: list[dict[str, Any]], folds: list[list[_Cell]], tuned_on: str
+) -> dict[str, Any]:
+    """`cv_results_` in scikit-learn's layout."""
+    scores = np.array([[cell.score for cell in fold] for fold in folds])
+    results: dict[str, Any] = {"params": settings}
+    for name in sorted({name for setting in settings for name in setting}):
+        values = np.ma.masked_all(len(settings), dtype=object)
+        for k, setting in enumerate(settings):
+            if name in setting:
+                values[k] = setting[name]
+        results[f"param_{name}"] = values
+    for k, row in enumerate(scores):
+        results[f"split{k}_test_score"] = row
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        mean, std = np.nanmean(scores, axis=0), np.nanstd(scores, axis=0)
+    results["mean_test_score"], results["std_test_score"] = mean, std
+    worst_last = np.where(np.isnan(mean), -np.inf, mean)
+    results["rank_test_score"] = 1 + np.array([(worst_last > m).sum() for m in worst_last])
+    for field in ("fit_time", "score_time"):
+        seconds = np.array([[getattr(cell, field) for cell in fold] for fold in folds])
+        results[f"mean_{field}"], results[f"std_{field}"] = seconds.mean(0), seconds.std(0)
+    results["tuned_on"] = np.array([tuned_on] * len(settings))
+    return results

@@ -1,0 +1,163 @@
+"""Searches on candidates: honest, fast, and in scikit-learn's shape."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.multiclass import OneVsRestClassifier
+
+import schirn
+from schirn import model_selection
+from schirn.exceptions import InputError
+from schirn.metrics import average_precision
+from schirn.model_selection import CandidateSearchCV
+
+GRID = {"lam": [0.01, 1.0, 100.0]}
+
+
+def by_hand(model, grid, data, labels, splits):
+    """Mean held-out average precision of every setting, by plain fits."""
+    means = []
+    for lam in grid["lam"]:
+        scores = []
+        for train, test in splits:
+            fitted = clone(model).set_params(lam=lam).fit(data.X[train], data.candidates[train])
+            scores.append(average_precision(labels[test], fitted.decision_function(data.X[test])))
+        means.append(np.mean(scores))
+    return means
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("cls", [schirn.Schirn, schirn.NLR, schirn.CandidateRidge])
+def test_scores_are_those_of_plain_fits_on_held_out_candidates(cls, fit_intercept, small):
+    splits = list(KFold(3, shuffle=True, random_state=1).split(small.X))
+    model = cls(fit_intercept=fit_intercept)
+    search = CandidateSearchCV(model, GRID, cv=splits).fit(small.X, small.candidates)
+    expected = by_hand(model, GRID, small, small.candidates, splits)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
+    assert search.best_params_ == {"lam": GRID["lam"][int(np.argmax(expected))]}
+
+
+def test_each_fold_is_factored_once(small, monkeypatch):
+    calls = []
+    plain = model_selection.row_space
+    monkeypatch.setattr(
+        model_selection, "row_space", lambda *a, **k: calls.append(1) or plain(*a, **k)
+    )
+    grid = {"alpha": [0.1, 0.5], "lam": [1.0, 10.0], "beta": [0.0, 0.1]}
+    CandidateSearchCV(schirn.Schirn(max_iter=3), grid, cv=4).fit(small.X, small.candidates)
+    assert len(calls) == 4
+
+
+def test_the_intercept_may_be_searched(small):
+    grid = {"fit_intercept": [True, False], "lam": [1.0]}
+    search = CandidateSearchCV(schirn.CandidateRidge(), grid).fit(small.X, small.candidates)
+    assert len(search.cv_results_["params"]) == 2
+    assert len(set(search.cv_results_["mean_test_score"])) == 2
+
+
+def test_any_classifier_with_scores_can_be_searched(small):
+    model = OneVsRestClassifier(LogisticRegression())
+    search = CandidateSearchCV(model, {"estimator__C": [0.1, 1.0]}, cv=2)
+    search.fit(small.X, small.candidates)
+    assert search.predict(small.X).shape == small.candidates.shape
+
+
+def test_truth_is_refused_unless_the_search_is_called_oracle(small):
+    with pytest.raises(InputError, match="oracle=True"):
+        CandidateSearchCV(schirn.CandidateRidge(), GRID).fit(
+            small.X, small.candidates, y_clean=small.y_true
+        )
+    with pytest.raises(InputError, match="y_clean"):
+        CandidateSearchCV(schirn.CandidateRidge(), GRID, oracle=True).fit(small.X, small.candidates)
+
+
+def test_oracle_scores_on_truth_and_says_so(small):
+    splits = list(KFold(3, shuffle=True, random_state=1).split(small.X))
+    search = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=splits, oracle=True)
+    search.fit(small.X, small.candidates, y_clean=small.y_true)
+    expected = by_hand(schirn.CandidateRidge(), GRID, small, small.y_true, splits)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
+    assert search.tuned_on_ == "truth (oracle)"
+    assert set(search.cv_results_["tuned_on"]) == {"truth (oracle)"}
+    assert "oracle=True" in repr(search)
+
+
+def test_the_oracle_ridge_is_trained_on_truth(small):
+    search = CandidateSearchCV(schirn.OracleRidge(), GRID, oracle=True)
+    search.fit(small.X, small.candidates, y_clean=small.y_true)
+    wrong = (small.candidates == 1) & (small.y_true == 0)
+    np.testing.assert_array_equal(search.noise_, wrong)
+    shared = search.cv_results_["mean_test_score"]
+    trusting = CandidateSearchCV(schirn.CandidateRidge(), GRID, oracle=True)
+    trusting.fit(small.X, small.candidates, y_clean=small.y_true)
+    assert shared.max() > trusting.best_score_
+
+
+def test_folds_without_a_label_do_not_crash(small):
+    Y = small.candidates.copy()
+    Y[:, 0] = 0
+    Y[:3, 0] = 1
+    splits = list(KFold(5).split(small.X))
+    search = CandidateSearchCV(schirn.Schirn(max_iter=5), GRID, cv=splits).fit(small.X, Y)
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+def test_a_fold_that_cannot_be_scored_is_left_out(small):
+    Y = small.candidates.copy()
+    Y[:40] = 1
+    splits = list(KFold(5).split(small.X))
+    search = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=splits).fit(small.X, Y)
+    assert np.isnan(search.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(search.best_score_)
+
+
+def test_nothing_to_score_is_one_sentence(small):
+    Y = np.ones_like(small.candidates)
+    with pytest.raises(InputError, match="no parameter setting could be scored"):
+        CandidateSearchCV(schirn.CandidateRidge(), GRID).fit(small.X, Y)
+
+
+def test_containers_groups_jobs_and_scorings(small):
+    groups = np.arange(len(small.X)) // 10
+    plain = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=GroupKFold(4))
+    plain.fit(small.X, small.candidates, groups=groups)
+    sparse = clone(plain).set_params(n_jobs=2)
+    sparse.fit(sp.csr_matrix(small.X), sp.csr_array(small.candidates), groups=groups)
+    np.testing.assert_allclose(
+        sparse.cv_results_["mean_test_score"], plain.cv_results_["mean_test_score"]
+    )
+    losses = clone(plain).set_params(scoring="ranking_loss", cv=3)
+    losses.fit(small.X, small.candidates)
+    assert losses.best_score_ <= 0
+    with pytest.raises(InputError, match="'accuracy'"):
+        CandidateSearchCV(schirn.CandidateRidge(), GRID, scoring="accuracy").fit(
+            small.X, small.candidates
+        )
+
+
+def test_results_have_scikit_learns_layout(small):
+    grid = [{"lam": [1.0, 10.0]}, {"lam": [1.0], "alpha": [0.1]}]
+    search = CandidateSearchCV(schirn.Schirn(max_iter=3), grid, cv=2)
+    search.fit(small.X, small.candidates)
+    results = search.cv_results_
+    assert results["param_alpha"].mask.tolist() == [True, True, False]
+    assert sorted(results["rank_test_score"])[0] == 1
+    assert {"split0_test_score", "std_test_score", "mean_fit_time"} <= set(results)
+    assert search.best_estimator_.get_params()["lam"] == search.best_params_["lam"]
+    assert search.score(small.X, small.candidates) > 0.5
+    assert search.disambiguate(small.X, small.candidates).shape == small.candidates.shape
+
+
+def test_bad_parameters_are_refused_before_the_search(small):
+    with pytest.raises(InputError, match="lam must be a number of more than 0, got -1"):
+        CandidateSearchCV(schirn.Schirn(), {"lam": [-1]}).fit(small.X, small.candidates)
+
+
+def test_without_refit_there_is_no_model(small):
+    search = CandidateSearchCV(schirn.CandidateRidge(), GRID, refit=False)
+    search.fit(small.X, small.candidates)
+    with pytest.raises(AttributeError):
+        search.predict(small.X)
