@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from schirn.linalg import RowSpace
-from schirn.prox import shift_singular_values, soft_threshold
+from schirn.prox import soft_threshold
+from schirn.solvers._low_rank import shrink
 
 Array = np.ndarray
 
@@ -63,7 +64,7 @@ def pmlni(
     for _ in range(max_iter):
         W, w = _ridge_step(YX + mu * (U + V) + L, eigenvalues, lam + mu, basis)
         size = float(np.linalg.norm(W))
-        U_old, (U, nuclear) = U, _rank_step(W - V - L / mu, beta / mu)
+        U_old, (U, nuclear) = U, shrink(W - V - L / mu, beta / mu)
         if basis is not None:
             V = soft_threshold(W - U - L / mu, gamma / mu)
         settled = mu * float(np.linalg.norm(U - U_old)) < tol_change * size
@@ -100,14 +101,3 @@ def _ridge_step(M: Array, eigenvalues: Array, c: float, basis: Array | None) -> 
     m = basis.T @ M
     w = m / (eigenvalues + c)
     return M / c - basis @ (w * (eigenvalues / c)), w
-
-
-def _rank_step(A: Array, t: float) -> tuple[Array, float]:
-    """Shrink the singular values of A by t; return the result and its nuclear norm."""
-    if A.shape[0] < A.shape[1]:
-        left, values = shift_singular_values(A.T, t, "low")
-        U = left.T @ A
-    else:
-        right, values = shift_singular_values(A, t, "low")
-        U = A @ right
-    return U, float(np.sum(values, dtype=np.float64))
