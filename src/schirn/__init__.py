@@ -1,14 +1,26 @@
 """Partial multi-label learning: train on noisy label sets and find the wrong labels."""
 
 from schirn import datasets, metrics
-from schirn.methods import GLC, NLR, PMLNI, CandidateRidge, OracleRidge, Schirn, methods
+from schirn.methods import (
+    FPML,
+    GLC,
+    NLR,
+    PMLLRS,
+    PMLNI,
+    CandidateRidge,
+    OracleRidge,
+    Schirn,
+    methods,
+)
 from schirn.persist import load, save
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "FPML",
     "GLC",
     "NLR",
+    "PMLLRS",
     "PMLNI",
     "CandidateRidge",
     "OracleRidge",

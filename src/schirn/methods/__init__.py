@@ -1,15 +1,19 @@
 """The methods, one file each, and the list of them."""
 
 from schirn.methods._base import MethodInfo, PartialMultiLabelClassifier
+from schirn.methods.fpml import FPML
 from schirn.methods.glc import GLC
 from schirn.methods.nlr import NLR
+from schirn.methods.pmllrs import PMLLRS
 from schirn.methods.pmlni import PMLNI
 from schirn.methods.ridge import CandidateRidge, OracleRidge
 from schirn.methods.schirn import Schirn
 
 __all__ = [
+    "FPML",
     "GLC",
     "NLR",
+    "PMLLRS",
     "PMLNI",
     "CandidateRidge",
     "MethodInfo",
@@ -22,6 +26,8 @@ __all__ = [
 _METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
     Schirn,
     NLR,
+    FPML,
+    PMLLRS,
     PMLNI,
     GLC,
     CandidateRidge,
@@ -33,6 +39,6 @@ def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
     """All methods by name, the baselines last.
 
     >>> list(methods())
-    ['Schirn', 'NLR', 'PMLNI', 'GLC', 'CandidateRidge', 'OracleRidge']
+    ['Schirn', 'NLR', 'FPML', 'PMLLRS', 'PMLNI', 'GLC', 'CandidateRidge', 'OracleRidge']
     """
     return {method.__name__: method for method in _METHODS}
