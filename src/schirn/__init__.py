@@ -9,6 +9,8 @@ from schirn.methods import (
     PMLNI,
     CandidateRidge,
     OracleRidge,
+    ParticleMAP,
+    ParticleVLS,
     Schirn,
     methods,
 )
@@ -24,6 +26,8 @@ __all__ = [
     "PMLNI",
     "CandidateRidge",
     "OracleRidge",
+    "ParticleMAP",
+    "ParticleVLS",
     "Schirn",
     "__version__",
     "datasets",

@@ -4,6 +4,7 @@ from schirn.methods._base import MethodInfo, PartialMultiLabelClassifier
 from schirn.methods.fpml import FPML
 from schirn.methods.glc import GLC
 from schirn.methods.nlr import NLR
+from schirn.methods.particle import ParticleMAP, ParticleVLS
 from schirn.methods.pmllrs import PMLLRS
 from schirn.methods.pmlni import PMLNI
 from schirn.methods.ridge import CandidateRidge, OracleRidge
@@ -19,6 +20,8 @@ __all__ = [
     "MethodInfo",
     "OracleRidge",
     "PartialMultiLabelClassifier",
+    "ParticleMAP",
+    "ParticleVLS",
     "Schirn",
     "methods",
 ]
@@ -29,6 +32,8 @@ _METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
     FPML,
     PMLLRS,
     PMLNI,
+    ParticleMAP,
+    ParticleVLS,
     GLC,
     CandidateRidge,
     OracleRidge,
@@ -38,7 +43,9 @@ _METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
 def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
     """All methods by name, the baselines last.
 
-    >>> list(methods())
-    ['Schirn', 'NLR', 'FPML', 'PMLLRS', 'PMLNI', 'GLC', 'CandidateRidge', 'OracleRidge']
+    >>> list(methods())[:5]
+    ['Schirn', 'NLR', 'FPML', 'PMLLRS', 'PMLNI']
+    >>> list(methods())[5:]
+    ['ParticleMAP', 'ParticleVLS', 'GLC', 'CandidateRidge', 'OracleRidge']
     """
     return {method.__name__: method for method in _METHODS}

@@ -7,7 +7,7 @@ where that is smaller, and all machines score a row in a few matrix products.
 
 import warnings
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,6 +38,8 @@ class PairModels(NamedTuple):
     intercept: Array
     accuracy: Array
     """Share of its own training rows that a machine has right."""
+    uncontested: Array
+    """(l + 1,) Pairs without a machine in which only this label has rows."""
     n_capped: int
     """Machines that reached the limit of iterations."""
 
@@ -65,9 +67,9 @@ def kernel_matrix(X: "Array | sp.csr_array") -> Array | None:
     """X X' in double precision, or None where it would not fit."""
     if X.shape[0] > _KERNEL_ROWS:
         return None
-    wide = X.astype(np.float64)
+    wide: Any = X.astype(np.float64)
     K = wide @ wide.T
-    return K.toarray() if sp.issparse(K) else K
+    return np.asarray(K.toarray() if sp.issparse(K) else K)
 
 
 def pairwise_svms(
@@ -91,17 +93,27 @@ def pairwise_svms(
     virtual : also train the pairs with the virtual label.
     K : the kernel matrix X X'; None computes one kernel per problem.
     """
-    n, l = credible.shape
     train = delayed(_machines_of_label)
-    with warnings.catch_warnings(), sklearn.config_context(
-        assume_finite=True, skip_parameter_validation=True
+    with (
+        warnings.catch_warnings(),
+        sklearn.config_context(assume_finite=True, skip_parameter_validation=True),
     ):
         # `n_capped` reports them.
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = Parallel(n_jobs=options.n_jobs, prefer="threads")(
-            train(X, K, credible, candidates, j, virtual, options) for j in range(l)
+            train(X, K, credible, candidates, j, virtual, options) for j in range(credible.shape[1])
         )
-    return _assemble(X, [machine for machines in found for machine in machines])
+    machines = [machine for group in found for machine in group]
+    return _assemble(X, machines, _uncontested(credible, candidates))
+
+
+def _uncontested(credible: Array, candidates: Array) -> Array:
+    """In how many pairs a label has rows and the other one has none."""
+    alone = (credible & ~candidates).astype(np.float64)
+    rows = credible.T.astype(np.float64) @ ~candidates
+    # A row where both are credible against its candidates counts for the lower label only.
+    rows -= np.tril(alone.T @ alone, -1)
+    return np.append(((rows > 0) & (rows.T == 0)).sum(axis=1), 0)
 
 
 def _machines_of_label(
@@ -174,7 +186,9 @@ def _train(
     )
 
 
-def _assemble(X: "Array | sp.csr_array", machines: list[_Machine]) -> PairModels:
+def _assemble(
+    X: "Array | sp.csr_array", machines: list[_Machine], uncontested: Array
+) -> PairModels:
     """Put the machines into arrays, folded to weight vectors where those are smaller."""
     sizes = [len(machine.rows) for machine in machines]
     rows = np.concatenate([machine.rows for machine in machines] or [np.zeros(0, np.intp)])
@@ -190,6 +204,7 @@ def _assemble(X: "Array | sp.csr_array", machines: list[_Machine]) -> PairModels
         coef=np.asarray(B.T @ A.toarray()) if folded else A,
         intercept=np.array([machine.intercept for machine in machines]),
         accuracy=np.array([machine.accuracy for machine in machines]),
+        uncontested=uncontested,
         n_capped=sum(machine.capped for machine in machines),
     )
 
@@ -207,23 +222,22 @@ def rescale(models: PairModels, factor: Array, low: Array) -> PairModels:
     return models._replace(basis=basis, intercept=intercept)
 
 
-def cast_votes(
-    models: PairModels, X: "Array | sp.csr_array", n_labels: int, *, weighted: bool
-) -> Array:
+def cast_votes(models: PairModels, X: "Array | sp.csr_array", *, weighted: bool) -> Array:
     """Votes (n, l + 1) of all machines for every label, the virtual one last.
 
-    With `weighted` a vote counts as much as the training accuracy of its machine, otherwise one.
+    With `weighted` a vote counts as much as the training accuracy of its machine, and a pair
+    without a machine has none; otherwise it counts one, and such a pair votes for its only label.
     """
     n, p = X.shape[0], len(models.pairs)
     weight = models.accuracy if weighted else np.ones(p)
-    first, second = models.pairs.T
-    shape = (p, n_labels + 1)
+    l = len(models.uncontested) - 1
     # Every machine starts with a vote for its second label; a win moves it to the first.
     moves = sp.csr_array(
         (np.concatenate([weight, -weight]), (np.tile(np.arange(p), 2), models.pairs.T.ravel())),
-        shape=shape,
+        shape=(p, l + 1),
     )
-    votes = np.tile(np.bincount(second, weight, n_labels + 1), (n, 1))
+    base = np.bincount(models.pairs[:, 1], weight, l + 1)
+    votes = np.tile(base if weighted else base + models.uncontested, (n, 1))
     width = 1 if models.basis is None else models.basis.shape[0]
     rows = max(1, _BLOCK_CELLS // max(width, 4096))
     for i in range(0, n, rows):

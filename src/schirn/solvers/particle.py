@@ -1,5 +1,6 @@
 """PARTICLE: credible labels by propagation on a neighbour graph, then pairwise votes."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -144,18 +145,18 @@ def train_voters(
     n, l = Y.shape
     candidates = Y != 0
     K = kernel_matrix(X)
-    train = dict(options=options, virtual=virtual)
-    models = pairwise_svms(X, credible, candidates, K=K, **train)
+    train = partial(pairwise_svms, options=options, virtual=virtual)
+    models = train(X, credible, candidates, K=K)
     folds = min(folds, n)
     if folds < 2:
-        votes = cast_votes(models, X, l, weighted=weighted)
+        votes = cast_votes(models, X, weighted=weighted)
     else:
         votes = np.zeros((n, l + 1))
         for fold in range(folds):
             inside = np.arange(n) % folds != fold
             part = None if K is None else K[np.ix_(inside, inside)]
-            others = pairwise_svms(X[inside], credible[inside], candidates[inside], K=part, **train)
-            votes[~inside] = cast_votes(others, X[~inside], l, weighted=weighted)
+            others = train(X[inside], credible[inside], candidates[inside], K=part)
+            votes[~inside] = cast_votes(others, X[~inside], weighted=weighted)
     return PairVotes(models if scaling is None else rescale(models, *scaling), votes)
 
 
@@ -167,9 +168,7 @@ def vote_margin(votes: Array, ceil: bool) -> Array:
     return votes[:, :-1] - votes[:, -1:]
 
 
-def vote_log_odds(
-    votes: Array, positive: Array, negative: Array, *, smoothing: float
-) -> Array:
+def vote_log_odds(votes: Array, positive: Array, negative: Array, *, smoothing: float) -> Array:
     """Table (l, l) of log P(true | c votes) - log P(false | c votes), one row per label.
 
     With prior_j = (s + n_j)/(2 s + n) over the n_j positive of n rows, and the smoothed
@@ -181,8 +180,7 @@ def vote_log_odds(
     positive, negative : (n, l) bool
     smoothing : s > 0
     """
-    n, l = positive.shape
-    prior = (smoothing + positive.sum(axis=0)) / (2 * smoothing + n)
+    prior = (smoothing + positive.sum(axis=0)) / (2 * smoothing + len(positive))
     like = [_histogram(votes, rows, smoothing) for rows in (positive, negative)]
     return np.log(prior / (1 - prior))[:, None] + np.log(like[0]) - np.log(like[1])
 
