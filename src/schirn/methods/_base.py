@@ -1,7 +1,7 @@
 """What every method shares: validation, thresholds, calibration, the public contract."""
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -55,7 +55,9 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     _info: ClassVar[MethodInfo]
     threshold: ThresholdRule
 
-    def fit(self, X: Any, y: Any) -> "PartialMultiLabelClassifier":
+    def fit(
+        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None
+    ) -> "PartialMultiLabelClassifier":
         """Train on rows and their candidate labels.
 
         Parameters
@@ -63,9 +65,10 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         X : (n, d) array, CSR matrix or DataFrame
         y : the candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list
             of label names per row
+        label_names : names of the label columns, for candidates that carry none
         """
         self._check()
-        X, Y = self._validate_training(X, y)
+        X, Y = self._validate_training(X, y, label_names)
         self._finish(self._fit(X, Y), Y)
         return self
 
@@ -120,14 +123,16 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             labels.matrix, scores, convention="sklearn", sample_weight=sample_weight
         )
 
-    def _validate_training(self, X: Any, y: Any) -> "tuple[Array | sp.csr_array, Array]":
+    def _validate_training(
+        self, X: Any, y: Any, label_names: Sequence[str] | None
+    ) -> "tuple[Array | sp.csr_array, Array]":
         if y is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 f"give the candidate labels"
             )
         X = self._validate_rows(X, reset=True)
-        labels = as_labels(y)
+        labels = as_labels(y, names=label_names)
         _same_length(X.shape[0], len(labels.matrix))
         check_candidates(labels)
         self.label_names_ = labels.names

@@ -1,5 +1,6 @@
 """The honest references: ridge on the candidates below, ridge on the truth above."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -130,7 +131,14 @@ class OracleRidge(_Ridge):
         memory="n min(n, d) + n l",
     )
 
-    def fit(self, X: Any, y: Any, y_clean: Any = None) -> "OracleRidge":
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        y_clean: Any = None,
+        *,
+        label_names: Sequence[str] | None = None,
+    ) -> "OracleRidge":
         """Train on the true labels.
 
         Parameters
@@ -139,9 +147,10 @@ class OracleRidge(_Ridge):
         y : the candidates, from which `noise_` and `label_confidence_` are told
         y_clean : the true labels; None says that y itself is the truth. Request it for
             cross-validation with ``set_fit_request(y_clean=True)``.
+        label_names : names of the label columns, for candidates that carry none
         """
         self._check()
-        X, Y = self._validate_training(X, y)
+        X, Y = self._validate_training(X, y, label_names)
         self._truth = Y
         if y_clean is not None:
             self._truth = as_labels(y_clean, names=self.label_names_, what="true labels").matrix

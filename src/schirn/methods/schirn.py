@@ -100,7 +100,7 @@ class Schirn(RowSpaceMethod):
     def __init__(
         self,
         *,
-        alpha: float = 0.5,
+        alpha: float = 0.2,
         beta: float = 0.05,
         lam: float = 10.0,
         noise_rule: NoiseRule = "exact",
