@@ -240,10 +240,10 @@ def test_a_large_offset_does_not_spoil_the_intercept(shape, storage):
 @storages
 @pytest.mark.parametrize("shape", [(300, 40), (40, 300)], ids=["n > d", "d > n"])
 def test_single_precision_keeps_small_directions(shape, storage, intercept, monkeypatch):
-    # Squared singular values from 1e4 to 1: in single precision a Gram matrix loses the last.
+    # Squared singular values from 1e4 to 0.01: a Gram matrix in single precision loses the last.
     rng = np.random.default_rng(10)
     U, V = (np.linalg.qr(rng.normal(size=(k, 30)))[0] for k in shape)
-    X = ((U * np.geomspace(100, 1, 30)) @ V.T).astype(np.float32)
+    X = ((U * np.geomspace(100, 0.1, 30)) @ V.T).astype(np.float32)
     B = rng.normal(size=(shape[0], 3)).astype(np.float32)
     monkeypatch.setattr(linalg, "_BLOCK_CELLS", 1000)
     space = factored(X, storage, ridge=0.1, intercept=intercept)

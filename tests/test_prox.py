@@ -121,6 +121,13 @@ def test_singular_values_move_as_by_a_real_svd(name, term):
 
 
 @pytest.mark.parametrize("term", ["high", "low"])
+def test_directions_that_are_not_there_stay_untouched(term):
+    np.testing.assert_allclose(shift_singular_values(np.zeros((8, 3)), 1.0, term).right, np.eye(3))
+    right = shift_singular_values(np.diag([2.0, 1.0, 0.0]), 0.5, term).right
+    assert right[2].tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("term", ["high", "low"])
 def test_single_precision_stays_single_and_close(term):
     G = MATRICES["tall"].astype(np.float32)
     right, values = shift_singular_values(G, 0.7, term)

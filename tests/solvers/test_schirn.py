@@ -261,6 +261,14 @@ def test_tolerance_stops_early_with_the_same_noise(term, rule):
     assert previous > 1 or early.n_noise[-1] != early.n_noise[-2]
 
 
+def test_tolerance_waits_for_the_noise():
+    X, Y = problem(*SHAPES["n > d"])
+    # A bonus for noise turns every candidate to noise in round one; nothing changes in round two.
+    result = solve(X, Y, alpha=-9.0, tol=1e9)[1]
+    assert result.n_noise.tolist() == [Y.sum(), Y.sum()]
+    assert solve(X, Y, tol=1e9)[1].n_iter == 1
+
+
 def test_callback_counts_the_rounds():
     X, Y = problem(*SHAPES["n > d"])
     seen = []
