@@ -1,6 +1,8 @@
 """The Python blocks of the documents run as a reader would paste them."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,14 +17,15 @@ def python_blocks(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_run(page, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_python_blocks_run(page, tmp_path):
     blocks = python_blocks(page)
     if not blocks:
         pytest.skip("the page has no plain Python block; its examples are doctests")
-    names = {}
-    for block in blocks:
-        exec(compile(block, str(page), "exec"), names)
+    script = tmp_path / "pasted.py"
+    script.write_text("\n".join(blocks), "utf-8")
+    command = [sys.executable, "-W", "error", str(script)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

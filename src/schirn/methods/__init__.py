@@ -1,6 +1,12 @@
 """The methods, one file each, and the list of them."""
 
-from schirn.methods._base import MethodInfo, PartialMultiLabelClassifier
+from schirn.methods._base import (
+    Fit,
+    LinearMethod,
+    MethodInfo,
+    PartialMultiLabelClassifier,
+    RowSpaceMethod,
+)
 from schirn.methods.fpml import FPML
 from schirn.methods.glc import GLC
 from schirn.methods.nlr import NLR
@@ -17,11 +23,14 @@ __all__ = [
     "PMLLRS",
     "PMLNI",
     "CandidateRidge",
+    "Fit",
+    "LinearMethod",
     "MethodInfo",
     "OracleRidge",
     "PartialMultiLabelClassifier",
     "ParticleMAP",
     "ParticleVLS",
+    "RowSpaceMethod",
     "Schirn",
     "methods",
 ]
