@@ -129,7 +129,7 @@ class ParticleVLS(_Particle):
     C : hinge weight of the machines.
     ceil : round the votes up, as published; this makes many ties.
     include_self : count a row among its own neighbours in the graph, as the released program
-        does. Nothing is propagated then.
+        does. It is then rebuilt from itself, and hardly anything is propagated.
     scale : "minmax" brings every feature to [0, 1] first. The authors use the features as they
         are ("none"), which is slow and inaccurate where their ranges are very different.
     folds : 0 takes the scores of the training rows, which calibrate `predict_proba`, from
@@ -237,7 +237,7 @@ class ParticleMAP(_Particle):
     C : hinge weight of the machines.
     s : Laplace smoothing of the frequencies.
     include_self : count a row among its own neighbours in the graph, as the released program
-        does. Nothing is propagated then.
+        does. It is then rebuilt from itself, and hardly anything is propagated.
     decision : rule of `predict`. "minmax" scales the odds of every row to [0, 1] and cuts at one
         half, as published, so that every row gets a label; "map" predicts where the odds
         exceed one.

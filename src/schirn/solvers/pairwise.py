@@ -21,6 +21,7 @@ Array = np.ndarray
 # Above this number of rows the kernel matrix (1 GB here) gives way to one kernel per problem.
 _KERNEL_ROWS = 11_500
 _BLOCK_CELLS = 2**23
+_BLOCK_PAIRS = 4096
 
 
 class PairModels(NamedTuple):
@@ -239,7 +240,7 @@ def cast_votes(models: PairModels, X: "Array | sp.csr_array", *, weighted: bool)
     base = np.bincount(models.pairs[:, 1], weight, l + 1)
     votes = np.tile(base if weighted else base + models.uncontested, (n, 1))
     width = 1 if models.basis is None else models.basis.shape[0]
-    rows = max(1, _BLOCK_CELLS // max(width, 4096))
+    rows = max(1, _BLOCK_CELLS // max(width, _BLOCK_PAIRS))
     for i in range(0, n, rows):
         for block, wins in _wins(models, X[i : i + rows]):
             votes[i : i + rows] += wins @ moves[block]
@@ -253,7 +254,7 @@ def _wins(models: PairModels, X: "Array | sp.csr_array") -> Iterator[tuple[slice
     else:
         features = X @ models.basis.T
         features = features.toarray() if sp.issparse(features) else features
-    for i in range(0, len(models.pairs), 4096):
-        block = slice(i, i + 4096)
+    for i in range(0, len(models.pairs), _BLOCK_PAIRS):
+        block = slice(i, i + _BLOCK_PAIRS)
         decision = np.asarray(features @ models.coef[:, block]) + models.intercept[block]
         yield block, (decision > 0).astype(np.float64)

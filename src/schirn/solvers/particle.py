@@ -89,7 +89,8 @@ def credible_labels(
     Parameters
     ----------
     include_self : the graph counts a row among its own neighbours. It is then rebuilt from itself
-        and nothing is propagated.
+        and, with more features than neighbours, nothing is propagated. The vote never includes
+        the row itself.
     """
     others = nearest_neighbours(X, k)
     graph = nearest_neighbours(X, k, include_self=True) if include_self else others
