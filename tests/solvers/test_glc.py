@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from reference.glc import cosine_laplacian, plain_glc
 
 from schirn.linalg import row_space
-from schirn.solvers.glc import glc, label_laplacian, smallest_ridge
+from schirn.solvers.glc import glc, label_laplacian
 from schirn.solvers.ridge import ridge
 
 DEFAULTS = {"alpha": 1.0, "beta": 0.1, "gamma": 0.1, "eta": 1.0}
@@ -21,10 +21,7 @@ def data(n=60, d=9, l=6, seed=0):
 
 def solve(X, Y, *, fit_intercept=False, **options):
     options = DEFAULTS | options
-    weight = smallest_ridge(
-        Y.shape[1], options["gamma"], options["eta"], options.get("manifold", "weights")
-    )
-    space = row_space(X, ridge=weight, fit_intercept=fit_intercept)
+    space = row_space(X, ridge=options["eta"], fit_intercept=fit_intercept)
     return space, glc(space, Y, **options)
 
 
@@ -135,13 +132,6 @@ def test_a_label_without_candidates_has_no_edges():
     L = label_laplacian(np.array([[1.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
     assert not L[1].any()
     assert np.isfinite(L).all()
-
-
-def test_ridge_bound_holds():
-    Y = np.ones((20, 7))
-    largest = np.linalg.eigvalsh(label_laplacian(Y))[-1]
-    assert smallest_ridge(7, 0.5, 2.0, "outputs") <= 2.0 / (1 + 0.5 * largest)
-    assert smallest_ridge(7, 0.5, 2.0, "weights") == 2.0
 
 
 def test_single_precision_is_kept():

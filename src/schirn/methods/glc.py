@@ -3,19 +3,18 @@
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._params import Number, OneOf
-from schirn.linalg import RowSpace, row_space
-from schirn.methods._base import Fit, LinearMethod, MethodInfo
-from schirn.solvers.glc import GLCResult, Manifold, glc, smallest_ridge
+from schirn.linalg import RowSpace
+from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
+from schirn.solvers.glc import GLCResult, Manifold, glc
 from schirn.solvers.ridge import ridge
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 
 
-class GLC(LinearMethod):
+class GLC(RowSpaceMethod):
     r"""Global and local label correlation.
 
     .. math::
@@ -142,14 +141,14 @@ class GLC(LinearMethod):
         self.threshold = threshold
         self.verbose = verbose
 
-    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        smallest = smallest_ridge(Y.shape[1], self.gamma, self.eta, self.manifold)
-        space = row_space(
-            X, ridge=smallest if self.correlation else self.eta, fit_intercept=self.fit_intercept
-        )
-        result = (
-            self._solve(space, Y) if self.correlation else _without_correlation(space, Y, self.eta)
-        )
+    def _smallest_ridge(self) -> float:
+        return self.eta
+
+    def _coordinates(self, space: RowSpace, Y: Array) -> Array:
+        return self._solve(space, Y).w
+
+    def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
+        result = self._solve(space, Y)
         self._set_weights(space, result.w)
         self.label_coefficients_, self.rank_ = result.Z, result.rank
         self.noise_support_ = int(np.count_nonzero(result.E))
@@ -157,6 +156,8 @@ class GLC(LinearMethod):
         return Fit(result.E > 0.5, result.loo_scores, result.n_iter, result.objective)
 
     def _solve(self, space: RowSpace, Y: Array) -> GLCResult:
+        if not self.correlation:
+            return _without_correlation(space, Y, self.eta)
         return glc(
             space,
             Y,
@@ -171,12 +172,8 @@ class GLC(LinearMethod):
             rho=self.rho,
             max_iter=self.max_iter,
             tol=self.tol,
-            callback=self._report if self.verbose else None,
+            callback=self._callback(),
         )
-
-    def _report(self, n_iter: int) -> None:
-        if n_iter % 10 == 0:
-            print(f"GLC: round {n_iter} of {self.max_iter}", flush=True)  # noqa: T201
 
 
 def _without_correlation(space: RowSpace, Y: Array, eta: float) -> GLCResult:

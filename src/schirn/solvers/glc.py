@@ -78,7 +78,7 @@ def glc(
 
     Parameters
     ----------
-    space : the factored X; its ridge must cover eta, and `smallest_ridge` for "outputs".
+    space : the factored X; its ridge must cover eta.
     Y : (n, l) candidates, 0/1
     n_neighbors : keep the edges to this many nearest labels; None keeps all.
     tol : stop when no entry of Y - Y Z - E and of Z - J (a copy of Z) exceeds it.
@@ -116,11 +116,6 @@ def glc(
     unseen = smoother.leave_one_out(space, Y @ target, w)
     rank = int(np.count_nonzero(values))
     return GLCResult(w @ smoother.U.T, Z, E, rank, unseen, n_iter, objective, residuals)
-
-
-def smallest_ridge(n_labels: int, gamma: float, eta: float, manifold: Manifold) -> float:
-    """A bound below on the ridge weights; the Laplacian has no eigenvalue above 2 (l - 1)."""
-    return eta if manifold == "weights" else eta / (1 + 2 * gamma * max(n_labels - 1, 0))
 
 
 def label_laplacian(Y: Array, n_neighbors: int | None = None) -> Array:
