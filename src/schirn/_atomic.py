@@ -1,5 +1,7 @@
 """Files written whole or not at all."""
 
+import errno
+import io
 import os
 import secrets
 import stat
@@ -18,8 +20,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     try:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-            with target.open("wb") as stream:
-                yield stream
+            with target.open("wb") as device:
+                # Built in memory: a device cannot be sought, and half a file is no file.
+                whole = io.BytesIO()
+                yield whole
+                device.write(whole.getbuffer())
             return
         with _replacing(target) as stream:
             yield stream
@@ -28,6 +33,20 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         if error.filename is not None and str(error.filename).startswith(str(target.parent)):
             raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
         raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise OSError now for a place that cannot be written to, before hours of work."""
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", os.fspath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, f"the folder {str(target.parent)!r} does not exist", os.fspath(path)
+        )
+    special = target.exists() and not target.is_file()
+    if not os.access(target if special else target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "no permission to write there", os.fspath(path))
 
 
 @contextmanager

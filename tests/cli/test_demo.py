@@ -68,7 +68,7 @@ def test_open(tmp_path, monkeypatch):
 def test_an_unwritable_page(tmp_path, capsys):
     pytest.importorskip("jinja2")
     assert main(["demo", "-o", str(tmp_path / "absent" / "x.html")]) == 2
-    assert "No such file or directory" in capsys.readouterr().err
+    assert "does not exist" in capsys.readouterr().err
 
 
 def test_wrong_arguments(capsys):

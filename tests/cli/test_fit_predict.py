@@ -118,9 +118,20 @@ def test_fit_mistakes(npz, tmp_path, capsys):
     assert "no method 'x'" in refused(capsys, "fit", npz, "-o", out, "--method", "x")
     assert "--output" in refused(capsys, "fit", npz)
     absent = str(tmp_path / "absent" / "m")
-    assert f"{absent}: No such file or directory" in refused(capsys, "fit", npz, "-o", absent)
-    assert "Is a directory" in refused(capsys, "fit", npz, "-o", str(tmp_path))
+    assert f"{absent}: the folder '" in refused(capsys, "fit", npz, "-o", absent)
+    assert "is a folder, not a file" in refused(capsys, "fit", npz, "-o", str(tmp_path))
     assert os.listdir(tmp_path) == ["train.npz"]
+
+
+def test_a_place_that_cannot_be_written_is_found_before_training(npz, capsys, monkeypatch):
+    monkeypatch.setattr("schirn.cli.fit.train", lambda *_: pytest.fail("trained"))
+    monkeypatch.setattr("schirn._atomic.os.access", lambda *_: False)
+    assert "no permission to write there" in refused(capsys, "fit", npz, "-o", "m")
+
+
+def test_a_device_is_written_to_and_stays_a_device(npz, model, capsys):
+    assert main(["fit", npz, "-o", os.devnull]) == 0
+    assert not os.path.isfile(os.devnull)
 
 
 def test_a_set_without_features_or_truth(tmp_path, data, capsys):
@@ -241,7 +252,8 @@ class TestTables:
 
     @pytest.fixture
     def fitted(self, table, tmp_path, capsys):
-        assert main(["fit", table, "-o", str(tmp_path / "w.schirn")]) == 0
+        argv = ["fit", table, "--method", "CandidateRidge", "--param", "lam=1"]
+        assert main([*argv, "-o", str(tmp_path / "w.schirn")]) == 0
         capsys.readouterr()
         return str(tmp_path / "w.schirn")
 

@@ -36,7 +36,8 @@ def test_one_method(capsys):
     assert main(["methods", "schirn"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Schirn: ")
-    assert "price of calling a candidate noise" in out
+    assert f"  alpha = {schirn.Schirn().alpha!r}\n      price of calling" in out
+    assert max(map(len, out.splitlines())) <= 100
     assert main(["methods", "Schirn", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     defaults = {entry["name"]: entry["default"] for entry in document["parameters"]}

@@ -5,7 +5,7 @@ import webbrowser
 from pathlib import Path
 from typing import Any
 
-from schirn._atomic import atomic_write
+from schirn._atomic import atomic_write, check_writable
 from schirn.cli._output import note, print_json, say, table, working
 from schirn.cli._parser import add_command, natural, positive
 from schirn.demo import Demo, run_demo
@@ -48,6 +48,8 @@ def add(found: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Run the demonstration, print the figures, write the page."""
+    if not args.no_page:
+        check_writable(args.output)
     with working("training three methods on 1,257 images", quiet=args.json):
         demo = run_demo(args.noise, args.seed)
     page = None if args.no_page else _write_page(demo, args.output)

@@ -8,6 +8,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
+from schirn._atomic import check_writable
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_command, natural, positive
 from schirn.cli._reading import add_reading, assignment, read
@@ -66,6 +67,7 @@ def add(found: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, train, write, report."""
+    check_writable(args.output)
     model = make_model(args.method, args.param)
     data = with_candidates(read(args), args.add_noise, args.seed)
     start = time.perf_counter()
@@ -138,10 +140,11 @@ def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -
 def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     """The report in words."""
     found = report.get("noise_finding")
+    rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
     share = report["judged_wrong"] / max(1, report["candidates"])
     lines = [
         ("data", report["data"]),
-        ("method", f"{report['method']}, {report['rounds']} rounds, {report['seconds']:.2f} s"),
+        ("method", f"{report['method']}, {rounds}, {report['seconds']:.2f} s"),
         ("rows", f"{report['rows']:,}"),
         ("features", f"{report['features']:,}"),
         ("labels", f"{report['labels']:,}"),

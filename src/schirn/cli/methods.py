@@ -4,6 +4,7 @@ import argparse
 import difflib
 import inspect
 import re
+import textwrap
 from typing import Any
 
 from schirn.cli._output import facts, print_json, say, table
@@ -52,10 +53,20 @@ def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
         return
     first = (inspect.getdoc(cls) or "").partition("\n")[0]
     say(f"{cls.__name__}: {first}\n")
-    facts([(key, value) for key, value in summary(cls).items() if key != "name"])
-    say()
-    rows = [(entry["name"], repr(entry["default"]), entry["meaning"]) for entry in entries]
-    table(("parameter", "default", "meaning"), rows)
+    info = cls._info
+    facts(
+        [
+            ("family", info.family),
+            ("reference", info.reference),
+            ("cost", f"{info.cost} per iteration (n rows, d features, l labels)"),
+            ("memory", info.memory),
+            ("rebuilt", "from its description" if info.reconstructed else "no"),
+        ]
+    )
+    say("\nParameters and their defaults")
+    for entry in entries:
+        say(f"  {entry['name']} = {entry['default']!r}")
+        say(textwrap.fill(entry["meaning"], 80, initial_indent=" " * 6, subsequent_indent=" " * 6))
 
 
 def summary(cls: type[PartialMultiLabelClassifier]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from schirn._atomic import check_writable
 from schirn.cli._output import note, print_json
 from schirn.cli._parser import add_command
 from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, read
@@ -46,7 +47,8 @@ def add(found: Any) -> None:
     parser.add_argument(
         "--threshold",
         metavar="RULE",
-        help='a score, "top-3", or "cardinality" (default: what the model was trained with)',
+        help="a score, one score per label as [0.2, 0.5], top-3, cardinality (default: what the "
+        "model was trained with)",
     )
     parser.add_argument("--proba", action="store_true", help="add the probability of each label")
     parser.add_argument("--scores", action="store_true", help="add the score of each label")
@@ -91,6 +93,8 @@ def _check_arguments(args: argparse.Namespace) -> str:
     kind = Path(args.output).suffix.lower() if args.output else ".csv"
     if kind not in _FORMATS:
         raise InputError(f"{args.output}: the output must end in {', '.join(_FORMATS)}")
+    if args.output:
+        check_writable(args.output)
     return kind
 
 
