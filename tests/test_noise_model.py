@@ -1,0 +1,145 @@
+"""The posterior of candidates against sums over all subsets, and the noise model's own update."""
+
+from itertools import chain, combinations
+from math import comb, exp, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schirn.noise import NoiseModel, Posterior, candidate_posterior, update_noise
+
+
+def by_enumeration(P, Y, model):
+    """Q and the two expected histograms, by listing every possible set of true labels."""
+    n, l = Y.shape
+    Q, noise, true = np.zeros((n, l)), np.zeros(l + 1), np.zeros(l + 1)
+    weight_of = np.ones(l) if model.propensity is None else np.exp(model.propensity)
+    for i in range(n):
+        listed = np.flatnonzero(Y[i]).tolist()
+        rate = float(np.broadcast_to(model.rate, n)[i])
+        sets, weights = [], []
+        for chosen in chain.from_iterable(combinations(listed, m) for m in range(len(listed) + 1)):
+            m, r = len(chosen), len(listed) - len(chosen)
+            law = [
+                comb(l - m, k) * rate**k * (1 - rate) ** (l - m - k) * exp(model.tilt[k])
+                for k in range(l - m + 1)
+            ]
+            w = law[r] / sum(law) / comb(l - m, r)
+            for j in range(l):
+                w *= P[i, j] if j in chosen else 1 - P[i, j]
+                w *= weight_of[j] if j in listed and j not in chosen else 1
+            sets.append(chosen)
+            weights.append(w)
+        for chosen, w in zip(sets, np.array(weights) / sum(weights), strict=True):
+            Q[i, list(chosen)] += w
+            noise[len(listed) - len(chosen)] += w
+            true[len(chosen)] += w
+    return Q, noise, true
+
+
+def random_case(seed, tilted=True, weighted=False):
+    rng = np.random.default_rng(seed)
+    n, l = 7, 5
+    P = rng.uniform(0.02, 0.98, (n, l))
+    Y = (rng.random((n, l)) < 0.6).astype(float)
+    tilt = rng.normal(size=l + 1) if tilted else np.zeros(l + 1)
+    propensity = rng.normal(size=l) if weighted else None
+    return P, Y, NoiseModel(float(rng.uniform(0.05, 0.8)), tilt, propensity)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("tilted", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_posterior_is_the_sum_over_all_subsets(seed, tilted, weighted):
+    P, Y, model = random_case(seed, tilted, weighted)
+    got = candidate_posterior(P, Y, model)
+    Q, noise, true = by_enumeration(P, Y, model)
+    np.testing.assert_allclose(got.Q, Q, atol=1e-12)
+    np.testing.assert_allclose(got.noise_counts, noise, atol=1e-10)
+    np.testing.assert_allclose(got.true_counts, true[: len(got.true_counts)], atol=1e-10)
+
+
+def test_one_rate_per_row_without_tilt_is_bayes_rule():
+    P, Y, _ = random_case(0)
+    rate = np.linspace(0.1, 0.9, len(P))
+    got = candidate_posterior(P, Y, NoiseModel.independent(rate, P.shape[1]))
+    expected = Y * P / (P + (1 - P) * rate[:, None])
+    np.testing.assert_allclose(got.Q, expected, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000))
+def test_posterior_keeps_to_the_candidates_and_counts_rows(seed):
+    P, Y, model = random_case(seed)
+    got = candidate_posterior(P, Y, model)
+    assert (got.Q[Y == 0] == 0).all()
+    assert ((got.Q >= 0) & (got.Q <= 1)).all()
+    np.testing.assert_allclose(got.noise_counts.sum(), len(P))
+    np.testing.assert_allclose(got.true_counts.sum(), len(P))
+
+
+def test_blocks_do_not_matter(monkeypatch):
+    P, Y, model = random_case(3)
+    whole = candidate_posterior(P, Y, model)
+    monkeypatch.setattr("schirn.noise._BLOCK_CELLS", 1)
+    np.testing.assert_allclose(candidate_posterior(P, Y, model).Q, whole.Q)
+
+
+def test_many_candidates_are_cut_without_a_visible_change(monkeypatch):
+    rng = np.random.default_rng(0)
+    P = rng.uniform(0.001, 0.05, (5, 120))
+    Y = np.ones((5, 120))
+    model = NoiseModel(0.6, rng.normal(size=121) * 0.1)
+    cut = candidate_posterior(P, Y, model)
+    monkeypatch.setattr("schirn.noise._MOST_TRUE", 200)
+    whole = candidate_posterior(P, Y, model)
+    np.testing.assert_allclose(cut.Q, whole.Q, atol=1e-9)
+
+
+def test_hundreds_of_candidates_do_not_underflow():
+    P, Y = np.full((2, 400), 0.01), np.ones((2, 400))
+    got = candidate_posterior(P, Y, NoiseModel.independent(0.5, 400))
+    np.testing.assert_allclose(got.Q, 0.01 / (0.01 + 0.99 * 0.5), rtol=1e-6)
+
+
+def test_the_count_law_helps_the_last_doubtful_candidate():
+    """If every row lists exactly two false labels, two sure lies leave the third one true."""
+    P, Y = np.array([[0.01, 0.01, 0.5, 0.3]]), np.array([[1, 1, 1, 0]])
+    tilt = np.full(5, -20.0)
+    tilt[2] = 0.0
+    counted = candidate_posterior(P, Y, NoiseModel(0.4, tilt)).Q
+    plain = candidate_posterior(P, Y, NoiseModel.independent(0.4, 4)).Q
+    assert counted[0, 2] > 0.95 > plain[0, 2]
+
+
+def test_update_recovers_rate_and_counts():
+    rng = np.random.default_rng(0)
+    n, l, r = 4000, 12, 3
+    truth = (rng.random((n, l)) < 0.2).astype(float)
+    order = np.argsort(rng.random((n, l)) + 2 * truth, axis=1)[:, :r]
+    Y = truth.copy()
+    np.put_along_axis(Y, order, 1, axis=1)
+    counts = np.bincount((Y - truth).sum(axis=1).astype(int), minlength=l + 1).astype(float)
+    true = np.bincount(truth.sum(axis=1).astype(int), minlength=int(Y.sum(axis=1).max()) + 1)
+    model = update_noise(Y, Posterior(truth, counts, true.astype(float)))
+    wrong = Y - truth
+    assert model.rate == pytest.approx(wrong.sum() / (1 - truth).sum())
+    assert model.propensity is None
+    assert int(np.argmax(model.tilt)) == r
+    assert update_noise(Y, Posterior(truth, counts, true.astype(float)), rate=0.123).rate == 0.123
+
+
+def test_update_sees_labels_that_are_listed_more_often():
+    rng = np.random.default_rng(0)
+    n, l = 3000, 6
+    rates = np.array([0.05, 0.05, 0.05, 0.05, 0.05, 0.6])
+    Y = (rng.random((n, l)) < rates).astype(float)
+    Q = np.zeros((n, l))
+    counts = np.bincount(Y.sum(axis=1).astype(int), minlength=l + 1).astype(float)
+    true = np.zeros(int(Y.sum(axis=1).max()) + 1)
+    true[0] = n
+    model = update_noise(Y, Posterior(Q, counts, true))
+    assert int(np.argmax(model.propensity)) == l - 1
+    assert model.propensity[-1] - model.propensity[0] > log(3)
