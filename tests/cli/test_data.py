@@ -102,6 +102,16 @@ def test_a_wrong_label_column_is_named(capsys, table):
     assert "there is no column 'tag'; there are id, red, blue" in capsys.readouterr().err
 
 
+def test_messages_speak_of_options_of_the_program(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("SCHIRN_CACHE", str(tmp_path))
+    monkeypatch.delenv("SCHIRN_DATA", raising=False)
+    assert main(["data", "card", "emotions"]) == 2
+    assert "get it with schirn data fetch emotions" in capsys.readouterr().err
+    (tmp_path / "x.arff").write_text("@relation r\n@attribute a real\n@data\n1\n")
+    assert main(["data", "card", str(tmp_path / "x.arff")]) == 2
+    assert "pass --labels (a count or a list of names) or --option xml=" in capsys.readouterr().err
+
+
 def test_fetch_hands_its_options_on(capsys, monkeypatch):
     asked = {}
 

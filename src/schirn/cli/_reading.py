@@ -2,12 +2,13 @@
 
 import argparse
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 from schirn.cli._parser import Parser
 from schirn.datasets import Dataset, load
-from schirn.exceptions import InputError
+from schirn.exceptions import DataError, InputError
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
@@ -51,10 +52,23 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
         options["separator"] = args.separator
     try:
         data = load(args.data, **options)
+    except DataError as error:
+        raise DataError(_as_typed(str(error))) from error
     except TypeError as error:
         # A built-in generator checks its options by its signature.
         raise InputError(f"{args.data}: cannot be read with these options ({error})") from None
     return _part(data, args.part)
+
+
+def _as_typed(message: str) -> str:
+    """A message of the library in the words of the program."""
+    message = re.sub(r"\b([Pp]ass )?(labels|truth|features)=", r"\1--\2", message)
+    message = re.sub(r"\b([Pp]ass )?(xml|candidates|max_bytes)=", r"\1--option \2=", message)
+    return re.sub(r"\bfetch\('([\w.-]+)'(, force=True)?\)", _fetch_command, message)
+
+
+def _fetch_command(call: re.Match[str]) -> str:
+    return f"schirn data fetch {call[1]}" + (" --force" if call[2] else "")
 
 
 def assignment(text: str) -> tuple[str, Any]:

@@ -110,12 +110,10 @@ def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
 
 def train(model: PartialMultiLabelClassifier, data: Dataset) -> None:
     """Fit; a method that is allowed to see the truth gets it."""
-    extra = {}
+    extra: dict[str, Any] = {"label_names": list(data.label_names)}
     if data.y_true is not None and "y_clean" in inspect.signature(model.fit).parameters:
         extra["y_clean"] = data.y_true
     model.fit(data.X, data.candidates, **extra)
-    # A bare matrix has no names; the columns are those of the data set, in order.
-    model.label_names_ = list(data.label_names)
 
 
 def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -> dict[str, Any]:

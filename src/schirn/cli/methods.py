@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
         table(("method", "family", "cost per iteration", "memory", "reference"), rows)
         say("\nn rows, d features, l labels.")
         if any(cls._info.reconstructed for cls in all_methods().values()):
-            say("* rebuilt from its description: no code of the authors was at hand.")
+            say("* reconstructed from the description in its paper.")
 
 
 def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
@@ -60,7 +60,7 @@ def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
             ("reference", info.reference),
             ("cost", f"{info.cost} per iteration (n rows, d features, l labels)"),
             ("memory", info.memory),
-            ("rebuilt", "from its description" if info.reconstructed else "no"),
+            ("reconstructed", "yes, from its paper" if info.reconstructed else "no"),
         ]
     )
     say("\nParameters and their defaults")
