@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.model_selection import KFold
+from methods.folds import two_folds
 
 from schirn import PMLNI
-from schirn.datasets import add_noise, make_partial_multilabel
-from schirn.metrics import average_precision
+from schirn.datasets import make_partial_multilabel
 
 FROZEN_SCORES = [
     [0.29502091, 0.39419293, 0.59331942, 0.55703488],
@@ -14,21 +13,6 @@ FROZEN_SCORES = [
 FROZEN_NOISE = 44
 FROZEN_PREDICTED = 166
 FROZEN_ENTRIES = 2
-
-
-def two_folds(model, data, r, seed=0):
-    """Average precision in percent over two of five folds."""
-    truth = data.y_true
-    candidates = data.candidates if r is None else add_noise(truth, r, random_state=seed)
-    folds = list(KFold(5, shuffle=True, random_state=seed).split(truth))[:2]
-    found = [
-        average_precision(
-            truth[test],
-            model.fit(data.X[train], candidates[train]).decision_function(data.X[test]),
-        )
-        for train, test in folds
-    ]
-    return 100 * np.mean(found)
 
 
 @pytest.mark.parametrize(

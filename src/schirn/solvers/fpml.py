@@ -97,7 +97,7 @@ def _random_start(
 
 def _svd_start(space: RowSpace, Y: Array, k: int, lam1: float) -> tuple[Array, Array, Array]:
     """Leading right singular vectors of [Y, sqrt(lam1) F], from the Gram matrix."""
-    l, root = Y.shape[1], np.sqrt(lam1)
+    l, root = Y.shape[1], float(np.sqrt(lam1))
     cross = root * space.project(Y)
     K = np.block([[Y.T @ Y, cross.T], [cross, np.diag(lam1 * space.eigenvalues)]])
     k = min(k, len(K))

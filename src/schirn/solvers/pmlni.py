@@ -53,12 +53,12 @@ def pmlni(
     tol_change : U has settled, and mu may grow, when mu ||U - U_old||_F < tol_change ||W||_F.
     """
     Y = np.ascontiguousarray(Y, dtype=space.dtype)
-    eigenvalues, Yf = space.eigenvalues[:, None], space.project(Y)
+    # mu spans many powers of ten, so the rounds are in double precision whatever the features.
+    eigenvalues, Yf = _double(space.eigenvalues[:, None]), _double(space.project(Y))
     # V's entries are those of the features, so its rounds need the basis.
     basis = None if gamma >= beta else _basis(space)
     YX = Yf if basis is None else basis @ Yf
     U, V, L = np.zeros_like(YX), np.zeros_like(YX), np.zeros_like(YX)
-    tol = max(tol, 10 * float(np.finfo(space.dtype).eps))
     square = float(np.sum(Y, dtype=np.float64))
     objective = []
     for _ in range(max_iter):
@@ -78,16 +78,23 @@ def pmlni(
             mu = min(rho * mu, mu_max)
         L += mu * gap
     u, v = (U, V) if basis is None else (basis.T @ U, basis.T @ V)
+    u, v = u.astype(space.dtype, copy=False), v.astype(space.dtype, copy=False)
     loo = space.leave_one_out(Y, space.expand(u + v), lam)
     if basis is None:
-        U = space.coefficients(U)[0]
+        U = space.coefficients(u)[0]
         return PMLNIResult(U, np.zeros_like(U), loo, len(objective), np.array(objective))
+    U, V = U.astype(space.dtype, copy=False), V.astype(space.dtype, copy=False)
     return PMLNIResult(U, V, loo - space.expand(v), len(objective), np.array(objective))
 
 
 def _basis(space: RowSpace) -> Array:
     """The right singular vectors of F, D x r."""
-    return np.ascontiguousarray(space.coefficients(np.eye(space.shape[1], dtype=space.dtype))[0])
+    B = space.coefficients(np.eye(space.shape[1], dtype=space.dtype))[0]
+    return np.ascontiguousarray(_double(B))
+
+
+def _double(A: Array) -> Array:
+    return A.astype(np.float64, copy=False)
 
 
 def _ridge_step(M: Array, eigenvalues: Array, c: float, basis: Array | None) -> tuple[Array, Array]:
