@@ -133,7 +133,8 @@ class ParticleVLS(_Particle):
     scale : "minmax" brings every feature to [0, 1] first. The authors use the features as they
         are ("none"), which is slow and inaccurate where their ranges are very different.
     folds : 0 takes the scores of the training rows, which calibrate `predict_proba`, from
-        machines that saw these rows; 5 takes them out of five folds, at five times the cost.
+        machines that saw these rows; 5 takes them out of five folds, at up to five times the
+        cost.
     max_iter, tol : limit of the propagation rounds, and the spectral norm of the change at which
         they stop.
     svm_tol, svm_max_iter : tolerance and limit of the iterations of one machine.
@@ -244,7 +245,8 @@ class ParticleMAP(_Particle):
     scale : "minmax" brings every feature to [0, 1] first. The authors use the features as they
         are ("none"), which is slow and inaccurate where their ranges are very different.
     folds : 0 counts the wins of the training rows by machines that saw these rows; 5 counts them
-        out of five folds, at five times the cost.
+        out of five folds, at up to five times the cost. This is less optimistic, but a label with
+        few credible rows may have none left in a fold.
     max_iter, tol : limit of the propagation rounds, and the spectral norm of the change at which
         they stop.
     svm_tol, svm_max_iter : tolerance and limit of the iterations of one machine.

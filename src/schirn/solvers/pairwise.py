@@ -174,8 +174,11 @@ def _train(
     ).fit(part, target)
     dual = machine.dual_coef_
     dual = (dual.toarray() if sp.issparse(dual) else dual).ravel()
-    own = part[:, machine.support_] if K is not None else part @ part[machine.support_].T
-    right = (own @ dual + machine.intercept_ > 0) == target
+    if K is None:
+        own = part @ (part[machine.support_].T @ dual)
+    else:
+        own = part[:, machine.support_] @ dual
+    right = (own + machine.intercept_ > 0) == target
     return _Machine(
         j,
         k,
@@ -202,12 +205,18 @@ def _assemble(
     return PairModels(
         pairs=np.array([machine[:2] for machine in machines], dtype=np.intp).reshape(-1, 2),
         basis=None if folded else B,
-        coef=np.asarray(B.T @ A.toarray()) if folded else A,
+        coef=_fold(A, B) if folded else A,
         intercept=np.array([machine.intercept for machine in machines]),
         accuracy=np.array([machine.accuracy for machine in machines]),
         uncontested=uncontested,
         n_capped=sum(machine.capped for machine in machines),
     )
+
+
+def _fold(A: sp.csc_array, B: "Array | sp.csr_array") -> Array:
+    """Weight vectors B'A (d, p), dense."""
+    W = A.T @ B
+    return np.ascontiguousarray((W.toarray() if sp.issparse(W) else W).T)
 
 
 def rescale(models: PairModels, factor: Array, low: Array) -> PairModels:
