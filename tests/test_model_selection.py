@@ -9,8 +9,9 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.multiclass import OneVsRestClassifier
 
 import schirn
-from schirn import model_selection
 from schirn.exceptions import InputError
+from schirn.methods import _base
+from schirn.methods import sieve as sieve_module
 from schirn.metrics import average_precision
 from schirn.model_selection import CandidateSearchCV
 
@@ -42,13 +43,26 @@ def test_scores_are_those_of_plain_fits_on_held_out_candidates(cls, fit_intercep
 
 def test_each_fold_is_factored_once(small, monkeypatch):
     calls = []
-    plain = model_selection.row_space
-    monkeypatch.setattr(
-        model_selection, "row_space", lambda *a, **k: calls.append(1) or plain(*a, **k)
-    )
+    plain = _base.row_space
+    monkeypatch.setattr(_base, "row_space", lambda *a, **k: calls.append(1) or plain(*a, **k))
     grid = {"alpha": [0.1, 0.5], "lam": [1.0, 10.0], "beta": [0.0, 0.1]}
-    CandidateSearchCV(schirn.Schirn(max_iter=3), grid, cv=4).fit(small.X, small.candidates)
+    search = CandidateSearchCV(schirn.Schirn(max_iter=3), grid, cv=4, refit=False)
+    search.fit(small.X, small.candidates)
     assert len(calls) == 4
+
+
+def test_sieve_shares_its_factorisations_and_scores_like_plain_fits(small, monkeypatch):
+    splits = list(KFold(3, shuffle=True, random_state=1).split(small.X))
+    calls = []
+    plain = sieve_module.factor_spaces
+    monkeypatch.setattr(
+        sieve_module, "factor_spaces", lambda *a, **k: calls.append(1) or plain(*a, **k)
+    )
+    search = CandidateSearchCV(schirn.Sieve(max_iter=3), GRID, cv=splits, refit=False)
+    search.fit(small.X, small.candidates)
+    assert len(calls) == 3
+    expected = by_hand(schirn.Sieve(max_iter=3), GRID, small, small.candidates, splits)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
 
 
 def test_the_intercept_may_be_searched(small):

@@ -4,7 +4,7 @@ import scipy.sparse as sp
 from reference.pmlni import minmax_features, with_bias
 
 from schirn.linalg import DensifyWarning
-from schirn.scaling import biased_row_space, identity, minmax
+from schirn.scaling import biased_row_space, identity, minmax, standard_factor
 
 
 @pytest.fixture(params=[(60, 9), (15, 40)], ids=["tall", "wide"])
@@ -54,3 +54,16 @@ def test_a_tiny_ridge_says_that_it_densifies(X):
         space = biased_row_space(sparse, minmax(sparse), ridge=1e-12)
     dense = biased_row_space(X, minmax(X), ridge=1e-12)
     np.testing.assert_allclose(np.sort(space.eigenvalues), np.sort(dense.eigenvalues), rtol=1e-9)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_standard_factor(X, container, dtype):
+    X[:, 3] += 1e6
+    X[:, 5] = 0.1
+    factor = standard_factor(container(X.astype(dtype)))
+    assert factor.dtype == dtype
+    deviation = X.astype(dtype).astype(np.float64).std(axis=0)
+    assert not factor[[2, 4, 5]].any()
+    others = np.delete(np.arange(X.shape[1]), [2, 4, 5])
+    np.testing.assert_allclose(factor[others], 1 / deviation[others], rtol=1e-5)

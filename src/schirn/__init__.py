@@ -5,6 +5,7 @@ from schirn.methods import (
     FPML,
     GLC,
     NLR,
+    PAKS,
     PMLLRS,
     PMLNI,
     CandidateRidge,
@@ -12,6 +13,7 @@ from schirn.methods import (
     ParticleMAP,
     ParticleVLS,
     Schirn,
+    Sieve,
     methods,
 )
 from schirn.persist import load, save
@@ -22,6 +24,7 @@ __all__ = [
     "FPML",
     "GLC",
     "NLR",
+    "PAKS",
     "PMLLRS",
     "PMLNI",
     "CandidateRidge",
@@ -29,6 +32,7 @@ __all__ = [
     "ParticleMAP",
     "ParticleVLS",
     "Schirn",
+    "Sieve",
     "__version__",
     "datasets",
     "load",

@@ -19,3 +19,7 @@ class MissingExtraError(ImportError):
 
 class EmptyCandidatesWarning(UserWarning):
     """Some rows carry no candidate label; they count as rows whose labels are all false."""
+
+
+class ApproximationWarning(UserWarning):
+    """The data are too large for the method as it is written; a cheaper form of it is used."""

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels import as_labels
-from schirn.linalg import row_space
-from schirn.methods._base import RowSpaceMethod
+from schirn.methods._base import PartialMultiLabelClassifier
 from schirn.methods.ridge import OracleRidge
 from schirn.metrics import METRICS
 
@@ -46,7 +45,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     candidate frequencies is the order of the true ones, so a model that ranks the candidates of
     unseen rows better also ranks their true labels better.
 
-    Methods that see X through one factorisation (Schirn, NLR, the ridges) are factored once per
+    Methods that see X through one factorisation (Sieve, Schirn, NLR, GLC, the ridges) are factored once per
     fold, whatever the size of the grid.
 
     Parameters
@@ -248,7 +247,7 @@ def _run_fold(
     with warnings.catch_warnings():
         # The rows of a fold are the user's rows; they were warned about once already.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
-        if all(isinstance(model, RowSpaceMethod) for model in models):
+        if all(_shares(model) for model in models):
             cells = _shared_cells(models, data, Y[train], truth_train, target[test], metric)
         else:
             cells = _plain_cells(models, data, Y[train], truth_train, target[test], metric)
@@ -277,34 +276,37 @@ def _plain_cells(
 
 
 def _shared_cells(
-    models: list[RowSpaceMethod],
+    models: list[PartialMultiLabelClassifier],
     data: tuple[Any, Any],
     Y: Array,
     truth: Array | None,
     target: Array,
     metric: Callable[[Array, Array], float],
 ) -> list[_Cell]:
-    """One factorisation for all settings that agree on the intercept."""
+    """One factorisation for all settings with the same key."""
     train = models[0]._validate_rows(data[0], reset=True)
     test = models[0]._validate_rows(data[1])
-    cells: list[_Cell] = [_Cell(np.nan, 0.0, 0.0)] * len(models)
-    for model in models:
+    groups: dict[Hashable, list[int]] = {}
+    for k, model in enumerate(models):
         model._check()
-    for fit_intercept in sorted({model.fit_intercept for model in models}):
-        members = [k for k, model in enumerate(models) if model.fit_intercept == fit_intercept]
+        groups.setdefault(model._share_key(), []).append(k)
+    cells: list[_Cell] = [_Cell(np.nan, 0.0, 0.0)] * len(models)
+    for members in groups.values():
         start = time.perf_counter()
-        ridge = min(models[k]._smallest_ridge() for k in members)
-        space = row_space(train, ridge=ridge, fit_intercept=fit_intercept)
-        rows = space.transform(test)
+        scores = models[members[0]]._share([models[k] for k in members], train, test)
         share = (time.perf_counter() - start) / len(members)
         for k in members:
             start = time.perf_counter()
             learns = truth if isinstance(models[k], OracleRidge) and truth is not None else Y
-            w = models[k]._coordinates(space, learns)
+            test_scores = scores(models[k], learns)
             fitted = time.perf_counter()
-            score = _score(metric, target, rows @ w)
+            score = _score(metric, target, test_scores)
             cells[k] = _Cell(score, fitted - start + share, time.perf_counter() - fitted)
     return cells
+
+
+def _shares(model: Any) -> bool:
+    return isinstance(model, PartialMultiLabelClassifier) and model._share_key() is not None
 
 
 def _fit_model(model: Any, X: Any, y: Any, y_clean: Any) -> None:

@@ -50,6 +50,26 @@ def minmax(X: "Array | sp.csr_array") -> Scaling:
     return Scaling(factor, np.where(varies, -1 - low * factor, 0).astype(X.dtype))
 
 
+def standard_factor(X: "Array | sp.csr_array") -> Array:
+    """One over the standard deviation of every feature; 0 for a constant one.
+
+    >>> standard_factor(np.array([[0.0, 5.0], [4.0, 5.0]]))
+    array([0.5, 0. ])
+    """
+    n, d = X.shape
+    if sp.issparse(X):
+        mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
+        zeros = n - np.bincount(X.indices, minlength=d)
+        square = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
+        deviation = np.sqrt((square + zeros * mean**2) / n)
+    else:
+        mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    # The mean of equal values is off by its rounding error.
+    varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
+    factor = np.divide(1, deviation, out=np.zeros(d), where=varies)
+    return factor.astype(X.dtype)
+
+
 @dataclass(frozen=True, eq=False)
 class BiasedSparse:
     """The matrix [Z + 1 shift', 1] for a sparse Z: products and blocks of rows."""

@@ -8,6 +8,7 @@
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -242,8 +243,9 @@ def check_bad_input(cls: Factory, **params: Any) -> None:
     for bad, word in ((np.nan, "NaN"), (np.inf, "inf")):
         broken = X.copy()
         broken[3, 2] = bad
-        _refuses(lambda broken=broken: cls(**params).fit(broken, Y), word, "row 3", "column 2")
-        _refuses(lambda broken=broken: model.predict(broken), word, "row 3", "column 2")
+        place = (word, "row 3", "column 2")
+        _refuses(partial(cls(**params).fit, broken, Y), *place)
+        _refuses(partial(model.predict, broken), *place)
     three = Y.astype(int)
     three[4, 1] = 3
     _refuses(lambda: cls(**params).fit(X, three), "row 4", "label 1", "3")

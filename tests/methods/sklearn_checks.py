@@ -19,3 +19,9 @@ EXPECTED_FAILURES = {
     "check_decision_proba_consistency": _SHAPE,
     "check_classifier_multioutput": "the check wants the scores cut at 0; our cut is estimated",
 }
+
+
+def expected_failures(estimator):
+    """The reasons for one method: Sieve's scores are log-odds, so its cut is at 0."""
+    passes = {"check_classifier_multioutput"} if type(estimator).__name__ == "Sieve" else set()
+    return {name: why for name, why in EXPECTED_FAILURES.items() if name not in passes}

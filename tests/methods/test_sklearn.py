@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import sklearn
-from methods.sklearn_checks import EXPECTED_FAILURES, ROUNDS
+from methods.sklearn_checks import ROUNDS, expected_failures
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.kernel_approximation import Nystroem
@@ -27,7 +27,7 @@ def quick(cls):
 @pytest.mark.filterwarnings("ignore::schirn.exceptions.EmptyCandidatesWarning")
 @parametrize_with_checks(
     [quick(cls) for cls in schirn.methods().values()],
-    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
+    expected_failed_checks=expected_failures,
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -1,7 +1,7 @@
 """What every method shares: validation, thresholds, calibration, the public contract."""
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -83,6 +83,14 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     @abstractmethod
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         """Scores (n, l) of validated rows."""
+
+    def _share_key(self) -> Hashable | None:
+        """Models with the same key can share what `_share` computes; None shares nothing."""
+        return None
+
+    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
+        """Work done once for all models with this key: a function (model, Y) -> test scores."""
+        raise TypeError(f"{type(self).__name__} shares nothing between models")
 
     def decision_function(self, X: Any) -> Array:
         """Scores (n, l); higher means more likely true."""
@@ -224,8 +232,7 @@ class LinearMethod(PartialMultiLabelClassifier):
 class RowSpaceMethod(LinearMethod):
     """A linear method whose solver sees X through one `RowSpace`.
 
-    A search over parameters then factors each fold once: it calls `_coordinates` with the shared
-    factors instead of `fit`.
+    A search over parameters then factors each fold once and calls `_coordinates` instead of `fit`.
     """
 
     fit_intercept: bool
@@ -241,6 +248,15 @@ class RowSpaceMethod(LinearMethod):
     @abstractmethod
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
         """Train on the factored X."""
+
+    def _share_key(self) -> Hashable:
+        return self.fit_intercept
+
+    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
+        ridge = min(model._smallest_ridge() for model in models)
+        space = row_space(train, ridge=ridge, fit_intercept=self.fit_intercept)
+        rows = space.transform(test)
+        return lambda model, Y: rows @ model._coordinates(space, Y)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         ridge = self._smallest_ridge()

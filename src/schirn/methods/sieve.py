@@ -1,0 +1,252 @@
+"""Sieve, the method to start with: nothing to tune, no true label needed."""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from schirn._params import Number, OneOf
+from schirn.calibration import Calibration, calibrate
+from schirn.exceptions import InputError
+from schirn.features import learn_scale
+from schirn.labels import as_labels
+from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
+from schirn.metrics import average_precision
+from schirn.noise import candidate_posterior
+from schirn.solvers.sieve import Part, SieveResult, choose_ridge, sieve, trusting_ridge
+from schirn.solvers.sieve_spaces import Spaces, factor_spaces
+from schirn.thresholds import ThresholdRule
+
+Array = np.ndarray
+
+# Ridge weights tried, and those of the experts, relative to the mean variance of the features and
+# to the weight that is best for the candidates.
+_GRID = 10.0 ** np.arange(-3, 3.01, 0.5)
+_WINDOW = np.array([0.05, 0.25, 1.0])
+# Noise asks for a stronger ridge than the cleaned labels want.
+_LARGEST_RBF_LAM = 6.0
+_BLOCK_ROWS = 5000
+
+
+class Sieve(PartialMultiLabelClassifier):
+    r"""Leave-one-out ridge scores and the exact posterior of the candidates, in turns.
+
+    Each round takes the probabilities p of all labels and the noise model to the posterior Q of the
+    candidates, fits ridge regressions of several strengths to Q,
+
+    .. math:: \min_f \|f(X) - Q\|_F^2 + \lambda \|f\|^2 ,
+
+    reads off their leave-one-out scores in closed form (a row has no say in its own verdict), adds
+    an expert for label correlations, and pools all of them into new log-odds. The pool is fitted on
+    rows that were held out. The noise model learns the rate at which false labels are listed, how
+    many there are per row, and, if it clearly differs, which labels are listed too often.
+
+    Parameters
+    ----------
+    features : "auto" looks at X: sparse counts are treated as text (tf-idf, rows of length 1),
+        anything else is divided by its spread. "text", "spread" and "none" choose by hand; a
+        scikit-learn transformer is fitted and used instead.
+    kernel : "rbf" (width from the median distance) or "linear". An intercept is always there.
+    noise_level : None estimates the noise. A number is the expected number of wrong labels per
+        row; an array gives one per row. 0 trusts every candidate, which makes this a tuned ridge.
+    lam : ridge weight; None chooses on candidates of held-out rows, and pools several around it.
+    max_iter : number of rounds.
+    max_kernel_rows : above this number of rows the kernel is approximated from `n_landmarks` rows.
+    n_landmarks : rows of the Nyström approximation.
+    threshold : rule of `predict`; 0.0 on log-odds predicts what is more likely true than not.
+    random_state : seed of the inner splits, the landmarks and the cells that the pool sees.
+    verbose : print one line every ten rounds.
+
+    Attributes
+    ----------
+    label_confidence_ : (n, l) posterior probability that a candidate is true, given its row's
+        features, all candidates of the row, and the other rows; 0 outside the candidates.
+    noise_ : (n, l) bool, candidates whose posterior is below one half.
+    noise_model_ : rate at which false labels are listed, law of their number, label propensities.
+    noise_rates_ : the estimated rate after each round.
+    pool_ : weights of the experts in the log-odds.
+    lams_ : ridge weights of the experts.
+    objective_ : mean cross-entropy of the soft labels per round.
+    scale_, transformer_, expansion_, calibration_, cardinality_, n_iter_, label_names_,
+    n_features_in_, classes_, threshold_
+
+    Notes
+    -----
+    `decision_function` returns log-odds and `predict_proba` their sigmoid; they are calibrated by
+    the pool, which is fitted to posteriors of candidates, never to true labels. Time is one
+    eigendecomposition of n x n (or of the landmark features) and of three smaller ones, then
+    products; memory is n^2, or n times the number of landmarks.
+
+    Examples
+    --------
+    >>> from schirn import Sieve
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> model = Sieve().fit(data.X, data.candidates)
+    >>> model.predict_proba(data.X[:3]).shape
+    (3, 6)
+    >>> bool((model.noise_ <= data.candidates).all())
+    True
+    """
+
+    _constraints: ClassVar = {
+        "kernel": OneOf(("rbf", "linear")),
+        "lam": Number(open_low=True, none=True),
+        "max_iter": Number(low=1, integer=True),
+        "max_kernel_rows": Number(low=0, integer=True),
+        "n_landmarks": Number(low=1, integer=True),
+    }
+    _info: ClassVar = MethodInfo(
+        family="leave-one-out posterior",
+        reference="this library, docs/sieve.md",
+        cost="4 n^2 l",
+        memory="n^2 + n l, or n landmarks + n l",
+    )
+
+    def __init__(
+        self,
+        *,
+        features: Any = "auto",
+        kernel: str = "rbf",
+        noise_level: float | Array | None = None,
+        lam: float | None = None,
+        max_iter: int = 8,
+        max_kernel_rows: int = 4000,
+        n_landmarks: int = 1500,
+        threshold: ThresholdRule = 0.0,
+        random_state: int | None = 0,
+        verbose: bool = False,
+    ):
+        self.features = features
+        self.kernel = kernel
+        self.noise_level = noise_level
+        self.lam = lam
+        self.max_iter = max_iter
+        self.max_kernel_rows = max_kernel_rows
+        self.n_landmarks = n_landmarks
+        self.threshold = threshold
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def disambiguate(self, X: Any, candidates: Any) -> Array:
+        """Posterior (n, l) of the candidates of unseen rows, given whole sets; 0 elsewhere."""
+        scores = self.decision_function(X)
+        labels = as_labels(candidates, names=self.label_names_)
+        _same_length(len(scores), len(labels.matrix))
+        P = np.clip(self.calibration_.probability(scores), 1e-4, 1 - 1e-4)
+        noise = self.noise_model_._replace(rate=float(np.mean(self.noise_model_.rate)))
+        if self._trusts():
+            return labels.matrix.astype(scores.dtype)
+        return candidate_posterior(P, labels.matrix, noise).Q.astype(scores.dtype)
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        spaces = self._factor(self._fit_features(X))
+        result, lams = self._solve(spaces, Y)
+        self.expansion_ = spaces.expansion(result.w)
+        self.pool_, self.noise_model_ = result.pool, result.noise
+        self.noise_rates_, self.lams_ = result.rates, np.asarray(lams)
+        noise = (Y == 1) & (result.Q < 0.5)
+        confidence = np.where(Y == 1, result.Q, 0).astype(X.dtype)
+        return Fit(noise, result.log_odds, len(result.objective), result.objective, confidence)
+
+    def _scores(self, X: "Array | sp.csr_array") -> Array:
+        Z = self._scaled(X)
+        blocks = [
+            self.pool_.log_odds(self.expansion_.scores(Z[i : i + _BLOCK_ROWS]))
+            for i in range(0, Z.shape[0], _BLOCK_ROWS)
+        ]
+        return np.concatenate(blocks).astype(X.dtype)
+
+    def _share_key(self) -> Hashable:
+        names = ("features", "kernel", "max_kernel_rows", "n_landmarks", "random_state")
+        return tuple(repr(getattr(self, name)) for name in names)
+
+    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
+        spaces = self._factor(self._fit_features(train))
+        rows = spaces.rows(self._scaled(test))
+
+        def scores(model: Any, Y: Array) -> Array:
+            result, _ = model._solve(spaces, Y)
+            return result.pool.log_odds([rows @ w for w in result.w])
+
+        return scores
+
+    def _fit_features(self, X: "Array | sp.csr_array") -> Any:
+        if isinstance(self.features, str):
+            OneOf(("auto", "text", "spread", "none")).check("features", self.features)
+            self.transformer_ = None
+            self.scale_ = learn_scale(X, self.features)
+        else:
+            self.transformer_ = clone(self.features).fit(X)
+            self.scale_ = learn_scale(X, "none")
+        return self._scaled(X)
+
+    def _scaled(self, X: "Array | sp.csr_array") -> Any:
+        return self.scale_.transform(
+            X if self.transformer_ is None else self.transformer_.transform(X)
+        )
+
+    def _factor(self, Z: Any) -> Spaces:
+        return factor_spaces(
+            Z,
+            kernel=self.kernel,
+            max_kernel_rows=self.max_kernel_rows,
+            n_landmarks=self.n_landmarks,
+            rng=check_random_state(self.random_state),
+        )
+
+    def _solve(self, spaces: Spaces, Y: Array) -> tuple[SieveResult, list[float]]:
+        parts = spaces.parts(Y.astype(np.float64), self._rates(Y))
+        lams = self._choose_lams(parts)
+        if self._trusts():
+            return trusting_ridge(parts[0], lams[0]), lams
+        rng = check_random_state(self.random_state)
+        callback = self._callback()
+        return sieve(parts, lams, max_iter=self.max_iter, rng=rng, callback=callback), lams
+
+    def _choose_lams(self, parts: list[Part]) -> list[float]:
+        if self.lam is not None:
+            return [float(self.lam)]
+        eigenvalues = parts[0].space.eigenvalues[:-1].astype(np.float64)
+        variance = max(float(eigenvalues.sum()) / len(parts[0].Y), 1e-12)
+        if self._trusts():
+            return [choose_ridge(parts[1:], variance * _GRID, _candidate_precision)]
+        best = choose_ridge(parts[1:], variance * _GRID)
+        if self.kernel == "rbf":
+            best = min(best, _LARGEST_RBF_LAM * variance)
+        return (best * _WINDOW).tolist()
+
+    def _trusts(self) -> bool:
+        return self.noise_level is not None and not np.any(self.noise_level)
+
+    def _rates(self, Y: Array) -> "float | Array | None":
+        """Rates of listed false labels from the expected numbers of wrong labels."""
+        if self.noise_level is None:
+            return None
+        wrong, (n, l) = np.asarray(self.noise_level, dtype=np.float64), Y.shape
+        if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
+            raise InputError(
+                f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
+                f"row), got {self.noise_level!r}"
+            )
+        sizes = Y.sum(axis=1) if wrong.ndim else Y.sum(axis=1).mean()
+        wrong = np.minimum(wrong, sizes)
+        rates = wrong / np.maximum(l - sizes + wrong, 1e-12)
+        return rates if wrong.ndim else float(rates)
+
+    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
+        """The pool is calibrated already; the trusting ridge is not."""
+        if self._trusts():
+            return calibrate(scores, Y, noise_rate=1e-6)
+        return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
+
+
+def _candidate_precision(Y: Array, scores: Array) -> float:
+    """Average precision against candidates; 0 where no row can be scored."""
+    try:
+        return average_precision(Y, scores)
+    except InputError:
+        return 0.0

@@ -1,0 +1,262 @@
+"""PAKS: purify the rows by a low-rank self-representation, then fit a ridge regression to them.
+
+With X = U S V' every n x d matrix of the problem stays in the row space of X, so U and S replace
+X, and a sparse or very wide X costs no more than its rank. The Z-step is an n x n matrix times
+(X X' + 2I)^-1, which is two products with U. The n x n matrices are changed in place, by blocks of
+rows, and the penalty M is made block by block from the candidates.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+import scipy.linalg
+
+from schirn.linalg import RowSpace
+from schirn.solvers._spectral_ball import split_at_one
+
+Array = np.ndarray
+Membership = Literal["jaccard", "disjoint"]
+
+_BLOCK_CELLS = 2**20
+
+
+class PAKSResult(NamedTuple):
+    """Coordinates w of W, row norms of the outliers E, and one trace entry per round."""
+
+    w: Array
+    outliers: Array
+    rank: int
+    loo_scores: Array
+    n_iter: int
+    objective: Array
+    residual: Array
+
+
+def paks(
+    space: RowSpace,
+    Y: Array,
+    *,
+    alpha: float,
+    beta: float,
+    eta: float,
+    gamma: float = 0.0,
+    membership: Membership = "jaccard",
+    mu: float = 1e-2,
+    mu_max: float = 1e6,
+    rho: float = 1.3,
+    max_iter: int = 100,
+    tol: float = 1e-4,
+    callback: Callable[[int], None] | None = None,
+) -> PAKSResult:
+    """Minimise ||Z||_* + alpha ||E||_{2,1} + beta ||M o Z||_1 s.t. X = Z X + E, then fit W to Z X.
+
+    W minimises 1/2 ||Z X W - Y||_F^2 + (eta/2) ||W||_F^2. With gamma > 0 the first problem has
+    gamma times the second one added to it, and W is fitted again in every round.
+
+    Parameters
+    ----------
+    space : the factored X; an intercept only centres it. The work is done in double precision.
+    Y : (n, l) candidates, 0/1
+    tol : stop when no entry of Z - J and Z - Q (the copies of Z) exceeds it, and no row of
+        X - Z X - E is longer than tol times the longest row of X.
+    callback : called with the number of finished rounds.
+    """
+    F, s = _features(space)
+    Y = np.asarray(Y != 0, dtype=np.float64)
+    representation = _Representation(F / s, s, _Prior(Y, Y.sum(axis=1), membership), beta)
+    L1, E, w = np.zeros_like(F), np.zeros_like(F), np.zeros((len(s), Y.shape[1]))
+    longest = max(float(_lengths(F).max(initial=0)), np.finfo(np.float64).tiny)
+    trace = []
+    for n_iter in range(1, max_iter + 1):
+        right = mu * (F - E) + L1 + gamma * (Y @ w.T)
+        copies = representation.advance(right, np.sqrt(gamma) * w, mu)
+        ZF = representation.ZU * s
+        E, L1, missing = _outliers(F - ZF, L1, alpha, mu)
+        price = copies.price + alpha * float(_lengths(E).sum())
+        if gamma:
+            w = _ridge(ZF, Y, eta).w
+            price += gamma / 2 * float(np.sum((ZF @ w - Y) ** 2) + eta * np.sum(w**2))
+        trace.append((price, max(copies.gap, missing / longest)))
+        mu = min(rho * mu, mu_max)
+        if callback is not None:
+            callback(n_iter)
+        if trace[-1][1] < tol:
+            break
+    objective, residual = (np.array(column) for column in zip(*trace, strict=True))
+    fitted = _ridge(ZF, Y, eta)
+    unseen = fitted.unseen(F, ZF, Y).astype(space.dtype)
+    outliers, w = _lengths(E).astype(space.dtype), _coordinates(space, fitted.w)
+    return PAKSResult(w, outliers, copies.rank, unseen, n_iter, objective, residual)
+
+
+def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> PAKSResult:
+    """Minimise ||Z||_* + (alpha/2) ||X - Z X||_F^2, then fit W to Z X as `paks` does.
+
+    The minimum is Z X = U (S - 1/(alpha S))_+ V': every singular value of X is shrunk, and those
+    up to 1/sqrt(alpha) vanish. One factorisation, nothing n x n.
+    """
+    s2 = space.eigenvalues
+    kept = space.penalty * np.maximum(1 - 1 / np.maximum(alpha * s2, 1), 0)
+    den = kept**2 * s2 + eta
+    Y = np.asarray(Y != 0, dtype=space.dtype)
+    w = (kept / den)[:, None] * space.project(Y)
+    fitted = space.expand(w)
+    left = Y - space.expand(kept[:, None] * w)
+    h = np.minimum(_diagonal(space, kept**2 / den), 1 - np.sqrt(np.finfo(space.dtype).eps))
+    unseen = fitted - (_diagonal(space, kept / den) / (1 - h))[:, None] * left
+    outliers = np.sqrt(_diagonal(space, space.penalty * (1 - kept) ** 2))
+    shrunk = kept[kept > 0]
+    price = float(shrunk.sum() + alpha / 2 * np.sum(outliers.astype(np.float64) ** 2))
+    return PAKSResult(w, outliers, len(shrunk), unseen, 1, np.array([price]), np.zeros(1))
+
+
+def admm_gigabytes(n: int, d: int) -> float:
+    """Memory of `paks` in GB: six n x n matrices and six n x r ones, r the rank of X."""
+    return 8 * (6.0 * n * n + 6.0 * n * min(n, d)) / 1e9
+
+
+class _Copies(NamedTuple):
+    """Norms of the copies J and Q of Z, the rank of J, and the largest entry of Z - J, Z - Q."""
+
+    price: float
+    rank: int
+    gap: float
+
+
+class _Prior(NamedTuple):
+    """Rows of the penalty M, made when asked for: 0 for equal candidate sets, 1 for disjoint."""
+
+    Y: Array
+    sizes: Array
+    membership: Membership
+
+    def rows(self, rows: slice) -> Array:
+        """Some rows of M."""
+        shared = self.Y[rows] @ self.Y.T
+        if self.membership == "jaccard":
+            M = 1 - shared / np.maximum(self.sizes[rows, None] + self.sizes - shared, 1)
+        else:
+            M = (shared == 0).astype(np.float64)
+        own = np.arange(len(M))
+        M[own, own + rows.start] = 0
+        return M
+
+
+class _Representation:
+    """The matrix Z with the multipliers L2 and L3 of its copies."""
+
+    def __init__(self, U: Array, s: Array, prior: _Prior, beta: float):
+        n = len(U)
+        self.U, self.s, self.prior, self.beta = U, s, prior, beta
+        self.Z, self.L2, self.L3 = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+        self.ZU = np.zeros_like(U)
+        self._rank = 0
+
+    def advance(self, right: Array, b: Array, mu: float) -> _Copies:
+        """One round: J and Q from Z, then Z from them.
+
+        Z solves Z [mu (X X' + 2I) + F b b'F'] = right F' + mu (J + Q) - L2 - L3 for F = U S. With
+        L2 and L3 already moved by the steps of J and Q, the last three terms are
+        B = 2 mu Z - L2 - L3; outside the columns of U, Z is B / (2 mu).
+        """
+        for rows in self._blocks():
+            self.L2[rows] += mu * self.Z[rows]
+        low = split_at_one(self.L2, expect_all_inside=self._rank == 0)
+        self._rank = low.rank
+        Q, B, price = self._sparse_copy(mu)
+        BU = B @ self.U
+        self.ZU = _divide(BU + right * self.s, self.s, b, mu)
+        C = self.ZU - BU / (2 * mu)
+        gap = max([self._move(rows, low.outer, Q, B, C, mu) for rows in self._blocks()])
+        return _Copies(low.excess / mu + self.beta * price, low.rank, gap)
+
+    def _sparse_copy(self, mu: float) -> tuple[Array, Array, float]:
+        """Q = soft(Z + L3/mu, beta M/mu), the matrix B, and ||M o Q||_1; moves L3."""
+        Q, B, price = np.empty_like(self.Z), np.empty_like(self.Z), 0.0
+        for rows in self._blocks():
+            M = self.prior.rows(rows)
+            Z, free = self.Z[rows], self.L3[rows] + mu * self.Z[rows]
+            held = np.clip(free, -self.beta * M, self.beta * M)
+            Q[rows] = (free - held) / mu
+            B[rows] = 2 * mu * Z - self.L2[rows] - held
+            self.L3[rows] = held
+            price += float(np.sum(M * np.abs(Q[rows])))
+        return Q, B, price
+
+    def _move(self, rows: slice, muJ: Array, Q: Array, B: Array, C: Array, mu: float) -> float:
+        """Set some rows of Z and move their multipliers; returns the largest Z - J and Z - Q."""
+        Z = B[rows] / (2 * mu) + C[rows] @ self.U.T
+        step = mu * (Z - self.Z[rows])
+        self.Z[rows] = Z
+        self.L2[rows] += step
+        self.L3[rows] += step
+        return float(max(np.abs(Z - muJ[rows] / mu).max(), np.abs(Z - Q[rows]).max()))
+
+    def _blocks(self) -> list[slice]:
+        n = len(self.Z)
+        step = max(1, _BLOCK_CELLS // n)
+        return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+class _Ridge(NamedTuple):
+    """Coordinates w of the ridge regression on Z F, and the inverse of its system."""
+
+    w: Array
+    inverse: Array
+
+    def unseen(self, F: Array, ZF: Array, Y: Array) -> Array:
+        """Scores F w of each row by the weights fitted to all other rows of Z F, exactly."""
+        solved = ZF @ self.inverse
+        h = np.minimum(np.sum(solved * ZF, axis=1), 1 - np.sqrt(np.finfo(np.float64).eps))
+        pull = np.sum(solved * F, axis=1) / (1 - h)
+        return F @ self.w - pull[:, None] * (Y - ZF @ self.w)
+
+
+def _ridge(ZF: Array, Y: Array, eta: float) -> _Ridge:
+    inverse = scipy.linalg.inv(ZF.T @ ZF + eta * np.eye(ZF.shape[1]), check_finite=False)
+    return _Ridge(inverse @ (ZF.T @ Y), inverse)
+
+
+def _divide(R: Array, s: Array, b: Array, mu: float) -> Array:
+    """R [mu (S^2 + 2) + S b b'S]^-1, by an l x l system where b is not zero."""
+    D = mu * (s**2 + 2)
+    quotient = R / D
+    if not b.any():
+        return quotient
+    Sb = s[:, None] * b
+    small = np.eye(b.shape[1]) + Sb.T @ (Sb / D[:, None])
+    return quotient - scipy.linalg.solve(small, (quotient @ Sb).T, assume_a="pos").T @ (Sb.T / D)
+
+
+def _outliers(left: Array, L1: Array, alpha: float, mu: float) -> tuple[Array, Array, float]:
+    """E = rows of X - Z X + L1/mu shrunk by alpha/mu, the new L1, and the longest row missed."""
+    T = left + L1 / mu
+    held = (alpha / np.maximum(mu * _lengths(T), alpha))[:, None]
+    E = (1 - held) * T
+    return E, mu * held * T, float(_lengths(left - E).max(initial=0))
+
+
+def _lengths(A: Array) -> Array:
+    return np.sqrt(np.einsum("ij,ij->i", A, A))
+
+
+def _features(space: RowSpace) -> tuple[Array, Array]:
+    """F = U S without the intercept column, and S, in double precision."""
+    inner = space.penalty > 0
+    F = space.expand(np.eye(len(inner), dtype=space.dtype)[:, inner])
+    return np.ascontiguousarray(F, np.float64), np.sqrt(space.eigenvalues[inner].astype(np.float64))
+
+
+def _coordinates(space: RowSpace, w: Array) -> Array:
+    """The coordinates with a zero for the intercept column, in the type of the space."""
+    full = np.zeros((len(space.penalty), w.shape[1]), dtype=space.dtype)
+    full[space.penalty > 0] = w
+    return full
+
+
+def _diagonal(space: RowSpace, weights: Array) -> Array:
+    """Diagonal of F diag(weights) F'."""
+    tiny = np.finfo(space.dtype).tiny
+    return replace(space, eigenvalues=1 / np.maximum(weights, tiny)).leverage(0.0)
