@@ -220,13 +220,18 @@ class Sieve(PartialMultiLabelClassifier):
         return (best * _WINDOW).tolist()
 
     def _trusts(self) -> bool:
-        return self.noise_level is not None and not np.any(self.noise_level)
+        level = self.noise_level
+        return level is not None and not isinstance(level, str) and not np.any(level)
 
     def _rates(self, Y: Array) -> "float | Array | None":
         """Rates of listed false labels from the expected numbers of wrong labels."""
         if self.noise_level is None:
             return None
-        wrong, (n, l) = np.asarray(self.noise_level, dtype=np.float64), Y.shape
+        n, l = Y.shape
+        try:
+            wrong = np.asarray(self.noise_level, dtype=np.float64)
+        except (TypeError, ValueError):
+            wrong = np.array(np.nan)
         if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
             raise InputError(
                 f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "

@@ -288,9 +288,9 @@ def _soft_logit(s: Array) -> Array:
 
 
 def _positive(x: Array) -> Array:
-    # For very negative x the plain sum cancels; the conjugate form does not.
-    root = np.sqrt(x * x + 4 * _SOFT**2)
-    return np.where(x > 0, (x + root) / 2, 2 * _SOFT**2 / (root - x))
+    # For negative x the sum would cancel; the product of the two roots is _SOFT^2.
+    large = (np.abs(x) + np.sqrt(x * x + 4 * _SOFT**2)) / 2
+    return np.where(x > 0, large, _SOFT**2 / large)
 
 
 def _logit(p: Array) -> Array:

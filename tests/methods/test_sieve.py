@@ -1,0 +1,178 @@
+"""Sieve as a user meets it."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import StandardScaler
+
+import schirn
+from schirn.datasets import add_noise, make_partial_multilabel
+from schirn.exceptions import InputError
+from schirn.metrics import average_precision, hamming_loss, noise_auc
+from schirn.testing import check_attributes, check_learns
+
+
+@pytest.fixture(scope="module")
+def medium():
+    return make_partial_multilabel(
+        n_samples=600, n_features=10, n_labels=8, cardinality=2.0, r=2, random_state=1
+    )
+
+
+def split(data, k=450):
+    return (data.X[:k], data.candidates[:k], data.y_true[:k]), (data.X[k:], data.y_true[k:])
+
+
+def test_frozen_result(small):
+    model = schirn.Sieve().fit(small.X, small.candidates)
+    assert int(model.noise_.sum()) == FROZEN["noise"]
+    np.testing.assert_allclose(model.decision_function(small.X[:1])[0], FROZEN["scores"], rtol=1e-5)
+
+
+def test_closes_part_of_the_gap_between_candidates_and_truth(medium):
+    (X, C, T), (X_new, T_new) = split(medium)
+    ours = schirn.Sieve().fit(X, C)
+    trusting = schirn.Sieve(noise_level=0).fit(X, C)
+    oracle = schirn.Sieve(noise_level=0).fit(X, T)
+    scores = [
+        average_precision(T_new, m.decision_function(X_new)) for m in (trusting, ours, oracle)
+    ]
+    assert scores[1] > scores[0] + 0.3 * (scores[2] - scores[0])
+    assert noise_auc(T, C, ours.label_confidence_) > noise_auc(
+        T, C, schirn.CandidateRidge(lam=1.0, fit_intercept=True).fit(X, C).label_confidence_
+    )
+
+
+def test_probabilities_are_calibrated_without_truth(medium):
+    (X, C, _), (X_new, T_new) = split(medium)
+    P = schirn.Sieve().fit(X, C).predict_proba(X_new)
+    edges = [0, 0.2, 0.4, 0.6, 0.8, 1.0]
+    for low, high in pairwise(edges):
+        inside = (P > low) & (P <= high)
+        if inside.sum() > 40:
+            assert abs(P[inside].mean() - T_new[inside].mean()) < 0.2
+
+
+def test_hamming_loss_is_better_than_trusting_every_candidate(medium):
+    (X, C, _), (X_new, T_new) = split(medium)
+    ours = hamming_loss(T_new, schirn.Sieve().fit(X, C).predict(X_new))
+    trusting = schirn.CandidateRidge(threshold=0.5, fit_intercept=True).fit(X, C)
+    assert ours < hamming_loss(T_new, trusting.predict(X_new))
+
+
+def test_no_noise_is_no_loss(medium):
+    (X, _, T), (X_new, T_new) = split(medium)
+    ours = average_precision(T_new, schirn.Sieve().fit(X, T).decision_function(X_new))
+    ridge = schirn.Sieve(noise_level=0).fit(X, T).decision_function(X_new)
+    assert ours > average_precision(T_new, ridge) - 0.01
+
+
+def test_noise_level_may_be_told_once_or_per_row(medium):
+    (X, C, T), _ = split(medium)
+    wrong = (C - T).sum(axis=1)
+    estimated = schirn.Sieve().fit(X, C)
+    told = schirn.Sieve(noise_level=float(wrong.mean())).fit(X, C)
+    each = schirn.Sieve(noise_level=wrong.astype(float)).fit(X, C)
+    rate = C[T == 0].mean()
+    assert told.noise_model_.rate == pytest.approx(rate, abs=1e-6)
+    assert estimated.noise_model_.rate == pytest.approx(rate, abs=0.08)
+    assert each.noise_model_.rate.shape == (len(X),)
+    for model in (told, each):
+        assert noise_auc(T, C, model.label_confidence_) > 0.9
+        assert model.disambiguate(X[:5], C[:5]).shape == (5, 8)
+
+
+@pytest.mark.parametrize("bad", [-1, [1.0, 2.0], float("nan"), "many"])
+def test_bad_noise_level_is_one_sentence(small, bad):
+    with pytest.raises(InputError, match="noise_level must be"):
+        schirn.Sieve(noise_level=bad).fit(small.X, small.candidates)
+
+
+def test_trusting_keeps_every_candidate(small):
+    model = schirn.Sieve(noise_level=0).fit(small.X, small.candidates)
+    assert not model.noise_.any()
+    np.testing.assert_array_equal(model.label_confidence_, small.candidates)
+    np.testing.assert_array_equal(model.disambiguate(small.X, small.candidates), small.candidates)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": "linear"},
+        {"features": "none"},
+        {"features": StandardScaler()},
+        {"lam": 0.5},
+        {"max_kernel_rows": 100, "n_landmarks": 40},
+        {"max_kernel_rows": 100, "kernel": "linear"},
+    ],
+)
+def test_options_keep_the_contract_and_learn(options):
+    check_attributes(schirn.Sieve, **options)
+    check_learns(schirn.Sieve, **options)
+
+
+def test_landmarks_come_close_to_the_full_kernel(medium):
+    (X, C, _), (X_new, T_new) = split(medium)
+    full = schirn.Sieve().fit(X, C).decision_function(X_new)
+    short = schirn.Sieve(max_kernel_rows=0, n_landmarks=200).fit(X, C).decision_function(X_new)
+    assert abs(average_precision(T_new, full) - average_precision(T_new, short)) < 0.03
+
+
+@pytest.mark.parametrize("kind", ["rate", "label", "feature"])
+def test_other_kinds_of_noise(medium, kind):
+    options = {"rate": 0.3} if kind == "rate" else {"r": 2}
+    C = add_noise(medium.y_true, kind=kind, X=medium.X, random_state=0, **options)
+    model = schirn.Sieve().fit(medium.X, C)
+    assert noise_auc(medium.y_true, C, model.label_confidence_) > 0.7
+
+
+def test_ninety_percent_noise(medium):
+    C = add_noise(medium.y_true, kind="rate", rate=0.9, random_state=0)
+    model = schirn.Sieve().fit(medium.X, C)
+    assert np.isfinite(model.decision_function(medium.X)).all()
+    assert noise_auc(medium.y_true, C, model.label_confidence_) > 0.6
+
+
+def test_text_stays_sparse(monkeypatch):
+    data = make_partial_multilabel(
+        n_samples=120, n_features=300, n_labels=5, r=1, sparse=True, density=0.05, random_state=0
+    )
+    X = sp.csr_array(np.abs(data.X))
+    monkeypatch.setattr(sp.csr_array, "todense", None)
+    model = schirn.Sieve().fit(X, data.candidates)
+    assert model.scale_.kind == "text"
+    assert sp.issparse(model.expansion_.support)
+    assert model.decision_function(X).shape == (120, 5)
+
+
+def test_saved_model_predicts_the_same(small, tmp_path):
+    model = schirn.Sieve().fit(small.X, small.candidates)
+    schirn.save(model, tmp_path / "m.schirn")
+    again = schirn.load(tmp_path / "m.schirn")
+    np.testing.assert_array_equal(
+        again.decision_function(small.X), model.decision_function(small.X)
+    )
+    np.testing.assert_array_equal(
+        again.disambiguate(small.X, small.candidates), model.disambiguate(small.X, small.candidates)
+    )
+
+
+def test_better_than_trusting_the_candidates_on_real_data(real):
+    data = real("medical")
+    C = add_noise(data.y_true, 7, kind="legacy", seed=7)
+    gains = []
+    for train, test in list(KFold(5, shuffle=True, random_state=0).split(C))[:2]:
+        ours = schirn.Sieve().fit(data.X[train], C[train])
+        trusting = schirn.Sieve(noise_level=0).fit(data.X[train], C[train])
+        truth = data.y_true[test]
+        gains.append(
+            average_precision(truth, ours.decision_function(data.X[test]))
+            - average_precision(truth, trusting.decision_function(data.X[test]))
+        )
+    assert np.mean(gains) > 0.03
+
+
+FROZEN = {"noise": 200, "scores": [3.077077, 1.947008, 5.430621, 6.136004, 10.47707, -3.968497]}
