@@ -113,8 +113,8 @@ def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> 
 
 
 def admm_gigabytes(n: int, d: int) -> float:
-    """Memory of `paks` in GB: six n x n matrices and six n x r ones, r the rank of X."""
-    return 8 * (6.0 * n * n + 6.0 * n * min(n, d)) / 1e9
+    """Memory of `paks` in GB: six n x n matrices and twelve n x r ones, r at most min(n, d)."""
+    return 8 * (6.0 * n * n + 12.0 * n * min(n, d)) / 1e9
 
 
 class _Copies(NamedTuple):
