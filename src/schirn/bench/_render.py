@@ -1,0 +1,211 @@
+"""A table as text, Markdown, LaTeX and CSV."""
+
+import csv
+import io
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from schirn.exceptions import InputError
+
+FORMATS = ("text", "markdown", "latex", "csv")
+SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One entry: its text, the number to sort by, and what is to be marked."""
+
+    text: str
+    value: float | None = None
+    best: bool = False
+    mark: str = ""
+    beside: str = ""
+    note: str = ""
+
+    def body(self) -> str:
+        """Text with what stands beside it, without the mark of the best."""
+        return " ".join(part for part in (self.text, self.mark, self.beside) if part)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that can be written in every format.
+
+    `stub` counts the leading columns that name the row. `records` replaces the cells in CSV, where
+    numbers are wanted and not their marks.
+    """
+
+    name: str
+    title: str
+    head: Sequence[str]
+    body: Sequence[Sequence[Cell]]
+    notes: Sequence[str] = ()
+    stub: int = 1
+    records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
+
+    def render(self, format: str = "text") -> str:
+        """Return the table as "text", "markdown", "latex" or "csv".
+
+        Examples
+        --------
+        >>> from schirn.bench.tables import Cell, Table
+        >>> table = Table("t", "A title", ["method", "value"], [[Cell("NLR"), Cell("1.0")]])
+        >>> print(table.render("markdown"))
+        **A title**
+        <BLANKLINE>
+        | method | value |
+        | :-- | --: |
+        | NLR | 1.0 |
+        <BLANKLINE>
+        """
+        writers = {"text": _text, "markdown": _markdown, "latex": _latex, "csv": _csv}
+        if format not in writers:
+            raise InputError(f"Unknown table format {format!r}; one of: {', '.join(writers)}.")
+        return writers[format](self)
+
+    def __str__(self) -> str:
+        return self.render("text")
+
+    def footnotes(self) -> dict[str, str]:
+        """Letter of each different note of the cells, in reading order."""
+        notes = dict.fromkeys(cell.note for line in self.body for cell in line if cell.note)
+        return {note: _letter(i) for i, note in enumerate(notes)}
+
+
+def _letter(i: int) -> str:
+    """a to z, then aa, ab, and so on."""
+    more, last = divmod(i, 26)
+    return (_letter(more - 1) if more else "") + string.ascii_lowercase[last]
+
+
+def _text(table: Table) -> str:
+    letters = table.footnotes()
+    lines = [list(table.head), *([_plain(cell, letters) for cell in line] for line in table.body)]
+    widths = [max(len(line[j]) for line in lines) for j in range(len(table.head))]
+    aligned = [
+        "  ".join(
+            value.ljust(width) if j < table.stub else value.rjust(width)
+            for j, (value, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    rule = "-" * max(len(line) for line in aligned)
+    best = ["* best"] if any(cell.best for line in table.body for cell in line) else []
+    foot = [f"[{letter}] {note}" for note, letter in letters.items()]
+    return "\n".join(
+        [table.title, "", aligned[0], rule, *aligned[1:], rule, *best, *table.notes, *foot, ""]
+    )
+
+
+def _plain(cell: Cell, letters: Mapping[str, str]) -> str:
+    note = f"[{letters[cell.note]}]" if cell.note else ""
+    return cell.text + ("*" if cell.best else "") + cell.body()[len(cell.text) :] + note
+
+
+def _markdown(table: Table) -> str:
+    letters = table.footnotes()
+
+    def show(cell: Cell) -> str:
+        text = _pipe(cell.text)
+        text = f"**{text}**" if cell.best else text
+        text = " ".join(part for part in (text, cell.mark, _pipe(cell.beside)) if part)
+        return text + (f"<sup>{letters[cell.note]}</sup>" if cell.note else "")
+
+    align = [":--" if j < table.stub else "--:" for j in range(len(table.head))]
+    lines = [[_pipe(name) for name in table.head], align] + [
+        [show(cell) for cell in line] for line in table.body
+    ]
+    rows = ["| " + " | ".join(line) + " |" for line in lines]
+    foot = [f"<sup>{letter}</sup> {_pipe(note)}" for note, letter in letters.items()]
+    notes = [f"- {note}" for note in (*map(_pipe, table.notes), *foot)]
+    return "\n".join([f"**{table.title}**", "", *rows, "", *notes, *([""] if notes else [])])
+
+
+def _pipe(text: str) -> str:
+    """Text that cannot end a Markdown cell or start markup."""
+    for sign in ("\\", "|", "*", "_", "<", "`"):
+        text = text.replace(sign, "&lt;" if sign == "<" else "\\" + sign)
+    return " ".join(text.split())
+
+
+def _latex(table: Table) -> str:
+    letters = table.footnotes()
+
+    def show(cell: Cell) -> str:
+        text = latex_escape(cell.text)
+        text = f"\\textbf{{{text}}}" if cell.best else text
+        text = " ".join(p for p in (text, latex_escape(cell.mark), latex_escape(cell.beside)) if p)
+        return text + (f"$^{{{letters[cell.note]}}}$" if cell.note else "")
+
+    columns = "l" * table.stub + "r" * (len(table.head) - table.stub)
+    notes = [latex_escape(note) for note in table.notes]
+    notes += [f"$^{{{letter}}}$ {latex_escape(note)}" for note, letter in letters.items()]
+    lines = [
+        "% Needs \\usepackage{booktabs}.",
+        "\\begin{table}[ht]",
+        "\\centering",
+        "\\setlength{\\tabcolsep}{4pt}",
+        f"\\caption{{{latex_escape(table.title)}}}",
+        f"\\label{{tab:{table.name.replace('_', '-')}}}",
+        "\\small",
+        f"\\begin{{tabular}}{{{columns}}}",
+        "\\toprule",
+        " & ".join(latex_escape(name) for name in table.head) + " \\\\",
+        "\\midrule",
+        *(" & ".join(show(cell) for cell in line) + " \\\\" for line in table.body),
+        "\\bottomrule",
+        "\\end{tabular}",
+    ]
+    if notes:
+        lines += ["\\par\\smallskip", "\\raggedright\\footnotesize", " \\\\\n".join(notes)]
+    return "\n".join([*lines, "\\end{table}", ""])
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: "\\" + sign for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": "$<$",
+    ">": "$>$",
+    "[": "{[}",
+    "]": "{]}",
+    "±": r"$\pm$",
+    "•": r"$\bullet$",
+    "◦": r"$\circ$",
+    "†": r"$^{\dagger}$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "−": "$-$",
+    "–": "--",
+    "×": r"$\times$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "λ": r"$\lambda$",
+}
+
+
+def latex_escape(text: str) -> str:
+    r"""Text that LaTeX prints as it is.
+
+    Examples
+    --------
+    >>> from schirn.bench.tables import latex_escape
+    >>> latex_escape("a_b & 5 % ± 1")
+    'a\\_b \\& 5 \\% $\\pm$ 1'
+    """
+    return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))
+
+
+def _csv(table: Table) -> str:
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    if table.records:
+        writer.writerow(table.records[0])
+        writer.writerows(record.values() for record in table.records)
+    else:
+        writer.writerow(table.head)
+        writer.writerows([cell.body() for cell in line] for line in table.body)
+    return stream.getvalue()

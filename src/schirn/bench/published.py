@@ -1,0 +1,52 @@
+"""The numbers printed in the Schirn paper, to be set beside ours.
+
+The paper's five tables: ten methods, eleven data sets and their noise levels, mean and standard
+deviation over five folds. The paper does not say on which labels the parameters were chosen.
+"""
+
+import csv
+from functools import cache
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+
+class Published(NamedTuple):
+    """A printed value, as a fraction like our own metrics."""
+
+    mean: float
+    std: float
+
+
+def published(dataset: str, r: Any, method: str, metric: str) -> Published | None:
+    """The printed value of a cell, or None where the paper has none.
+
+    Parameters
+    ----------
+    dataset : name of the data set, as in `schirn.datasets`
+    r : noise level; None for sets that come with their own noise
+    method, metric : names as in `schirn.methods()` and `schirn.metrics.METRICS`
+
+    Examples
+    --------
+    >>> from schirn.bench.published import published
+    >>> published("scene", 1, "Schirn", "average_precision")
+    Published(mean=0.862, std=0.006)
+    >>> published("scene", 9, "Schirn", "average_precision") is None
+    True
+    """
+    level = "" if r is None else f"{r:g}"
+    return published_values().get((metric, dataset.lower(), level, method))
+
+
+@cache
+def published_values() -> dict[tuple[str, str, str, str], Published]:
+    """All printed values by metric, data set, noise level (as text) and method."""
+    text = files("schirn.bench").joinpath("published.csv").read_text(encoding="utf-8")
+    return {
+        (line["metric"], line["dataset"], line["r"], line["method"]): Published(
+            # Dividing by 100 would leave digits that were never printed.
+            round(float(line["mean_percent"]) / 100, 6),
+            round(float(line["std_percent"]) / 100, 6),
+        )
+        for line in csv.DictReader(text.splitlines())
+    }
