@@ -1,18 +1,23 @@
 """Schirn against a plain transcription of its formulas and against one ridge fit.
 
 Run with `python -m benchmarks.speed` (or `make benchmark`). Every figure is a ratio of times
-taken in the same run; `--quick` leaves out the largest shapes.
+taken in the same run; `--quick` leaves out the largest shapes. For sparse features there are two
+ridges: scikit-learn's choice for the sparse matrix, and its fit of the same matrix made dense. With
+`SCHIRN_DATA` set, the data sets themselves are measured too.
 """
 
 import argparse
+import os
 import warnings
+from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy.sparse as sp
 from sklearn.linear_model import Ridge
 
 from benchmarks.measure import PAPER_SHAPES, Shape, peak_megabytes, seconds
 from schirn import Schirn
+from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
 
 ROUNDS = 100
@@ -32,7 +37,7 @@ def plain(X: np.ndarray, Y: np.ndarray, rounds: int) -> np.ndarray:
     XtX = X.T @ X
     for _ in range(rounds):
         A = mu * XtX + 2 * lam * np.eye(d)
-        W = scipy.linalg.solve(A, X.T @ (mu * C - L), assume_a="pos")
+        W = np.linalg.solve(A, X.T @ (mu * C - L))
         N = (Y - C > (1 + alpha) / 2) & (Y == 1)
         G = (2 * Y - 2 * N + L + mu * (X @ W)) / (2 + mu)
         U, S, Vt = np.linalg.svd(G, full_matrices=False)
@@ -51,31 +56,41 @@ def plain_seconds(X: np.ndarray, Y: np.ndarray) -> float:
     return few + (ROUNDS - 2) * (more - few) / 3
 
 
-def row(shape: Shape, *, with_plain: bool) -> list[str]:
-    """Measure one shape."""
-    data = shape.make()
-    X, Y = data.X, data.candidates
-    dense = X if shape.density == 1 else X.toarray()
+def row(name: str, X: Any, Y: np.ndarray, *, with_plain: bool) -> list[str]:
+    """Measure one data set."""
+    sparse = sp.issparse(X)
+    dense, targets = (X.toarray() if sparse else X), Y.astype(X.dtype)
     ours = seconds(lambda: Schirn(**PARAMS).fit(X, Y))
-    ridge = seconds(lambda: Ridge(alpha=10.0, fit_intercept=False).fit(X, Y.astype(float)))
-    if shape.density < 1:
-        ridge_dense = seconds(
-            lambda: Ridge(alpha=10.0, fit_intercept=False).fit(dense, Y.astype(float))
-        )
-    else:
-        ridge_dense = ridge
+    ridge = seconds(lambda: Ridge(alpha=10.0, fit_intercept=False).fit(X, targets))
+    ridge_dense = ridge
+    if sparse:
+        ridge_dense = seconds(lambda: Ridge(alpha=10.0, fit_intercept=False).fit(dense, targets))
     slow = plain_seconds(dense, Y.astype(float)) if with_plain else float("nan")
     memory = peak_megabytes(lambda: Schirn(max_iter=3, **PARAMS).fit(X, Y))
     return [
-        shape.name,
-        f"{shape.n} x {shape.d}, {shape.labels}",
-        f"{slow / ours:.0f}" if with_plain else "-",
+        name,
+        f"{X.shape[0]} x {X.shape[1]}, {Y.shape[1]}",
+        f"{slow / ours:.0f}" if with_plain else "–",
         f"{ours / ridge:.2f}",
-        f"{ours / ridge_dense:.2f}",
+        f"{ours / ridge_dense:.2f}" if sparse else "–",
         f"{memory:.0f}",
         f"{dense.nbytes / 1e6:.0f}",
         f"{ours:.3f}",
     ]
+
+
+def shape_row(shape: Shape, *, with_plain: bool) -> list[str]:
+    """Measure random data of a shape."""
+    data = shape.make()
+    return row(shape.name, data.X, data.candidates, with_plain=with_plain)
+
+
+def real_row(name: str, r: int | None) -> list[str]:
+    """Measure four fifths of a real data set."""
+    data = load(name)
+    Y = data.candidates if r is None else add_noise(data.y_true, r, kind="legacy", seed=r)
+    train = np.arange(len(Y)) % 5 != 0
+    return row(name, data.X[train].astype(float), Y[train], with_plain=False)
 
 
 HEAD = [
@@ -106,9 +121,12 @@ def main() -> None:
     quick = parser.parse_args().quick
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     shapes = PAPER_SHAPES[:-1] if quick else PAPER_SHAPES
-    table("Shapes of the paper", [row(shape, with_plain=True) for shape in shapes])
+    table("Shapes of the paper", [shape_row(shape, with_plain=True) for shape in shapes])
+    if os.environ.get("SCHIRN_DATA"):
+        real = (("birds", 3), ("scene", 1), ("medical", 3), ("yeastmf", None), ("yeastbp", None))
+        table("The data sets themselves", [real_row(*one) for one in real])
     for name, series in {} if quick else SERIES.items():
-        table(f"Growing {name}", [row(shape, with_plain=False) for shape in series])
+        table(f"Growing {name}", [shape_row(shape, with_plain=False) for shape in series])
 
 
 if __name__ == "__main__":
