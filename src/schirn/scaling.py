@@ -50,7 +50,7 @@ def minmax(X: "Array | sp.csr_array") -> Scaling:
     return Scaling(factor, np.where(varies, -1 - low * factor, 0).astype(X.dtype))
 
 
-def standard_factor(X: "Array | sp.csr_array") -> Array:
+def standard_factor(X: Any) -> Array:
     """One over the standard deviation of every feature; 0 for a constant one.
 
     >>> standard_factor(np.array([[0.0, 5.0], [4.0, 5.0]]))

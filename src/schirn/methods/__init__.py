@@ -11,6 +11,7 @@ from schirn.methods.fpml import FPML
 from schirn.methods.glc import GLC
 from schirn.methods.nlr import NLR
 from schirn.methods.paks import PAKS
+from schirn.methods.pard import PARD
 from schirn.methods.particle import ParticleMAP, ParticleVLS
 from schirn.methods.pmllrs import PMLLRS
 from schirn.methods.pmlni import PMLNI
@@ -23,6 +24,7 @@ __all__ = [
     "GLC",
     "NLR",
     "PAKS",
+    "PARD",
     "PMLLRS",
     "PMLNI",
     "CandidateRidge",
@@ -50,6 +52,7 @@ _METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
     ParticleVLS,
     PAKS,
     GLC,
+    PARD,
     CandidateRidge,
     OracleRidge,
 )

@@ -1,0 +1,185 @@
+"""PARD, probabilistic graphical disambiguation."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._params import Number, OneOf
+from schirn.calibration import Calibration
+from schirn.labels import as_labels
+from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
+from schirn.scaling import identity
+from schirn.solvers.pard import PARDResult, Schedule, pard
+from schirn.solvers.pard_model import unit_range
+from schirn.thresholds import ThresholdRule
+
+Array = np.ndarray
+
+
+class PARD(PartialMultiLabelClassifier):
+    r"""A network trained on a lower bound in which the true labels are hidden variables.
+
+    .. math::
+        \max_{f, q, \rho} \sum_{ij} (1 - q_{ij}) \log P(s_{ij} \mid y_{ij} = 0)
+        - \beta_y \operatorname{KL}(q_{ij} \,\|\, p_{ij})
+        - \beta_0 \operatorname{KL}(q_{ij} \,\|\, \pi_j)
+
+    A label is true with probability p = sigmoid(f(x)) for a network f with one hidden layer. A
+    true label is always among the candidates s, a false one at the rate rho of its label. The
+    posterior q of the hidden labels is 0 outside the candidates.
+
+    The ingredients are published; the graph, the networks and the weights are a reconstruction.
+
+    Parameters
+    ----------
+    beta_y : weight of the divergence from the network.
+    beta_0 : weight of the divergence from the prior. With 0 the posterior goes to 1 on all
+        candidates and the rates to 0: nothing is disambiguated. With 1 too much is removed.
+    hidden_size : width of the hidden layer.
+    warm_up : number of first epochs in which all candidates count as true.
+    max_iter : number of epochs.
+    batch_size, learning_rate, weight_decay : of the Adam steps.
+    scale : "minmax" brings every feature to [0, 1] by its range in the training rows; "none"
+        takes the features as they are, which suits binary ones.
+    validation_fraction : part of the rows to keep out of training. The epoch with the largest
+        bound on their candidates is kept; no true label is used. 0 takes the last epoch.
+    n_iter_no_change : stop when the held-out bound has not risen for this many epochs.
+    threshold : rule of `predict`. The scores are log-odds, so that 0 means p > 0.5; also one
+        number per label, "top-3", "row-0.9" or "cardinality".
+    random_state : seed of the first weights, the batches and the held-out rows.
+    verbose : print one line every ten epochs.
+
+    Attributes
+    ----------
+    network_ : weights and offsets W1, b1, W2, b2 of the network, for features as given.
+    prior_ : (l,) prior pi, half the candidate frequency.
+    noise_rate_ : (l,) rate rho at which a false label is listed.
+    label_confidence_ : (n, l) the posterior q; 0 outside the candidates.
+    noise_ : (n, l) bool, candidates with q < 0.5.
+    objective_, held_out_bound_ : minus the bound per training row, and the bound per held-out
+        row (empty without `validation_fraction`), after each epoch.
+    calibration_ : the identity: `predict_proba` gives p, and `disambiguate` the q that is best
+        for p, the prior and the rates.
+    cardinality_ : estimated number of true labels per row.
+    n_iter_, label_names_, n_features_in_, feature_names_in_, classes_, threshold_
+
+    Notes
+    -----
+    An epoch costs O(n h (d + l)) time for h hidden units, or O(h (nnz + n l)) and one O(d h) step
+    per batch for a sparse X, which stays sparse. Memory is O(d h + n l) besides X.
+
+    Examples
+    --------
+    >>> from schirn import PARD
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> model = PARD(max_iter=20).fit(data.X, data.candidates)
+    >>> model.predict(data.X[:3]).shape
+    (3, 6)
+    >>> bool((model.noise_ <= data.candidates).all())
+    True
+    """
+
+    _constraints: ClassVar = {
+        "beta_y": Number(open_low=True),
+        "beta_0": Number(),
+        "hidden_size": Number(low=1, integer=True),
+        "warm_up": Number(integer=True),
+        "max_iter": Number(low=1, integer=True),
+        "batch_size": Number(low=1, integer=True),
+        "learning_rate": Number(open_low=True),
+        "weight_decay": Number(),
+        "scale": OneOf(("minmax", "none")),
+        "validation_fraction": Number(high=0.9),
+        "n_iter_no_change": Number(low=1, integer=True),
+        "random_state": Number(integer=True, none=True),
+    }
+    _info: ClassVar = MethodInfo(
+        family="variational network",
+        reference="Partial Multi-Label Learning with Probabilistic Graphical Disambiguation",
+        cost="n (d + l) h per epoch",
+        memory="n d + d h",
+        reconstructed=True,
+    )
+
+    def __init__(
+        self,
+        *,
+        beta_y: float = 1.0,
+        beta_0: float = 0.1,
+        hidden_size: int = 256,
+        warm_up: int = 5,
+        max_iter: int = 60,
+        batch_size: int = 128,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1e-4,
+        scale: Literal["minmax", "none"] = "minmax",
+        validation_fraction: float = 0.0,
+        n_iter_no_change: int = 10,
+        threshold: ThresholdRule = 0.0,
+        random_state: int | None = 0,
+        verbose: bool = False,
+    ):
+        self.beta_y = beta_y
+        self.beta_0 = beta_0
+        self.hidden_size = hidden_size
+        self.warm_up = warm_up
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.scale = scale
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.threshold = threshold
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        result = self._solve(X, Y)
+        self.network_ = result.network
+        self.prior_, self.noise_rate_ = result.labels.pi, result.labels.rho
+        self.held_out_bound_ = result.held_out_bound
+        self._label_model = result.labels
+        noise = (Y == 1) & (result.q < 0.5)
+        return Fit(noise, result.scores, result.n_iter, -result.bound, result.q)
+
+    def _solve(self, X: "Array | sp.csr_array", Y: Array) -> PARDResult:
+        return pard(
+            X,
+            Y,
+            scaling=unit_range(X) if self.scale == "minmax" else identity(X),
+            beta_y=self.beta_y,
+            beta_0=self.beta_0,
+            hidden_size=self.hidden_size,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            schedule=Schedule(
+                self.max_iter,
+                self.warm_up,
+                self.batch_size,
+                self.validation_fraction,
+                self.n_iter_no_change,
+            ),
+            seed=self.random_state,
+            callback=self._callback(),
+        )
+
+    def _scores(self, X: "Array | sp.csr_array") -> Array:
+        return self.network_(X)
+
+    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
+        """The outputs are log-odds of true labels already."""
+        return Calibration(1.0, 0.0, float(np.mean(self.noise_rate_)))
+
+    def disambiguate(self, X: Any, candidates: Any) -> Array:
+        """Posterior (n, l) that each candidate of unseen rows is true; 0 elsewhere.
+
+        Candidates may come in any container that `fit` takes; names and table columns are
+        matched to the labels known from training.
+        """
+        scores = self.decision_function(X)
+        labels = as_labels(candidates, names=self.label_names_)
+        _same_length(len(scores), len(labels.matrix))
+        return self._label_model.posterior(scores, labels.matrix.astype(scores.dtype))

@@ -1,0 +1,239 @@
+"""PARD without a model of the features: a network, and a posterior of the labels in closed form.
+
+The lower bound splits: for fixed outputs p its best posterior q is one line per cell, for fixed q
+the rates rho are averages, and for fixed q and rho the network minimises a cross-entropy. An epoch
+does the three in turn. Mini-batches are rows of X in its own container, and the shift of the
+scaling is added behind the product with the first layer, so that a sparse X stays sparse.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+
+from schirn.scaling import Scaling
+from schirn.solvers._adam import Adam
+from schirn.solvers.pard_model import Features, LabelModel, Network, blocks, initial_labels
+
+Array = np.ndarray
+
+
+class PARDResult(NamedTuple):
+    """The network for raw features, the label model, the posterior, and bounds per epoch."""
+
+    network: Network
+    labels: LabelModel
+    q: Array
+    scores: Array
+    n_iter: int
+    bound: Array
+    held_out_bound: Array
+
+
+class Schedule(NamedTuple):
+    """How long to train, and on which part of the rows.
+
+    The first `warm_up` epochs have q = s. With a `validation_fraction` that part of the rows is
+    kept out; the epoch with their largest bound is kept, and training stops `n_iter_no_change`
+    epochs after it.
+    """
+
+    max_iter: int = 60
+    warm_up: int = 5
+    batch_size: int = 128
+    validation_fraction: float = 0.0
+    n_iter_no_change: int = 10
+
+
+class Trainer(Protocol):
+    """What `train` needs of a model; rows are given by their numbers."""
+
+    def step(self, rows: Array, q: Array, labels: LabelModel, warm: bool) -> None:
+        """One mini-batch with the posterior q of its rows."""
+
+    def assess(self, rows: Array, labels: LabelModel) -> tuple[Array, float]:
+        """The posterior of the rows that the model has now, and their bound."""
+
+    def state(self) -> Any:
+        """A copy of the parameters."""
+
+    def restore(self, state: Any) -> None:
+        """Go back to such a copy."""
+
+    def network(self) -> Network:
+        """The network for scaled features."""
+
+
+def pard(
+    X: "Array | sp.csr_array",
+    Y: Array,
+    *,
+    scaling: Scaling,
+    beta_y: float = 1.0,
+    beta_0: float = 0.1,
+    hidden_size: int = 256,
+    learning_rate: float = 1e-3,
+    weight_decay: float = 1e-4,
+    schedule: Schedule,
+    seed: int | None = 0,
+    callback: Callable[[int], None] | None = None,
+) -> PARDResult:
+    """Maximise the lower bound of the candidates over the network f, the posterior q and rho.
+
+    Per row, with p = sigmoid(f(x)) and candidates s:
+    sum_j (1 - q_j) (s_j log rho_j + (1 - s_j) log(1 - rho_j)) - beta_y KL(q_j || p_j)
+    - beta_0 KL(q_j || pi_j),  q_j = 0 where s_j = 0.
+
+    Parameters
+    ----------
+    X : (n, d) features;  scaling : what brings them to [0, 1]
+    Y : (n, l) candidates, 0/1
+    callback : called with the number of finished epochs.
+    """
+    rng = np.random.default_rng(seed)
+    S = np.ascontiguousarray(Y != 0, dtype=X.dtype)
+    start = initial_network(X.shape[1], hidden_size, S.shape[1], rng, X.dtype)
+    trainer = _Backpropagation(Features.of(X, scaling), S, start, learning_rate, weight_decay)
+    return train(trainer, X, S, scaling, (beta_y, beta_0), schedule, rng, callback)
+
+
+def initial_network(
+    d: int, hidden: int, l: int, rng: np.random.Generator, dtype: np.dtype
+) -> Network:
+    """Normal weights of variance two over the number of inputs, zero offsets."""
+    W1, W2 = (
+        (rng.normal(size=(size, out)) * np.sqrt(2 / size)).astype(dtype)
+        for size, out in ((d, hidden), (hidden, l))
+    )
+    return Network(W1, np.zeros(hidden, dtype=dtype), W2, np.zeros(l, dtype=dtype))
+
+
+def train(
+    trainer: Trainer,
+    X: "Array | sp.csr_array",
+    S: Array,
+    scaling: Scaling,
+    betas: tuple[float, float],
+    schedule: Schedule,
+    rng: np.random.Generator,
+    callback: Callable[[int], None] | None = None,
+) -> PARDResult:
+    """Epochs of mini-batches; posterior and rates are renewed between them."""
+    rows, held_out = _hold_out(len(S), schedule.validation_fraction, rng)
+    labels = initial_labels(S[rows], *betas)
+    q, trace, best = S[rows], [], _Best()
+    for n_iter in range(1, schedule.max_iter + 1):
+        warm = n_iter <= schedule.warm_up
+        order = rng.permutation(len(rows))
+        for batch in np.split(order, range(schedule.batch_size, len(rows), schedule.batch_size)):
+            trainer.step(rows[batch], q[batch], labels, warm)
+        current, bound = trainer.assess(rows, labels)
+        trace.append(bound)
+        if len(held_out):
+            best.look(trainer, labels, trainer.assess(held_out, labels)[1], warm)
+        if callback is not None:
+            callback(n_iter)
+        if n_iter == schedule.max_iter or best.age > schedule.n_iter_no_change:
+            break
+        if n_iter >= schedule.warm_up:
+            q, labels = current, labels.with_rates(S[rows], current)
+    if best.kept is not None:
+        state, labels = best.kept
+        trainer.restore(state)
+    network = trainer.network().for_raw_features(scaling)
+    q = trainer.assess(np.arange(len(S)), labels)[0]
+    bounds = np.array(trace), np.array(best.bounds)
+    return PARDResult(network, labels, q, network(X), n_iter, *bounds)
+
+
+class _Best:
+    """The state with the largest held-out bound after the warm-up."""
+
+    def __init__(self) -> None:
+        self.bounds: list[float] = []
+        self.age, self._bound = 0, -np.inf
+        self.kept: tuple[Any, LabelModel] | None = None
+
+    def look(self, trainer: Trainer, labels: LabelModel, bound: float, warm: bool) -> None:
+        """Keep the state if its bound is the largest so far."""
+        self.bounds.append(bound)
+        if warm:
+            return
+        self.age += 1
+        if bound > self._bound:
+            self.age, self._bound = 0, bound
+            self.kept = trainer.state(), labels
+
+
+def _hold_out(n: int, fraction: float, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Row numbers to train on and to keep out, in order; at least one of each if any is out."""
+    size = min(max(round(fraction * n), 1), n - 1) if fraction else 0
+    order = rng.permutation(n) if size else np.arange(n)
+    return np.sort(order[size:]), np.sort(order[:size])
+
+
+class _Backpropagation:
+    """The network and the gradient of its cross-entropy, written out."""
+
+    def __init__(
+        self,
+        features: Features,
+        S: Array,
+        start: Network,
+        learning_rate: float,
+        weight_decay: float,
+    ):
+        self.features, self.S = features, S
+        self._parameters = np.concatenate([part.ravel() for part in start])
+        self._gradient = np.empty_like(self._parameters)
+        self._net, self._slope = (_views(v, start) for v in (self._parameters, self._gradient))
+        self._adam = Adam(self._parameters, learning_rate, weight_decay)
+
+    def step(self, rows: Array, q: Array, labels: LabelModel, warm: bool) -> None:
+        """One Adam step on the cross-entropy of q and the outputs."""
+        net, slope = self._net, self._slope
+        x, shift, hidden = self._hidden(rows)
+        G = (expit(hidden @ net.W2 + net.b2) - q) / len(rows)
+        np.matmul(hidden.T, G, out=slope.W2)
+        np.sum(G, axis=0, out=slope.b2)
+        H = (G @ net.W2.T) * (hidden > 0)
+        np.sum(H, axis=0, out=slope.b1)
+        slope.W1[...] = x.T @ H
+        if shift.any():
+            slope.W1[...] += np.outer(shift, slope.b1)
+        self._adam.step(self._gradient)
+
+    def _hidden(self, rows: Any) -> tuple[Any, Array, Array]:
+        """Features of the rows, their shift, and the hidden layer."""
+        x, shift = self.features.rows(rows)
+        hidden = np.asarray(x @ self._net.W1) + (self._net.b1 + shift @ self._net.W1)
+        np.maximum(hidden, 0, out=hidden)
+        return x, shift, hidden
+
+    def assess(self, rows: Array, labels: LabelModel) -> tuple[Array, float]:
+        """The best posterior for the outputs of the network, and the bound."""
+        parts = [self._hidden(rows[part])[2] @ self._net.W2 for part in blocks(len(rows))]
+        f, S = np.vstack(parts) + self._net.b2, self.S[rows]
+        q = labels.posterior(f, S)
+        return q, labels.bound(f, S, q)
+
+    def state(self) -> Array:
+        """A copy of the parameters."""
+        return self._parameters.copy()
+
+    def restore(self, state: Array) -> None:
+        """Go back to such a copy."""
+        self._parameters[...] = state
+
+    def network(self) -> Network:
+        """A copy of the network."""
+        return Network(*(part.copy() for part in self._net))
+
+
+def _views(flat: Array, like: Network) -> Network:
+    """The parts of a flat vector in the shapes of a network."""
+    ends = np.cumsum([part.size for part in like])[:-1]
+    pieces = np.split(flat, ends)
+    return Network(*(piece.reshape(part.shape) for piece, part in zip(pieces, like, strict=True)))
