@@ -33,7 +33,8 @@ class Cell:
 class Table:
     """A table that can be written in every format.
 
-    `stub` counts the leading columns that name the row. `records` replaces the cells in CSV, where
+    `stub` counts the leading columns that name the row, `foot` the last lines, which sum up the
+    others. `records` replaces the cells in CSV, where
     numbers are wanted and not their marks.
     """
 
@@ -43,6 +44,7 @@ class Table:
     body: Sequence[Sequence[Cell]]
     notes: Sequence[str] = ()
     stub: int = 1
+    foot: int = 0
     records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     def render(self, format: str = "text") -> str:
@@ -92,6 +94,8 @@ def _text(table: Table) -> str:
         for line in lines
     ]
     rule = "-" * max(len(line) for line in aligned)
+    if table.foot:
+        aligned.insert(len(aligned) - table.foot, rule)
     best = ["* best"] if any(cell.best for line in table.body for cell in line) else []
     foot = [f"[{letter}] {note}" for note, letter in letters.items()]
     return "\n".join(
@@ -142,6 +146,9 @@ def _latex(table: Table) -> str:
     columns = "l" * table.stub + "r" * (len(table.head) - table.stub)
     notes = [latex_escape(note) for note in table.notes]
     notes += [f"$^{{{letter}}}$ {latex_escape(note)}" for note, letter in letters.items()]
+    body = [" & ".join(show(cell) for cell in line) + " \\\\" for line in table.body]
+    if table.foot:
+        body.insert(len(body) - table.foot, "\\midrule")
     lines = [
         "% Needs \\usepackage{booktabs}.",
         "\\begin{table}[ht]",
@@ -154,7 +161,7 @@ def _latex(table: Table) -> str:
         "\\toprule",
         " & ".join(latex_escape(name) for name in table.head) + " \\\\",
         "\\midrule",
-        *(" & ".join(show(cell) for cell in line) + " \\\\" for line in table.body),
+        *body,
         "\\bottomrule",
         "\\end{tabular}",
     ]

@@ -78,6 +78,7 @@ def win_tie_loss(
         ["metric", *(c.label for c in others), "total"],
         lines,
         [*notes, *mark_notes(rows)],
+        foot=1,
     )
 
 
@@ -144,8 +145,8 @@ def wilcoxon_tests(
         ["against", *(MEASURES[name].label for name in names)],
         body,
         [
-            f"• {ours.label} is better, ◦ worse, at level {alpha:g}; one value per {_plural(unit)[:-1]}. With n "
-            "of them no p-value can be below 2/2^n before the correction.",
+            f"• {ours.label} is better, ◦ worse, at level {alpha:g}. With n {_plural(unit)} no "
+            "p-value can be below 2/2^n before the correction.",
             *mark_notes(rows),
         ],
     )

@@ -172,6 +172,7 @@ def gaps(rows: Iterable[Row], metric: str = "average_precision") -> Table:
             "candidate for true, 100 as good as knowing the truth.",
             *mark_notes(rows, ceiling=False),
         ],
+        foot=1,
     )
 
 
@@ -308,7 +309,7 @@ def _result_notes(
     if ours is not None:
         notes.append(f"• {ours.label} is significantly better, ◦ significantly worse.")
         notes.append(note_on_test(alpha, test))
-    if beside:
+    if beside and any(_printed(cells, s, c) for s in cells.settings for c in cells.contenders):
         notes.append("In brackets: the published value and ours − published, in points.")
     return [*notes, *mark_notes(rows)]
 

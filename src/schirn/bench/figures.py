@@ -1,0 +1,370 @@
+"""Figures of a benchmark. Every function draws into `ax`, or a new one, and returns it."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schirn._optional import optional
+from schirn.bench import stats
+from schirn.bench._grid import (
+    ORACLE_MARK,
+    Contender,
+    Grid,
+    Row,
+    Setting,
+    grid,
+    setting_of,
+    value_of,
+)
+from schirn.bench._style import COLOURS, DASHES, GREY, MARKERS, look
+from schirn.exceptions import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+QUANTITIES = {
+    "objective": ("objective_", "objective"),
+    "residual": ("residual_", "residual"),
+    "n_noise": ("n_noise_", "labels judged wrong"),
+}
+
+
+def noise_levels(
+    rows: Iterable[Row],
+    metric: str,
+    dataset: str,
+    *,
+    kind: str = "auto",
+    legend: bool = True,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """A measure against the noise level of a data set, one line or group of bars per method.
+
+    Parameters
+    ----------
+    rows : benchmark rows
+    metric : the measure
+    dataset : the data set to draw
+    kind : "lines", "bars", or "auto" for lines where there are several levels
+    legend : whether to name the methods
+    ax : where to draw
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from schirn.bench.figures import noise_levels
+    >>> rows = [
+    ...     {"dataset": "d", "r": r, "method": "NLR", "fold": f, "metrics": {"one_error": r / 10}}
+    ...     for r in (1, 2, 3) for f in range(5)
+    ... ]
+    >>> noise_levels(rows, "one_error", "d").get_xlabel()
+    'wrong labels per row'
+    """
+    cells = grid(rows, metric)
+    settings = [s for s in cells.settings if s.dataset == dataset]
+    if not settings:
+        known = ", ".join(dict.fromkeys(s.dataset for s in cells.settings))
+        raise InputError(f"No rows of a data set {dataset!r}; the rows have: {known}.")
+    if kind not in ("auto", "lines", "bars"):
+        raise InputError(f"Unknown kind of figure {kind!r}; one of: auto, lines, bars.")
+    ax = _axes(ax)
+    lines = kind == "lines" or (kind == "auto" and len(settings) > 1)
+    (_level_lines if lines else _level_bars)(ax, cells, settings)
+    ax.set_title(dataset)
+    ax.set_ylabel(_unit(cells))
+    if legend and (lines or len(settings) > 1):
+        _legend(ax, cells.contenders)
+    return ax
+
+
+def sensitivity(
+    rows: Iterable[Row],
+    parameter: str,
+    metric: str = "average_precision",
+    *,
+    method: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """A measure against a parameter (alpha, beta, lam), one line per setting.
+
+    The other parameters are held at the values most rows have. The axis is logarithmic.
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from schirn.bench.figures import sensitivity
+    >>> rows = [
+    ...     {"dataset": "d", "r": 1, "method": "Schirn", "fold": 0, "params": {"alpha": a},
+    ...      "metrics": {"average_precision": 0.5 + a / 10}}
+    ...     for a in (0.1, 1.0)
+    ... ]
+    >>> sensitivity(rows, "alpha").get_xscale()
+    'log'
+    """
+    own = [row for row in rows if method is None or row["method"] == method]
+    own = [row for row in own if _is_number((row.get("params") or {}).get(parameter))]
+    if not own:
+        raise InputError(f"No row has a number for the parameter {parameter!r} in 'params'.")
+    own = _held(own, parameter)
+    ax = _axes(ax)
+    means: dict[Setting, dict[float, list[float]]] = {}
+    for row in own:
+        value = value_of(row, metric)
+        if value is not None:
+            at = means.setdefault(setting_of(row), {})
+            at.setdefault(float(row["params"][parameter]), []).append(value)
+    for i, (setting, at) in enumerate(means.items()):
+        xs = sorted(at)
+        ys = [100 * float(np.mean(at[x])) for x in xs]
+        ax.plot(xs, ys, label=setting.label, **_cycle(i))
+    _log_axis(ax, {x for at in means.values() for x in at})
+    oracle = any(row.get("oracle") for row in own)
+    ax.set_xlabel({"lam": "λ", "alpha": "α", "beta": "β"}.get(parameter, parameter))
+    ax.set_ylabel(_unit(grid(own[:1], metric)) + (f" {ORACLE_MARK} oracle-tuned" if oracle else ""))
+    ax.grid(True, alpha=0.6)
+    ax.legend()
+    return ax
+
+
+def convergence(models: Any, quantity: str = "objective", *, ax: "Axes | None" = None) -> "Axes":
+    """How the solver went: objective, residual, or number of labels judged wrong per round.
+
+    Parameters
+    ----------
+    models : a fitted method, a sequence of numbers, or a dict of name to either
+    quantity : "objective", "residual" or "n_noise"; not every method records all of them
+    ax : where to draw
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from schirn.bench.figures import convergence
+    >>> convergence({"Schirn": [3.0, 2.0, 1.5]}).get_ylabel()
+    'objective'
+    """
+    if quantity not in QUANTITIES:
+        raise InputError(f"Unknown quantity {quantity!r}; one of: {', '.join(QUANTITIES)}.")
+    named = models if isinstance(models, Mapping) else {type(models).__name__: models}
+    traces = {name: _trace(model, quantity, name) for name, model in named.items()}
+    ax = _axes(ax)
+    for i, (name, trace) in enumerate(traces.items()):
+        style = _cycle(i) | {"marker": "" if len(trace) > 30 else MARKERS[i % len(MARKERS)]}
+        ax.plot(np.arange(1, len(trace) + 1), trace, label=name, **style)
+    if quantity == "residual" and all((trace > 0).all() for trace in traces.values()):
+        ax.set_yscale("log")
+    ax.set_xlabel("round")
+    ax.set_ylabel(QUANTITIES[quantity][1])
+    ax.grid(True, alpha=0.6)
+    if isinstance(models, Mapping):
+        ax.legend()
+    return ax
+
+
+def critical_difference(
+    rows: Iterable[Row],
+    metric: str,
+    *,
+    alpha: float = 0.05,
+    unit: str = "dataset",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Mean ranks on a line; a bar joins the methods that Nemenyi's test cannot tell apart.
+
+    Needs the extra "stats". Raises InputError where there are fewer than three methods or two
+    data sets to compare.
+    """
+    rows = list(rows)
+    result = stats.friedman(rows, metric, alpha=alpha, unit=unit)
+    if result.note:
+        raise InputError(f"No critical-difference diagram: {result.note}")
+    posthocs = optional("scikit_posthocs", "stats", "The critical-difference diagram")
+    pandas = optional("pandas", "bench", "The critical-difference diagram")
+    ax = _axes(ax)
+    names = list(result.ranks)
+    palette = {c.label: style["color"] for c, style in look(grid(rows, metric).contenders).items()}
+    ink = ax.xaxis.label.get_color()
+    drawn = posthocs.critical_difference_diagram(
+        result.ranks,
+        pandas.DataFrame(result.nemenyi, index=names, columns=names),
+        alpha=alpha,
+        ax=ax,
+        label_fmt_left="{label}  {rank:.2f}  ",
+        label_fmt_right="  {rank:.2f}  {label}",
+        color_palette={name: palette[name] for name in names},
+        crossbar_props={"color": ink, "linewidth": 3},
+        text_h_margin=0.25,
+    )
+    for label in drawn["labels"]:
+        label.set_color(ink)
+    _rank_axis(ax, result, ink)
+    return ax
+
+
+def gap_closed(
+    rows: Iterable[Row], metric: str = "average_precision", *, ax: "Axes | None" = None
+) -> "Axes":
+    """Share of the gap between the two references that each method closes.
+
+    One dot per setting and a bar at the mean; methods are sorted by it.
+    """
+    rows = list(rows)
+    found = stats.gap_closed(rows, metric)
+    cells = grid(rows, metric)
+    styles = {c.label: style for c, style in look(cells.contenders).items()}
+    values = {
+        name: [100 * v for v in shares.values() if not math.isnan(v)]
+        for name, shares in found.items()
+    }
+    names = sorted((n for n in values if values[n]), key=lambda n: float(np.mean(values[n])))
+    ax = _axes(ax)
+    for y, name in enumerate(names):
+        style = {k: styles[name][k] for k in ("color", "marker", "markerfacecolor")}
+        ax.plot(values[name], [y] * len(values[name]), linestyle="", alpha=0.75, **style)
+        ax.plot([np.mean(values[name])] * 2, [y - 0.32, y + 0.32], color=style["color"], lw=3)
+    for x in (0, 100):
+        ax.axvline(x, color=GREY, linestyle=":", zorder=0)
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+    ax.set_xlabel(
+        "gap closed (%)" + _hint(cells.contenders) + "\n0 = CandidateRidge, 100 = OracleRidge"
+    )
+    ax.set_title(cells.measure.label)
+    return ax
+
+
+def time_quality(
+    rows: Iterable[Row], metric: str = "average_precision", *, ax: "Axes | None" = None
+) -> "Axes":
+    """Quality against the time of a fit, both averaged over the settings all methods have."""
+    rows = list(rows)
+    cells, seconds = grid(rows, metric), grid(rows, "fit_seconds")
+    shown = [c for c in cells.contenders if any((s, c) in cells.values for s in cells.settings)]
+    whole = [s for s in cells.settings if all((s, c) in cells.values for c in shown)]
+    if not whole:
+        raise InputError(f"No setting has {cells.measure.label} of all methods.")
+    ax = _axes(ax)
+    styles = look(cells.contenders)
+    for c in shown:
+        x = float(np.exp(np.mean([np.log(max(seconds.mean(s, c), 1e-6)) for s in whole])))
+        y = 100 * float(np.mean([cells.mean(s, c) for s in whole]))
+        style = {k: v for k, v in styles[c].items() if k != "linestyle"}
+        ax.plot([x], [y], linestyle="", markersize=9, label=c.label, **style)
+        ax.annotate(c.label, (x, y), (7, 4), textcoords="offset points", fontsize="small")
+    ax.set_xscale("log")
+    ax.margins(x=0.18, y=0.12)
+    ax.set_xlabel("seconds per fit" + _hint(cells.contenders))
+    ax.set_ylabel(_unit(cells))
+    ax.grid(True, alpha=0.6)
+    return ax
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    if ax is not None:
+        return ax
+    pyplot = optional("matplotlib.pyplot", "plot", "Drawing a figure")
+    return pyplot.subplots(figsize=(7, 4.2), layout="constrained")[1]
+
+
+def _unit(cells: Grid) -> str:
+    return cells.measure.label + (" (%)" if cells.measure.in_percent else "")
+
+
+def _hint(contenders: Sequence[Contender]) -> str:
+    return f"   ({ORACLE_MARK} oracle-tuned)" if any(c.oracle for c in contenders) else ""
+
+
+def _legend(ax: "Axes", contenders: Sequence[Contender]) -> None:
+    title = _hint(contenders).strip(" ()") or None
+    ax.legend(title=title, loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def _level_lines(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
+    numeric = all(_is_number(s.r) for s in settings) and len({s.noise for s in settings}) == 1
+    xs = [s.r for s in settings] if numeric else list(range(len(settings)))
+    for c, style in look(cells.contenders).items():
+        means = [100 * cells.mean(s, c) for s in settings]
+        spread = [100 * np.nan_to_num(cells.std(s, c)) for s in settings]
+        ax.errorbar(xs, means, yerr=spread, label=c.label, capsize=2, elinewidth=0.8, **style)
+    ax.set_xticks(xs, [s.level or "own" for s in settings])
+    ax.set_xlabel("wrong labels per row" if numeric else "noise")
+    ax.grid(True, axis="y", alpha=0.6)
+
+
+def _level_bars(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
+    shown = [c for c in cells.contenders if any((s, c) in cells.values for s in settings)]
+    width = 0.8 / max(1, len(shown))
+    styles = look(cells.contenders)
+    for i, c in enumerate(shown):
+        xs = np.arange(len(settings)) + (i - (len(shown) - 1) / 2) * width
+        means = [100 * cells.mean(s, c) for s in settings]
+        spread = [100 * np.nan_to_num(cells.std(s, c)) for s in settings]
+        fill = {"color": styles[c]["color"], "hatch": "///" if c.oracle else None}
+        fill |= {"ecolor": ax.xaxis.label.get_color(), "alpha": 0.55 if c.ceiling else 1.0}
+        ax.bar(xs, means, width * 0.9, yerr=spread, label=c.label, **fill)
+    if len(settings) > 1:
+        ax.set_xticks(range(len(settings)), [s.level or "own" for s in settings])
+        ax.set_xlabel("wrong labels per row")
+        return
+    xs = (np.arange(len(shown)) - (len(shown) - 1) / 2) * width
+    ax.set_xticks(xs, [c.label for c in shown], rotation=40, ha="right", rotation_mode="anchor")
+    ax.set_xlabel(_hint(shown).strip())
+
+
+def _log_axis(ax: "Axes", xs: set[float]) -> None:
+    """A logarithmic axis with a place for zero."""
+    if min(xs, default=1.0) > 0:
+        ax.set_xscale("log")
+        return
+    smallest = min((x for x in xs if x > 0), default=1.0)
+    ax.set_xscale("symlog", linthresh=smallest)
+
+
+def _cycle(i: int) -> dict[str, Any]:
+    """Colour, marker and dashes of the i-th line."""
+    dashes = DASHES[i // len(COLOURS) % len(DASHES)]
+    marker = MARKERS[i % len(MARKERS)]
+    return {"color": COLOURS[i % len(COLOURS)], "marker": marker, "linestyle": dashes}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _held(rows: Sequence[Row], parameter: str) -> list[Row]:
+    """The rows in which the other parameters have the values most rows have."""
+
+    def others(row: Row) -> str:
+        return repr(sorted((k, v) for k, v in row["params"].items() if k != parameter))
+
+    usual = Counter(others(row) for row in rows).most_common(1)[0][0]
+    return [row for row in rows if others(row) == usual]
+
+
+def _trace(model: Any, quantity: str, name: str) -> np.ndarray:
+    attribute = QUANTITIES[quantity][0]
+    found = getattr(model, attribute, None if hasattr(model, "get_params") else model)
+    if found is None:
+        raise InputError(f"{name} does not record {attribute!r}; fit it first, or drop it.")
+    return np.atleast_1d(np.asarray(found, dtype=float))
+
+
+def _rank_axis(ax: "Axes", result: stats.Friedman, ink: Any) -> None:
+    """Whole ranks on the axis, and a bar as long as the critical difference above it."""
+    k = len(result.ranks)
+    ax.set_xlim(0.75, k + 0.25)
+    ax.set_xticks(range(1, k + 1))
+    low, high = ax.get_ylim()
+    top = high + 0.18 * (high - low)
+    ax.plot([1, 1 + result.critical_difference], [top, top], color=ink, lw=1.5, marker="|", ms=9)
+    middle = 1 + result.critical_difference / 2
+    text = f"critical difference {result.critical_difference:.2f}"
+    ax.text(middle, top + 0.03 * (high - low), text, ha="center", va="bottom", color=ink)
+    ax.set_ylim(low, top + 0.15 * (high - low))
+    oracle = any(ORACLE_MARK in name for name in result.ranks)
+    ax.set_title("mean rank" + (f"   ({ORACLE_MARK} oracle-tuned)" if oracle else ""))
