@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import schirn.cli.bench as bench
 import schirn.cli.data as data
 import schirn.cli.demo as demo
 import schirn.cli.fit as fit
@@ -19,7 +20,7 @@ from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, fit, predict, methods, data)
+COMMANDS = (demo, fit, predict, bench, methods, data)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -28,8 +29,8 @@ _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return the exit code.
 
-    0: done; 1: a fault of the program; 2: a fault in what was asked, told in one sentence on
-    stderr; 130: stopped with Ctrl-C.
+    0: done; 1: a fault of the program, or a part of `bench` that failed; 2: a fault in what was
+    asked, told in one sentence on stderr; 130: stopped with Ctrl-C.
 
     Examples
     --------
@@ -45,9 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _prepare_streams()
         with _warnings_as_notes(debug), _threads(args.threads):
-            args.run(args)
+            code = args.run(args)
         sys.stdout.flush()
-        return 0
+        return code or 0
     except KeyboardInterrupt:
         note("stopped")
         return 128 + signal.SIGINT

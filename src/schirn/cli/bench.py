@@ -1,0 +1,303 @@
+"""`schirn bench`."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from schirn.bench import DEFAULT_METHODS, Report
+from schirn.bench import run as run_bench
+from schirn.bench._data import parse_level
+from schirn.bench._overview import (
+    counts_text,
+    method_label,
+    overview_table,
+    set_label,
+    settings_text,
+)
+from schirn.bench._plan import FEATURES, TUNINGS
+from schirn.cli._output import note, print_json, printable, rich_console, say, table
+from schirn.cli._parser import Parser, add_command, natural, positive
+from schirn.cli._reading import assignment
+from schirn.datasets._noise import KINDS
+from schirn.exceptions import InputError
+from schirn.methods import methods as all_methods
+
+_EXAMPLES = """
+schirn bench --datasets digits_attributes:2 --output out
+schirn bench --datasets birds:3,scene:1 --methods Schirn,NLR --folds 5 --output out
+schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --jobs 4 --output out
+schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
+schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found,
+        "bench",
+        run,
+        help="compare methods on data sets",
+        description="Compare methods by cross-validation and write one row per fit to a folder. "
+        "Run the same command again to go on after an interruption; run it several times at "
+        "once to share the work. Nothing is tuned on true labels unless you say oracle.",
+        examples=_EXAMPLES,
+    )
+    _add_grid(parser)
+    _add_how(parser)
+
+
+def _add_grid(parser: Parser) -> None:
+    parser.add_argument(
+        "--datasets",
+        required=True,
+        metavar="LIST",
+        help="names or files, each with :R for R wrong labels per row, or :own",
+    )
+    parser.add_argument(
+        "--methods",
+        default=",".join(DEFAULT_METHODS),
+        metavar="LIST",
+        help="names, module:Class, NAME=METHOD for a variant, or all "
+        f"(default: {','.join(DEFAULT_METHODS)})",
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder of the rows")
+    group = parser.add_argument_group("what is compared")
+    group.add_argument("--r", metavar="LIST", help="wrong labels per row, for sets without :R")
+    group.add_argument("--folds", type=positive, default=5, metavar="K", help="default: 5")
+    group.add_argument(
+        "--stored-folds", action="store_true", help="use the folds that come with a set"
+    )
+    group.add_argument("--seeds", default="0", metavar="LIST", help="repetitions (default: 0)")
+    group.add_argument(
+        "--tuning",
+        choices=TUNINGS,
+        default="candidates",
+        help="none: recommended parameters; candidates: on held-out candidates (default); "
+        "oracle: on the true labels of the test rows",
+    )
+    group.add_argument(
+        "--inner-folds", type=positive, default=3, metavar="K", help="of the search (default: 3)"
+    )
+    group.add_argument(
+        "--features",
+        choices=FEATURES,
+        default="raw",
+        help="raw: as in the file (default); auto: scaled by what they look like",
+    )
+    group.add_argument("--noise", choices=KINDS, default="legacy", help="default: legacy")
+    group.add_argument(
+        "--noise-seed", type=natural, metavar="S", help="default: R for legacy, else the seed"
+    )
+    group.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="METHOD.NAME=VALUE",
+        help="fix a parameter; repeat for more",
+    )
+    group.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="METHOD.NAME=[...]",
+        help="values to search instead of the default grid; repeat for more",
+    )
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=assignment,
+        metavar="NAME=VALUE",
+        help="option of the reader, for sets given as files, such as labels=tags",
+    )
+
+
+def _add_how(parser: Parser) -> None:
+    group = parser.add_argument_group("how it is run")
+    group.add_argument(
+        "--jobs", type=natural, default=1, metavar="N", help="processes (default: 1; 0: this one)"
+    )
+    group.add_argument(
+        "--time-limit", type=_seconds, metavar="S", help="seconds after which a cell is stopped"
+    )
+    group.add_argument("--retry", action="store_true", help="run failed and timed-out cells again")
+    group.add_argument("--no-scores", action="store_true", help="keep no scores of the test rows")
+    group.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the cells, print the table; 1 where cells failed."""
+    with _progress(args.quiet) as report:
+        rows = run_bench(
+            _split(args.datasets),
+            _methods(args.methods),
+            output=args.output,
+            r=[parse_level(text) for text in _split(args.r)] if args.r else None,
+            folds=args.folds,
+            seeds=[natural_in("--seeds", text) for text in _split(args.seeds)],
+            tuning=args.tuning,
+            inner_folds=args.inner_folds,
+            features=args.features,
+            noise=args.noise,
+            noise_seed=args.noise_seed,
+            stored_folds=args.stored_folds,
+            params=_by_method("--param", args.param),
+            grids=_grids(args.grid),
+            reader_options=dict(args.option),
+            jobs=args.jobs,
+            threads=args.threads,
+            time_limit=args.time_limit,
+            retry=args.retry,
+            keep_scores=not args.no_scores,
+            report=report,
+        )
+    counts = Counter(row["status"] for row in rows)
+    if args.json:
+        print_json({"output": args.output, "counts": counts, "rows": rows})
+    else:
+        _print(rows, args.output)
+    return _verdict(rows, counts)
+
+
+def _print(rows: list[dict[str, Any]], output: str) -> None:
+    heads, lines = overview_table(rows, "average_precision")
+    say("Average precision, mean ± standard deviation over folds;")
+    say(f"{settings_text(rows)}.\n")
+    table(heads, lines, right="l" + "r" * (len(heads) - 1))
+    say(f"\n{counts_text(rows)}; rows in {printable(output)}")
+
+
+def _verdict(rows: list[dict[str, Any]], counts: Counter[str]) -> int:
+    """Say what went wrong, and how it ends."""
+    reasons = Counter((row["status"], row["reason"]) for row in rows if row["status"] != "done")
+    for (status, reason), count in reasons.most_common(5):
+        note(f"{count} {status}: {reason}")
+    if len(reasons) > 5:
+        note(f"and {len(reasons) - 5} more reasons; see the rows")
+    bad = counts["failed"] + counts["timeout"]
+    if bad:
+        note(f"{bad} of {len(rows)} cells failed or timed out")
+    elif not counts["done"]:
+        note("no cell was run: every data set was skipped")
+    return int(bool(bad or not counts["done"]))
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[Report], None] | None]:
+    """A bar on a terminal, one line per cell elsewhere."""
+    console = None if quiet else rich_console(sys.stderr)
+    if console is None:
+        yield None if quiet else _line
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("looking at the data")
+
+        def report(report: Report) -> None:
+            text = f"{_left(report)}  {_cell(report)}"
+            bar.update(
+                task, total=report.total, completed=report.finished, description=_escape(text)
+            )
+            if report.row["status"] != "done":
+                bar.console.print(_cell(report), markup=False)
+
+        yield report
+
+
+def _escape(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(printable(text))
+
+
+def _line(report: Report) -> None:
+    sys.stderr.write(
+        f"[{report.finished}/{report.total}] {printable(_cell(report))}{_left(report, ', ')}\n"
+    )
+    sys.stderr.flush()
+
+
+def _cell(report: Report) -> str:
+    row = report.row
+    name = f"{set_label(row)} {method_label(row)} fold {row['fold']}"
+    if row["seed"]:
+        name += f" seed {row['seed']}"
+    if row["status"] != "done":
+        return f"{name}: {row['status']} ({row['reason']})"
+    seconds = sum(row[key] for key in ("tune_seconds", "fit_seconds", "predict_seconds"))
+    return f"{name}: {row['metrics']['average_precision']:.3f} in {seconds:.1f} s"
+
+
+def _left(report: Report, before: str = "") -> str:
+    if report.seconds_left is None or report.finished == report.total:
+        return ""
+    minutes, seconds = divmod(round(report.seconds_left), 60)
+    hours, minutes = divmod(minutes, 60)
+    clock = f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
+    return f"{before}about {clock if hours or minutes else f'{seconds} s'} left"
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _methods(text: str) -> dict[str, str]:
+    """Methods by the name they have in the rows."""
+    found: dict[str, str] = {}
+    own = {name.lower(): name for name in all_methods()}
+    for part in _split(text):
+        name, equals, method = part.partition("=")
+        if not equals:
+            method = own.get(part.lower(), part)
+            name = method
+        wanted = {known: known for known in own.values()} if part == "all" else {name: method}
+        found.update(wanted)
+    return found
+
+
+def _by_method(option: str, texts: list[str]) -> dict[str, dict[str, Any]]:
+    """METHOD.NAME=VALUE, collected by method."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        target, equals, value = text.partition("=")
+        method, dot, name = target.rpartition(".")
+        if not equals or not dot or not name.isidentifier():
+            raise InputError(f"{option} must look like METHOD.NAME=VALUE, not {text!r}")
+        found.setdefault(method, {})[name] = assignment(f"{name}={value}")[1]
+    return found
+
+
+def _grids(texts: list[str]) -> dict[str, Any]:
+    grids = _by_method("--grid", texts)
+    for method, grid in grids.items():
+        for name, values in grid.items():
+            if not isinstance(values, list) or not values:
+                raise InputError(
+                    f"--grid {method}.{name} needs a list of values such as [0.1, 1], "
+                    f"not {values!r}"
+                )
+    return grids
+
+
+def natural_in(option: str, text: str) -> int:
+    """A whole number in a list."""
+    try:
+        return natural(text)
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
+    return value
