@@ -44,9 +44,14 @@ def test_truth_outside_the_candidates_is_counted():
 
 
 def test_rank_is_left_out_with_a_reason():
-    card = data_card(Dataset("toy", np.ones((3, 1)), Y), max_rank_labels=3)
-    assert card.rank_true is None
-    assert card.rank_note == "not computed above 3 labels"
+    ring = np.eye(9, dtype=np.uint8) | np.roll(np.eye(9, dtype=np.uint8), 1, axis=1)
+    data = Dataset("toy", np.ones((9, 1)), ring, np.eye(9, dtype=np.uint8))
+    assert data_card(data).rank_true == 9
+    card = data_card(data, max_rank_bytes=100)
+    assert (card.rank_true, card.rank_candidates) == (None, 9)
+    assert card.rank_note.startswith("truth: the rank needs ")
+    assert "GB for a dense remainder of 9 x 9" in card.rank_note
+    assert "rank note" in card.to_text()
 
 
 def test_text_and_dict():

@@ -50,6 +50,7 @@ TABLE = [
     ("chess", 1675, 585, 227, 2.411, None, 227, None),
     ("philosophy", 3971, 842, 233, 2.272, None, 233, None),
     ("corel5k", 5000, 499, 374, 3.522, None, 371, None),
+    ("delicious", 16105, 500, 983, 19.020, None, 983, None),
     ("flags", 194, 19, 7, 3.392, None, 7, None),
     ("mediamill", 43907, 120, 101, 4.376, None, 100, None),
     ("yeastmf_full", 6139, 6139, 39, 1.005, 1.043, 37, 37),
@@ -93,7 +94,8 @@ def test_large_set_has_sparse_labels():
     assert data.n_train == 15539
     card = data_card(data)
     assert (card.empty_labels, card.rows_without_truth) == (37, 34)
-    assert card.rank_true is None
+    assert card.rank_true == 3875
+    assert card.rank_note == ""
     noisy = add_noise(data.y_true, 10, random_state=0)
     assert noisy.nnz == data.y_true.nnz + 10 * 19348
 

@@ -9,10 +9,11 @@ import numpy as np
 from scipy import sparse
 
 from schirn.datasets._dataset import Dataset
-from schirn.datasets._rank import label_rank
+from schirn.exceptions import InputError
+from schirn.rank import exact_rank
 
-# The eigenvalues of a Gram matrix of this side take a few seconds.
-MAX_RANK_LABELS = 2_000
+# A dense remainder of this size is some 8,000 labels wide and takes a minute or two.
+MAX_RANK_BYTES = 2**29
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class DataCard:
     missed_truth : true labels that are not candidates
     rows_without_truth, rows_without_candidates : rows with no such label
     empty_labels, full_labels : labels that no row or every row has (true, else candidates)
-    rank_true, rank_candidates : ranks of the two label matrices
+    rank_true, rank_candidates : exact ranks of the two label matrices (see `schirn.rank`)
     rank_note : why a rank is missing
     ratio : smallest candidate column sum divided by n × l
     rows_dropped : rows of the source that were left out
@@ -72,14 +73,15 @@ class DataCard:
         return "\n".join(lines)
 
 
-def data_card(dataset: Dataset, *, max_rank_labels: int = MAX_RANK_LABELS) -> DataCard:
+def data_card(dataset: Dataset, *, max_rank_bytes: int = MAX_RANK_BYTES) -> DataCard:
     """Return the data card of a data set.
 
     Parameters
     ----------
     dataset : Dataset
-    max_rank_labels : int
-        With more labels than this the ranks are left out; `rank_note` says so.
+    max_rank_bytes : int
+        A rank that needs more memory than this is left out; `rank_note` says how much it needs.
+        Structure counts, not size: sparse labels by the hundred thousand need next to nothing.
 
     Examples
     --------
@@ -91,7 +93,8 @@ def data_card(dataset: Dataset, *, max_rank_labels: int = MAX_RANK_LABELS) -> Da
     truth, candidates = dataset.y_true, dataset.candidates
     main = truth if truth is not None else candidates
     per_label = None if main is None else _sum(main, 0)
-    skip = dataset.n_labels > max_rank_labels
+    rank_true, note_true = _rank(truth, "truth", max_rank_bytes)
+    rank_candidates, note_candidates = _rank(candidates, "candidates", max_rank_bytes)
     wrong, missed = _disagreement(truth, candidates)
     density = None if main is None else _cardinality(main) / max(1, dataset.n_labels)
     return DataCard(
@@ -113,12 +116,22 @@ def data_card(dataset: Dataset, *, max_rank_labels: int = MAX_RANK_LABELS) -> Da
         ),
         empty_labels=None if per_label is None else int((per_label == 0).sum()),
         full_labels=None if per_label is None else int((per_label == dataset.n_samples).sum()),
-        rank_true=None if truth is None or skip else label_rank(truth),
-        rank_candidates=None if candidates is None or skip else label_rank(candidates),
-        rank_note=f"not computed above {max_rank_labels} labels" if skip else "",
+        rank_true=rank_true,
+        rank_candidates=rank_candidates,
+        rank_note="; ".join(note for note in (note_true, note_candidates) if note),
         ratio=_ratio(candidates),
         rows_dropped=dataset.n_dropped,
     )
+
+
+def _rank(labels: Any, what: str, max_bytes: int) -> tuple[int | None, str]:
+    """Return the rank, or None and why it was not computed."""
+    if labels is None:
+        return None, ""
+    try:
+        return exact_rank(labels, max_bytes=max_bytes), ""
+    except InputError as error:
+        return None, f"{what}: {error}"
 
 
 def _sum(labels: Any, axis: int) -> np.ndarray:

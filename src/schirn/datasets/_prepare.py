@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 
 from schirn.datasets._dataset import Dataset, label_matrix
 from schirn.datasets._noise import add_noise
-from schirn.datasets._rank import label_rank
 from schirn.exceptions import InputError
+from schirn.rank import exact_rank
 
 
 def prepare_yeast(dataset: Dataset, r: int) -> Dataset:
@@ -117,12 +117,12 @@ def _tie(labels: Any, pairs: np.ndarray) -> sparse.csc_array:
 
 def _tie_to_rank(labels: Any, pairs: np.ndarray, target_rank: int) -> sparse.csc_array:
     """Tie pair after pair until the rank is reached; a pair that would go below it is skipped."""
-    start = rank = label_rank(labels)
+    start = rank = exact_rank(labels)
     for pair in pairs:
         if rank == target_rank:
             break
         tied = _tie(labels, pair[None, :])
-        new = label_rank(tied)
+        new = exact_rank(tied)
         if new >= target_rank:
             labels, rank = tied, new
     if rank != target_rank:
