@@ -1,0 +1,251 @@
+import math
+
+import numpy as np
+import pytest
+import scikit_posthocs
+from reference.bench_rows import lost, row, study
+from scipy import stats as reference
+
+from schirn.bench import stats
+from schirn.bench._grid import grid
+from schirn.bench.published import published, published_values
+from schirn.exceptions import InputError
+from schirn.methods import methods
+from schirn.metrics import METRICS
+
+A = [0.81, 0.84, 0.79, 0.88, 0.83]
+B = [0.79, 0.80, 0.78, 0.83, 0.82]
+
+
+def folds(dataset, r, method, values, metric="average_precision", **fields):
+    return [row(dataset, r, method, k, **{metric: v}, **fields) for k, v in enumerate(values)]
+
+
+def flat(means, metric="average_precision"):
+    """One row per data set and method."""
+    return [
+        row(f"d{i}", 1, method, 0, **{metric: value})
+        for method, values in means.items()
+        for i, value in enumerate(values)
+    ]
+
+
+def test_paired_t_is_that_of_scipy():
+    ours, theirs = stats.paired_t(A, B), reference.ttest_rel(A, B)
+    assert ours == pytest.approx((theirs.statistic, theirs.pvalue))
+
+
+def test_corrected_t_by_hand():
+    d = np.subtract(A, B)
+    t = d.mean() / math.sqrt((1 / 5 + 1 / 4) * d.var(ddof=1))
+    p = 2 * reference.t.sf(abs(t), 4)
+    assert stats.corrected_t(A, B, ratio=1 / 4) == pytest.approx((t, p))
+    assert p > stats.paired_t(A, B).pvalue
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "p"),
+    [
+        ([0.1, 0.2], [0.1, 0.2], 1.0),
+        ([0.3, 0.4, 0.5], [0.1, 0.2, 0.3], 0.0),
+        ([0.1], [0.2], math.nan),
+        ([], [], math.nan),
+    ],
+)
+def test_t_without_variance_or_folds(a, b, p):
+    assert stats.paired_t(a, b).pvalue == pytest.approx(p, nan_ok=True)
+
+
+def test_win_tie_loss_counts_by_hand():
+    rows = (
+        folds("d1", 1, "Schirn", [0.9, 0.91, 0.92, 0.9, 0.91])
+        + folds("d1", 1, "NLR", [0.8, 0.82, 0.81, 0.8, 0.8])
+        + folds("d2", 1, "Schirn", [0.5, 0.6, 0.5, 0.6, 0.5])
+        + folds("d2", 1, "NLR", [0.6, 0.5, 0.6, 0.5, 0.5])
+        + folds("d3", 1, "Schirn", [0.1, 0.11, 0.12, 0.1, 0.1])
+        + folds("d3", 1, "NLR", [0.3, 0.32, 0.31, 0.3, 0.33])
+        + folds("d4", 1, "Schirn", [0.1, 0.2])
+        + [lost("d4", 1, "NLR", k) for k in range(2)]
+    )
+    assert stats.win_tie_loss(rows, "Schirn", "average_precision") == {"NLR": (1, 1, 1, 1)}
+    # Of a loss, less is better: the same numbers read the other way round.
+    turned = [
+        r | {"metrics": dict.fromkeys(["one_error"] * len(r["metrics"]), *r["metrics"].values())}
+        for r in rows
+    ]
+    assert stats.win_tie_loss(turned, "Schirn", "one_error") == {"NLR": (1, 1, 1, 1)}
+    cells = grid(turned, "one_error")
+    found = stats.verdicts(cells, cells.find("Schirn"))
+    assert list(found.values()) == ["loss", "tie", "win", "missing"]
+
+
+def test_win_tie_loss_pairs_by_fold_and_seed_not_by_order():
+    ours = folds("d", 1, "Schirn", A)
+    others = folds("d", 1, "NLR", B)[::-1]
+    moved = stats.win_tie_loss(ours + others, "Schirn", "average_precision")
+    assert moved == stats.win_tie_loss(ours + others[::-1], "Schirn", "average_precision")
+
+
+def test_corrected_test_is_more_careful():
+    rows = folds("d", 1, "Schirn", A) + folds("d", 1, "NLR", B)
+    plain = stats.win_tie_loss(rows, "Schirn", "average_precision", alpha=0.05)
+    careful = stats.win_tie_loss(rows, "Schirn", "average_precision", test="corrected")
+    assert (plain["NLR"].win, careful["NLR"].win) == (1, 0)
+
+
+def test_oracle_tuned_rows_are_contenders_of_their_own():
+    rows = folds("d", 1, "Schirn", A) + folds("d", 1, "Schirn", B, tuning="oracle", oracle=True)
+    assert list(stats.win_tie_loss(rows, "Schirn", "average_precision")) == ["Schirn†"]
+
+
+def test_same_cell_twice_is_refused():
+    rows = folds("d", 1, "Schirn", [0.1]) + folds("d", 1, "Schirn", [0.2])
+    with pytest.raises(InputError, match=r"Two results for Schirn on d r=1.*0\.1 and 0\.2"):
+        stats.win_tie_loss(rows, "Schirn", "average_precision")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda rows: stats.win_tie_loss(rows, "GLC", "one_error"), "'GLC'; the rows have: Schirn"),
+        (lambda rows: stats.win_tie_loss(rows, "Schirn", "f1"), "Unknown metric 'f1'"),
+        (lambda rows: stats.win_tie_loss([], "Schirn", "one_error"), "no benchmark rows"),
+        (lambda rows: stats.win_tie_loss([{}], "Schirn", "one_error"), "row 0 has no 'dataset'"),
+        (lambda rows: stats.friedman(rows, "one_error", unit="fold"), "Unknown unit 'fold'"),
+        (
+            lambda rows: stats.win_tie_loss(rows, "Schirn", "one_error", test="z"),
+            "Unknown test 'z'",
+        ),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(InputError, match=message):
+        call(folds("d", 1, "Schirn", [0.1], "one_error"))
+
+
+def test_holm_by_hand_and_with_gaps():
+    assert stats.holm([0.04, math.nan, 0.01, 0.03]) == pytest.approx(
+        [0.06, math.nan, 0.03, 0.06], nan_ok=True
+    )
+    assert stats.holm([0.9, 0.8]) == [1.0, 1.0]
+    assert stats.holm([]) == []
+
+
+def test_wilcoxon_is_that_of_scipy_then_holm():
+    random = np.random.default_rng(0)
+    means = {name: random.random(9) for name in ("Schirn", "NLR", "GLC", "FPML")}
+    found = {
+        pair.contender: pair
+        for pair in stats.wilcoxon_holm(flat(means), "Schirn", "average_precision")
+    }
+    plain = {
+        name: reference.wilcoxon(means["Schirn"] - means[name]).pvalue
+        for name in ("NLR", "GLC", "FPML")
+    }
+    assert {name: pair.pvalue for name, pair in found.items()} == pytest.approx(plain)
+    adjusted = dict(zip(plain, stats.holm(list(plain.values())), strict=True))
+    assert {name: pair.holm for name, pair in found.items()} == pytest.approx(adjusted)
+    assert found["NLR"].median == pytest.approx(np.median(means["Schirn"] - means["NLR"]))
+    losses = stats.wilcoxon_holm(flat(means, "one_error"), "Schirn", "one_error")
+    assert {p.contender: p.median for p in losses}["NLR"] == pytest.approx(-found["NLR"].median)
+
+
+def test_wilcoxon_of_equal_scores_and_of_one_data_set():
+    equal = stats.wilcoxon_holm(
+        flat({"Schirn": [0.1, 0.2], "NLR": [0.1, 0.2]}), "Schirn", "average_precision"
+    )
+    assert (equal[0].pvalue, equal[0].significant) == (1.0, False)
+    single = stats.wilcoxon_holm(
+        flat({"Schirn": [0.1], "NLR": [0.2]}), "Schirn", "average_precision"
+    )
+    assert math.isnan(single[0].holm)
+    assert not single[0].significant
+
+
+def test_friedman_and_nemenyi_are_those_of_scipy_and_posthocs():
+    random = np.random.default_rng(1)
+    means = {name: random.random(8) for name in ("Sieve", "Schirn", "NLR", "GLC", "FPML")}
+    result = stats.friedman(flat(means), "average_precision")
+    theirs = reference.friedmanchisquare(*means.values())
+    assert (result.statistic, result.pvalue) == pytest.approx((theirs.statistic, theirs.pvalue))
+    order = list(result.ranks)
+    values = np.column_stack([means[name] for name in order])
+    assert result.nemenyi == pytest.approx(
+        scikit_posthocs.posthoc_nemenyi_friedman(values).to_numpy(), abs=1e-6
+    )
+    ranks = reference.rankdata(-values, axis=1).mean(axis=0)
+    assert list(result.ranks.values()) == pytest.approx(ranks.tolist())
+
+
+def test_critical_difference_of_the_textbook():
+    """Demšar's example: q = 2.569 for four methods, 14 data sets, CD = 1.25 at 0.05."""
+    means = {name: np.arange(14) / 20 + i / 100 for i, name in enumerate("ABCD")}
+    assert stats.friedman(flat(means), "average_precision").critical_difference == pytest.approx(
+        2.569 * math.sqrt(4 * 5 / (6 * 14)), abs=2e-3
+    )
+
+
+def test_friedman_edges():
+    equal = stats.friedman(flat({name: [0.1, 0.2, 0.3] for name in "ABC"}), "average_precision")
+    assert (equal.statistic, equal.pvalue) == (0.0, 1.0)
+    assert set(equal.ranks.values()) == {2.0}
+    one = stats.friedman(flat({name: [0.1] for name in "ABC"}), "average_precision")
+    assert math.isnan(one.pvalue)
+    assert "two data sets" in one.note
+    two = stats.friedman(flat({name: [0.1, 0.2] for name in "AB"}), "average_precision")
+    assert "three methods" in two.note
+
+
+def test_friedman_drops_settings_with_gaps_and_says_so():
+    rows = study()
+    result = stats.friedman(rows, "average_precision", unit="setting")
+    assert result.blocks.dropped_settings == ("birds r=11",)
+    assert len(result.blocks.names) == 9
+    assert "OracleRidge" not in result.ranks
+    rare = [*rows, row("scene", 1, "PARD", 0, average_precision=0.1)]
+    kept = stats.friedman(rare, "average_precision", unit="setting")
+    assert kept.blocks.dropped_contenders == ("PARD",)
+    assert kept.ranks == result.ranks
+
+
+def test_tests_take_iterators():
+    rows = study()
+    assert stats.friedman(iter(rows), "one_error").ranks == stats.friedman(rows, "one_error").ranks
+
+
+def test_data_sets_average_their_noise_levels():
+    rows = [row("d", r, "Schirn", 0, average_precision=v) for r, v in ((1, 0.2), (2, 0.4))]
+    rows += [row("d", r, "NLR", 0, average_precision=v) for r, v in ((1, 0.1), (2, 0.2))]
+    found = stats.blocks(rows, "average_precision")
+    assert found.names == ("d",)
+    assert found.values == pytest.approx(np.array([[0.3, 0.15]]))
+
+
+def test_gap_closed_by_hand():
+    rows = [
+        row("d", r, method, k, average_precision=v + k / 100, one_error=1 - v)
+        for r, values in ((1, (0.4, 0.7, 0.8)), (2, (0.5, 0.4, 0.7)))
+        for method, v in zip(("CandidateRidge", "Schirn", "OracleRidge"), values, strict=True)
+        for k in range(2)
+    ]
+    for metric in ("average_precision", "one_error"):
+        found = stats.gap_closed(rows, metric)
+        assert list(found) == ["Schirn"]
+        assert list(found["Schirn"].values()) == pytest.approx([0.75, -0.5])
+
+
+def test_gap_closed_without_a_gap_is_unknown():
+    rows = flat({"CandidateRidge": [0.5], "Schirn": [0.6], "OracleRidge": [0.5]})
+    assert math.isnan(next(iter(stats.gap_closed(rows)["Schirn"].values())))
+
+
+def test_published_numbers_use_our_names():
+    values = published_values()
+    assert len(values) == 1150
+    assert {key[0] for key in values} == set(METRICS)
+    ours = {*methods(), "PARD", "PAKS"} - {"Sieve", "CandidateRidge", "OracleRidge"}
+    assert {key[3] for key in values} == ours
+    assert all(0 <= value.mean <= 1 and 0 <= value.std < 0.2 for value in values.values())
+    assert published("yeastmf", None, "Schirn", "average_precision") == (0.544, 0.011)
+    assert published("birds", 11, "ParticleVLS", "one_error") is not None
+    assert published("birds", None, "Schirn", "one_error") is None

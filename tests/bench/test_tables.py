@@ -1,0 +1,270 @@
+import csv
+import io
+import re
+
+import pytest
+from reference.bench_rows import lost, row, study
+
+from schirn.bench import tables
+from schirn.exceptions import InputError
+
+
+@pytest.fixture(scope="module")
+def hand():
+    """Two settings, three folds; means and deviations that can be worked out by hand."""
+    values = {
+        ("scene", 1, "Schirn"): (0.80, 0.82, 0.84),
+        ("scene", 1, "NLR"): (0.70, 0.72, 0.75),
+        ("my_set", None, "Schirn"): (0.50, 0.52, 0.54),
+        ("my_set", None, "OracleRidge"): (0.60, 0.62, 0.64),
+    }
+    rows = [
+        row(*key, fold, average_precision=v, tuning="candidates", oracle=key[2] == "NLR")
+        for key, scores in values.items()
+        for fold, v in enumerate(scores)
+    ]
+    rows += [lost("my_set", None, "NLR", fold) for fold in range(3)]
+    return rows
+
+
+def records(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_text_by_hand(hand):
+    assert tables.result_table(hand, "average_precision") == "\n".join(
+        [
+            "Average precision ↑, in percent, mean ± standard deviation over the folds",
+            "",
+            "data    r       Schirn           NLR†   OracleRidge",
+            "---------------------------------------------------",
+            "scene   1  82.0 ± 2.0*  72.3 ± 2.5* •          –[a]",
+            "my_set     52.0 ± 2.0*           –[b]  62.0 ± 2.0 ◦",
+            "---------------------------------------------------",
+            "* best",
+            "The best is marked among the oracle-tuned and among the others.",
+            "• Schirn is significantly better, ◦ significantly worse.",
+            "Paired t-test over the folds of each setting at level 0.05.",
+            "† oracle-tuned: parameters chosen on true labels.",
+            "OracleRidge: trained on the true labels, a ceiling and no contender.",
+            "[a] not run",
+            "[b] timeout: took longer than 60 seconds",
+            "",
+        ]
+    )
+
+
+def test_published_value_and_distance_stand_beside_ours(hand):
+    lines = tables.result_table(
+        hand, "average_precision", format="markdown", published=True
+    ).splitlines()
+    assert lines[4] == (
+        "| scene | 1 | **82.0 ± 2.0** [86.2, −4.2] | **72.3 ± 2.5** • [84.9, −12.6] | "
+        "–<sup>a</sup> |"
+    )
+    assert lines[5].startswith("| my\\_set |  | **52.0 ± 2.0** |")
+    assert "- In brackets: the published value and ours − published, in points." in lines
+
+
+def test_csv_has_the_numbers_and_the_reasons(hand):
+    found = records(tables.result_table(hand, "average_precision", format="csv"))
+    assert len(found) == 6
+    first, second = found[0], found[1]
+    assert (first["mean"], first["std"], first["folds"]) == ("0.82", "0.02", "3")
+    assert (first["best"], first["reference_verdict"]) == ("True", "reference")
+    assert (second["tuning"], second["reference_verdict"]) == ("oracle", "win")
+    assert float(first["distance"]) == pytest.approx(0.82 - 0.862)
+    assert found[4]["missing"] == "timeout: took longer than 60 seconds"
+
+
+def test_latex_is_whole_and_escaped(hand):
+    text = tables.result_table(hand, "average_precision", format="latex", published=True)
+    assert text.count("\\begin{") == text.count("\\end{") == 2
+    assert [text.count(rule) for rule in ("\\toprule", "\\midrule", "\\bottomrule")] == [1, 1, 1]
+    assert "my\\_set" in text
+    assert "\\textbf{82.0 $\\pm$ 2.0} {[}86.2, $-$4.2{]}" in text
+    assert "NLR$^{\\dagger}$" in text
+    columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", text).group(1)
+    body = text[text.index("\\midrule") : text.index("\\bottomrule")].splitlines()[1:]
+    assert all(line.count(" & ") + 1 == len(columns) for line in body)
+    assert all(line.endswith(" \\\\") for line in body)
+    assert text.count("$") % 2 == 0
+    assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("50% & $5_#{}", r"50\% \& \$5\_\#\{\}"),
+        ("a\\b~c^d", r"a\textbackslash{}b\textasciitilde{}c\textasciicircum{}d"),
+        ("two\nlines", "two lines"),
+    ],
+)
+def test_latex_escape(text, escaped):
+    assert tables.latex_escape(text) == escaped
+
+
+def test_markdown_keeps_its_columns_whatever_the_names():
+    rows = [row("a|b", 1, "my|method", k, one_error=0.1 * k) for k in range(3)]
+    lines = tables.result_table(rows, "one_error", format="markdown").splitlines()
+    assert "my\\|method" in lines[2]
+    assert "a\\|b" in lines[4]
+
+
+def test_losses_mark_the_smallest():
+    rows = [
+        row("d", 1, method, k, one_error=v + k / 100)
+        for method, v in (("Schirn", 0.2), ("NLR", 0.1))
+        for k in range(3)
+    ]
+    line = tables.results(rows, "one_error").body[0]
+    assert [cell.best for cell in line[2:]] == [False, True]
+    assert [cell.mark for cell in line[2:]] == ["", "◦"]
+
+
+def test_partial_cells_say_how_many_folds_they_have():
+    rows = [row("d", 1, "NLR", k, one_error=0.1) for k in range(3)] + [lost("d", 1, "NLR", 3)]
+    cell = tables.results(rows, "one_error").body[0][2]
+    assert cell.note == "3 of 4 folds (timeout: took longer than 60 seconds)"
+
+
+def test_variants_are_told_apart():
+    rows = [
+        row("d", 1, "Schirn", 0, one_error=0.1),
+        row("d", 1, "Schirn", 0, one_error=0.2, tuning="none"),
+        row("d", 1, "Schirn", 0, one_error=0.3, tuning="oracle", oracle=True),
+        row("d", 1, "Schirn", 0, one_error=0.4, features="auto"),
+    ]
+    assert set(tables.results(rows, "one_error").head[2:]) == {
+        "Schirn [raw]",
+        "Schirn (untuned) [raw]",
+        "Schirn† [raw]",
+        "Schirn [auto]",
+    }
+
+
+def test_asked_for_oracle_but_nothing_to_tune_is_not_marked():
+    rows = [row("d", 1, "Schirn", 0, one_error=0.1, tuning="oracle", oracle=False)]
+    assert tables.results(rows, "one_error").head[2] == "Schirn"
+
+
+def test_kinds_of_noise_are_told_apart():
+    rows = [
+        row("scene", r, "Schirn", 0, average_precision=0.5, noise=noise)
+        for r, noise in ((1, "legacy"), (1, "label"))
+    ]
+    table = tables.results(rows, "average_precision", published=True)
+    assert {line[1].text: bool(line[2].beside) for line in table.body} == {
+        "1 legacy": True,
+        "1 label": False,
+    }
+
+
+def test_against_published_by_hand():
+    rows = [
+        row("scene", 1, "Schirn", 0, average_precision=0.87),
+        row("scene", 2, "Schirn", 0, average_precision=0.85),
+        row("scene", 3, "Schirn", 0, average_precision=0.50),
+        row("elsewhere", 3, "Schirn", 0, average_precision=0.50),
+    ]
+    table = tables.against_published(rows, ["average_precision"])
+    assert [[cell.text for cell in line[1:]] for line in table.body] == [
+        ["scene", "1", "Schirn", "87.0", "86.2 ± 0.6", "+0.8", "yes"],
+        ["scene", "2", "Schirn", "85.0", "85.8 ± 1.3", "−0.8", "nearly"],
+        ["scene", "3", "Schirn", "50.0", "84.4 ± 0.9", "−34.4", "no"],
+    ]
+    worse = [row("scene", 1, "Schirn", 0, ranking_loss=0.9)]
+    assert tables.against_published(worse, ["ranking_loss"]).body[0][-1].text == "no"
+
+
+def test_ranks_by_hand():
+    rows = [
+        row(f"d{i}", 1, method, 0, average_precision=v, one_error=v)
+        for method, values in {"Schirn": (0.9, 0.9), "NLR": (0.8, 0.9), "GLC": (0.7, 0.1)}.items()
+        for i, v in enumerate(values)
+    ]
+    table = tables.ranks(rows)
+    assert [[cell.text for cell in line] for line in table.body] == [
+        ["Schirn", "1.25", "2.75"],
+        ["NLR", "1.75", "2.25"],
+        ["GLC", "3.00", "1.00"],
+    ]
+    assert [cell.best for cell in table.body[0]] == [False, True, False]
+
+
+def test_win_tie_loss_totals_leave_the_ceiling_out():
+    table = tables.win_tie_loss(study(), "Sieve", ["average_precision", "one_error"])
+    assert table.head[-2:] == ["OracleRidge", "total"]
+    assert [line[0].text for line in table.body] == ["average precision ↑", "one-error ↓", "total"]
+    for line in table.body:
+        counts = [[int(n) for n in cell.text.split("/")] for cell in line[1:]]
+        assert counts[-1] == [sum(column) for column in zip(*counts[:-2], strict=True)]
+    glc = table.head.index("GLC")
+    assert sum(int(n) for n in table.body[0][glc].text.split("/")) == 9
+
+
+def test_costs_by_hand():
+    rows = [
+        row("d", 1, "NLR", k, one_error=0.1, fit_seconds=s, peak_memory_mb=m, tune_seconds=None)
+        for k, (s, m) in enumerate(((1.0, 100.0), (3.0, 300.0)))
+    ]
+    table = tables.costs([*rows, lost("d", 1, "NLR", 2)])
+    texts = [cell.text for cell in table.body[0]]
+    assert texts == ["NLR", "2", "3", "–", "0.01", "300", "2", "1"]
+
+
+def test_gaps_by_hand():
+    rows = [
+        row("d", r, method, 0, average_precision=v)
+        for r, values in ((1, (0.4, 0.7, 0.8)), (2, (0.5, 0.4, 0.7)))
+        for method, v in zip(("CandidateRidge", "Schirn", "OracleRidge"), values, strict=True)
+    ]
+    table = tables.gaps(rows)
+    assert [[cell.text for cell in line] for line in table.body] == [
+        ["d r=1", "75"],
+        ["d r=2", "−50"],
+        ["mean", "12"],
+    ]
+
+
+def test_tests_over_data_sets_show_a_dash_and_the_reason():
+    rows = [row("d", 1, m, 0, one_error=v) for m, v in (("Schirn", 0.1), ("NLR", 0.2))]
+    line = tables.friedman_tests(rows).body[0]
+    assert (line[3].text, "three methods" in line[3].note) == ("–", True)
+    line = tables.wilcoxon_tests(rows).body[0]
+    assert (line[1].text, line[1].note) == ("–", "fewer than two common values")
+
+
+@pytest.mark.parametrize("format", tables.FORMATS)
+def test_every_table_in_every_format_marks_the_oracle(format):
+    rows = study()
+    made = [
+        tables.results(rows, "average_precision"),
+        tables.against_published(rows),
+        tables.ranks(rows),
+        tables.win_tie_loss(rows),
+        tables.costs(rows),
+        tables.gaps(rows),
+        tables.wilcoxon_tests(rows),
+    ]
+    mark = {"latex": "NLR$^{\\dagger}$", "csv": "NLR"}.get(format, "NLR†")
+    for table in made:
+        text = table.render(format)
+        assert mark in text
+        if format == "csv":
+            assert "NLR†" in text or ",NLR,oracle," in text
+        elif format == "latex":
+            assert text.isascii()
+
+
+def test_many_footnotes_get_letters_beyond_z():
+    cells = [[tables.Cell("–", note=f"reason {i}")] for i in range(28)]
+    letters = list(tables.Table("t", "t", ["a"], cells).footnotes().values())
+    assert letters[:2] + letters[25:] == ["a", "b", "z", "aa", "ab"]
+
+
+def test_bad_format_and_reference(hand):
+    with pytest.raises(InputError, match="'html'; one of: text, markdown, latex, csv"):
+        tables.result_table(hand, "average_precision", format="html")
+    with pytest.raises(InputError, match="reference method"):
+        tables.win_tie_loss([row("d", 1, "NLR", 0, one_error=0.1)])
