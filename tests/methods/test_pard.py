@@ -1,13 +1,16 @@
 """PARD: figures on real data, early stopping, and a frozen small result."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 import schirn
 from schirn.datasets import add_noise
-from schirn.exceptions import InputError
+from schirn.exceptions import InputError, MissingExtraError
 from schirn.metrics import average_precision, hamming_loss
+from schirn.testing import contract_checks
 
 
 def birds(data, r):
@@ -115,3 +118,41 @@ def test_file(small, tmp_path):
         again.disambiguate(small.X, small.candidates),
         model.disambiguate(small.X, small.candidates),
     )
+
+
+def test_feature_model_without_torch_names_the_extra(small, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match=r"'torch'.*schirn\[deep\]"):
+        schirn.PARD(feature_weight=0.1).fit(small.X, small.candidates)
+
+
+@pytest.fixture
+def deep():
+    """Parameters of a small model of the features; skips where PyTorch is absent."""
+    pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+    return {"feature_weight": 0.1, "latent_size": 4, "device": "cpu", "learning_rate": 5e-3}
+
+
+@pytest.mark.parametrize(
+    "name", ["attributes", "sparse_features", "float32", "learns", "same_seed_same_result"]
+)
+def test_feature_model_keeps_the_contract(name, deep):
+    dict(contract_checks())[name](schirn.PARD, max_iter=20, **deep)
+
+
+def test_feature_model_predicts_and_loads_without_torch(small, deep, tmp_path, monkeypatch):
+    model = schirn.PARD(max_iter=6, **deep).fit(small.X, small.candidates)
+    scores = model.decision_function(small.X)
+    schirn.save(model, tmp_path / "model.schirn")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    again = schirn.load(tmp_path / "model.schirn")
+    np.testing.assert_array_equal(again.decision_function(small.X), scores)
+    np.testing.assert_array_equal(again.label_confidence_, model.label_confidence_)
+    kinds = {type(value).__module__.partition(".")[0] for value in vars(model).values()}
+    assert "torch" not in kinds
+
+
+def test_feature_model_finds_wrong_candidates(small, deep):
+    model = schirn.PARD(max_iter=40, **deep).fit(small.X, small.candidates)
+    assert model.noise_.sum() > 30
+    assert small.y_true[model.noise_].mean() < 0.15

@@ -84,3 +84,21 @@ def plain_pard(
         best = posterior(p, S, pi, rho, beta_y, beta_0)
         bounds.append(bound(p, S, best, pi, rho, beta_y, beta_0))
     return forward(X, *network), best, rho, np.array(bounds)
+
+
+def network(layers, x):
+    for k in range(0, len(layers), 2):
+        x = (np.maximum(x, 0) if k else x) @ layers[k] + layers[k + 1]
+    return x
+
+
+def feature_bound(X, q, encoder, decoder, sigma, noise):
+    """Per row: -||x - dec(q, z)||^2 / (2 sigma^2) - KL(N(m, v) || N(0, I))."""
+    total = 0.0
+    for x, y, e in zip(X, q, noise, strict=True):
+        out = network(encoder, np.concatenate([x, y])[None])[0]
+        mean, v = out[: len(e)], np.exp(np.clip(out[len(e) :], -10, 10))
+        z = mean + np.sqrt(v) * e
+        left = x - network(decoder, np.concatenate([y, z])[None])[0]
+        total -= left @ left / (2 * sigma**2) + np.sum(mean**2 + v - 1 - np.log(v)) / 2
+    return total / len(X)

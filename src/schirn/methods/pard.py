@@ -12,6 +12,7 @@ from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _
 from schirn.scaling import identity
 from schirn.solvers.pard import PARDResult, Schedule, pard
 from schirn.solvers.pard_model import unit_range
+from schirn.solvers.pard_torch import pard_with_features
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
@@ -24,10 +25,12 @@ class PARD(PartialMultiLabelClassifier):
         \max_{f, q, \rho} \sum_{ij} (1 - q_{ij}) \log P(s_{ij} \mid y_{ij} = 0)
         - \beta_y \operatorname{KL}(q_{ij} \,\|\, p_{ij})
         - \beta_0 \operatorname{KL}(q_{ij} \,\|\, \pi_j)
+        + \lambda \sum_i B(x_i, q_i)
 
     A label is true with probability p = sigmoid(f(x)) for a network f with one hidden layer. A
     true label is always among the candidates s, a false one at the rate rho of its label. The
-    posterior q of the hidden labels is 0 outside the candidates.
+    posterior q of the hidden labels is 0 outside the candidates. B is a variational bound of the
+    features given the labels, left out by default.
 
     The ingredients are published; the graph, the networks and the weights are a reconstruction.
 
@@ -37,6 +40,13 @@ class PARD(PartialMultiLabelClassifier):
     beta_0 : weight of the divergence from the prior. With 0 the posterior goes to 1 on all
         candidates and the rates to 0: nothing is disambiguated. With 1 too much is removed.
     hidden_size : width of the hidden layer.
+    feature_weight : weight lambda of a model of the features by the labels and a latent variable,
+        with an encoder, a decoder and a network for q, trained by sampling. More than 0 needs
+        PyTorch (``pip install "schirn[deep]"``); 0, the default, only numpy.
+    feature_noise : standard deviation of the features around the decoder.
+    latent_size : size of the latent variable.
+    device : where the model of the features is trained: "auto" (a GPU where there is one), "cpu"
+        or "cuda". Give float32 features to a GPU: they are trained in the type they have.
     warm_up : number of first epochs in which all candidates count as true.
     max_iter : number of epochs.
     batch_size, learning_rate, weight_decay : of the Adam steps.
@@ -55,7 +65,8 @@ class PARD(PartialMultiLabelClassifier):
     network_ : weights and offsets W1, b1, W2, b2 of the network, for features as given.
     prior_ : (l,) prior pi, half the candidate frequency.
     noise_rate_ : (l,) rate rho at which a false label is listed.
-    label_confidence_ : (n, l) the posterior q; 0 outside the candidates.
+    label_confidence_ : (n, l) the posterior q; 0 outside the candidates. With a
+        `feature_weight` it comes from the network for q, which `disambiguate` does not use.
     noise_ : (n, l) bool, candidates with q < 0.5.
     objective_, held_out_bound_ : minus the bound per training row, and the bound per held-out
         row (empty without `validation_fraction`), after each epoch.
@@ -67,7 +78,9 @@ class PARD(PartialMultiLabelClassifier):
     Notes
     -----
     An epoch costs O(n h (d + l)) time for h hidden units, or O(h (nnz + n l)) and one O(d h) step
-    per batch for a sparse X, which stays sparse. Memory is O(d h + n l) besides X.
+    per batch for a sparse X, which stays sparse. Memory is O(d h + n l) besides X. With a
+    `feature_weight` an epoch costs several times more, and a batch of a sparse X is made dense.
+    The fitted model holds arrays only: it is saved, loaded and used without PyTorch.
 
     Examples
     --------
@@ -84,6 +97,10 @@ class PARD(PartialMultiLabelClassifier):
     _constraints: ClassVar = {
         "beta_y": Number(open_low=True),
         "beta_0": Number(),
+        "feature_weight": Number(),
+        "feature_noise": Number(open_low=True),
+        "latent_size": Number(low=1, integer=True),
+        "device": OneOf(("auto", "cpu", "cuda")),
         "hidden_size": Number(low=1, integer=True),
         "warm_up": Number(integer=True),
         "max_iter": Number(low=1, integer=True),
@@ -117,6 +134,10 @@ class PARD(PartialMultiLabelClassifier):
         scale: Literal["minmax", "none"] = "minmax",
         validation_fraction: float = 0.0,
         n_iter_no_change: int = 10,
+        feature_weight: float = 0.0,
+        feature_noise: float = 1.0,
+        latent_size: int = 50,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
         threshold: ThresholdRule = 0.0,
         random_state: int | None = 0,
         verbose: bool = False,
@@ -132,6 +153,10 @@ class PARD(PartialMultiLabelClassifier):
         self.scale = scale
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
+        self.feature_weight = feature_weight
+        self.feature_noise = feature_noise
+        self.latent_size = latent_size
+        self.device = device
         self.threshold = threshold
         self.random_state = random_state
         self.verbose = verbose
@@ -146,24 +171,33 @@ class PARD(PartialMultiLabelClassifier):
         return Fit(noise, result.scores, result.n_iter, -result.bound, result.q)
 
     def _solve(self, X: "Array | sp.csr_array", Y: Array) -> PARDResult:
-        return pard(
-            X,
-            Y,
-            scaling=unit_range(X) if self.scale == "minmax" else identity(X),
-            beta_y=self.beta_y,
-            beta_0=self.beta_0,
-            hidden_size=self.hidden_size,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            schedule=Schedule(
+        common: dict[str, Any] = {
+            "scaling": unit_range(X) if self.scale == "minmax" else identity(X),
+            "beta_y": self.beta_y,
+            "beta_0": self.beta_0,
+            "hidden_size": self.hidden_size,
+            "learning_rate": self.learning_rate,
+            "weight_decay": self.weight_decay,
+            "schedule": Schedule(
                 self.max_iter,
                 self.warm_up,
                 self.batch_size,
                 self.validation_fraction,
                 self.n_iter_no_change,
             ),
-            seed=self.random_state,
-            callback=self._callback(),
+            "seed": self.random_state,
+            "callback": self._callback(),
+        }
+        if not self.feature_weight:
+            return pard(X, Y, **common)
+        return pard_with_features(
+            X,
+            Y,
+            feature_weight=self.feature_weight,
+            feature_noise=self.feature_noise,
+            latent_size=self.latent_size,
+            device=self.device,
+            **common,
         )
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
