@@ -244,10 +244,11 @@ def time_quality(
     """Quality against the time of a fit, both averaged over the settings all methods have."""
     rows = list(rows)
     cells, seconds = grid(rows, metric), grid(rows, "fit_seconds")
-    shown = [c for c in cells.contenders if any((s, c) in cells.values for s in cells.settings)]
-    whole = [s for s in cells.settings if all((s, c) in cells.values for c in shown)]
+    both = cells.values.keys() & seconds.values.keys()
+    shown = [c for c in cells.contenders if any((s, c) in both for s in cells.settings)]
+    whole = [s for s in cells.settings if shown and all((s, c) in both for c in shown)]
     if not whole:
-        raise InputError(f"No setting has {cells.measure.label} of all methods.")
+        raise InputError("No setting has both results and fit seconds of all methods.")
     ax = _axes(ax)
     styles = look(cells.contenders)
     for c in shown:

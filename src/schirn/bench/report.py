@@ -26,7 +26,7 @@ class _Study(NamedTuple):
     rows: list[Row]
     metrics: list[str]
     results: list[Table]
-    others: dict[str, Table]
+    others: dict[str, Table | None]
     drawings: list[Drawing]
     context: dict[str, Any]
 
@@ -136,7 +136,7 @@ def write_outputs(
     for name in ("tables", "figures"):
         (place / name).mkdir(parents=True, exist_ok=True)
     written = [_write(place / "report.html", _page(study).encode())]
-    for table in (*study.results, *study.others.values()):
+    for table in (*study.results, *(table for table in study.others.values() if table)):
         for format, suffix in tables.SUFFIXES.items():
             file = place / "tables" / f"{table.name}.{suffix}"
             written.append(_write(file, table.render(format).encode()))
@@ -187,7 +187,7 @@ def _study(
         "published": lambda: tables.against_published(rows, main),
         "costs": lambda: tables.costs(rows),
     }
-    others = {name: table for name, make in made.items() if (table := _possible(make))}
+    others = {name: _possible(make) for name, make in made.items()}
     cells = grid(rows, names[0])
     context = {
         "title": title,
