@@ -30,10 +30,17 @@ class Claims:
         self._stale_after = stale_after
         self._held: dict[str, int] = {}
         self._stop = threading.Event()
-        folder.mkdir(parents=True, exist_ok=True)
         self._me = folder / f"process-{self.token}.json"
-        self._me.write_text(json.dumps(_identity(self.token)))
+        self._enter()
         threading.Thread(target=self._beat, daemon=True).start()
+
+    def _enter(self) -> None:
+        """Write the file of this process; the last one to leave may just be removing the folder."""
+        while True:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                self._me.write_text(json.dumps(_identity(self.token)))
+                return
 
     def take(self, key: str) -> bool:
         """Claim a cell; False where another process holds it."""

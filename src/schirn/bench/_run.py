@@ -11,7 +11,7 @@ from schirn.bench._methods import importable_here, make_methods
 from schirn.bench._plan import Settings, make_plan
 from schirn.bench._progress import Report
 from schirn.bench.grids import Grid, Params
-from schirn.bench.rows import Row, read_rows
+from schirn.bench.rows import Row, newest, read_rows
 from schirn.exceptions import InputError
 
 DEFAULT_METHODS = ("Sieve", "Schirn", "CandidateRidge", "OracleRidge")
@@ -120,7 +120,7 @@ def run(
         )
         engine.run()
     order = {cell.key: k for k, cell in enumerate(cells)}
-    asked = [row for row in read_rows(folder) if row["key"] in order]
+    asked = newest(row for row in read_rows(folder, every=True) if row["key"] in order)
     return sorted(asked, key=lambda row: order[row["key"]])
 
 

@@ -1,0 +1,429 @@
+import numpy as np
+import pytest
+from bench.bench_helpers import METHODS, stable, tiny, write_workplace
+
+from schirn import bench
+from schirn.bench import GRIDS, default_grid
+from schirn.bench._cell import load_for
+from schirn.bench._data import parse_datasets
+from schirn.bench._methods import make_methods
+from schirn.bench._plan import Settings, make_plan
+from schirn.datasets import Dataset, add_noise, make_partial_multilabel
+from schirn.exceptions import InputError
+from schirn.methods import Schirn, methods
+from schirn.metrics import METRICS, average_precision, precision_at_k
+from schirn.model_selection import CandidateSearchCV
+
+ALL = (*METRICS, "noise_auc", "noise_precision", "noise_recall")
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    write_workplace(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def quick(datasets, methods, output, **options):
+    return bench.run(
+        datasets,
+        methods,
+        output=output,
+        **{"folds": 2, "tuning": "none", "jobs": 0, "threads": 1, **options},
+    )
+
+
+def plan(datasets, methods, levels=(None,), params=None, **settings):
+    sets = parse_datasets(datasets, levels, {})
+    return make_plan(sets, make_methods(methods, params or {}, {}), Settings(**settings))
+
+
+GOLDEN = {
+    ("CandidateRidge", 0): (
+        0.83074074,
+        0.13888889,
+        0.16666667,
+        0.31333333,
+        0.26666667,
+        0.78141026,
+        1.0,
+        0.06666667,
+    ),
+    ("CandidateRidge", 1): (
+        0.75018519,
+        0.21944444,
+        0.34,
+        0.34,
+        0.36666667,
+        0.73508772,
+        np.nan,
+        0.0,
+    ),
+    ("Schirn", 0): (
+        0.66342593,
+        0.32777778,
+        0.3,
+        0.46,
+        0.53333333,
+        0.57147436,
+        0.40983607,
+        0.83333333,
+    ),
+    ("Schirn", 1): (
+        0.81388889,
+        0.15277778,
+        0.27333333,
+        0.30666667,
+        0.3,
+        0.78552632,
+        0.5,
+        1.0,
+    ),
+    ("NLR", 0): (
+        0.81611111,
+        0.15833333,
+        0.18,
+        0.20666667,
+        0.3,
+        0.77115385,
+        0.89473684,
+        0.56666667,
+    ),
+    ("NLR", 1): (
+        0.80296296,
+        0.16944444,
+        0.3,
+        0.24666667,
+        0.26666667,
+        0.66315789,
+        0.86666667,
+        0.43333333,
+    ),
+}
+
+
+def test_golden(tmp_path):
+    rows = quick([(tiny(), 1)], ["CandidateRidge", "Schirn", "NLR"], tmp_path)
+    for row in rows:
+        expected = GOLDEN[row["method"], row["fold"]]
+        assert list(row["metrics"]) == list(ALL)
+        values = [np.nan if v is None else v for v in row["metrics"].values()]
+        assert values == pytest.approx(expected, abs=1e-6, nan_ok=True)
+
+
+def test_measures_and_scores_are_those_of_the_estimator(tmp_path):
+    data = tiny()
+    (row, _) = quick([data], ["Schirn"], tmp_path)
+    (cell, _) = plan([data], ["Schirn"], folds=2, tuning="none")
+    assert cell.key == row["key"]
+    prepared = load_for(cell)
+    train, test = prepared.splits[0]
+    model = Schirn().fit(data.X[train], data.candidates[train])
+    scores = model.decision_function(data.X[test])
+    kept = np.load(tmp_path / row["scores"])["scores"]
+    assert kept.dtype == np.float32
+    np.testing.assert_allclose(kept, scores, rtol=1e-6)
+    assert row["metrics"]["average_precision"] == average_precision(data.y_true[test], kept)
+
+
+def test_legacy_noise_starts_at_r_and_other_kinds_at_the_seed():
+    data = tiny()
+    for noise, seed in (("legacy", 2), ("exact", 7)):
+        cell = plan([(data, 2)], ["Schirn"], seeds=(7,), noise=noise)[0]
+        assert cell.row["noise_seed"] == seed
+        expected = add_noise(data.y_true, 2, kind=noise, random_state=seed)
+        np.testing.assert_array_equal(load_for(cell).candidates, expected)
+
+
+def test_own_candidates_where_r_is_empty(tmp_path):
+    data = tiny()
+    cell = plan([data], ["Schirn"])[0]
+    assert (cell.row["r"], cell.row["noise"], cell.row["noise_seed"]) == (None, "own", None)
+    np.testing.assert_array_equal(load_for(cell).candidates, data.candidates)
+    clean = Dataset("clean", data.X, data.y_true)
+    with pytest.raises(InputError, match="clean has no candidates of its own"):
+        quick([clean], ["Schirn"], tmp_path)
+
+
+def test_stored_folds(tmp_path):
+    data = tiny()
+    rows = np.arange(data.n_samples)
+    folds = [(rows[20:], rows[:20]), (rows[:40], rows[40:]), (rows[:30], rows[30:])]
+    stored = Dataset("stored", data.X, data.y_true, data.candidates, folds=folds)
+    assert {c.row["split"] for c in plan([stored], ["Schirn"])} == {"kfold"}
+    cells = plan([stored], ["Schirn"], stored_folds=True)
+    assert [c.row["fold"] for c in cells] == [0, 1, 2]
+    assert cells[0].row["split"] == "stored"
+    np.testing.assert_array_equal(load_for(cells[1]).splits[1][1], rows[40:])
+
+
+def test_what_decides_a_result_is_in_the_key():
+    data, other = tiny(), tiny(61)
+    base = dict(datasets=[(data, 1)], methods=["Schirn"])
+
+    def key(**changes):
+        options = {**base, **changes}
+        return plan(options.pop("datasets"), options.pop("methods"), **options)[0].key
+
+    keys = [
+        key(),
+        key(datasets=[(other, 1)]),
+        key(datasets=[(data, 2)]),
+        key(methods=["NLR"]),
+        key(methods={"mine": "Schirn"}),
+        key(params={"Schirn": {"lam": 3.0}}),
+        key(params={"Schirn": {"mu": 1e-3}}),
+        key(tuning="none"),
+        key(tuning="oracle"),
+        key(folds=4),
+        key(inner_folds=4),
+        key(seeds=(1,)),
+        key(features="auto"),
+        key(noise="exact"),
+        key(noise_seed=9),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key() == keys[0]
+
+
+def test_nothing_is_run_twice_and_a_new_method_is_added(tmp_path):
+    seen = []
+    first = quick([tiny()], ["CandidateRidge"], tmp_path, report=seen.append)
+    assert [(r.finished, r.total) for r in seen] == [(1, 2), (2, 2)]
+    assert seen[0].seconds_left > 0
+    again = quick([tiny()], ["CandidateRidge"], tmp_path, report=seen.append)
+    assert len(seen) == 2
+    assert again == first
+    more = quick([tiny()], ["CandidateRidge", "NLR"], tmp_path, report=seen.append)
+    assert [r.row["method"] for r in seen[2:]] == ["NLR", "NLR"]
+    assert more[:2] == first
+
+
+def test_tuning_on_candidates_does_not_see_the_truth(tmp_path):
+    data = tiny()
+    lies = Dataset("synthetic", data.X, 1 - data.y_true, data.candidates)
+    grids = {"CandidateRidge": {"lam": [0.01, 1.0, 100.0, 1e4]}}
+    honest = quick([data], ["CandidateRidge"], tmp_path / "a", tuning="candidates", grids=grids)
+    fooled = quick([lies], ["CandidateRidge"], tmp_path / "b", tuning="candidates", grids=grids)
+    assert [row["params"] for row in honest] == [row["params"] for row in fooled]
+    assert not any(row["oracle"] for row in honest)
+    assert honest[0]["grid"] == grids["CandidateRidge"]
+
+
+def test_candidate_tuning_is_the_search_of_the_library(tmp_path):
+    data = tiny(120)
+    (row, _) = quick([data], ["CandidateRidge"], tmp_path, tuning="candidates")
+    prepared = load_for(plan([data], ["CandidateRidge"], folds=2)[0])
+    train, _ = prepared.splits[0]
+    search = CandidateSearchCV(
+        methods()["CandidateRidge"](), default_grid("CandidateRidge"), cv=3, random_state=0
+    ).fit(data.X[train], data.candidates[train])
+    assert row["params"] == search.best_params_
+
+
+def test_oracle_tuning_takes_the_best_on_the_test_rows_and_says_so(tmp_path):
+    data = tiny()
+    lams = [0.01, 1.0, 100.0, 1e4]
+    grids = {"CandidateRidge": {"lam": lams}}
+    rows = quick([data], ["CandidateRidge"], tmp_path, tuning="oracle", grids=grids)
+    each = {
+        lam: quick([data], ["CandidateRidge"], tmp_path, params={"CandidateRidge": {"lam": lam}})
+        for lam in lams
+    }
+    for row in rows:
+        values = [each[lam][row["fold"]]["metrics"]["average_precision"] for lam in lams]
+        assert row["metrics"]["average_precision"] == pytest.approx(max(values))
+        assert row["oracle"]
+        assert row["tuning"] == "oracle"
+    assert "CandidateRidge (oracle)" in bench.overview(rows)
+    assert "ORACLE" in bench.overview(rows)
+
+
+def test_a_method_without_grid_is_not_called_an_oracle(tmp_path):
+    (row, _) = quick([tiny()], ["Sieve"], tmp_path, tuning="oracle")
+    assert row["status"] == "done"
+    assert not row["oracle"]
+    assert row["grid"] is None
+
+
+def test_the_oracle_ridge_learns_from_the_truth(tmp_path):
+    rows = quick([(tiny(200), 3)], ["CandidateRidge", "OracleRidge"], tmp_path)
+    assert [row["sees_truth"] for row in rows] == [False, False, True, True]
+    assert rows[2]["metrics"]["noise_precision"] == 1.0
+    assert rows[2]["metrics"]["average_precision"] > rows[0]["metrics"]["average_precision"]
+
+
+def test_auto_features_undo_a_bad_scale(tmp_path):
+    data = tiny(200)
+    bad = Dataset("bad", data.X * np.array([1e-6, 1, 1, 1, 1e6]), data.y_true, data.candidates)
+    worse, better = (
+        quick([bad], ["CandidateRidge"], tmp_path, features=features)[0]["metrics"]
+        for features in ("raw", "auto")
+    )
+    assert better["average_precision"] > worse["average_precision"] + 0.02
+    raw, auto = (quick([bad], ["Sieve"], tmp_path, features=f)[0] for f in ("raw", "auto"))
+    assert raw["metrics"] == auto["metrics"]
+
+
+def test_fixed_parameters_are_not_searched(tmp_path):
+    params = {"Schirn": {"lam": 3.0, "beta": 0.0}}
+    (row, _) = quick([tiny()], ["Schirn"], tmp_path, params=params, tuning="candidates")
+    assert row["grid"] == {"alpha": GRIDS["Schirn"]["alpha"]}
+    assert {name: row["params"][name] for name in ("lam", "beta")} == params["Schirn"]
+
+
+def test_an_old_setting_asked_for_again_is_found_again(tmp_path):
+    settings = [{"Schirn": {"lam": 1.0}}, {"Schirn": {"lam": 100.0}}]
+    first, other = (quick([tiny()], ["Schirn"], tmp_path, params=params) for params in settings)
+    assert quick([tiny()], ["Schirn"], tmp_path, params=settings[0]) == first
+    assert bench.read_rows(tmp_path) == other
+
+
+def test_variants_of_a_method_have_names(tmp_path):
+    chosen = {"flat": "Schirn", "low": Schirn}
+    params = {"flat": {"rank_term": "none"}, "low": {"rank_term": "low", "beta": 5.0}}
+    rows = quick([tiny()], chosen, tmp_path, params=params)
+    assert [row["method"] for row in rows] == ["flat", "flat", "low", "low"]
+    assert rows[0]["metrics"] != rows[2]["metrics"]
+
+
+def test_a_failing_method_stops_nothing(place):
+    rows = quick(["tiny.npz:1"], ["mymethods.Failing", "mymethods:WrongShape", "NLR"], "out")
+    assert [row["status"] for row in rows] == ["failed"] * 4 + ["done"] * 2
+    assert rows[0]["reason"] == "RuntimeError: no luck today"
+    assert "in fit" in rows[0]["traceback"]
+    assert rows[0]["metrics"] == {}
+    assert "the scores have shape (30, 1)" in rows[2]["reason"]
+    assert "2 failed" in bench.overview(rows)
+
+
+def test_failed_cells_are_run_again_only_on_request(place):
+    seen = []
+    quick(["tiny.npz:1"], ["mymethods.Failing"], "out")
+    quick(["tiny.npz:1"], ["mymethods.Failing"], "out", report=seen.append)
+    assert not seen
+    quick(["tiny.npz:1"], ["mymethods.Failing"], "out", report=seen.append, retry=True)
+    assert len(seen) == 2
+
+
+def test_a_missing_package_skips_a_cell(tmp_path, monkeypatch):
+    from schirn._optional import optional
+
+    def fit(self, X, y, **_):
+        optional("no_such_package", "deep", "training this")
+
+    monkeypatch.setattr(Schirn, "fit", fit)
+    rows = quick([tiny()], ["Schirn"], tmp_path)
+    assert {row["status"] for row in rows} == {"skipped"}
+    assert "schirn[deep]" in rows[0]["reason"]
+    monkeypatch.undo()
+    assert {row["status"] for row in quick([tiny()], ["Schirn"], tmp_path)} == {"done"}
+
+
+def test_an_absent_set_is_skipped_and_run_when_it_comes(place):
+    names = ["late.npz:1", "no_such_set:2", "tiny.npz:1"]
+    rows = quick(names, ["CandidateRidge"], "out")
+    assert [row["status"] for row in rows] == ["skipped"] * 4 + ["done"] * 2
+    assert rows[0]["reason"] == "late.npz: there is no such file."
+    assert "There is no data set 'no_such_set'" in rows[2]["reason"]
+    seen = []
+    quick(names, ["CandidateRidge"], "out", report=seen.append)
+    assert not seen
+    (place / "late.npz").write_bytes((place / "tiny.npz").read_bytes())
+    rows = quick(names, ["CandidateRidge"], "out", report=seen.append)
+    assert [row["status"] for row in rows[:3]] == ["done", "done", "skipped"]
+    assert len([row for row in bench.read_rows("out") if row["dataset"] == "late"]) == 2
+
+
+def test_sets_without_truth_or_features_are_skipped(tmp_path):
+    data = tiny()
+    blind = Dataset("blind", data.X, candidates=data.candidates)
+    bare = Dataset("bare", np.empty((60, 0)), data.y_true, data.candidates)
+    small = tiny(3)
+    for given, reason in ((blind, "no true labels"), (bare, "no features"), (small, "too few")):
+        (row, *_) = quick([given], ["CandidateRidge"], tmp_path, folds=5)
+        assert row["status"] == "skipped"
+        assert reason in row["reason"]
+
+
+def test_a_user_method_needs_no_base_class_and_may_bring_a_grid(place):
+    rows = quick(["tiny.npz:1"], ["mymethods:Tuned"], "out", tuning="candidates")
+    assert [row["status"] for row in rows] == ["done", "done"]
+    assert rows[0]["method"] == "mymethods:Tuned"
+    assert rows[0]["params"]["weight"] in (0.0, 5.0)
+    assert rows[0]["metrics"]["noise_auc"] is None
+
+
+def test_an_edited_method_is_run_again(place):
+    import sys
+
+    seen = []
+    quick(["tiny.npz:1"], ["mymethods:Mean"], "out")
+    (place / "mymethods.py").write_text(METHODS.replace("weight=0.01", "weight=-0.01"))
+    del sys.modules["mymethods"]
+    rows = quick(["tiny.npz:1"], ["mymethods:Mean"], "out", report=seen.append)
+    assert len(seen) == 2
+    assert bench.read_rows("out") == rows
+    assert len(bench.read_rows("out", every=True)) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"methods": ["Schirm"]}, "there is no method 'Schirm'; did you mean 'Schirn'"),
+        ({"methods": ["nopkg.Method"]}, "'nopkg.Method' cannot be imported: ModuleNotFoundError"),
+        ({"methods": ["mymethods:Absent"]}, "'mymethods' has no class 'Absent'"),
+        ({"methods": ["mymethods:NotAMethod"]}, "needs fit"),
+        ({"methods": []}, "no method was given"),
+        ({"datasets": []}, "no data set was given"),
+        ({"datasets": [("tiny.npz", 0.5)]}, "takes a whole number of labels, not 0.5"),
+        ({"datasets": ["tiny.npz:3"], "noise": "rate"}, "takes a share from 0 to 1, not 3"),
+        ({"datasets": ["tiny.npz:1", "x/tiny.npz:1"]}, "two data sets are called 'tiny'"),
+        ({"tuning": "truth"}, "tuning must be one of none, candidates, oracle, not 'truth'"),
+        ({"folds": 1}, "folds must be at least 2"),
+        ({"params": {"NLR": {"lam": 1}}}, "'NLR', which is not among the methods Schirn"),
+        ({"params": {"Schirn": {"lamm": 1}}}, "Schirn has no parameter 'lamm'; did you mean 'lam'"),
+        ({"time_limit": 1}, "a time limit needs processes of its own"),
+    ],
+)
+def test_bad_requests(place, options, message):
+    asked = {"datasets": ["tiny.npz:1"], "methods": ["Schirn"], **options}
+    with pytest.raises(InputError, match=message):
+        quick(asked.pop("datasets"), asked.pop("methods"), "out", **asked)
+    assert not (place / "out").exists()
+
+
+def test_rescore_gives_the_same_measures_and_adds_new_ones(tmp_path):
+    before = quick([tiny()], ["CandidateRidge", "Schirn"], tmp_path)
+    assert bench.rescore(tmp_path) == before
+    rows = bench.rescore(tmp_path, extra={"precision_at_1": precision_at_k})
+    for old, new in zip(before, rows, strict=True):
+        added = {"precision_at_1": 1 - old["metrics"]["one_error"]}
+        assert new["metrics"] == pytest.approx({**old["metrics"], **added})
+    assert stable(bench.read_rows(tmp_path)) == stable(rows)
+    assert bench.rescore(tmp_path) == rows
+
+
+def test_scores_can_be_left_out(tmp_path):
+    (row, _) = quick([tiny()], ["CandidateRidge"], tmp_path, keep_scores=False)
+    assert row["scores"] is None
+    assert not (tmp_path / "scores").exists()
+
+
+def test_every_grid_fits_its_method_and_every_method_has_one():
+    for name, cls in methods().items():
+        grid = default_grid(name)
+        assert (grid is None) == (name == "Sieve")
+        if grid:
+            make_methods([name], {}, {})
+            size = int(np.prod([len(values) for values in grid.values()]))
+            assert size <= 80
+            assert set(grid) <= set(cls().get_params())
+
+
+def test_sparse_features(tmp_path):
+    data = make_partial_multilabel(n_samples=60, n_labels=5, sparse=True, r=1, random_state=0)
+    for features in ("raw", "auto"):
+        for tuning in ("none", "oracle"):
+            rows = quick([data], ["CandidateRidge"], tmp_path, features=features, tuning=tuning)
+            assert [row["status"] for row in rows] == ["done", "done"]

@@ -1,0 +1,103 @@
+import json
+
+import pytest
+from bench.bench_helpers import lines, write_workplace
+
+from schirn.cli import main
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    write_workplace(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def bench(*args):
+    return main(["bench", "--jobs", "0", "--folds", "2", "--output", "out", *args])
+
+
+def test_prints_progress_and_a_table(place, capsys):
+    names = "CandidateRidge,schirn,mymethods.Mean"
+    assert bench("--datasets", "tiny.npz:1,tiny.npz:own", "--methods", names) == 0
+    captured = capsys.readouterr()
+    assert "[12/12] tiny mymethods.Mean fold 1: " in captured.err
+    assert " left\n" in captured.err
+    table = captured.out.splitlines()
+    assert "tuned on candidates; raw features." in table
+    heads = next(line for line in table if line.startswith("data set")).split()
+    assert heads == ["data", "set", "CandidateRidge", "Schirn", "mymethods.Mean"]
+    assert any(line.startswith("tiny r=1 ") for line in table)
+    assert table[-1] == "12 done; rows in out"
+    rows = lines(place / "out")
+    assert {(row["dataset"], row["r"]) for row in rows} == {("tiny", 1), ("tiny", None)}
+
+
+def test_json(place, capsys):
+    assert bench("--datasets", "tiny.npz:1", "--methods", "NLR", "--tuning", "none", "--json") == 0
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert document["counts"] == {"done": 2}
+    assert document["rows"] == lines(place / "out")
+
+
+def test_failed_cells_are_counted_and_give_exit_code_1(place, capsys):
+    names = "mymethods:Failing,CandidateRidge"
+    assert bench("--datasets", "tiny.npz:1", "--methods", names, "--quiet") == 1
+    error = capsys.readouterr().err.splitlines()
+    assert error == [
+        "schirn: 2 failed: RuntimeError: no luck today",
+        "schirn: 2 of 4 cells failed or timed out",
+    ]
+
+
+def test_skipped_sets_are_told_with_their_reason(place, capsys):
+    names = ("--methods", "CandidateRidge", "--quiet")
+    assert bench("--datasets", "absent.npz:1,tiny.npz:1", *names) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "schirn: 2 skipped: absent.npz: there is no such file.\n"
+    assert "2 done, 2 skipped" in captured.out
+    assert bench("--datasets", "absent.npz:1", *names) == 1
+    assert "no cell was run" in capsys.readouterr().err
+
+
+def test_oracle_is_written_in_the_output(place, capsys):
+    args = ("--datasets", "tiny.npz:1", "--methods", "CandidateRidge", "--tuning", "oracle")
+    assert bench(*args) == 0
+    captured = capsys.readouterr()
+    assert "ORACLE: tuned on the true labels of the test rows" in captured.out
+    assert "CandidateRidge (oracle)" in captured.out
+    assert "CandidateRidge (oracle) fold 0" in captured.err
+    assert all(row["oracle"] for row in lines(place / "out"))
+
+
+def test_variants_parameters_and_grids(place):
+    args = ("--methods", "flat=Schirn,CandidateRidge", "--param", "flat.beta=0", "--r", "1,2")
+    grid = ("--grid", "CandidateRidge.lam=[1, 10]", "--grid", "flat.lam=[1]", "--quiet")
+    assert bench("--datasets", "tiny.npz", *args, *grid) == 0
+    rows = lines(place / "out")
+    assert [row["r"] for row in rows] == [1] * 4 + [2] * 4
+    assert rows[0]["params"] == {"beta": 0, "lam": 1}
+    assert rows[2]["grid"] == {"lam": [1, 10]}
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--methods", "Schirm"], "there is no method 'Schirm'; did you mean 'Schirn'?"),
+        (["--param", "lam=1"], "--param must look like METHOD.NAME=VALUE, not 'lam=1'"),
+        (["--grid", "Schirn.lam=1"], "needs a list of values such as [0.1, 1], not 1"),
+        (["--seeds", "0,x"], "--seeds: must be a whole number of at least 0, not 'x'"),
+        (["--r", "two"], "a noise level is a number or 'own', not 'two'"),
+        (["--time-limit", "-1"], "must be a number of seconds above 0, not '-1'"),
+        (["--time-limit", "5"], "a time limit needs processes of its own"),
+        (["--tuning", "truth"], "invalid choice: 'truth'"),
+        (["--output", "tiny.npz"], "tiny.npz"),
+    ],
+)
+def test_bad_requests(place, capsys, args, message):
+    assert bench("--datasets", "tiny.npz:1" if "--r" not in args else "tiny.npz", *args) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
