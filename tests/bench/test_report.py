@@ -106,7 +106,7 @@ def test_page_says_what_was_done(page):
         "on candidate labels only; on true labels: NLR†",
         "schirn 0.1, python 3.11, numpy 2.0",
         "Grid small",
-        "† oracle-tuned: parameters chosen on true labels.",
+        "† oracle-tuned: parameters chosen on the true labels of the test rows.",
         "timeout: took longer than 60 seconds",
     ):
         assert words in page.text

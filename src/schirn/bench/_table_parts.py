@@ -14,6 +14,7 @@ from schirn.bench._grid import (
     value_of,
 )
 from schirn.bench._render import Cell
+from schirn.metrics import METRICS
 
 AUTO = "auto"
 MISSING = "–"
@@ -23,6 +24,15 @@ def measured(rows: Iterable[Row]) -> list[str]:
     """The measures of which at least one row has a value, in the order of the tables."""
     rows = list(rows)
     return [name for name in MEASURES if any(value_of(row, name) is not None for row in rows)]
+
+
+def compared(rows: Iterable[Row]) -> list[str]:
+    """The measures that ranks and tests compare: the five of the papers, where there are any.
+
+    How well noise is found is shown but not counted: precision and recall trade off.
+    """
+    found = measured(rows)
+    return [name for name in found if name in METRICS] or found
 
 
 def reference_of(rows: Sequence[Row], cells: Grid, reference: str | None) -> Contender | None:
@@ -36,10 +46,12 @@ def mark_notes(rows: Sequence[Row], *, ceiling: bool = True) -> list[str]:
     contenders = grid(rows, next(iter(MEASURES))).contenders
     notes = []
     if any(c.oracle for c in contenders):
-        notes.append(f"{ORACLE_MARK} oracle-tuned: parameters chosen on true labels.")
+        notes.append(
+            f"{ORACLE_MARK} oracle-tuned: parameters chosen on the true labels of the test rows."
+        )
     if ceiling and (seen := [c.label for c in contenders if c.ceiling]):
         text = " and ".join(seen)
-        notes.append(f"{text}: trained on the true labels, a ceiling and no contender.")
+        notes.append(f"{text}: trained on the true labels; a reference, no contender.")
     return notes
 
 

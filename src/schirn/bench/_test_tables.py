@@ -9,8 +9,8 @@ from schirn.bench._render import Cell, Table
 from schirn.bench._table_parts import (
     AUTO,
     MISSING,
+    compared,
     mark_notes,
-    measured,
     note_on_test,
     number,
     reference_of,
@@ -24,7 +24,7 @@ def ranks(
 ) -> Table:
     """Mean rank of every method in every measure over the settings; 1 is best."""
     rows = list(rows)
-    names = measured(rows) if metrics is None else list(metrics)
+    names = compared(rows) if metrics is None else list(metrics)
     found = {name: stats.friedman(rows, name, unit=unit) for name in names}
     labels = [c.label for c in grid(rows, names[0]).rivals]
     best = {name: min(found[name].ranks.values(), default=math.nan) for name in names}
@@ -56,7 +56,7 @@ def win_tie_loss(
 ) -> Table:
     """Win/tie/loss counts of the reference against every method, as in the papers."""
     rows = list(rows)
-    names = measured(rows) if metrics is None else list(metrics)
+    names = compared(rows) if metrics is None else list(metrics)
     ours = reference_of(rows, grid(rows, names[0]), reference)
     if ours is None:
         raise InputError("Win/tie/loss counts need a reference method; name one that has rows.")
@@ -91,7 +91,7 @@ def friedman_tests(
 ) -> Table:
     """Friedman's test of every measure, with the critical difference of Nemenyi's test."""
     rows, body = list(rows), []
-    for name in measured(rows) if metrics is None else metrics:
+    for name in compared(rows) if metrics is None else metrics:
         result = stats.friedman(rows, name, alpha=alpha, unit=unit)
         n, k = result.blocks.values.shape
         best = min(result.ranks, key=result.ranks.__getitem__, default=MISSING)
@@ -126,7 +126,7 @@ def wilcoxon_tests(
 ) -> Table:
     """Holm-corrected p-values of Wilcoxon's test of the reference against every method."""
     rows = list(rows)
-    names = measured(rows) if metrics is None else list(metrics)
+    names = compared(rows) if metrics is None else list(metrics)
     ours = reference_of(rows, grid(rows, names[0]), reference)
     if ours is None:
         raise InputError("Wilcoxon's test needs a reference method; name one that has rows.")

@@ -23,9 +23,8 @@ _TITLE = "Benchmark of partial multi-label methods"
 class _Study(NamedTuple):
     """Everything there is to show."""
 
-    rows: list[Row]
-    metrics: list[str]
     results: list[Table]
+    plain: list[Table]
     others: dict[str, Table | None]
     drawings: list[Drawing]
     context: dict[str, Any]
@@ -136,7 +135,7 @@ def write_outputs(
     for name in ("tables", "figures"):
         (place / name).mkdir(parents=True, exist_ok=True)
     written = [_write(place / "report.html", _page(study).encode())]
-    for table in (*study.results, *(table for table in study.others.values() if table)):
+    for table in (*study.plain, *(table for table in study.others.values() if table)):
         for format, suffix in tables.SUFFIXES.items():
             file = place / "tables" / f"{table.name}.{suffix}"
             written.append(_write(file, table.render(format).encode()))
@@ -173,16 +172,15 @@ def _study(
     if not names:
         failed = f"; all {len(rows)} runs failed" if rows else ""
         raise InputError(f"There is no benchmark result to report{failed}.")
-    results = [
-        tables.results(rows, name, reference=reference, published=True, alpha=alpha, test=test)
-        for name in names
-    ]
-    main = [name for name in names if name in METRICS] or names[:1]
+    options: dict[str, Any] = {"reference": reference, "alpha": alpha, "test": test}
+    results = [tables.results(rows, name, published=True, **options) for name in names]
+    plain = [tables.results(rows, name, **options) for name in names]
+    main = [name for name in names if name in METRICS] or names
     made: dict[str, Callable[[], Table]] = {
-        "ranks": lambda: tables.ranks(rows, names),
-        "win_tie_loss": lambda: tables.win_tie_loss(rows, reference, names, alpha=alpha, test=test),
-        "friedman": lambda: tables.friedman_tests(rows, names, alpha=alpha),
-        "wilcoxon": lambda: tables.wilcoxon_tests(rows, reference, names, alpha=alpha),
+        "ranks": lambda: tables.ranks(rows, main),
+        "win_tie_loss": lambda: tables.win_tie_loss(rows, reference, main, alpha=alpha, test=test),
+        "friedman": lambda: tables.friedman_tests(rows, main, alpha=alpha),
+        "wilcoxon": lambda: tables.wilcoxon_tests(rows, reference, main, alpha=alpha),
         "gaps": lambda: tables.gaps(rows, main[0]),
         "published": lambda: tables.against_published(rows, main),
         "costs": lambda: tables.costs(rows),
@@ -203,7 +201,7 @@ def _study(
         "oracles": {c.label for c in cells.contenders if c.oracle},
     }
     drawn = drawings(rows, main[:1], alpha=alpha, sweep=list(sweep), models=models)
-    return _Study(rows, names, results, others, drawn, context)
+    return _Study(results, plain, others, drawn, context)
 
 
 def _possible(make: Callable[[], Table]) -> Table | None:

@@ -327,8 +327,9 @@ def gap_closed(
     """How much of the way from learning from the candidates to learning from the truth is made.
 
     (method - floor) / (ceiling - floor) per setting, from means over folds: 0 is no better than
-    taking all candidates for true, 1 is as good as knowing the truth. NaN where one of the three
-    has no result, or where the ceiling is not above the floor.
+    taking all candidates for true, 1 is as good as the same ridge trained on the truth; a method
+    that is no ridge can do better. NaN where one of the three has no result, or where the
+    ceiling is not above the floor.
 
     Examples
     --------

@@ -169,7 +169,7 @@ def gaps(rows: Iterable[Row], metric: str = "average_precision") -> Table:
         body,
         [
             f"(method − {FLOOR}) / ({CEILING} − {FLOOR}); 0 is no better than taking every "
-            "candidate for true, 100 as good as knowing the truth.",
+            "candidate for true, 100 as good as the same ridge trained on the truth.",
             *mark_notes(rows, ceiling=False),
         ],
         foot=1,
