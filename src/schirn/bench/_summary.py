@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from schirn.bench import stats
 from schirn.bench._grid import CEILING, FLOOR, MEASURES, ORACLE_MARK, Contender, Grid, Row, grid
+from schirn.bench._table_parts import signed
 from schirn.bench.tables import against_published
 
 
@@ -98,7 +99,7 @@ def _gap(rows: Sequence[Row], cells: Grid, label: str) -> str:
     best = max(shares, key=shares.__getitem__)
     return (
         f"On average {best} closes {100 * shares[best]:.0f} % of the gap in {label} between "
-        f"learning from the candidates ({FLOOR}) and learning from the truth ({CEILING})."
+        f"a ridge trained on the candidates ({FLOOR}) and one trained on the truth ({CEILING})."
     )
 
 
@@ -114,6 +115,6 @@ def _paper(rows: Sequence[Row], metric: str, label: str) -> str:
     return (
         f"The published {label} of {who} is reached in {verdicts.count('yes')} of {len(own)} "
         f"cells and nearly in {verdicts.count('nearly')}; ours is "
-        f"{100 * sum(distance) / len(distance):+.1f} points away on average, at most "
+        f"{signed(sum(distance) / len(distance))} points away on average, at most "
         f"{far[6].text} ({far[1].text}{' r=' + far[2].text if far[2].text else ''})."
     )

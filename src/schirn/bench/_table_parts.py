@@ -66,6 +66,12 @@ def number(value: float, form: str, *, note: str = "") -> Cell:
     return Cell(MISSING, note=note) if math.isnan(value) else Cell(form.format(value), value)
 
 
+def signed(share: float) -> str:
+    """A difference in points with its sign; what rounds to nothing has none."""
+    text = f"{abs(100 * share):.1f}"
+    return text if text == "0.0" else ("+" if share > 0 else "−") + text
+
+
 def capital(text: str) -> str:
     """Text with a capital first letter."""
     return text[:1].upper() + text[1:]

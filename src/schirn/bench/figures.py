@@ -19,7 +19,7 @@ from schirn.bench._grid import (
     setting_of,
     value_of,
 )
-from schirn.bench._style import COLOURS, DASHES, GREY, MARKERS, look
+from schirn.bench._style import COLOURS, DASHES, GREY, MARKERS, bar_look, look
 from schirn.exceptions import InputError
 
 if TYPE_CHECKING:
@@ -300,13 +300,12 @@ def _level_lines(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
 def _level_bars(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
     shown = [c for c in cells.contenders if any((s, c) in cells.values for s in settings)]
     width = 0.8 / max(1, len(shown))
-    styles = look(cells.contenders)
+    styles = bar_look(cells.contenders)
     for i, c in enumerate(shown):
         xs = np.arange(len(settings)) + (i - (len(shown) - 1) / 2) * width
         means = [100 * cells.mean(s, c) for s in settings]
         spread = [100 * np.nan_to_num(cells.std(s, c)) for s in settings]
-        fill = {"color": styles[c]["color"], "hatch": "///" if c.oracle else None}
-        fill |= {"ecolor": ax.xaxis.label.get_color(), "alpha": 0.55 if c.ceiling else 1.0}
+        fill = {"ecolor": ax.xaxis.label.get_color(), **styles[c]}
         ax.bar(xs, means, width * 0.9, yerr=spread, label=c.label, **fill)
     if len(settings) > 1:
         ax.set_xticks(range(len(settings)), [s.level or "own" for s in settings])

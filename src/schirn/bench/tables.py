@@ -28,6 +28,7 @@ from schirn.bench._table_parts import (
     measured,
     note_on_test,
     reference_of,
+    signed,
 )
 from schirn.bench._test_tables import friedman_tests, ranks, wilcoxon_tests, win_tie_loss
 from schirn.bench.published import Published
@@ -170,6 +171,7 @@ def gaps(rows: Iterable[Row], metric: str = "average_precision") -> Table:
         [
             f"(method − {FLOOR}) / ({CEILING} − {FLOOR}); 0 is no better than taking every "
             "candidate for true, 100 as good as the same ridge trained on the truth.",
+            "mean: over the settings with a value.",
             *mark_notes(rows, ceiling=False),
         ],
         foot=1,
@@ -240,7 +242,7 @@ def _mean_std(cells: Grid, mean: float, std: float) -> str:
 
 def _distance(cells: Grid, setting: Setting, c: Contender, mean: float) -> str:
     printed = _printed(cells, setting, c)
-    return "" if printed is None else f"[{100 * printed.mean:.1f}, {_signed(mean - printed.mean)}]"
+    return "" if printed is None else f"[{100 * printed.mean:.1f}, {signed(mean - printed.mean)}]"
 
 
 def _printed(cells: Grid, setting: Setting, c: Contender) -> Published | None:
@@ -248,12 +250,6 @@ def _printed(cells: Grid, setting: Setting, c: Contender) -> Published | None:
     if setting.noise not in ("", *PAPER_NOISE):
         return None
     return published_value(setting.dataset, setting.r, c.method, cells.metric)
-
-
-def _signed(share: float) -> str:
-    """A difference in points with its sign; what rounds to nothing has none."""
-    text = f"{abs(100 * share):.1f}"
-    return text if text == "0.0" else ("+" if share > 0 else "−") + text
 
 
 def _record(
@@ -334,7 +330,7 @@ def _beside_paper(
         gap = mean - printed.mean
         reached = _reached(gap if cells.measure.greater_is_better else -gap, printed.std)
         ours = Cell(_mean_std(cells, mean, std), mean)
-        rest = [ours, theirs, Cell(_signed(gap), gap), Cell(reached)]
+        rest = [ours, theirs, Cell(signed(gap), gap), Cell(reached)]
     return [Cell(text) for text in stub] + rest, record
 
 
@@ -358,7 +354,7 @@ def _shares(values: Mapping[str, float]) -> list[Cell]:
     return [
         Cell(MISSING, note="a result is missing, or there is no gap to close")
         if math.isnan(value)
-        else Cell(f"{100 * value:.0f}".replace("-", "−"), value, best=value == best)
+        else Cell(f"{round(100 * value)}".replace("-", "−"), value, best=value == best)
         for value in values.values()
     ]
 
