@@ -204,8 +204,8 @@ def _progress(quiet: bool) -> Iterator[Callable[[Report], None] | None]:
             bar.update(
                 task, total=report.total, completed=report.finished, description=_escape(text)
             )
-            if report.row["status"] != "done":
-                bar.console.print(_cell(report), markup=False)
+            if report.row["status"] in ("failed", "timeout"):
+                bar.console.print(printable(_cell(report)), markup=False)
 
         yield report
 
@@ -228,6 +228,8 @@ def _cell(report: Report) -> str:
     name = f"{set_label(row)} {method_label(row)} fold {row['fold']}"
     if row["seed"]:
         name += f" seed {row['seed']}"
+    if row["status"] == "skipped":
+        return f"{name}: skipped"
     if row["status"] != "done":
         return f"{name}: {row['status']} ({row['reason']})"
     seconds = sum(row[key] for key in ("tune_seconds", "fit_seconds", "predict_seconds"))
