@@ -222,7 +222,7 @@ def _reason(row: Row) -> str:
     """Why a row has no value."""
     status, said = str(row.get("status", "failed")), row.get("reason")
     if status == "done":
-        return "not defined for this method"
+        return "not defined in this run"
     return f"{status}: {str(said).rstrip('.')}" if said else status
 
 
