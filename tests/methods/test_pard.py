@@ -1,7 +1,5 @@
 """PARD: figures on real data, early stopping, and a frozen small result."""
 
-import sys
-
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -120,8 +118,18 @@ def test_file(small, tmp_path):
     )
 
 
-def test_feature_model_without_torch_names_the_extra(small, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch", None)
+@pytest.fixture
+def hide_torch(monkeypatch):
+    """A function after whose call optional packages cannot be imported."""
+
+    def absent(package):
+        raise ImportError(package)
+
+    return lambda: monkeypatch.setattr("schirn._optional.import_module", absent)
+
+
+def test_feature_model_without_torch_names_the_extra(small, hide_torch):
+    hide_torch()
     with pytest.raises(MissingExtraError, match=r"'torch'.*schirn\[deep\]"):
         schirn.PARD(feature_weight=0.1).fit(small.X, small.candidates)
 
@@ -140,11 +148,11 @@ def test_feature_model_keeps_the_contract(name, deep):
     dict(contract_checks())[name](schirn.PARD, max_iter=20, **deep)
 
 
-def test_feature_model_predicts_and_loads_without_torch(small, deep, tmp_path, monkeypatch):
+def test_feature_model_predicts_and_loads_without_torch(small, deep, tmp_path, hide_torch):
     model = schirn.PARD(max_iter=6, **deep).fit(small.X, small.candidates)
     scores = model.decision_function(small.X)
     schirn.save(model, tmp_path / "model.schirn")
-    monkeypatch.setitem(sys.modules, "torch", None)
+    hide_torch()
     again = schirn.load(tmp_path / "model.schirn")
     np.testing.assert_array_equal(again.decision_function(small.X), scores)
     np.testing.assert_array_equal(again.label_confidence_, model.label_confidence_)
