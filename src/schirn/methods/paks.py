@@ -75,7 +75,7 @@ class PAKS(LinearMethod):
     Notes
     -----
     A round of "admm" costs an n x n eigenproblem, O(n^3), and the fit 48 n^2 + 96 n min(n, d)
-    bytes: 1.3 GB and about five minutes on two cores for 3000 rows of 6000 features.
+    bytes: 1.3 GB and about six minutes on two cores for 3000 rows of 6000 features.
     "closed_form" costs one factorisation of X, O(n d min(n, d)) time and O(n min(n, d)) memory.
     A sparse X stays sparse in both, standardised or not. Where X has more features than rows and
     no outliers, Z is close to the identity and PAKS close to ridge regression: see `rank_`.
