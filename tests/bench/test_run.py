@@ -261,6 +261,15 @@ def test_auto_features_undo_a_bad_scale(tmp_path):
         for features in ("raw", "auto")
     )
     assert better["average_precision"] > worse["average_precision"] + 0.02
+    off = quick(
+        [bad],
+        ["CandidateRidge"],
+        tmp_path,
+        features="auto",
+        params={"CandidateRidge": {"fit_intercept": False}},
+    )[0]
+    assert off["params"] == {"fit_intercept": False}
+    assert off["metrics"] != better
     raw, auto = (quick([bad], ["Sieve"], tmp_path, features=f)[0] for f in ("raw", "auto"))
     assert raw["metrics"] == auto["metrics"]
 

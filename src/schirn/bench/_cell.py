@@ -70,7 +70,7 @@ def load_for(cell: Cell) -> Prepared:
 
 def _run(cell: Cell, data: Prepared) -> Outcome:
     cls = load_class(cell.method.path)
-    fixed = _with_seed(cls, cell)
+    fixed = _fixed(cls, cell)
     fold = _cut(data, data.splits[cell.row["fold"]], _scales_itself(cls), cell.row["features"])
     start = time.perf_counter()
     chosen = _tune(cls(**fixed), cell, fold) if cell.known["grid"] else {}
@@ -96,11 +96,14 @@ def _run(cell: Cell, data: Prepared) -> Outcome:
     return Outcome(row, arrays)
 
 
-def _with_seed(cls: type, cell: Cell) -> dict[str, Any]:
-    """The fixed parameters; the seed of the cell also starts a method that draws."""
-    params = dict(cell.method.params)
-    if "random_state" in inspect.signature(cls).parameters:
+def _fixed(cls: type, cell: Cell) -> dict[str, Any]:
+    """The fixed parameters, with those that follow from the cell unless the user fixed them."""
+    params, known = dict(cell.method.params), inspect.signature(cls).parameters
+    if "random_state" in known:
         params.setdefault("random_state", cell.row["seed"])
+    if "fit_intercept" in known and cell.row["features"] == "auto":
+        # Scaled features are centred; without an intercept the label frequencies would be lost.
+        params.setdefault("fit_intercept", True)
     return params
 
 
