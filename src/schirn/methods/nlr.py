@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from schirn._params import Number, OneOf
+from schirn._threads import threads_for
 from schirn.linalg import RowSpace
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.solvers.nlr import NLRResult, nlr
@@ -120,13 +121,15 @@ class NLR(RowSpaceMethod):
         return Fit(result.N, result.loo_scores, result.n_iter, result.objective)
 
     def _solve(self, space: RowSpace, Y: Array) -> NLRResult:
-        return nlr(
-            space,
-            Y,
-            beta=self.beta,
-            gamma=self.gamma,
-            lam=self.lam,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            callback=self._callback(),
-        )
+        rows, rank = space.shape
+        with threads_for(2 * rows * rank * Y.shape[1]):
+            return nlr(
+                space,
+                Y,
+                beta=self.beta,
+                gamma=self.gamma,
+                lam=self.lam,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                callback=self._callback(),
+            )

@@ -5,6 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from schirn._params import Number, OneOf
+from schirn._threads import threads_for
 from schirn.linalg import RowSpace
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.prox import NoiseRule, RankTerm
@@ -147,18 +148,20 @@ class Schirn(RowSpaceMethod):
         return Fit(result.N, unseen, result.n_iter, result.objective)
 
     def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
-        return schirn(
-            space,
-            Y,
-            alpha=self.alpha if self.sparsity else 0.0,
-            beta=self.beta,
-            lam=self.lam,
-            noise_rule=self.noise_rule,
-            rank_term=self.rank_term,
-            mu=self.mu,
-            mu_max=self.mu_max,
-            rho=self.rho,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            callback=self._callback(),
-        )
+        rows, rank = space.shape
+        with threads_for(2 * rows * rank * Y.shape[1]):
+            return schirn(
+                space,
+                Y,
+                alpha=self.alpha if self.sparsity else 0.0,
+                beta=self.beta,
+                lam=self.lam,
+                noise_rule=self.noise_rule,
+                rank_term=self.rank_term,
+                mu=self.mu,
+                mu_max=self.mu_max,
+                rho=self.rho,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                callback=self._callback(),
+            )

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import get_blas_funcs
 
 from schirn.linalg import RowSpace
 from schirn.prox import NoiseRule, RankTerm, noise_threshold, shift_singular_values
@@ -76,14 +75,16 @@ def schirn(
         # eq. (15)
         changed = candidates.update(at_candidates < threshold)
         # eq. (17), the matrix G before its division by 2 + mu
-        np.copyto(G, L)
-        _add(G, 2.0, candidates.stack)
-        _add(G, mu, XW)
+        np.multiply(XW, mu, out=G)
+        G += L
+        G += candidates.stack
+        G += candidates.stack
         square, nuclear = _rank_step(space, G, beta, mu, rank_term, C)
         # eq. (19) and (20)
         XW -= C
         residual = float(np.linalg.norm(XW[:n]))
-        _add(L, mu, XW)
+        XW *= mu
+        L += XW
         mu = min(mu_max, rho * mu)
         at_candidates = candidates.at(C)
         n_noise = int(np.count_nonzero(candidates.noise))
@@ -97,12 +98,6 @@ def schirn(
             break
     objective, residuals, noises = (np.array(column) for column in zip(*trace, strict=True))
     return SchirnResult(w, candidates.matrix(), n_iter, objective, residuals, noises)
-
-
-def _add(A: Array, factor: float, B: Array) -> None:
-    """A += factor B in one pass; both have contiguous columns."""
-    axpy = get_blas_funcs("axpy", (A,))
-    axpy(B.T.reshape(-1), A.T.reshape(-1), a=factor)
 
 
 def _rank_step(
