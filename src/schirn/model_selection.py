@@ -45,8 +45,8 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     candidate frequencies is the order of the true ones, so a model that ranks the candidates of
     unseen rows better also ranks their true labels better.
 
-    Methods that see X through one factorisation (Sieve, Schirn, NLR, GLC, the ridges) are factored once per
-    fold, whatever the size of the grid.
+    Methods that see X through one factorisation (Sieve, Schirn, NLR, GLC, the ridges) are factored
+    once per fold, whatever the size of the grid.
 
     Parameters
     ----------
