@@ -1,6 +1,7 @@
 """Partial multi-label learning: train on noisy label sets and find the wrong labels."""
 
 from schirn import datasets, metrics
+from schirn.cleaning import CleanThenFit, find_noisy_labels
 from schirn.methods import (
     FPML,
     GLC,
@@ -30,6 +31,7 @@ __all__ = [
     "PMLLRS",
     "PMLNI",
     "CandidateRidge",
+    "CleanThenFit",
     "OracleRidge",
     "ParticleMAP",
     "ParticleVLS",
@@ -37,6 +39,7 @@ __all__ = [
     "Sieve",
     "__version__",
     "datasets",
+    "find_noisy_labels",
     "load",
     "methods",
     "metrics",

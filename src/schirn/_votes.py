@@ -1,0 +1,79 @@
+"""Votes of several workers as candidates with a prior confidence."""
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn.exceptions import InputError
+
+Array = np.ndarray
+
+
+class Votes(NamedTuple):
+    """Candidates (n, l) 0/1, votes for each, their prior confidence, and the names."""
+
+    candidates: Array
+    counts: Array
+    prior: Array
+    items: list[Any]
+    label_names: list[str]
+
+
+def votes_to_candidates(
+    items: Iterable[Hashable],
+    workers: Iterable[Hashable],
+    tags: Iterable[Any],
+    *,
+    rule: str | int = "any",
+    order: Sequence[Hashable] | None = None,
+) -> Votes:
+    """Turn a table of (item, worker, tag) into candidate tags with a prior confidence.
+
+    Parameters
+    ----------
+    items, workers, tags : three columns of the same length; a vote that comes twice counts once
+    rule : "any" takes a tag that one worker gave, a number k needs the votes of k workers
+    order : the items in the order of the rows of X; by default as they first appear
+
+    Returns
+    -------
+    Votes
+        Hand `candidates` and `prior` to `find_noisy_labels`. The prior of a tag with v votes from
+        w workers who tagged the item is (v + 1) / (w + 2).
+
+    Examples
+    --------
+    >>> from schirn.cleaning import votes_to_candidates
+    >>> votes = votes_to_candidates(
+    ...     ["a", "a", "a", "b"], ["ann", "bob", "bob", "ann"], ["dog", "dog", "cat", "cat"])
+    >>> votes.items, votes.label_names, votes.counts.tolist()
+    (['a', 'b'], ['cat', 'dog'], [[1, 2], [1, 0]])
+    >>> votes.prior.round(2).tolist()
+    [[0.5, 0.75], [0.67, 0.0]]
+    """
+    items, workers, tags = list(items), list(workers), [str(tag) for tag in tags]
+    if not len(items) == len(workers) == len(tags):
+        sizes = f"{len(items)}, {len(workers)}, {len(tags)}"
+        raise InputError(f"items, workers and tags must be of the same length, not {sizes}")
+    need = 1 if rule == "any" else rule
+    if isinstance(need, bool) or not isinstance(need, int) or need < 1:
+        raise InputError(f'rule must be "any" or a whole number of at least 1, not {rule!r}')
+    known = list(dict.fromkeys(items)) if order is None else list(order)
+    place = {item: i for i, item in enumerate(known)}
+    if len(place) != len(known):
+        raise InputError("order names an item twice; give each item once")
+    unknown = next((item for item in items if item not in place), None)
+    if unknown is not None:
+        raise InputError(f"the item {unknown!r} has votes but is not named in order")
+    names = sorted(set(tags))
+    column = {name: j for j, name in enumerate(names)}
+    counts = np.zeros((len(known), len(names)), dtype=np.int64)
+    for item, _, tag in set(zip(items, workers, tags, strict=True)):
+        counts[place[item], column[tag]] += 1
+    n_workers = np.zeros(len(known), dtype=np.int64)
+    for item, _ in set(zip(items, workers, strict=True)):
+        n_workers[place[item]] += 1
+    candidates = counts >= need
+    prior = np.where(candidates, (counts + 1) / (n_workers[:, None] + 2), 0.0)
+    return Votes(candidates.astype(np.uint8), counts, prior, known, names)

@@ -1,0 +1,325 @@
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import KFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
+
+import schirn
+from schirn import CandidateRidge, CleanThenFit, OracleRidge, Sieve, find_noisy_labels
+from schirn.cleaning import votes_to_candidates
+from schirn.datasets import load_digits_attributes
+from schirn.exceptions import InputError
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits_attributes(r=2)
+
+
+@pytest.fixture(scope="module")
+def found(digits):
+    return find_noisy_labels(digits.X, digits.candidates, label_names=digits.label_names)
+
+
+def test_removed_tags_of_the_digits_are_wrong_and_most_wrong_ones_are_found(digits, found):
+    wrong = ((digits.candidates == 1) & (digits.y_true == 0))[found.row, found.column]
+    assert wrong[found.removed].mean() >= 0.9
+    assert found.removed[wrong].mean() >= 0.5
+    assert abs(found.noise_rate - wrong.mean()) < 0.03
+
+
+def test_the_arrays_list_every_tag_once_by_row(digits, found):
+    np.testing.assert_array_equal(np.argwhere(digits.candidates), np.c_[found.row, found.column])
+    assert found.confidence.min() >= 0
+    assert found.confidence.max() <= 1
+    np.testing.assert_array_equal(found.removed, found.confidence < 0.5)
+    assert set(found.verdict) == {"kept", "removed"}
+    names = np.array(digits.label_names)
+    assert found.clean_lists()[5] == names[found.clean[5] == 1].tolist()
+    np.testing.assert_array_equal(found.matrix() > 0, digits.candidates == 1)
+
+
+def test_a_row_is_judged_by_models_that_have_not_seen_it(small):
+    X, C = small.X, small.candidates
+    found = find_noisy_labels(X, C, method="CandidateRidge", cv=4, min_count=1, random_state=3)
+    expected = np.zeros(C.shape)
+    for train, test in KFold(4, shuffle=True, random_state=3).split(X):
+        expected[test] = CandidateRidge().fit(X[train], C[train]).disambiguate(X[test], C[test])
+    np.testing.assert_allclose(found.matrix(), expected, rtol=1e-6)
+    # Turning a tag of row 7 off changes no other verdict of the rows in its own fold.
+    changed = C.copy()
+    changed[7, np.flatnonzero(C[7])[0]] = 0
+    again = find_noisy_labels(
+        X, changed, method="CandidateRidge", cv=4, min_count=1, random_state=3
+    )
+    fold = next(t for _, t in KFold(4, shuffle=True, random_state=3).split(X) if 7 in t)
+    others = fold[fold != 7]
+    np.testing.assert_array_equal(again.matrix()[others], found.matrix()[others])
+
+
+def test_summaries_count(found):
+    whole = found.summary()
+    labels = found.labels()
+    assert whole["tags"] == sum(label.candidates for label in labels) == len(found.row)
+    assert whole["removed"] == sum(label.removed for label in labels) == found.removed.sum()
+    first = labels[0]
+    assert first.removed == max(label.removed for label in labels)
+    mine = found.label == first.name
+    assert first.noise_rate == pytest.approx((1 - found.confidence[mine]).mean())
+    assert (
+        found.confidence[mine].min()
+        == found.matrix()[first.worst[0], found.label_names.index(first.name)]
+    )
+
+
+def test_tables(found, tmp_path):
+    frame = found.to_pandas()
+    assert list(frame.columns) == ["row", "label", "confidence", "verdict"]
+    found.to_csv(tmp_path / "tags.csv")
+    again = pd.read_csv(tmp_path / "tags.csv")
+    assert (again["verdict"] == frame["verdict"]).all()
+    np.testing.assert_allclose(again["confidence"], frame["confidence"], rtol=1e-5)
+    document = json.loads(found.to_json(tmp_path / "tags.json"))
+    assert document == json.loads((tmp_path / "tags.json").read_text("utf-8"))
+    assert document["summary"]["removed"] == found.removed.sum()
+    assert len(document["tags"]) == len(frame)
+
+
+def test_csv_labels_cannot_run_as_formulas(small, tmp_path):
+    names = ["=1+1", "@b", "-c", "d", "e", "f"]
+    found = find_noisy_labels(small.X, small.candidates, label_names=names, method="CandidateRidge")
+    found.to_csv(tmp_path / "tags.csv")
+    written = set(pd.read_csv(tmp_path / "tags.csv")["label"])
+    assert written == {"'=1+1", "'@b", "'-c", "d", "e", "f"}
+
+
+def test_rare_and_universal_labels_are_not_judged(small):
+    n = len(small.candidates)
+    rare = np.zeros((n, 1), dtype=np.uint8)
+    rare[:2] = 1
+    C = np.hstack([small.candidates, rare, np.ones((n, 1), dtype=np.uint8)])
+    found = find_noisy_labels(small.X, C, method="CandidateRidge")
+    for column in (6, 7):
+        tags = found.column == column
+        assert set(found.verdict[tags]) == {"unjudged"}
+        assert set(found.confidence[tags]) == {0.5}
+    assert set(found.verdict[found.column < 6]) == {"kept", "removed"}
+    rarest = next(label for label in found.labels() if label.name == "6")
+    assert np.isnan(rarest.noise_rate)
+    assert json.loads(found.to_json())["labels"]
+
+
+def test_a_label_that_lives_in_one_fold_does_not_crash(small):
+    C = np.hstack([small.candidates, np.zeros((200, 1), dtype=np.uint8)])
+    C[:20, 6] = 1
+    halves = [(np.arange(20, 200), np.arange(20)), (np.arange(20), np.arange(20, 200))]
+    found = find_noisy_labels(small.X, C, cv=halves, method="CandidateRidge", min_count=1)
+    assert set(found.verdict[found.column == 6]) == {"unjudged"}
+
+
+def test_limit_per_row_removes_the_least_likely(digits, found):
+    one = find_noisy_labels(digits.X, digits.candidates, max_remove_per_row=1, cv=5)
+    removed = one.matrix(one.removed)
+    assert removed.sum(axis=1).max() == 1
+    all_removed = found.matrix(found.removed)
+    np.testing.assert_array_equal(removed.any(axis=1), all_removed.any(axis=1))
+    confidence = np.where(digits.candidates == 1, one.matrix(), 2)
+    rows = np.flatnonzero(removed.any(axis=1))
+    np.testing.assert_array_equal(confidence[rows][removed[rows]], confidence[rows].min(axis=1))
+
+
+def test_known_clean_rows_and_cells_are_kept(small):
+    known = np.arange(200) < 50
+    found = find_noisy_labels(small.X, small.candidates, known_clean=known)
+    assert (found.confidence[found.row < 50] == 1).all()
+    assert not found.removed[found.row < 50].any()
+    assert found.removed[found.row >= 50].any()
+    cells = np.zeros(small.candidates.shape, dtype=bool)
+    cells[:, 2] = True
+    found = find_noisy_labels(small.X, small.candidates, known_clean=cells)
+    assert not found.removed[found.column == 2].any()
+
+
+def test_prior_multiplies_the_odds(small):
+    plain = find_noisy_labels(small.X, small.candidates)
+    half = np.full(small.candidates.shape, 0.5)
+    np.testing.assert_allclose(
+        find_noisy_labels(small.X, small.candidates, prior=half).confidence, plain.confidence
+    )
+    half[3] = 0.9
+    lifted = find_noisy_labels(small.X, small.candidates, prior=half)
+    mine = plain.row == 3
+    c = plain.confidence[mine]
+    np.testing.assert_allclose(lifted.confidence[mine], 9 * c / (9 * c + 1 - c))
+    np.testing.assert_allclose(lifted.confidence[~mine], plain.confidence[~mine])
+
+
+def test_groups_stay_together(small):
+    groups = np.repeat(np.arange(100), 2)
+    seen = []
+
+    class Spy(CandidateRidge):
+        def disambiguate(self, X, candidates):
+            seen.append(X)
+            return super().disambiguate(X, candidates)
+
+    find_noisy_labels(small.X, small.candidates, method=Spy(), groups=groups)
+    for X in seen:
+        rows = [int(np.flatnonzero((small.X == x).all(axis=1))[0]) for x in X]
+        _, counts = np.unique(groups[rows], return_counts=True)
+        assert (counts == 2).all()
+
+
+def test_texts_and_joined_tags():
+    rng = np.random.default_rng(0)
+    words = {"dog": "bark tail paw", "sea": "wave sand salt", "car": "wheel road fuel"}
+    texts, tags, truth = [], [], []
+    for i in range(150):
+        true = list(words)[i % 3]
+        texts.append(" ".join(rng.permutation(words[true].split())) + f" item {i % 7}")
+        other = rng.choice([w for w in words if w != true]) if i % 4 == 0 else None
+        truth.append(true)
+        tags.append(true if other is None else f"{other} | {true}")
+    found = find_noisy_labels(texts, tags, separator="|")
+    assert found.label_names == ["car", "dog", "sea"]
+    assert found.clean_lists() == [[t] for t in truth]
+    series = find_noisy_labels(pd.Series(texts), pd.Series(tags), separator="|")
+    np.testing.assert_array_equal(series.confidence, found.confidence)
+
+
+def test_containers_agree(small):
+    dense = find_noisy_labels(small.X, small.candidates, method=Sieve(features="none"))
+    for X, C in (
+        (pd.DataFrame(small.X), pd.DataFrame(small.candidates)),
+        (sp.csr_array(small.X), sp.csr_array(small.candidates)),
+    ):
+        other = find_noisy_labels(X, C, method=Sieve(features="none"))
+        np.testing.assert_allclose(other.confidence, dense.confidence, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "Siev"}, "there is no method 'Siev'"),
+        ({"method": LogisticRegression()}, "must be a method of this library"),
+        ({"method": OracleRidge()}, "OracleRidge needs the true labels"),
+        ({"cv": 1}, "cv=1 folds cannot be made of 200 rows"),
+        ({"cv": 201}, "give 2 to 200 folds"),
+        ({"cv": [(np.arange(100), np.arange(100, 200))]}, "row 0 is in 0"),
+        ({"threshold": 1.5}, "threshold must be between 0 and 1, not 1.5"),
+        ({"max_remove_per_row": -1}, "not -1"),
+        ({"min_count": 0}, "not 0"),
+        ({"prior": np.ones((3, 3))}, "prior has shape"),
+        ({"prior": np.full((200, 6), 1.5)}, "row 0, label"),
+        ({"known_clean": [1, 2]}, "known_clean must hold"),
+        ({"groups": [1]}, "groups has 1 values for 200 rows"),
+    ],
+)
+def test_bad_arguments_get_one_sentence(small, change, words):
+    with pytest.raises(InputError, match=words):
+        find_noisy_labels(small.X, small.candidates, **change)
+
+
+def test_bad_data_get_one_sentence(small):
+    with pytest.raises(InputError, match="no row carries a tag"):
+        find_noisy_labels(small.X, np.zeros_like(small.candidates))
+    with pytest.raises(InputError, match="tags for 3 rows"):
+        find_noisy_labels(small.X, small.candidates[:3])
+    with pytest.raises(InputError, match="no words"):
+        find_noisy_labels(["", "!"] * 10, ["a", "b"] * 10)
+
+
+def test_votes():
+    items = ["p", "p", "p", "q", "p"]
+    workers = [1, 2, 2, 1, 2]
+    tags = ["dog", "dog", "cat", "cat", "cat"]
+    votes = votes_to_candidates(items, workers, tags)
+    assert votes.items == ["p", "q"]
+    assert votes.counts.tolist() == [[1, 2], [1, 0]]
+    assert votes.candidates.tolist() == [[1, 1], [1, 0]]
+    np.testing.assert_allclose(votes.prior, [[2 / 4, 3 / 4], [2 / 3, 0]])
+    strict = votes_to_candidates(items, workers, tags, rule=2, order=["z", "q", "p"])
+    assert strict.candidates.tolist() == [[0, 0], [0, 0], [0, 1]]
+    for bad, words in (
+        ({"rule": "most"}, "'most'"),
+        ({"rule": 0}, "not 0"),
+        ({"order": ["p"]}, "'q' has votes"),
+        ({"order": ["p", "p", "q"]}, "twice"),
+    ):
+        with pytest.raises(InputError, match=words):
+            votes_to_candidates(items, workers, tags, **bad)
+    with pytest.raises(InputError, match="same length, not 5, 2, 5"):
+        votes_to_candidates(items, workers[:2], tags)
+
+
+def test_votes_help_to_find_wrong_tags(digits):
+    rng = np.random.default_rng(0)
+    X, truth = digits.X[:400], digits.y_true[:400]
+    rows = [
+        (i, w, j)
+        for w in range(5)
+        for i, j in np.argwhere(rng.random(truth.shape) < np.where(truth, 0.8, 0.15))
+    ]
+    items, workers, tags = zip(*rows, strict=True)
+    votes = votes_to_candidates(items, workers, tags, order=range(400))
+    assert votes.label_names == [str(j) for j in range(10)]
+    plain = find_noisy_labels(X, votes.candidates)
+    helped = find_noisy_labels(X, votes.candidates, prior=votes.prior)
+    right = truth[plain.row, plain.column] == 1
+    errors = [int((f.removed == right).sum()) for f in (plain, helped)]
+    assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        OneVsRestClassifier(LogisticRegression(max_iter=2000)),
+        MultiOutputClassifier(LogisticRegression(max_iter=2000)),
+        RandomForestClassifier(20, random_state=0),
+        RidgeClassifier(),
+        Ridge(),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+@pytest.mark.parametrize("labels", ["clean", "soft"])
+def test_any_classifier_gets_better_labels(digits, classifier, labels):
+    train, test = slice(0, 500), slice(1000, 1400)
+    model = CleanThenFit(classifier, labels=labels, method=Sieve(max_iter=3), cv=2)
+    model = clone(model).fit(digits.X[train] / 16, digits.candidates[train])
+    X = digits.X[test] / 16
+    predicted = model.predict(X)
+    given = digits.candidates[train].astype(int)
+    noisy = clone(classifier).fit(digits.X[train] / 16, given).predict(X)
+    truth = digits.y_true[test]
+    assert (predicted == truth).mean() > ((noisy > 0.5) == truth).mean()
+    if hasattr(model, "predict_proba"):
+        proba = model.predict_proba(X)
+        assert proba.shape == truth.shape
+        assert ((proba > 0.5) == predicted).mean() > 0.99
+    if hasattr(model, "decision_function"):
+        assert model.decision_function(X).shape == truth.shape
+
+
+def test_delegation_and_contract(small):
+    model = CleanThenFit(RidgeClassifier(alpha=2.0), method=CandidateRidge())
+    assert not hasattr(model, "predict_proba")
+    assert hasattr(model, "decision_function")
+    assert model.get_params()["classifier__alpha"] == 2.0
+    fitted = model.fit(small.X, pd.DataFrame(small.candidates, columns=list("abcdef")))
+    assert fitted.label_names_ == list("abcdef")
+    assert not hasattr(model.classifier, "coef_")
+    with pytest.raises(InputError, match="labels must be one of"):
+        clone(model).set_params(labels="hard").fit(small.X, small.candidates)
+    with pytest.raises(InputError, match="scikit-learn estimator"):
+        CleanThenFit("ridge").fit(small.X, small.candidates)
+
+
+def test_the_names_are_exported():
+    assert {"find_noisy_labels", "CleanThenFit"} <= set(schirn.__all__)
