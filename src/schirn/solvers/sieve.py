@@ -114,6 +114,7 @@ def sieve(
     lams: Sequence[float],
     *,
     start: int = -1,
+    label_correlations: bool = True,
     max_iter: int = 8,
     rng: np.random.RandomState,
     callback: Callable[[int], None] | None = None,
@@ -129,9 +130,11 @@ def sieve(
     parts : the first holds all rows, the others have rows held out
     lams : ridge weights of the experts
     start : the expert that makes the first scores
+    label_correlations : add the expert that sees the scores of all labels
     """
-    states = [_State(part, lams, start) for part in parts]
-    n_experts = len(lams) + (states[0].Y.shape[1] > 1)
+    correlated = label_correlations and parts[0].Y.shape[1] > 1
+    states = [_State(part, lams, start, correlated) for part in parts]
+    n_experts = len(lams) + correlated
     equal = np.concatenate([[0.0], np.full(n_experts, 1 / n_experts), [0.0]])
     weights, rates, objective = equal, [], []
     for n_iter in range(1, max_iter + 1):
@@ -169,8 +172,9 @@ def trusting_ridge(part: Part, lam: float) -> SieveResult:
 class _State:
     """The running quantities of one part."""
 
-    def __init__(self, part: Part, lams: Sequence[float], start: int):
+    def __init__(self, part: Part, lams: Sequence[float], start: int, correlated: bool):
         self.space, self.Y, self.lams, self.part = part.space, part.Y, lams, part
+        self.correlated = correlated
         top = 1 - np.sqrt(np.finfo(part.space.dtype).eps)
         self.keep = [1 - np.minimum(part.space.leverage(t), top)[:, None] for t in lams]
         self._fit(self.Y)
@@ -188,7 +192,7 @@ class _State:
         self._update_noise(posterior)
         self._fit(posterior.Q)
         self.stack = None
-        if self.Y.shape[1] > 1:
+        if self.correlated:
             self.stack, scores = _fit_stack(self.loo[leader], posterior.Q)
             self.loo.append(scores)
         self.prior = _logit(np.clip(posterior.Q.mean(axis=0), _MARGIN, 1 - _MARGIN))

@@ -1,0 +1,86 @@
+"""Time and peak memory of every method, side by side, at the largest shape of the paper.
+
+    python -m benchmarks.methods                 # random data of yeastbp's shape
+    SCHIRN_DATA=folder python -m benchmarks.methods --data yeastbp
+
+Each method is fitted once in a process of its own, with its default parameters. Times are given
+as multiples of the CandidateRidge fit of the same run.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+import schirn
+from benchmarks.measure import PAPER_SHAPES
+from schirn.datasets import load
+
+
+def problem(name: str) -> tuple[Any, np.ndarray]:
+    """Features and candidates: four fifths of a real set, or random data of a paper shape."""
+    for shape in PAPER_SHAPES:
+        if name == f"shape:{shape.name}":
+            data = shape.make()
+            return data.X, data.candidates
+    data = load(name)
+    train = np.arange(data.n_samples) % 5 != 0
+    return data.X[train], data.candidates[train]
+
+
+def fit_one(method: str, name: str) -> None:
+    """Fit one method and print what it took."""
+    warnings.simplefilter("ignore")
+    X, Y = problem(name)
+    start = time.perf_counter()
+    model = schirn.methods()[method]().fit(X, Y)
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    print(json.dumps({"seconds": seconds, "gb": peak, "rounds": int(model.n_iter_)}))
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--data", default="shape:yeastbp")
+    parser.add_argument("--methods", default=",".join(schirn.methods()))
+    parser.add_argument("--limit", type=float, default=600, help="seconds for one method")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        fit_one(args.one, args.data)
+        return
+    names = ["CandidateRidge", *[m for m in args.methods.split(",") if m != "CandidateRidge"]]
+    print(
+        "| method | fit / CandidateRidge fit | seconds | peak GB | rounds |\n|---|---|---|---|---|"
+    )
+    base = None
+    for name in names:
+        command = [sys.executable, "-m", "benchmarks.methods", "--one", name, "--data", args.data]
+        try:
+            out = subprocess.run(
+                command, capture_output=True, text=True, timeout=args.limit, check=True
+            )
+        except subprocess.TimeoutExpired:
+            print(f"| {name} | – | over {args.limit:.0f} | – | – |", flush=True)
+            continue
+        except subprocess.CalledProcessError as error:
+            print(f"| {name} | failed: {error.stderr.strip().splitlines()[-1]} | | | |", flush=True)
+            continue
+        took = json.loads(out.stdout.splitlines()[-1])
+        base = base or took["seconds"]
+        print(
+            f"| {name} | {took['seconds'] / base:.1f} | {took['seconds']:.1f} | {took['gb']:.2f} "
+            f"| {took['rounds']} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""What each part of Sieve is worth: gap closed with one part taken away.
+
+    SCHIRN_DATA=folder python -m benchmarks.sieve_ablation
+
+Six settings, three folds, as in `benchmarks.sieve`; all variants of a fold share one factorisation.
+"""
+
+import argparse
+import json
+import warnings
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+from sklearn.model_selection import KFold
+from sklearn.utils import check_random_state
+
+from schirn import Sieve
+from schirn.datasets import add_noise, load
+from schirn.exceptions import EmptyCandidatesWarning
+from schirn.metrics import average_precision
+from schirn.noise import update_noise
+from schirn.solvers import sieve as solver
+
+SETTINGS = [
+    ("scene", 2),
+    ("birds", 3),
+    ("birds", 11),
+    ("medical", 7),
+    ("enron", 7),
+    ("yeastmf", None),
+]
+
+
+def independent_counts(*args: Any) -> Any:
+    """The noise model without its law of counts."""
+    model = update_noise(*args)
+    return model._replace(tilt=np.zeros_like(model.tilt))
+
+
+def in_sample(init: Any) -> Any:
+    """Scores of rows by the fit that saw them."""
+
+    def changed(self: Any, *args: Any) -> None:
+        init(self, *args)
+        self.keep = [np.ones_like(keep) for keep in self.keep]
+
+    return changed
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "Sieve": {},
+    "without label correlations": {"options": {"label_correlations": False}},
+    "without the count law (plain Bayes)": {"patch": ("update_noise", independent_counts)},
+    "pool with equal weights": {"patch": ("_fit_pool", lambda s, w, equal, rng: equal)},
+    "one ridge weight instead of three": {"one": True},
+    "in-sample scores instead of leave-one-out": {"state": in_sample},
+}
+
+
+def scores(spaces: Any, rows: Any, Y: np.ndarray, change: dict[str, Any]) -> np.ndarray:
+    """Test scores of one variant."""
+    model = Sieve()
+    parts = spaces.parts(Y.astype(float), None)
+    lams = model._choose_lams(parts)
+    lams = lams[-1:] if change.get("one") else lams
+    name, function = change.get("patch", ("sieve", solver.sieve))
+    state = change.get("state", lambda init: init)(solver._State.__init__)
+    with patch.object(solver, name, function), patch.object(solver._State, "__init__", state):
+        result = solver.sieve(parts, lams, rng=check_random_state(0), **change.get("options", {}))
+    return result.pool.log_odds([rows @ w for w in result.w])
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=Path("sieve-ablation.jsonl"))
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", EmptyCandidatesWarning)
+    found: dict[str, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
+    with args.output.open("w") as file:
+        for name, r in SETTINGS:
+            data = load(name)
+            T = data.y_true
+            C = data.candidates if r is None else add_noise(T, r, kind="legacy", seed=r)
+            folds = KFold(5, shuffle=True, random_state=0).split(T)
+            for train, test in list(folds)[: args.folds]:
+                base = Sieve()
+                spaces = base._factor(base._fit_features(data.X[train]))
+                rows = spaces.rows(base._scaled(data.X[test]))
+                values = {}
+                for key, Y in (("candidates", C), ("truth", T)):
+                    result, _ = Sieve(noise_level=0)._solve(spaces, Y[train])
+                    S = result.pool.log_odds([rows @ w for w in result.w])
+                    values[key] = average_precision(T[test], S)
+                for key, change in VARIANTS.items():
+                    S = scores(spaces, rows, C[train], change)
+                    values[key] = average_precision(T[test], S)
+                for key, value in values.items():
+                    found[key][name, r].append(value)
+                file.write(json.dumps({"dataset": name, "r": r, **values}) + "\n")
+                file.flush()
+    print_table(found)
+
+
+def print_table(found: Any) -> None:
+    """Gap closed per setting and on average."""
+    print("| variant | mean | " + " | ".join(f"{n} {r or ''}".strip() for n, r in SETTINGS) + " |")
+    print("|---|---|" + "---|" * len(SETTINGS))
+    for key in VARIANTS:
+        gaps = []
+        for setting in SETTINGS:
+            c, s, t = (np.mean(found[k][setting]) for k in ("candidates", key, "truth"))
+            gaps.append((s - c) / (t - c))
+        cells = " | ".join(f"{gap:.2f}" for gap in gaps)
+        print(f"| {key} | {np.mean(gaps):.2f} | {cells} |")
+
+
+if __name__ == "__main__":
+    main()
