@@ -9,18 +9,20 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import schirn.cli.bench as bench
+import schirn.cli.clean as clean
 import schirn.cli.data as data
 import schirn.cli.demo as demo
 import schirn.cli.fit as fit
 import schirn.cli.methods as methods
 import schirn.cli.predict as predict
+import schirn.cli.review as review
 from schirn.cli._output import note
 from schirn.cli._parser import build_parser
 from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, fit, predict, bench, methods, data)
+COMMANDS = (demo, clean, fit, predict, review, bench, methods, data)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)

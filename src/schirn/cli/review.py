@@ -1,0 +1,92 @@
+"""`schirn review`."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from schirn._atomic import check_writable
+from schirn.cli._output import note, printable, say
+from schirn.cli._parser import add_command, natural
+from schirn.cli._records import csv_lines, json_lines, write_lines
+from schirn.exceptions import InputError
+
+_EXAMPLES = """
+schirn review photos-review
+schirn review photos-review --port 8000 --no-browser
+schirn review photos-review --export tags.csv
+"""
+_FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found,
+        "review",
+        run,
+        help="decide doubtful tags on a page in the browser",
+        description="Decide doubtful tags by keyboard, most informative first, on a page that only "
+        "this machine can open. DIR is written by schirn clean --project. Every decision is saved "
+        "at once in DIR/journal.jsonl; stop with Ctrl-C and go on later.",
+        examples=_EXAMPLES,
+        json=False,
+    )
+    parser.add_argument("folder", metavar="DIR", help="a project folder")
+    parser.add_argument(
+        "--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)"
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument(
+        "--retrain-every",
+        type=natural,
+        default=20,
+        metavar="N",
+        help="train anew after N decisions (default: 20; 0: never)",
+    )
+    parser.add_argument(
+        "--export", metavar="FILE", help="write the final tags to a .csv or .jsonl file, no page"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serve the page, or write the final tags."""
+    if args.export is not None:
+        _export(args.folder, args.export)
+        return
+    from schirn.review import serve
+
+    decided = serve(
+        args.folder,
+        port=args.port,
+        browser=not args.no_browser,
+        retrain_every=args.retrain_every,
+        ready=lambda address: _tell(args.folder, address),
+    )
+    note(f"stopped; {decided:,} decided tags are in {Path(args.folder, 'journal.jsonl')}")
+
+
+def _tell(folder: str, address: str) -> None:
+    say(f"Review page: {address}")
+    say(f"Decisions are saved in {printable(str(Path(folder, 'journal.jsonl')))}. Ctrl-C stops.")
+    sys.stdout.flush()
+
+
+def _export(folder: str, output: str) -> None:
+    kind = Path(output).suffix.lower()
+    if kind not in _FORMATS:
+        raise InputError(f"{output}: the output must end in {' or '.join(_FORMATS)}")
+    check_writable(output)
+    from schirn.review import open_session
+
+    session = open_session(folder, write=False)
+    write_lines(_FORMATS[kind](session.final_tags()), output)
+    decided = session.view()["progress"]["decided"]
+    note(f"wrote {len(session.project.items):,} items to {output}; {decided:,} tags were decided")
+
+
+def _port(text: str) -> int:
+    value = natural(text)
+    if value > 65535:
+        raise argparse.ArgumentTypeError(f"must be a port from 0 to 65535, not {text!r}")
+    return value

@@ -1,0 +1,81 @@
+"""What the tests of the review page share."""
+
+import json
+import subprocess
+import sys
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import numpy as np
+
+
+def write_project(folder, items, labels, features=None, **head):
+    """Write a project; items are (id, text, {label: confidence})."""
+    folder.mkdir(exist_ok=True)
+    document = {
+        "format": "schirn-review",
+        "version": 1,
+        "labels": labels,
+        "threshold": 0.5,
+        "method": "Sieve",
+        "n_items": len(items),
+        "features": None if features is None else "features.npz",
+        **head,
+    }
+    (folder / "project.json").write_text(json.dumps(document), "utf-8")
+    lines = [
+        json.dumps(
+            {
+                "id": name,
+                "text": text,
+                "tags": [
+                    {"label": label, "confidence": value, "kept": value >= 0.5}
+                    for label, value in tags.items()
+                ],
+            }
+        )
+        for name, text, tags in items
+    ]
+    (folder / "items.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    if features is not None:
+        np.savez(folder / "features.npz", X=features)
+    return folder
+
+
+class Server:
+    """`schirn review` in a process of its own."""
+
+    def __init__(self, folder, *options):
+        command = [sys.executable, "-m", "schirn", "review", str(folder), "--no-browser", *options]
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        line = self.process.stdout.readline()
+        assert line.startswith("Review page: "), line + self.process.stderr.read()
+        self.address = line.removeprefix("Review page: ").strip()
+        parts = urlsplit(self.address)
+        self.port, self.token = parts.port, parts.query.removeprefix("token=")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.communicate()
+
+    def request(self, path, body=None):
+        """The JSON answer to a GET, or to a POST where there is a body."""
+        url = f"http://127.0.0.1:{self.port}{path}?token={self.token}"
+        headers = {"Origin": f"http://127.0.0.1:{self.port}", "Content-Type": "application/json"}
+        data = None if body is None else json.dumps(body).encode()
+        with urlopen(Request(url, data, headers), timeout=20) as answer:
+            return json.load(answer)
+
+    def decide(self, action):
+        """Act on what the server asks; return the pair."""
+        state = self.request("/api/state")
+        target = state["last"] if action == "undo" else state["current"]
+        pair = {"item": target["item"], "label": target["label"]}
+        self.request("/api/decide", {"action": action, **pair, "seen": state["seq"]})
+        return pair["item"], pair["label"]

@@ -1,0 +1,112 @@
+import json
+import os
+
+import pytest
+
+from schirn.exceptions import DataError, InputError
+from schirn.review import Journal
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with Journal(path, "mine") as journal:
+        for name in "abc":
+            journal.append({"item": name})
+    return path
+
+
+def items(path):
+    return [record["item"] for record in Journal(path, "mine", write=False).records]
+
+
+def test_numbers_and_replay(path):
+    with Journal(path, "mine") as journal:
+        assert journal.sequence == 3
+        assert journal.append({"item": "d"}) == 4
+        assert not journal.repaired
+    assert items(path) == ["a", "b", "c", "d"]
+    assert [json.loads(line)["seq"] for line in path.read_text().splitlines()] == [0, 1, 2, 3, 4]
+
+
+def test_a_line_torn_anywhere_is_ignored_and_repaired(path):
+    whole = path.read_bytes()
+    start = whole[:-1].rindex(b"\n") + 1
+    for cut in range(start + 1, len(whole)):
+        path.write_bytes(whole[:cut])
+        assert items(path) == ["a", "b"]
+        assert path.read_bytes() == whole[:cut]
+        with Journal(path, "mine") as journal:
+            assert journal.repaired
+            assert journal.append({"item": "new"}) == 3
+        assert items(path) == ["a", "b", "new"]
+
+
+def test_a_last_line_of_zeros_is_torn(path):
+    whole = path.read_bytes()
+    path.write_bytes(whole + b"\0" * 40 + b"\n")
+    Journal(path, "mine").close()
+    assert path.read_bytes() == whole
+
+
+def test_a_torn_head_starts_anew(path):
+    path.write_bytes(path.read_bytes()[:10])
+    with Journal(path, "mine") as journal:
+        assert journal.append({"item": "x"}) == 1
+
+
+def test_damage_in_the_middle_is_an_error_and_nothing_changes(path):
+    lines = path.read_bytes().splitlines(keepends=True)
+    for bad in (b"{}\n", b"no\n", b'{"seq": 9}\n'):
+        path.write_bytes(lines[0] + bad + lines[2])
+        with pytest.raises(DataError, match="line 2: damaged"):
+            Journal(path, "mine")
+        assert path.read_bytes() == lines[0] + bad + lines[2]
+
+
+def test_another_project_and_another_format(path):
+    with pytest.raises(DataError, match="other items or tags"):
+        Journal(path, "yours")
+    path.write_text('{"seq": 0, "format": "diary"}\n{"seq": 1}\n')
+    with pytest.raises(DataError, match="'diary'"):
+        Journal(path, "mine")
+
+
+def test_only_one_writer(path):
+    pytest.importorskip("fcntl")
+    with Journal(path, "mine"):
+        with pytest.raises(InputError, match="already open"):
+            Journal(path, "mine")
+        assert items(path) == ["a", "b", "c"]
+    Journal(path, "mine").close()
+
+
+def test_reading_makes_no_file(tmp_path):
+    assert Journal(tmp_path / "none.jsonl", "mine", write=False).records == []
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_each_line_is_synced_before_it_counts(path, monkeypatch):
+    synced = []
+    real = os.fsync
+    with Journal(path, "mine") as journal:
+
+        def fsync(file):
+            synced.append((path.read_bytes().count(b"\n"), journal.sequence))
+            real(file)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        journal.append({"item": "d"})
+    assert synced == [(5, 3)]
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(path, monkeypatch):
+    before = path.read_bytes()
+    with Journal(path, "mine") as journal:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(28, "full")))
+            with pytest.raises(OSError, match="full"):
+                journal.append({"item": "d"})
+        assert path.read_bytes() == before
+        assert journal.append({"item": "e"}) == 4
+    assert items(path) == ["a", "b", "c", "e"]

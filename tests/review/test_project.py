@@ -1,0 +1,82 @@
+import json
+
+import pytest
+from review.review_helpers import write_project
+
+from schirn.exceptions import DataError
+from schirn.review import read_project
+
+
+def test_reads_items_and_tags(folder):
+    project = read_project(folder)
+    assert [item.id for item in project.items] == ["a", "b", "c"]
+    assert project.pairs["c", "beach"] == 5
+    assert project.name(3) == ("b", "cat")
+    assert project.start.tolist() == [0, 3, 4, 6]
+    assert project.confidence.tolist() == [0.52, 0.1, 0.95, 0.49, 0.4, 0.2]
+    assert project.kept.tolist() == [True, False, True, False, False, False]
+
+
+def test_an_item_may_have_no_tags(tmp_path):
+    items = [("a", "", {}), ("b", "", {"x": 0.5}), ("c", "", {})]
+    assert read_project(write_project(tmp_path / "p", items, ["x"])).start.tolist() == [0, 0, 1, 1]
+
+
+def sentence(folder):
+    with pytest.raises(DataError) as caught:
+        read_project(folder)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": "other"}, "the format is 'other'"),
+        ({"version": 2}, "the version is 2"),
+        ({"labels": "dog"}, "'labels' must be a list"),
+        ({"labels": ["dog", "dog"]}, "'dog' is there twice"),
+        ({"labels": ["dog", "cat"]}, "line 1: the tag 'beach' is not among the labels"),
+        ({"threshold": 1.5}, "not 1.5"),
+        ({"threshold": True}, "not True"),
+        ({"n_items": 4}, "3 items, but project.json counts 4"),
+        ({"features": "../secret.npz"}, "must name a file in the folder"),
+        ({"features": "gone.npz"}, "the features are missing"),
+    ],
+)
+def test_damaged_head(folder, change, says):
+    path = folder / "project.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    assert says in sentence(folder)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("{", "not valid JSON lines"),
+        ("[1]", "line 4: not an item"),
+        ('{"id": "a", "tags": []}', "line 4: the id 'a' is there twice"),
+        ('{"id": "d", "tags": 1}', "'tags' must be a list, not 1"),
+        ('{"id": "d", "tags": [{"label": ["x"]}]}', "is not among the labels"),
+        ('{"id": "d", "tags": [{"label": "dog", "confidence": NaN, "kept": true}]}', "nan"),
+        ('{"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": 1}]}', "'kept'"),
+        (
+            json.dumps({"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": True}] * 2}),
+            "a tag of the item 'd' is there twice",
+        ),
+    ],
+)
+def test_damaged_items(folder, line, says):
+    with (folder / "items.jsonl").open("a") as stream:
+        stream.write(line)
+    assert says in sentence(folder)
+
+
+def test_foreign_folders(tmp_path, folder):
+    assert "schirn clean" in sentence(tmp_path)
+    (folder / "items.jsonl").unlink()
+    assert "items.jsonl: the file is missing" in sentence(folder)
+    (folder / "project.json").write_bytes(b"\xff\xfe")
+    assert "not valid JSON" in sentence(folder)
+    assert "nothing to review" in sentence(write_project(tmp_path / "n", [("a", "", {})], ["x"]))

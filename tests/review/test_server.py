@@ -1,0 +1,158 @@
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+from review.review_helpers import Server
+
+from schirn.cli import main
+from schirn.review import open_session
+
+pytest.importorskip("starlette", reason="the review page needs starlette")
+pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
+
+
+def sentence(capsys, *argv):
+    """Run a command that must fail; return its one sentence."""
+    assert main(["review", *map(str, argv)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no kill -9 here")
+def test_kill_9_loses_nothing(trainable):
+    with Server(trainable) as server:
+        confirmed = [server.decide("keep"), server.decide("drop"), server.decide("keep")]
+        # Killed while another client goes on deciding.
+        busy = threading.Thread(target=hammer, args=(server, confirmed), daemon=True)
+        busy.start()
+        end = time.monotonic() + 20
+        while len(confirmed) < 8 and time.monotonic() < end:
+            time.sleep(0.002)
+        assert len(confirmed) >= 8
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+        busy.join(20)
+    journal = trainable / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes() + b'{"seq": 99, "ti')
+    with Server(trainable) as server:
+        state = server.request("/api/state")
+        # At most the one decision under way may be there without having been confirmed.
+        assert len(confirmed) <= state["seq"] <= len(confirmed) + 1
+        server.decide("skip")
+    session = open_session(trainable, write=False)
+    pairs = [(record["item"], record["label"]) for record in session.journal.records]
+    assert pairs[: len(confirmed)] == confirmed
+    assert session.sequence == state["seq"] + 1
+
+
+def hammer(server, confirmed):
+    try:
+        while True:
+            confirmed.append(server.decide("drop"))
+    except OSError:
+        return
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
+def test_ctrl_c_is_a_clean_end(folder):
+    with Server(folder) as server:
+        server.decide("keep")
+        server.process.send_signal(signal.SIGINT)
+        out, err = server.process.communicate(timeout=20)
+        assert server.process.returncode == 0
+    assert "journal.jsonl" in out
+    assert err.strip() == f"schirn: stopped; 1 decided tags are in {folder / 'journal.jsonl'}"
+
+
+def raw(server, request):
+    """The status line that the server sends for these very bytes."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+        line.sendall(request)
+        return line.recv(65536).split(b"\r\n")[0].decode()
+
+
+def test_the_server_itself(folder, capsys):
+    with Server(folder) as server:
+        host = f"Host: 127.0.0.1:{server.port}\r\n".encode()
+        token = server.token.encode()
+        assert len(token) >= 40
+        for path in (b"/../project.json", b"/page.js/../../_app.py", b"/..%2f..%2fproject.json"):
+            request = b"GET " + path + b"?token=" + token + b" HTTP/1.1\r\n" + host + b"\r\n"
+            assert " 404 " in raw(server, request)
+        start = b"GET /api/state?token=" + token
+        assert " 200 " in raw(server, start + b" HTTP/1.1\r\n" + host + b"\r\n")
+        assert " 421 " in raw(server, start + b" HTTP/1.1\r\nHost: evil.example\r\n\r\n")
+        assert " 421 " in raw(server, start + b" HTTP/1.0\r\n\r\n")
+        twice = start + b" HTTP/1.1\r\n" + host + host + b"\r\n"
+        assert raw(server, twice).split()[1] in ("400", "421")
+        assert_only_this_machine(server.port)
+        assert "already open in another schirn review" in sentence(capsys, folder, "--no-browser")
+
+
+def assert_only_this_machine(port):
+    """Other addresses of this machine, as others would use them, are closed."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as other:
+        other.settimeout(5)
+        assert other.connect_ex(("127.0.0.2", port)) != 0
+
+
+def test_a_port_in_use(folder, capsys):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert f"port {port} cannot be used" in sentence(capsys, folder, "--port", port)
+    assert "from 0 to 65535" in sentence(capsys, folder, "--port", "65536")
+
+
+def test_export_without_a_server(folder, tmp_path, capsys):
+    session = open_session(folder)
+    session.decide("keep", "b", "cat", 0)
+    session.journal.close()
+    before = sorted(folder.iterdir())
+    assert main(["review", str(folder), "--export", str(tmp_path / "tags.csv")]) == 0
+    assert "wrote 3 items" in capsys.readouterr().err
+    assert (tmp_path / "tags.csv").read_text().splitlines()[2] == "b,cat,,cat"
+    assert main(["review", str(folder), "--export", str(tmp_path / "tags.jsonl")]) == 0
+    lines = (tmp_path / "tags.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["tags"] == ["dog", "beach"]
+    assert sorted(folder.iterdir()) == before
+
+
+def test_export_of_a_folder_without_decisions_changes_nothing(folder, tmp_path):
+    before = sorted(folder.iterdir())
+    assert main(["review", str(folder), "--export", str(tmp_path / "tags.csv")]) == 0
+    assert sorted(folder.iterdir()) == before
+
+
+def test_mistakes_get_one_sentence(folder, tmp_path, capsys):
+    assert "not a review project" in sentence(capsys, tmp_path, "--no-browser")
+    assert "must end in .csv or .jsonl" in sentence(capsys, folder, "--export", "tags.xls")
+    assert "does not exist" in sentence(capsys, folder, "--export", tmp_path / "no" / "tags.csv")
+    (folder / "items.jsonl").write_text("{")
+    assert "not valid JSON lines" in sentence(capsys, folder, "--export", tmp_path / "tags.csv")
+
+
+def test_without_the_packages(folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert 'pip install "schirn[review]"' in sentence(capsys, folder, "--no-browser")
+    assert main(["review", str(folder), "--export", str(tmp_path / "tags.csv")]) == 0
+
+
+def test_opens_the_browser(folder, monkeypatch):
+    from schirn.review import serve
+
+    opened, told = threading.Event(), []
+    monkeypatch.setattr("webbrowser.open", lambda address: (told.append(address), opened.set()))
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: opened.wait(10))
+    assert serve(folder, ready=told.append) == 0
+    assert len(told) == 2
+    assert told[0] == told[1]
+    assert told[0].startswith("http://127.0.0.1:")

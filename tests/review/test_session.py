@@ -1,0 +1,164 @@
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from schirn.exceptions import DataError, InputError
+from schirn.review import Conflict, open_session, review_order
+from schirn.review._trainer import write_confidence
+
+
+@pytest.fixture
+def session(folder):
+    session = open_session(folder)
+    yield session
+    session.journal.close()
+
+
+def asked(session):
+    current = session.view()["current"]
+    return current and (current["item"], current["label"])
+
+
+def decide(session, *actions):
+    """Act on what is asked; return what was asked."""
+    found = []
+    for action in actions:
+        view = session.view()
+        target = view["last"] if action == "undo" else view["current"]
+        found.append((target["item"], target["label"]))
+        session.decide(action, *found[-1], view["seq"])
+    return found
+
+
+def test_nearest_to_the_threshold_first(session):
+    order = decide(session, *["keep"] * 6)
+    assert order == [
+        ("b", "cat"), ("a", "dog"), ("c", "dog"), ("c", "beach"), ("a", "cat"), ("a", "beach"),
+    ]  # fmt: skip
+    assert asked(session) is None
+    assert session.view()["progress"]["decided"] == 6
+
+
+def test_order_has_variety_over_labels():
+    confidence = np.concatenate([np.linspace(0.5, 0.519, 20), [0.53, 0.54]])
+    column = np.array([0] * 20 + [1, 2])
+    order = review_order(confidence, column, 0.5)
+    assert order[0] == 0
+    assert {20, 21} <= set(order[:8].tolist())
+    assert sorted(order) == list(range(22))
+
+
+def test_order_never_puts_a_sure_tag_before_many_doubtful_ones():
+    confidence = np.array([0.5, 0.51, 0.52, 0.99])
+    assert review_order(confidence, np.array([0, 0, 0, 1]), 0.5)[-1] == 3
+
+
+def test_skipped_come_last_and_in_turn(session):
+    decide(session, "skip", "skip", *["drop"] * 4)
+    assert decide(session, "skip", "skip", "skip") == [("b", "cat"), ("a", "dog"), ("b", "cat")]
+    assert session.view()["progress"]["skipped"] == 2
+
+
+def test_undo_goes_back_step_by_step(session):
+    first = decide(session, "keep", "skip", "drop")
+    for pair in reversed(first):
+        assert decide(session, "undo") == [pair]
+        assert asked(session) == pair
+    assert session.view()["last"] is None
+    assert not session.status.any()
+    with pytest.raises(Conflict, match="nothing to undo"):
+        session.decide("undo", "a", "dog", session.sequence)
+
+
+def test_replay_gives_the_same_state(session, folder):
+    decide(session, "keep", "drop", "undo", "skip", "drop", "undo")
+    view, status = session.view(), session.status.tolist()
+    session.journal.close()
+    again = open_session(folder, write=False)
+    assert again.view() == view
+    assert again.status.tolist() == status
+    assert again.sequence == 6
+
+
+def test_two_tabs_do_not_overwrite_each_other(session):
+    session.decide("keep", "b", "cat", 0)
+    with pytest.raises(Conflict, match="another tab"):
+        session.decide("drop", "b", "cat", 0)
+    session.decide("drop", "a", "dog", 0)
+    with pytest.raises(Conflict, match="nothing was undone"):
+        session.decide("undo", "a", "dog", 1)
+    with pytest.raises(Conflict, match="nothing was undone"):
+        session.decide("undo", "b", "cat", 2)
+    with pytest.raises(Conflict, match="another session"):
+        session.decide("keep", "c", "dog", 99)
+    assert session.sequence == 2
+    assert session.decide("drop", "b", "cat", 2) == 3
+
+
+def test_many_threads_are_put_in_line(session, folder):
+    outcomes = []
+
+    def act(action):
+        try:
+            outcomes.append(session.decide(action, "b", "cat", 0))
+        except Conflict:
+            outcomes.append(None)
+
+    threads = [threading.Thread(target=act, args=(a,)) for a in ("keep", "drop") * 8]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(filter(None, outcomes)) == [1]
+    assert len((folder / "journal.jsonl").read_text().splitlines()) == 2
+
+
+def test_unknown_pairs_and_actions(session):
+    for wrong in (("keep", "a", "bird"), ("keep", "z", "dog"), ("burn", "a", "dog")):
+        with pytest.raises(InputError):
+            session.decide(*wrong, 0)
+    assert session.sequence == 0
+
+
+def test_final_tags(session):
+    decide(session, "keep", "drop", "skip")
+    assert list(session.final_tags()) == [
+        {"id": "a", "tags": ["beach"], "removed": ["dog", "cat"], "checked": ["dog"]},
+        {"id": "b", "tags": ["cat"], "removed": [], "checked": ["cat"]},
+        {"id": "c", "tags": [], "removed": ["dog", "beach"], "checked": []},
+    ]
+
+
+def test_new_confidences_change_open_tags_only(session, folder):
+    decide(session, "drop")
+    new = np.array([0.1, 0.9, 0.9, 0.9, 0.51, 0.9])
+    session.use_confidence(new, 1)
+    write_confidence(session.project, new, 1)
+    assert asked(session) == ("c", "dog")
+    tags = {record["id"]: record["tags"] for record in session.final_tags()}
+    assert tags == {"a": ["cat", "beach"], "b": [], "c": ["dog", "beach"]}
+    again = open_session(folder, write=False)
+    assert list(again.final_tags()) == list(session.final_tags())
+    assert again.trained_to == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"PK no archive", None])
+def test_a_damaged_store_of_confidences_is_ignored(session, folder, content):
+    if content is None:
+        write_confidence(session.project._replace(fingerprint="x"), session.confidence, 0)
+    else:
+        (folder / "confidence.npz").write_bytes(content)
+    again = open_session(folder, write=False)
+    assert again.confidence.tolist() == session.project.confidence.tolist()
+
+
+def test_a_record_that_does_not_fit(session, folder):
+    decide(session, "keep")
+    path = folder / "journal.jsonl"
+    session.journal.close()
+    line = json.dumps({"seq": 2, "item": "a", "label": "dog", "action": "undo"})
+    path.write_text(path.read_text() + line + "\n")
+    with pytest.raises(DataError, match="record 2 does not fit"):
+        open_session(folder)

@@ -1,0 +1,137 @@
+import sys
+
+import numpy as np
+import pytest
+
+from schirn.datasets import make_partial_multilabel
+from schirn.review import open_session
+from schirn.review._informed import InformedSieve
+from schirn.review._retrain import main, new_confidence
+from schirn.review._session import DROP, KEEP
+from schirn.review._trainer import Trainer
+
+
+@pytest.fixture
+def session(trainable):
+    session = open_session(trainable)
+    yield session
+    session.journal.close()
+
+
+def decide(session, times, action="keep"):
+    for _ in range(times):
+        current = session.view()["current"]
+        session.decide(action, current["item"], current["label"], session.sequence)
+
+
+def script(tmp_path, text):
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    return [sys.executable, str(path)]
+
+
+def test_training_in_its_process_takes_over(session, trainable):
+    trainer = Trainer(session, every=3)
+    session.listener = trainer.poke
+    decide(session, 2)
+    assert trainer.view()["status"] == "idle"
+    assert trainer.view()["waiting"] == 1
+    decide(session, 1, "drop")
+    trainer.wait(60)
+    assert trainer.view() == {"status": "done", "message": "", "waiting": 3, "trained_to": 3}
+    assert len(np.unique(session.confidence)) > 20
+    decided = np.isin(session.status, (KEEP, DROP))
+    assert sorted(session.confidence[decided]) == [0, 1, 1]
+    session.journal.close()
+    again = open_session(trainable, write=False)
+    assert again.confidence.tolist() == session.confidence.tolist()
+
+
+def test_a_failure_is_shown_and_harmless(session, tmp_path):
+    command = script(tmp_path, "import sys; sys.exit('first line\\nno <memory> left')")
+    trainer = Trainer(session, every=2, command=command)
+    session.listener = trainer.poke
+    before = session.confidence.tolist()
+    decide(session, 2)
+    trainer.wait(20)
+    view = trainer.view()
+    assert (view["status"], view["message"]) == ("failed", "no <memory> left")
+    assert session.confidence.tolist() == before
+    # It tries again only after as many decisions as before.
+    assert view["waiting"] == 2
+    decide(session, 1)
+    assert trainer.view()["status"] == "failed"
+    decide(session, 1)
+    assert session.sequence == 4
+    trainer.wait(20)
+
+
+@pytest.mark.parametrize("text", ["print('nonsense')", "import os; os.abort()"])
+def test_nonsense_and_a_crash_are_failures(session, tmp_path, text):
+    trainer = Trainer(session, every=1, command=script(tmp_path, text))
+    decide(session, 1)
+    trainer.poke()
+    trainer.wait(20)
+    assert trainer.view()["status"] == "failed"
+    assert trainer.view()["message"]
+
+
+def test_decisions_go_on_while_training_runs_and_stop_ends_it(session, tmp_path):
+    trainer = Trainer(session, every=1, command=script(tmp_path, "import time; time.sleep(60)"))
+    session.listener = trainer.poke
+    decide(session, 5)
+    assert trainer.view()["status"] == "running"
+    assert session.sequence == 5
+    trainer.stop()
+    assert trainer.view()["status"] == "failed"
+    assert trainer._process.poll() is not None
+
+
+def test_off(session, folder):
+    assert Trainer(session, every=0).view()["status"] == "off"
+    plain = open_session(folder, write=False)
+    view = Trainer(plain, every=5).view()
+    assert (view["status"], view["waiting"]) == ("off", None)
+    assert "no features" in view["message"]
+
+
+def test_the_process_says_in_one_sentence_what_is_wrong(trainable, tmp_path, capsys):
+    np.savez(trainable / "features.npz", X=np.eye(3))
+    assert main(str(trainable), "0") == 1
+    text = capsys.readouterr().err
+    assert "3 rows, but the project has 60 items" in text
+    assert text.count("\n") == 1
+
+
+def test_sparse_features(trainable, session):
+    from scipy import sparse
+
+    with np.load(trainable / "features.npz") as store:
+        X = sparse.csr_array(store["X"])
+    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+    np.savez(trainable / "features.npz", **parts)
+    found = new_confidence(session.project, session.status)
+    assert found.shape == session.confidence.shape
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_decisions_help_the_tags_that_were_not_decided():
+    data = make_partial_multilabel(
+        n_samples=200, n_features=12, n_labels=8, cardinality=2.0, r=3, random_state=0
+    )
+    candidates, truth = np.asarray(data.candidates, bool), np.asarray(data.y_true, bool)
+    plain = InformedSieve().fit(data.X, candidates).label_confidence_
+    doubt = np.where(candidates, np.abs(plain - 0.5), np.inf)
+    decided = (doubt <= np.sort(doubt, axis=None)[100]) & candidates
+    model = InformedSieve()
+    model.known, model.wrong = decided & truth, decided & ~truth
+    informed = model.fit(data.X, candidates).label_confidence_
+    assert informed[model.known].min() > 0.999
+    assert informed[model.wrong].max() < 0.001
+    rest = candidates & ~decided
+
+    def loss(confidence):
+        right = np.where(truth, confidence, 1 - confidence)[rest]
+        return -np.log(np.clip(right, 1e-6, 1)).mean()
+
+    assert loss(informed) < 0.9 * loss(plain)
