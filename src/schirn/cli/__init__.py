@@ -9,7 +9,6 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import schirn.cli.bench as bench
-import schirn.cli.clean as clean
 import schirn.cli.data as data
 import schirn.cli.demo as demo
 import schirn.cli.fit as fit
@@ -22,7 +21,7 @@ from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, clean, fit, predict, review, bench, methods, data)
+COMMANDS = (demo, fit, predict, review, bench, methods, data)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
