@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,9 @@ class NoisyLabels:
             f"NoisyLabels({self.n_rows} rows, {len(self.label_names)} labels, "
             f"{len(self.row)} tags, {int(self.removed.sum())} removed)"
         )
+
+    def _repr_html_(self) -> str:
+        return str(self.report()._repr_html_())
 
     @property
     def label(self) -> Array:
@@ -177,6 +180,19 @@ class NoisyLabels:
             with atomic_write(path) as stream:
                 stream.write(text.encode())
         return text
+
+    def report(
+        self,
+        *,
+        texts: Sequence[Any] | None = None,
+        images: Any = None,
+        ids: Sequence[Any] | None = None,
+        title: str = "",
+    ) -> Any:
+        """A page to look at, with the text or image of each row (see `schirn.report`)."""
+        from schirn.report.clean import CleanReport
+
+        return CleanReport(self, texts=texts, images=images, ids=ids, title=title)
 
 
 def spreadsheet_safe(text: str) -> str:

@@ -15,6 +15,7 @@ from schirn._votes import Votes, votes_to_candidates
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels import Labels, as_labels
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve, methods
+from schirn.methods._base import _check_finite
 
 __all__ = [
     "CleanThenFit",
@@ -177,12 +178,25 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
         X = np.asarray(values)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
-    return sp.csr_array(X) if sp.issparse(X) else X, make_method(method)
+    if sp.issparse(X):
+        return sp.csr_array(X), make_method(method)
+    return _numbers(X), make_method(method)
+
+
+def _numbers(X: Array) -> Array:
+    if X.dtype.kind in "biuf":
+        return X
+    try:
+        return X.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"X must hold numbers, or one text per row ({error})") from None
 
 
 def _check_numbers(X: Any, Y: Array, threshold: float, most: int | None, min_count: int) -> None:
     if len(X.shape) != 2 or X.shape[0] != len(Y):
         raise InputError(f"X has shape {X.shape} but there are tags for {len(Y)} rows")
+    # Here, since a fold would count its rows from its own first one.
+    _check_finite(X, None)
     if not 0 <= threshold <= 1:
         raise InputError(f"threshold must be between 0 and 1, not {threshold!r}")
     if most is not None and (most != int(most) or most < 0):
@@ -208,7 +222,8 @@ def _folds(
         raise InputError(f"cv={cv} folds cannot be made of {there} {what}; give 2 to {there} folds")
     if groups is None:
         return KFold(int(cv), shuffle=True, random_state=random_state).split(np.zeros((n, 1)))
-    return GroupKFold(int(cv)).split(np.zeros((n, 1)), groups=groups)
+    splitter = GroupKFold(int(cv), shuffle=True, random_state=random_state)
+    return splitter.split(np.zeros((n, 1)), groups=groups)
 
 
 def _out_of_fold(

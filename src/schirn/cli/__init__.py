@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import schirn.cli.bench as bench
+import schirn.cli.clean as clean
 import schirn.cli.data as data
 import schirn.cli.demo as demo
 import schirn.cli.fit as fit
@@ -21,7 +22,7 @@ from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, fit, predict, review, bench, methods, data)
+COMMANDS = (demo, fit, predict, clean, review, bench, methods, data)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)

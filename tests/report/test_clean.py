@@ -1,0 +1,173 @@
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from schirn import find_noisy_labels
+from schirn._noisy_labels import NoisyLabels
+from schirn.datasets import load_digits_attributes
+from schirn.report import CleanReport
+from schirn.report._clean_parts import chosen
+
+pytest.importorskip("jinja2")
+VOID = {"meta", "img", "input"}
+
+
+class Page(HTMLParser):
+    """Checks that tags are closed in order; keeps cards and resources."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.cards, self.resources = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_startendtag(self, tag, attrs):
+        assert tag == "line"
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        assert not any(name.startswith("on") for name in attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "li" and attrs.get("class") == "card":
+            self.cards.append(attrs)
+        self.resources += [attrs[key] for key in ("src", "href") if key in attrs]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits_attributes(r=2).subset(range(400))
+
+
+@pytest.fixture(scope="module")
+def found(digits):
+    return find_noisy_labels(digits.X, digits.candidates, label_names=digits.label_names)
+
+
+def make(n=4, labels=("a", "b"), confidence=None, threshold=0.5):
+    """Every row carries every label."""
+    row, column = np.divmod(np.arange(n * len(labels)), len(labels))
+    confidence = np.linspace(0, 1, len(row)) if confidence is None else np.asarray(confidence)
+    judged = np.ones(len(row), dtype=bool)
+    removed = confidence < threshold
+    return NoisyLabels(
+        n, list(labels), row, column, confidence, removed, judged, threshold, "Sieve"
+    )
+
+
+def test_the_page_needs_nothing_else(digits, found):
+    text = found.report(images=digits.images, title="digits").html()
+    page = Page(text)
+    assert page.resources
+    assert all(resource.startswith("data:image/png;base64,") for resource in page.resources)
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert len(page.cards) == 240
+    assert f"<b>{found.removed.sum():,}</b>" in text
+    assert f"<b>{found.noise_rate:.1%}</b>" in text
+
+
+def test_cards_are_the_surest_and_the_closest(found):
+    places = chosen(found, 100)
+    assert len(set(places.tolist())) == 100
+    assert (np.diff(found.confidence[places]) >= 0).all()
+    lowest = np.sort(found.confidence)[:50]
+    np.testing.assert_array_equal(found.confidence[places][:50], lowest)
+    closest = np.argmin(np.abs(found.confidence - 0.5))
+    assert closest in places
+
+
+def test_cards_show_row_text_and_tags():
+    report = make(confidence=[0.1, 0.9, 0.8, 0.95, 0.7, 0.2, 1, 1]).report(
+        texts=["first text", "b", "c", "x" * 5000], ids=["i-1", "i-2", "i-3", "i-4"]
+    )
+    first = report.cards()[0]
+    assert (first.id, first.label, first.removed, first.text) == ("i-1", "a", True, "first text")
+    assert [(tag.name, tag.removed) for tag in first.tags] == [("a", True), ("b", False)]
+    assert max(len(card.text) for card in report.cards()) < 500
+    assert len(report.cards()) == 8
+    assert "all of them" in report.html()
+
+
+def test_confusions_and_histogram_count():
+    report = make(confidence=[0.1, 0.9, 0.2, 0.8, 0.7, 0.3, 1, 1]).report()
+    pairs = {(pair.removed, pair.kept): pair for pair in report.confusions()}
+    assert pairs["a", "b"].n_rows == 2
+    assert pairs["a", "b"].share == 1
+    assert pairs["a", "b"].usual == 0.75
+    assert pairs["b", "a"].n_rows == 1
+    bars = report.histogram().bars
+    assert sum(bar.n_tags for bar in bars) == 8
+    assert bars[-1].n_tags == 2
+    assert [bar.removed for bar in bars] == [bar.high <= 0.5 for bar in bars]
+
+
+def test_everything_is_escaped():
+    hostile = ["</script><script>x()</script>", '"><img src=x onerror=y()>']
+    report = make(labels=hostile).report(
+        texts=["<b onclick=z()>"] * 4, ids=["<i>"] * 4, title="</title><script>t()</script>"
+    )
+    text = report.html()
+    Page(text)
+    assert text.count("<script>") == text.count("</script>") == 1
+    assert "<img src=x" not in text
+    assert "<b onclick" not in text
+    frame = report._repr_html_()
+    assert frame.startswith("<iframe")
+    assert frame.count("<") == 2
+    assert "<script" not in report.markdown()
+
+
+def test_large_results_are_sampled_and_the_page_says_so():
+    found = make(n=100_000, labels=[f"tag {j}" for j in range(3)])
+    text = found.report(texts=["some text"] * 100_000).html()
+    assert "240 of 300,000 tags" in text
+    assert len(text) < 400_000
+
+
+def test_other_forms(found, tmp_path, monkeypatch):
+    report = found.report(title="a|b")
+    lines = report.markdown().splitlines()
+    assert lines[0] == "# Tags of a\\|b"
+    assert len([line for line in lines if line.startswith("| ")]) == 11
+    document = json.loads(report.json())
+    assert document["summary"]["removed"] == found.removed.sum()
+    assert sum(document["histogram"]) == len(found.row)
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = report.open()
+    assert opened == [path.as_uri()]
+    assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
+    assert repr(report).startswith("CleanReport(NoisyLabels(400 rows")
+    assert found._repr_html_().startswith("<iframe")
+
+
+def test_image_files_are_shown_when_they_are_small_images(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"0" * 100)
+    (tmp_path / "b.png").write_bytes(b"<svg onload=x>")
+    (tmp_path / "c.png").write_bytes(b"\x89PNG" + b"0" * 400_000)
+    paths = [tmp_path / "a.png", tmp_path / "b.png", tmp_path / "c.png", None]
+    cards = CleanReport(make(), images=paths).cards()
+    assert {card.row for card in cards if card.image} == {0}
+    assert next(c for c in cards if c.row == 0).image.startswith("data:image/png;base64,")
+    missing = CleanReport(make(), images=[tmp_path / "none.png"] * 4).cards()
+    assert not any(card.image for card in missing)
+
+
+def test_nothing_judged_still_makes_a_page():
+    found = make()
+    none = NoisyLabels(
+        4, ["a", "b"], found.row, found.column, np.full(8, 0.5),
+        np.zeros(8, dtype=bool), np.zeros(8, dtype=bool), 0.5, "Sieve",
+    )  # fmt: skip
+    text = none.report().html()
+    Page(text)
+    assert "no tag could be judged" in text
+    assert json.loads(none.report().json())["summary"]["estimated_noise_rate"] is None
+    assert "not judged" in none.report().markdown()
