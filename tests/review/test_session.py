@@ -3,6 +3,7 @@ import threading
 
 import numpy as np
 import pytest
+from review.review_helpers import write_project
 
 from schirn.exceptions import DataError, InputError
 from schirn.review import Conflict, open_session, review_order
@@ -142,6 +143,16 @@ def test_new_confidences_change_open_tags_only(session, folder):
     again = open_session(folder, write=False)
     assert list(again.final_tags()) == list(session.final_tags())
     assert again.trained_to == 1
+
+
+def test_what_cleaning_left_alone_stays(tmp_path):
+    items = [("a", "", {"x": 0.5, "y": 0.8, "z": 0.3})]
+    folder = write_project(tmp_path / "p", items, ["x", "y", "z"])
+    path = folder / "items.jsonl"
+    path.write_text(path.read_text().replace("false", "true"))
+    session = open_session(folder, write=False)
+    session.use_confidence(np.array([0.2, 0.2, 0.2]), 0)
+    assert next(session.final_tags())["tags"] == ["x", "z"]
 
 
 @pytest.mark.parametrize("content", [b"", b"PK no archive", None])

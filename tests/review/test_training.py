@@ -2,11 +2,12 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from schirn.datasets import make_partial_multilabel
 from schirn.review import open_session
 from schirn.review._informed import InformedSieve
-from schirn.review._retrain import main, new_confidence
+from schirn.review._retrain import _unit_rows, main, new_confidence
 from schirn.review._session import DROP, KEEP
 from schirn.review._trainer import Trainer
 
@@ -104,8 +105,6 @@ def test_the_process_says_in_one_sentence_what_is_wrong(trainable, tmp_path, cap
 
 
 def test_sparse_features(trainable, session):
-    from scipy import sparse
-
     with np.load(trainable / "features.npz") as store:
         X = sparse.csr_array(store["X"])
     parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
@@ -113,6 +112,27 @@ def test_sparse_features(trainable, session):
     found = new_confidence(session.project, session.status)
     assert found.shape == session.confidence.shape
     assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_rows_that_were_checked_beforehand_are_known(session):
+    project = session.project
+    before = new_confidence(project, session.status)
+    doubted = int(np.argmin(before))
+    first = project.confidence.copy()
+    first[doubted] = 1.0
+    after = new_confidence(project._replace(confidence=first), session.status)
+    assert before[doubted] < 0.5
+    assert after[doubted] == 1
+    dropped = session.status.copy()
+    dropped[doubted] = DROP
+    assert new_confidence(project._replace(confidence=first), dropped)[doubted] == 0
+
+
+def test_weighted_text_is_not_weighted_twice():
+    rows = sparse.csr_array(np.array([[0.6, 0.8, 0], [0, 0, 0], [0, 0, 1.0]]))
+    assert _unit_rows(rows)
+    assert not _unit_rows(2 * rows)
+    assert not _unit_rows(rows.toarray())
 
 
 def test_decisions_help_the_tags_that_were_not_decided():

@@ -8,8 +8,10 @@ import io
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from schirn.datasets._npz import MAX_BYTES, _features, _read_arrays
 from schirn.exceptions import DataError, EmptyCandidatesWarning
@@ -27,9 +29,11 @@ def new_confidence(project: Project, status: Array) -> Array:
     shape = (len(project.items), len(project.labels))
     candidates = np.zeros(shape, dtype=np.uint8)
     candidates[project.row, project.column] = 1
-    model = InformedSieve()
+    model = InformedSieve(features="none" if _unit_rows(X) else "auto")
+    # Tags of rows that were checked beforehand come with confidence 1.
+    known = (status == KEEP) | ((project.confidence == 1) & (status != DROP))
     model.known, model.wrong = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
-    model.known[project.row, project.column] = status == KEEP
+    model.known[project.row, project.column] = known
     model.wrong[project.row, project.column] = status == DROP
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
@@ -37,10 +41,10 @@ def new_confidence(project: Project, status: Array) -> Array:
     confidence = model.label_confidence_[project.row, project.column].astype(np.float64)
     if not np.isfinite(confidence).all():
         raise DataError(f"{project.features}: training gave no usable confidences")
-    return np.where(status == KEEP, 1.0, np.where(status == DROP, 0.0, confidence))
+    return np.where(known, 1.0, np.where(status == DROP, 0.0, confidence))
 
 
-def _read_features(project: Project) -> Array:
+def _read_features(project: Project) -> Any:
     path = project.features
     if path is None:
         raise DataError(f"{project.folder}: the project has no features to train on")
@@ -49,6 +53,14 @@ def _read_features(project: Project) -> Array:
         found = "no features" if X is None else f"{X.shape[0]} rows"
         raise DataError(f"{path}: {found}, but the project has {len(project.items)} items")
     return X
+
+
+def _unit_rows(X: Any) -> bool:
+    """Whether the rows are sparse and of length one: text that is weighted already."""
+    if not sparse.issparse(X):
+        return False
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return bool(np.all((squares == 0) | (np.abs(squares - 1) < 1e-3)))
 
 
 def main(folder: str, sequence: str) -> int:

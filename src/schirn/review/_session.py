@@ -103,8 +103,12 @@ class Session:
 
     def use_confidence(self, confidence: Array, seq: int) -> None:
         """Take over the confidences of a model that knew the decisions up to `seq`."""
+        threshold, first = self.project.threshold, self.project.confidence
+        # Tags that nobody could judge (one half), or that were to stay in spite of their
+        # confidence, are left to the reviewer.
+        protected = self.project.kept & ((first == 0.5) | (first < threshold))
         with self._lock:
-            self._set_confidence(confidence, confidence >= self.project.threshold)
+            self._set_confidence(confidence, (confidence >= threshold) | protected)
             self.trained_to = seq
 
     def decisions_since(self, seq: int) -> int:
