@@ -15,6 +15,7 @@ import schirn.cli.demo as demo
 import schirn.cli.fit as fit
 import schirn.cli.methods as methods
 import schirn.cli.predict as predict
+import schirn.cli.reproduce as reproduce
 import schirn.cli.review as review
 from schirn.cli._output import note
 from schirn.cli._parser import build_parser
@@ -22,7 +23,7 @@ from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, fit, predict, clean, review, bench, methods, data)
+COMMANDS = (demo, fit, predict, clean, review, bench, reproduce, methods, data)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)

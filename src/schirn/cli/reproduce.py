@@ -1,0 +1,113 @@
+"""`schirn reproduce`."""
+
+import argparse
+import os
+from datetime import date
+from typing import Any
+
+from schirn.bench.reproduce import FULL, METHODS, QUICK, STUDIES, Plan, make_plan, reproduce
+from schirn.cli._output import note, print_json, printable, say
+from schirn.cli._parser import add_command, natural, positive
+from schirn.cli.bench import _progress as progress
+from schirn.cli.bench import _split as split
+
+_EXAMPLES = """
+schirn reproduce --plan
+schirn reproduce --quick
+schirn reproduce --output reproduction --jobs 2
+schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateRidge
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found,
+        "reproduce",
+        run,
+        help="rerun the published experiments",
+        description="Rerun the published tables and studies, with what they lack, and write rows, "
+        "tables, figures, a report and a summary page that sets ours beside the printed numbers. "
+        "Run the same command again to go on after an interruption. Data sets that are not on "
+        "this machine are skipped with a reason.",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        default="reproduction",
+        metavar="DIR",
+        help="folder of the results (default: reproduction)",
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="a part of it: under 10 minutes on two cores"
+    )
+    parser.add_argument(
+        "--plan", action="store_true", help="say what would be run and how long, and stop"
+    )
+    group = parser.add_argument_group("what is run")
+    group.add_argument("--datasets", metavar="LIST", help="other data sets, as in schirn bench")
+    group.add_argument("--methods", metavar="LIST", help="methods (default: all)")
+    group.add_argument("--studies", metavar="LIST", help=f"out of {', '.join(STUDIES)}, or none")
+    group.add_argument("--folds", type=positive, metavar="K", help="default: 5")
+    group = parser.add_argument_group("how it is run")
+    group.add_argument(
+        "--jobs",
+        type=natural,
+        metavar="N",
+        default=min(2, os.cpu_count() or 1),
+        help="processes (default: 2; 0: this one)",
+    )
+    group.add_argument("--date", metavar="DAY", help="date to print (default: today)")
+    group.add_argument("--quiet", action="store_true", help="no progress")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the plan and say where the results are."""
+    plan = make_plan(
+        QUICK if args.quick else FULL,
+        sets=split(args.datasets) if args.datasets else None,
+        methods=split(args.methods) if args.methods else METHODS,
+        folds=args.folds,
+    )
+    if args.plan:
+        return _show(plan, args)
+    if not args.quiet:
+        for line in plan.to_text(args.jobs).splitlines():
+            note(line)
+    with progress(args.quiet) as report:
+        written = reproduce(
+            args.output,
+            plan,
+            chosen=[name for name in split(args.studies) if name != "none"]
+            if args.studies
+            else STUDIES,
+            jobs=args.jobs,
+            threads=args.threads or 1,
+            date=args.date or date.today().isoformat(),
+            report=report,
+            say=(lambda text: None) if args.quiet else note,
+        )
+    if args.json:
+        print_json({"files": [str(path) for path in written], "skipped": plan.skipped})
+    else:
+        first = printable(str(written[0]))
+        say(f"{len(written)} files in {printable(args.output)}; start with {first}")
+    return 0
+
+
+def _show(plan: Plan, args: argparse.Namespace) -> int:
+    if args.json:
+        print_json(
+            {
+                "settings": list(plan.shapes),
+                "methods": plan.methods,
+                "folds": plan.part.folds,
+                "skipped": plan.skipped,
+                "seconds_on_one_core": plan.seconds,
+            }
+        )
+        return 0
+    say(plan.to_text(args.jobs))
+    say(f"settings: {', '.join(plan.shapes)}")
+    return 0

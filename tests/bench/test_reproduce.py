@@ -1,0 +1,202 @@
+import json
+
+import numpy as np
+import pytest
+
+from schirn.bench import ablations, read_rows, studies
+from schirn.bench._part import (
+    FULL,
+    METHODS,
+    QUICK,
+    cell_seconds,
+    choose_grid,
+    choose_methods,
+    fit_seconds,
+)
+from schirn.bench._study import distances, printed
+from schirn.bench.reproduce import make_plan, reproduce
+from schirn.cli import main
+from schirn.datasets import Dataset, make_partial_multilabel
+from schirn.exceptions import DataError, InputError
+from schirn.rank import exact_rank
+
+MEASURED = {"average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error"}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_partial_multilabel(n_samples=60, n_features=5, n_labels=4, r=1, random_state=0)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch, data):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SCHIRN_DATA", raising=False)
+    np.savez(tmp_path / "tiny.npz", X=data.X, Y=data.y_true, C=data.candidates)
+    return tmp_path
+
+
+def test_label_ranks_of_a_set_whose_ranks_are_known():
+    truth = np.array([[1, 1, 0], [0, 0, 1], [1, 1, 1]], dtype=np.uint8)
+    candidates = np.array([[1, 1, 0], [0, 1, 1], [1, 1, 1]], dtype=np.uint8)
+    study = studies.label_ranks([Dataset("yeastmf", np.eye(3), truth, candidates)])
+    row = study.rows[0]
+    assert (row["rank_true"], row["rank_candidates"]) == (2, 3)
+    assert (row["published_rank_true"], row["published_rank_candidates"]) == (36, 39)
+    assert row["ratio_percent"] == pytest.approx(100 * 2 / 9)
+    assert "0.22" in str(study.table)
+
+
+def test_prediction_ranks(data):
+    row = studies.prediction_ranks([(data, data.candidates)], lam=1.0).rows[0]
+    assert row["rank_true"] == exact_rank(data.y_true)
+    ranks = [value for name, value in row.items() if name.startswith("rank_")]
+    assert len(ranks) == 8
+    assert all(0 <= rank <= 4 for rank in ranks)
+
+
+def test_theorem_is_tight_on_the_identity_and_empty_for_the_noise(data):
+    rows = studies.theorem([("tiny", data.candidates, data.y_true)], draws=2).rows
+    assert all(row["holds"] for row in rows)
+    identity = [row for row in rows if row["matrix"] == "identity"]
+    assert identity
+    assert all(row["lowest"] == row["bound"] == row["highest"] for row in identity)
+    noise = rows[-1]
+    wrong = int(data.candidates.sum()) - int(data.y_true.sum())
+    assert (noise["noise"], noise["removed"]) == ("all wrong labels", wrong)
+    assert noise["bound"] < 0
+    assert noise["lowest"] == exact_rank(data.y_true)
+
+
+def test_a_smaller_column_costs_one_rank():
+    labels = np.eye(5, dtype=np.uint8)
+    rows = studies.theorem([("five", labels, None)], draws=1).rows
+    assert [row["lowest"] for row in rows if row["noise"] == "smallest column"][-1] == 4
+
+
+def test_convergence_has_a_row_per_round(data):
+    study = studies.convergence([("tiny", data.X, data.candidates)], max_iter=7)
+    assert [row["round"] for row in study.rows] == list(range(1, 8))
+    assert study.rows[-1]["n_noise"] <= data.candidates.sum()
+    assert study.table.body[0][1].text == "7"
+
+
+def test_ablation_runs_every_variant_once(data, tmp_path):
+    study = ablations.ablation([data], tmp_path, folds=2)
+    assert len(study.rows) == 2 * len(ablations.VARIANTS)
+    assert all(row["status"] == "done" for row in study.rows)
+    params = {row["method"]: row["params"] for row in study.rows}
+    assert params["low rank"]["rank_term"] == "low"
+    assert params["no sparsity, printed rule"]["noise_rule"] == "printed"
+    before = sorted(tmp_path.glob("*.jsonl")), len(read_rows(tmp_path, every=True))
+    ablations.ablation([data], tmp_path, folds=2)
+    assert (sorted(tmp_path.glob("*.jsonl")), len(read_rows(tmp_path, every=True))) == before
+
+
+def test_cooccurrence_ties_labels(data, tmp_path):
+    tied, level = ablations.tie(data)
+    columns = np.asarray(tied.y_true).T
+    assert len(np.unique(columns, axis=0)) == 3
+    assert (tied.candidates.sum(axis=1) - tied.y_true.sum(axis=1) <= level).all()
+    study = ablations.cooccurrence([data], tmp_path, folds=2)
+    assert {row["method"] for row in study.rows} >= {"high rank", "low rank", "NLR"}
+    assert any("after tying" in note for note in study.table.notes)
+
+
+def test_sensitivity_varies_one_parameter_at_a_time(data, tmp_path):
+    rows = ablations.sensitivity([data], tmp_path, every=3, folds=2).rows
+    for row in rows:
+        changed = [k for k, v in ablations.CENTRE.items() if row["params"][k] != v]
+        assert len(changed) == (row["method"] != "centre")
+    assert {row["params"]["lam"] for row in rows} == {0.01, 10.0, 10_000.0}
+
+
+def test_authors_folds_compares_ridge_and_the_best_of_the_grid(data, tmp_path):
+    rows = np.arange(60)
+    folds = [(rows[rows % 2 == k], rows[rows % 2 != k]) for k in (0, 1)]
+    split = Dataset("mine", data.X, data.y_true, data.candidates, folds=folds)
+    study = ablations.authors_folds(split, tmp_path)
+    assert {row["split"] for row in study.rows} == {"stored"}
+    assert {row["method"] for row in study.rows if row["oracle"]} == {"Schirn", "no high rank"}
+    first = study.rows[0]["metrics"]
+    # Every row has a true label here, so the two rules agree.
+    assert first["coverage_all_rows"] == pytest.approx(first["coverage"])
+    assert study.table.body[1][1].text == "53.9 ± 4.9"
+
+
+def test_coverage_with_empty_rows_counted():
+    assert ablations._all_rows(0.3, 0.5, 10) == pytest.approx((0.5 * 4 - 1) / 10)
+
+
+def test_distance_from_the_printed_number():
+    rows = [
+        {"dataset": "birds", "method": "Schirn", "metrics": {"average_precision": value}}
+        for value in (0.5, 0.6)
+    ]
+    record = distances("ablation", rows, {"birds": ("birds", 3)})[0]
+    assert record["distance"] == pytest.approx(55 - 61.8)
+    assert printed("ablation", "birds", 4, "Schirn", "average_precision") is None
+
+
+def test_grids_shrink_with_the_size():
+    small, large = (500, 200, 10), (50_000, 5000, 500)
+    assert len(choose_grid("Schirn", small, FULL)) == 3
+    assert len(choose_grid("Schirn", small, QUICK)) == 2
+    assert choose_grid("Schirn", large, FULL) is None
+    assert "PAKS" not in choose_methods(METHODS, (2000, 300, 6), QUICK)
+    assert choose_methods(METHODS, large, FULL) == list(METHODS)
+    grid = {"lam": [1.0, 2.0]}
+    assert cell_seconds("NLR", small, grid) > 4 * fit_seconds("NLR", small)
+
+
+def test_plan_skips_with_reasons(place):
+    plan = make_plan(FULL)
+    assert not plan.shapes
+    assert plan.skipped["music_style"].startswith("put the authors' music_style.mat into")
+    assert "SCHIRN_DATA" in plan.skipped["yeastmf"]
+    with pytest.raises(DataError, match="none of the data sets is here"):
+        reproduce(place / "out", plan)
+    found = make_plan(QUICK, sets=["tiny.npz:1", "absent:2"], methods=["Schirn"])
+    assert found.shapes == {"tiny:1": (60, 5, 4)}
+    assert list(found.skipped) == ["absent:2"]
+    assert "skipped absent:2" in found.to_text(2)
+
+
+def test_unknown_study(place):
+    plan = make_plan(QUICK, sets=["tiny.npz:1"])
+    with pytest.raises(InputError, match="there is no study 'ranks'"):
+        reproduce(place / "out", plan, chosen=["ranks"])
+
+
+def test_command_from_end_to_end(place, capsys):
+    command = ["reproduce", "--quick", "--datasets", "tiny.npz:1,tiny.npz:own,absent:2"]
+    command += ["--methods", "Schirn,NLR,CandidateRidge,OracleRidge", "--folds", "2", "--jobs", "0"]
+    command += ["--date", "2026-11-15", "--output", "out"]
+    assert main([*command, "--studies", "theorem,convergence,ablation,sensitivity"]) == 0
+    captured = capsys.readouterr()
+    assert "schirn: skipped absent:2" in captured.err
+    assert "start with out" in captured.out
+    text = (place / "out" / "reproduction.md").read_text("utf-8")
+    assert "on 2026-11-15" in text
+    assert "**This is the quick part**" in text
+    assert "(figures/sensitivity.svg)" in text
+    assert "The bound of the theorem holds" in text
+    names = {path.name for path in (place / "out").iterdir()}
+    assert {"rows", "report.html", "theorem.jsonl", "ablation.jsonl", "sensitivity"} <= names
+    for name in ("sensitivity", "convergence_objective", "gap_closed"):
+        assert (place / "out" / "figures" / f"{name}.svg").stat().st_size > 1000
+    made = {path.suffix for path in (place / "out" / "tables").glob("ablation.*")}
+    assert made == {".txt", ".md", ".tex", ".csv"}
+    rows = read_rows(place / "out" / "rows", every=True)
+    assert len(rows) == 16
+    assert set(rows[0]["metrics"]) >= MEASURED
+    assert main([*command, "--studies", "none", "--quiet"]) == 0
+    assert len(read_rows(place / "out" / "rows", every=True)) == 16
+
+
+def test_plan_as_json(place, capsys):
+    assert main(["reproduce", "--quick", "--datasets", "tiny.npz:1", "--plan", "--json"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["settings"] == ["tiny:1"]
+    assert plan["seconds_on_one_core"] > 0
+    assert not (place / "reproduction").exists()
