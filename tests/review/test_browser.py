@@ -114,6 +114,7 @@ def test_keyboard_session(driver, server):
     wait(driver, "item", "b")
     press(driver, "d")
     wait(driver, "label", "cat")
+    assert "1 doubtful left" in text(driver, "counts")
     driver.find_element("id", "keep").click()
     wait(driver, "label", "dog")
     press(driver, "d")

@@ -73,6 +73,16 @@ def test_undo_goes_back_step_by_step(session):
         session.decide("undo", "a", "dog", session.sequence)
 
 
+def test_what_was_undone_is_asked_again_at_once(session):
+    decide(session, "skip", "skip", *["drop"] * 4)
+    [pair] = decide(session, "skip")
+    decide(session, "undo")
+    assert asked(session) == pair
+    # Also where a new model would ask something else first.
+    session.use_confidence(np.full(6, 0.5), session.sequence)
+    assert asked(session) == pair
+
+
 def test_replay_gives_the_same_state(session, folder):
     decide(session, "keep", "drop", "undo", "skip", "drop", "undo")
     view, status = session.view(), session.status.tolist()

@@ -72,7 +72,9 @@ function showProgress(progress) {
   const bar = $("bar");
   bar.max = Math.max(1, progress.decided + progress.doubtful);
   bar.value = progress.decided;
-  const parts = [`${number(progress.decided)} decided`, `${number(progress.doubtful)} doubtful left`];
+  const stop = state.current && !progress.doubtful;
+  const left = stop ? "nothing doubtful left, you may stop" : `${number(progress.doubtful)} doubtful left`;
+  const parts = [`${number(progress.decided)} decided`, left];
   if (progress.skipped) parts.push(`${number(progress.skipped)} skipped`);
   parts.push(`${number(progress.total)} tags in all`);
   $("counts").textContent = parts.join(" · ");
