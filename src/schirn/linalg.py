@@ -128,8 +128,11 @@ class RowSpace:
         return FtB / (self.eigenvalues + t * self.penalty)[:, None]
 
     def leverage(self, t: float) -> Array:
-        """Diagonal of the ridge hat matrix, h_i = sum_k F_ik^2 / (S_k^2 + t)."""
-        weights = 1 / (self.eigenvalues + t * self.penalty)
+        """Diagonal of the ridge hat matrix, h_i = sum_k F_ik^2 / (S_k^2 + t), kept below 1."""
+        return below_one(self.diagonal(1 / (self.eigenvalues + t * self.penalty)))
+
+    def diagonal(self, weights: Array) -> Array:
+        """Diagonal of F diag(weights) F'; one column for each column of the weights."""
         n = self.shape[0]
         step = max(1, _BLOCK_CELLS // max(1, len(weights)))
         return np.concatenate(
@@ -138,8 +141,7 @@ class RowSpace:
 
     def leave_one_out(self, B: Array, fitted: Array, t: float) -> Array:
         """Scores of each row by the ridge fitted to all the others: B - (B - fitted)/(1 - h)."""
-        h = np.minimum(self.leverage(t), 1 - np.sqrt(np.finfo(self.dtype).eps))
-        return B - (B - fitted) / (1 - h)[:, None]
+        return B - (B - fitted) / (1 - self.leverage(t))[:, None]
 
     def _rows(self, rows: slice) -> Array:
         """Some rows of F."""
@@ -149,6 +151,11 @@ class RowSpace:
         if self.mean is None:
             return F
         return np.column_stack([F - self.mean @ self.basis, np.ones(len(F), dtype=F.dtype)])
+
+
+def below_one(h: Array) -> Array:
+    """Leverages far enough from 1 to divide by what is missing."""
+    return np.minimum(h, 1 - np.sqrt(np.finfo(h.dtype).eps))
 
 
 def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = False) -> RowSpace:

@@ -6,12 +6,11 @@ eigenvectors U of the label Laplacian: column j of W U is a ridge regression wit
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from schirn.linalg import RowSpace
+from schirn.linalg import RowSpace, below_one
 from schirn.prox import shift_singular_values, soft_threshold
 
 Array = np.ndarray
@@ -44,14 +43,9 @@ class _Smoother(NamedTuple):
 
     def leave_one_out(self, space: RowSpace, target: Array, w: Array) -> Array:
         """Exact scores of each row by the weights fitted to all the others."""
-        leverages = replace(space, eigenvalues=self.den, penalty=space.penalty[:, None])
-        h = np.minimum(self.scale * leverages.leverage(0.0), _below_one(space.dtype))
+        h = below_one(self.scale * space.diagonal(1 / self.den))
         fitted = space.expand(w)
         return ((fitted - h * (target @ self.U) / self.scale) / (1 - h)) @ self.U.T
-
-
-def _below_one(dtype: np.dtype) -> float:
-    return float(1 - np.sqrt(np.finfo(dtype).eps))
 
 
 def glc(

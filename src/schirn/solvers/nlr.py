@@ -7,12 +7,11 @@ replaced by the joint solution for W1 and W2.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from schirn.linalg import RowSpace
+from schirn.linalg import RowSpace, below_one
 from schirn.solvers.candidates import CandidateCells
 
 Array = np.ndarray
@@ -151,9 +150,6 @@ def _filters(space: RowSpace, n_iter: int, beta: float, gamma: float) -> tuple[A
 
 def _corrected(space: RowSpace, weights: Array, fitted: Array, target: Array | float) -> Array:
     """Fitted values of the smoother F diag(weights) F', each without its own target."""
-    limit = 1 - np.sqrt(np.finfo(space.dtype).eps)
     # Where the weights are all 1/(S^2 + t) this is the leave-one-out rule of ridge.
-    tiny = np.finfo(space.dtype).tiny
-    h = replace(space, eigenvalues=1 / np.maximum(weights, tiny)).leverage(0.0)
-    h = np.minimum(h, limit)[:, None]
+    h = below_one(space.diagonal(weights))[:, None]
     return (fitted - h * target) / (1 - h)

@@ -7,13 +7,12 @@ rows, and the penalty M is made block by block from the candidates.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.linalg
 
-from schirn.linalg import RowSpace
+from schirn.linalg import RowSpace, below_one
 from schirn.solvers._spectral_ball import split_at_one
 
 Array = np.ndarray
@@ -104,9 +103,9 @@ def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> 
     w = (kept / den)[:, None] * space.project(Y)
     fitted = space.expand(w)
     left = Y - space.expand(kept[:, None] * w)
-    h = np.minimum(_diagonal(space, kept**2 / den), 1 - np.sqrt(np.finfo(space.dtype).eps))
-    unseen = fitted - (_diagonal(space, kept / den) / (1 - h))[:, None] * left
-    outliers = np.sqrt(_diagonal(space, space.penalty * (1 - kept) ** 2))
+    h = below_one(space.diagonal(kept**2 / den))
+    unseen = fitted - (space.diagonal(kept / den) / (1 - h))[:, None] * left
+    outliers = np.sqrt(space.diagonal(space.penalty * (1 - kept) ** 2))
     shrunk = kept[kept > 0]
     price = float(shrunk.sum() + alpha / 2 * np.sum(outliers.astype(np.float64) ** 2))
     return PAKSResult(w, outliers, len(shrunk), unseen, 1, np.array([price]), np.zeros(1))
@@ -209,7 +208,7 @@ class _Ridge(NamedTuple):
     def unseen(self, F: Array, ZF: Array, Y: Array) -> Array:
         """Scores F w of each row by the weights fitted to all other rows of Z F, exactly."""
         solved = ZF @ self.inverse
-        h = np.minimum(np.sum(solved * ZF, axis=1), 1 - np.sqrt(np.finfo(np.float64).eps))
+        h = below_one(np.sum(solved * ZF, axis=1))
         pull = np.sum(solved * F, axis=1) / (1 - h)
         return F @ self.w - pull[:, None] * (Y - ZF @ self.w)
 
@@ -254,9 +253,3 @@ def _coordinates(space: RowSpace, w: Array) -> Array:
     full = np.zeros((len(space.penalty), w.shape[1]), dtype=space.dtype)
     full[space.penalty > 0] = w
     return full
-
-
-def _diagonal(space: RowSpace, weights: Array) -> Array:
-    """Diagonal of F diag(weights) F'."""
-    tiny = np.finfo(space.dtype).tiny
-    return replace(space, eigenvalues=1 / np.maximum(weights, tiny)).leverage(0.0)

@@ -175,8 +175,7 @@ class _State:
     def __init__(self, part: Part, lams: Sequence[float], start: int, correlated: bool):
         self.space, self.Y, self.lams, self.part = part.space, part.Y, lams, part
         self.correlated = correlated
-        top = 1 - np.sqrt(np.finfo(part.space.dtype).eps)
-        self.keep = [1 - np.minimum(part.space.leverage(t), top)[:, None] for t in lams]
+        self.keep = [1 - part.space.leverage(t)[:, None] for t in lams]
         self._fit(self.Y)
         S = self.loo[start]
         off = self.Y == 0
