@@ -229,3 +229,9 @@ def test_names_survive_the_way_there_and_back(rows):
 def test_label_lists_of_predictions():
     assert label_lists(np.array(M, dtype=bool), NAMES) == LISTS
     assert label_lists(np.zeros((2, 3)), NAMES) == [[], []]
+
+
+def test_two_columns_of_one_name_are_refused():
+    table = pd.DataFrame([[1, 0], [0, 1]], columns=["dog", "dog"])
+    with pytest.raises(InputError, match="two columns named 'dog'"):
+        as_labels(table)

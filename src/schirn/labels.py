@@ -41,6 +41,9 @@ def as_labels(y: Any, *, names: Sequence[str] | None = None, what: str = "candid
     if _is_name_lists(y):
         return _from_names(list(y), names, what)
     found = [str(column) for column in y.columns] if hasattr(y, "columns") else None
+    if found is not None and len(set(found)) < len(found):
+        twice = next(name for k, name in enumerate(found) if name in found[:k])
+        raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
     matrix = _binary(y, found or names, what)
     if found is None or names is None or found == list(names):
         return _named(matrix, names or found, what)
