@@ -232,6 +232,7 @@ def test_label_lists_of_predictions():
 
 
 def test_two_columns_of_one_name_are_refused():
+    pd = pytest.importorskip("pandas")
     table = pd.DataFrame([[1, 0], [0, 1]], columns=["dog", "dog"])
     with pytest.raises(InputError, match="two columns named 'dog'"):
         as_labels(table)
