@@ -168,7 +168,7 @@ async function refresh() {
 }
 
 document.addEventListener("keydown", (event) => {
-  const action = ACTIONS[event.key.toLowerCase()];
+  const action = ACTIONS[(event.key || "").toLowerCase()];
   const modified = event.ctrlKey || event.metaKey || event.altKey || event.repeat;
   if (!action || modified || !$("keys").checked) return;
   event.preventDefault();
