@@ -41,7 +41,8 @@ class Schirn(RowSpaceMethod):
     max_iter : number of rounds.
     tol : stop when the relative primal residual is below it and the noise no longer changes;
         0 runs all rounds, as the paper does.
-    fit_intercept : add an unpenalised intercept. The paper has none.
+    fit_intercept : add an unpenalised intercept. The paper has none; centred features need it,
+        because without it their scores cannot hold the frequency of a label.
     threshold : rule of `predict`: a number, one number per label, "top-3", or "cardinality",
         which predicts as many labels per row as `label_confidence_` expects.
     verbose : print one line every ten rounds.
