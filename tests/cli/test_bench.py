@@ -41,6 +41,16 @@ def test_json(place, capsys):
     assert document["rows"] == lines(place / "out")
 
 
+def test_report_is_written_beside_the_rows(place, capsys):
+    names = "Schirn,CandidateRidge,OracleRidge"
+    args = ("--datasets", "tiny.npz:1", "--methods", names, "--tuning", "none", "--quiet")
+    assert bench(*args, "--report") == 0
+    assert "report.html" in capsys.readouterr().err
+    page = (place / "out" / "report.html").read_text("utf-8")
+    assert "CandidateRidge" in page
+    assert (place / "out" / "tables" / "results_average_precision.tex").exists()
+
+
 def test_failed_cells_are_counted_and_give_exit_code_1(place, capsys):
     names = "mymethods:Failing,CandidateRidge"
     assert bench("--datasets", "tiny.npz:1", "--methods", names, "--quiet") == 1

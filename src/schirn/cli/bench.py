@@ -127,6 +127,11 @@ def _add_how(parser: Parser) -> None:
     group.add_argument("--retry", action="store_true", help="run failed and timed-out cells again")
     group.add_argument("--no-scores", action="store_true", help="keep no scores of the test rows")
     group.add_argument("--quiet", action="store_true", help="no progress")
+    group.add_argument(
+        "--report",
+        action="store_true",
+        help="write report.html, tables (text, Markdown, LaTeX, CSV) and figures to the folder",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -160,6 +165,12 @@ def run(args: argparse.Namespace) -> int:
         print_json({"output": args.output, "counts": counts, "rows": rows})
     else:
         _print(rows, args.output)
+    if args.report and counts["done"]:
+        # Drawing needs packages that a plain comparison does without.
+        from schirn.bench.report import write_outputs
+
+        page = write_outputs(rows, args.output)[0]
+        note(f"report and tables: {printable(str(page))}")
     return _verdict(rows, counts)
 
 
