@@ -28,7 +28,7 @@ METHODS = (
 
 # Searched where the whole grid takes too long.
 SMALL: dict[str, Grid] = {
-    "Schirn": {"alpha": [0.0, 0.5], "lam": [1.0, 10.0, 100.0, 1000.0]},
+    "Schirn": {"alpha": [0.0, 0.2, 0.5, 1.0], "lam": [1.0, 10.0, 100.0, 1000.0]},
     "NLR": {"gamma": [10.0, 1000.0], "lam": [1.8, 2.5]},
     "FPML": {"lam3": [1.0, 10.0, 100.0]},
     "PMLLRS": {"gamma": [0.01, 1.0, 100.0]},
@@ -98,7 +98,7 @@ QUICK = Part(
     ("birds:3", "birds:7", "birds:11", "scene:1", "medical:3", "yeastmf"),
     ("scene:1", "birds:3", "medical:3"),
     ("yeastmf",),
-    cell_seconds=10.0,
+    cell_seconds=20.0,
     fit_seconds=10.0,
     draws=10,
     sweep=False,

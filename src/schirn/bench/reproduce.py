@@ -48,7 +48,7 @@ STUDIES = (
 _AUTHORS = "birds_nlr_r3"
 _LABELS_ONLY = "_labels_only"
 # The studies besides the tables take about this share of their time.
-_STUDY_SHARE = 0.35
+_STUDY_SHARE = 0.5
 
 
 class Plan(NamedTuple):
@@ -198,7 +198,8 @@ def _tables(plan: Plan, folder: Path, how: dict[str, Any], say: Callable[[str], 
     for name, items in _by_set(plan).items():
         shape = train_shape(plan.shapes[items[0]], plan.part.folds)
         methods = choose_methods(plan.methods, shape, plan.part)
-        say(f"{name}: {len(methods)} methods, {len(items)} noise levels")
+        levels = f", {len(items)} noise levels" if len(items) > 1 else ""
+        say(f"{name}: {len(methods)} methods{levels}")
         rows += run(
             [_named(*plan.sources[item]) for item in items],
             methods,

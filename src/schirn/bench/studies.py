@@ -235,10 +235,10 @@ def convergence(sets: Iterable[tuple[str, Any, Any]], **params: Any) -> Study:
                 }
             )
         body.append([Cell(name), *_settled(*traces)])
-    head = ["data", "rounds", "objective within 1 %", "within 0.1 %", "residual", "labels removed"]
+    head = ["data", "rounds", "last ten rounds, %", "residual", "labels removed", "half by round"]
     notes = [
-        "within: the round from which the objective stays that near to its last value. "
-        "residual: of the constraint XW = C, at the end."
+        "last ten rounds: change of the objective in them. residual: of the constraint XW = C, at "
+        "the end. half by round: from when on at least half of the labels removed in the end are.",
     ]
     table = Table("convergence", "Convergence of Schirn", head, body, notes)
     return Study("convergence", rows, table)
@@ -249,12 +249,18 @@ def _settled(objective: Any, residual: Any, n_noise: Any) -> list[Cell]:
     values = np.asarray(objective, dtype=float)
     if not len(values):
         raise InputError("the fit recorded no rounds; let it do at least one")
-    cells = [show(len(values))]
-    for share in (0.01, 0.001):
-        off = np.flatnonzero(np.abs(values - values[-1]) > share * abs(values[-1]))
-        cells.append(show(int(off[-1]) + 2 if len(off) else 1))
+    before = values[max(0, len(values) - 11)]
+    change = 100 * abs(float(values[-1] - before)) / max(abs(float(values[-1])), 1e-300)
+    counts = np.asarray(n_noise)
+    fewer = np.flatnonzero(counts < counts[-1] / 2)
     last = float(np.asarray(residual)[-1])
-    return [*cells, Cell(f"{last:.2g}", last), show(int(np.asarray(n_noise)[-1]))]
+    return [
+        show(len(values)),
+        show(change),
+        Cell(f"{last:.2g}", last),
+        show(int(counts[-1])),
+        show(int(fewer[-1]) + 2 if len(fewer) else 1),
+    ]
 
 
 def _paper_name(name: str) -> str:
