@@ -203,3 +203,19 @@ def test_plan_as_json(place, capsys):
     assert plan["settings"] == ["tiny:1"]
     assert plan["seconds_on_one_core"] > 0
     assert not (place / "reproduction").exists()
+
+
+def test_a_failing_method_of_the_user_is_told(place, capsys):
+    (place / "mine.py").write_text(
+        "class Failing:\n"
+        "    def fit(self, X, y):\n"
+        "        raise RuntimeError('no luck')\n"
+        "    def decision_function(self, X):\n"
+        "        return X\n"
+    )
+    command = ["reproduce", "--quick", "--datasets", "tiny.npz:1", "--folds", "2", "--jobs", "0"]
+    command += ["--methods", "mine:Failing,candidateridge,OracleRidge", "--studies", "none"]
+    assert main([*command, "--quiet"]) == 1
+    error = capsys.readouterr().err
+    assert "2 of 6 cells failed or timed out; the first: RuntimeError: no luck" in error
+    assert (place / "reproduction" / "reproduction.md").exists()

@@ -146,6 +146,8 @@ def reproduce(
     chosen: Sequence[str] = STUDIES,
     jobs: int = 0,
     threads: int | None = None,
+    time_limit: float | None = None,
+    retry: bool = False,
     date: str | None = None,
     report: Callable[[Report], None] | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -158,6 +160,7 @@ def reproduce(
     plan : from `make_plan`
     chosen : names of studies to run besides the tables, out of `STUDIES`
     jobs, threads, report : as in `schirn.bench.run`
+    time_limit, retry : as in `schirn.bench.run`, for the tables
     date : date to print
     say : called with a line of text before each step
 
@@ -175,7 +178,8 @@ def reproduce(
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     how = {"jobs": jobs, "threads": threads, "report": report}
-    rows = _tables(plan, folder / "rows", how, say)
+    more = {"time_limit": time_limit, "retry": retry}
+    rows = _tables(plan, folder / "rows", {**how, **more}, say)
     found = list(_studies(plan, folder, chosen, how, say))
     say("tables and figures")
     written = _write_studies(folder, found)
@@ -228,7 +232,8 @@ def _searched(plan: Plan) -> dict[str, dict[str, Any]]:
     found = {}
     for name, items in _by_set(plan).items():
         shape = train_shape(plan.shapes[items[0]], plan.part.folds)
-        found[name] = grids_of(choose_methods(plan.methods, shape, plan.part), shape, plan.part)
+        methods = choose_methods(plan.methods, shape, plan.part)
+        found[name] = {**dict.fromkeys(methods), **grids_of(methods, shape, plan.part)}
     return found
 
 

@@ -3,12 +3,16 @@
 import argparse
 import os
 from datetime import date
+from pathlib import Path
 from typing import Any
 
+from schirn.bench import read_rows
 from schirn.bench.reproduce import FULL, METHODS, QUICK, STUDIES, Plan, make_plan, reproduce
 from schirn.cli._output import note, print_json, printable, say
 from schirn.cli._parser import add_command, natural, positive
+from schirn.cli.bench import _methods as canonical
 from schirn.cli.bench import _progress as progress
+from schirn.cli.bench import _seconds as seconds
 from schirn.cli.bench import _split as split
 
 _EXAMPLES = """
@@ -58,6 +62,10 @@ def add(found: Any) -> None:
         default=min(2, os.cpu_count() or 1),
         help="processes (default: 2; 0: this one)",
     )
+    group.add_argument(
+        "--time-limit", type=seconds, metavar="S", help="seconds after which a fit is stopped"
+    )
+    group.add_argument("--retry", action="store_true", help="run failed and timed-out fits again")
     group.add_argument("--date", metavar="DAY", help="date to print (default: today)")
     group.add_argument("--quiet", action="store_true", help="no progress")
 
@@ -67,7 +75,7 @@ def run(args: argparse.Namespace) -> int:
     plan = make_plan(
         QUICK if args.quick else FULL,
         sets=split(args.datasets) if args.datasets else None,
-        methods=split(args.methods) if args.methods else METHODS,
+        methods=list(canonical(args.methods)) if args.methods else METHODS,
         folds=args.folds,
     )
     if args.plan:
@@ -84,6 +92,8 @@ def run(args: argparse.Namespace) -> int:
             else STUDIES,
             jobs=args.jobs,
             threads=args.threads or 1,
+            time_limit=args.time_limit,
+            retry=args.retry,
             date=args.date or date.today().isoformat(),
             report=report,
             say=(lambda text: None) if args.quiet else note,
@@ -93,7 +103,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         first = printable(str(written[0]))
         say(f"{len(written)} files in {printable(args.output)}; start with {first}")
-    return 0
+    return _verdict(Path(args.output) / "rows")
+
+
+def _verdict(folder: Path) -> int:
+    """1 where cells failed, with the count on stderr."""
+    rows = read_rows(folder)
+    bad = [row for row in rows if row["status"] in ("failed", "timeout")]
+    if bad:
+        note(f"{len(bad)} of {len(rows)} cells failed or timed out; the first: {bad[0]['reason']}")
+    return int(bool(bad))
 
 
 def _show(plan: Plan, args: argparse.Namespace) -> int:
