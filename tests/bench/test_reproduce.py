@@ -2,6 +2,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy.io import savemat
 
 from schirn.bench import ablations, read_rows, studies
 from schirn.bench._part import (
@@ -163,6 +164,16 @@ def test_plan_skips_with_reasons(place):
     assert found.shapes == {"tiny:1": (60, 5, 4)}
     assert list(found.skipped) == ["absent:2"]
     assert "skipped absent:2" in found.to_text(2)
+
+
+def test_music_runs_when_its_file_is_there(place, monkeypatch, data):
+    truth, candidates = data.y_true.T.astype(float), data.candidates.T.astype(float)
+    parts = {"data": data.X, "target": truth, "candidate_labels": candidates}
+    savemat(place / "music_emotion.mat", parts)
+    monkeypatch.setenv("SCHIRN_DATA", str(place))
+    plan = make_plan(FULL, methods=["Schirn"])
+    assert plan.shapes == {"music_emotion": (60, 5, 4)}
+    assert "music_style" in plan.skipped
 
 
 def test_unknown_study(place):

@@ -74,7 +74,8 @@ class Plan(NamedTuple):
     def to_text(self, jobs: int = 1) -> str:
         """Say what will be run, what not and why, and how long it will take."""
         lines = [
-            f"{len(self.shapes)} settings, {len(self.methods)} methods, {self.part.folds} folds: "
+            f"{_count(len(self.shapes), 'setting')}, {_count(len(self.methods), 'method')}, "
+            f"{self.part.folds} folds: "
             f"about {describe(self.seconds / max(1, jobs))} with {max(1, jobs)} "
             f"process{'es' if jobs > 1 else ''} of one thread; "
             "run the same command again to go on after an interruption"
@@ -82,6 +83,10 @@ class Plan(NamedTuple):
         return "\n".join(
             [*lines, *(f"skipped {name}: {why}" for name, why in self.skipped.items())]
         )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def make_plan(
@@ -173,8 +178,10 @@ def reproduce(
     if unknown:
         raise InputError(f"there is no study {unknown[0]!r}; there are {', '.join(STUDIES)}")
     if not plan.sources:
-        why = "; ".join(f"{name}: {reason}" for name, reason in plan.skipped.items())
-        raise DataError(f"none of the data sets is here ({why}); set SCHIRN_DATA to their folder")
+        name, reason = next(iter(plan.skipped.items()))
+        raise DataError(
+            f"none of the data sets is here; set SCHIRN_DATA to their folder ({name}: {reason})"
+        )
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)
     how = {"jobs": jobs, "threads": threads, "report": report}
