@@ -97,7 +97,7 @@ def _made(rows: Sequence[Row], studies: Mapping[str, Study], facts: Facts) -> st
     settings = [
         f"{part.folds} folds, seed 0; noise drawn as in the published sets.",
         "Features as they are in the files, as in the paper, for all methods but Sieve, which "
-        "scales them and chooses between a linear and a kernel space by itself. That is part of "
+        "scales them and uses a Gaussian kernel. That is part of "
         "its lead, and why it can close more than the gap between two linear ridges.",
         "Tuning of the tables: on the candidates of held-out training rows, never on true labels. "
         + _tuned(facts),
