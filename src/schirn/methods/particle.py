@@ -1,5 +1,6 @@
 """PARTICLE: credible labels first, then votes between pairs of labels."""
 
+from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -97,9 +98,9 @@ class _Particle(PartialMultiLabelClassifier):
     def _learn(self, votes: Array, found: CredibleLabels, Y: Array) -> None:
         """Learn from the votes of the training rows, where a variant does."""
 
+    @abstractmethod
     def _from_votes(self, votes: Array) -> Array:
         """Scores (n, l) from votes (n, l + 1)."""
-        raise NotImplementedError
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         votes = cast_votes(self._models, X, weighted=self._weighted)
