@@ -187,9 +187,7 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
     if _gram_is_accurate(K, ridge):
         if exact_mean is not None and sp.issparse(X):
             K = _centre_gram(K, exact_mean, how, n)
-        eigenvalues, basis = scipy.linalg.eigh(
-            K, driver="evd", overwrite_a=True, check_finite=False
-        )
+        eigenvalues, basis = np.linalg.eigh(K)
         keep = eigenvalues > eigenvalues[-1] * _rounding(X)
         eigenvalues = eigenvalues[keep].astype(X.dtype)
         basis = np.ascontiguousarray(basis[:, keep], dtype=X.dtype)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from schirn.linalg import DensifyWarning, RowSpace, row_space
@@ -165,7 +164,7 @@ def _factor(features: BiasedSparse, ridge: float) -> RowSpace:
             stacklevel=4,
         )
         return row_space(features.toarray(), ridge=ridge)
-    eigenvalues, basis = scipy.linalg.eigh(K, driver="evd", overwrite_a=True, check_finite=False)
+    eigenvalues, basis = np.linalg.eigh(K)
     keep = eigenvalues > eigenvalues[-1] * max(n, D) * np.finfo(np.float64).eps
     eigenvalues, basis = eigenvalues[keep], basis[:, keep]
     F = (basis * np.sqrt(eigenvalues)).astype(dtype) if how == "gram-rows" else None

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 Array = np.ndarray
@@ -43,7 +42,7 @@ def split_at_one(A: Array, *, expect_all_inside: bool = False) -> Split:
     """
     if np.linalg.norm(A) <= 1 or (expect_all_inside and _surely_inside(A)):
         return Split(np.zeros_like(A), 0.0, 0)
-    squares, V = scipy.linalg.eigh(A.T @ A, driver="evd", overwrite_a=True, check_finite=False)
+    squares, V = np.linalg.eigh(A.T @ A)
     first = int(np.searchsorted(squares, 1.0, side="right"))
     roots, V = np.sqrt(squares[first:]), V[:, first:]
     outer = ((A @ V) * (1 - 1 / roots)) @ V.T
