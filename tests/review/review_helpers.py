@@ -51,6 +51,8 @@ class Server:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         line = self.process.stdout.readline()
+        # Read here, not by `communicate`, which does not see what `readline` has buffered.
+        self.saved_in = self.process.stdout.readline()
         assert line.startswith("Review page: "), line + self.process.stderr.read()
         self.address = line.removeprefix("Review page: ").strip()
         parts = urlsplit(self.address)

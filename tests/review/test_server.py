@@ -65,9 +65,9 @@ def test_ctrl_c_is_a_clean_end(folder):
     with Server(folder) as server:
         server.decide("keep")
         server.process.send_signal(signal.SIGINT)
-        out, err = server.process.communicate(timeout=20)
+        _, err = server.process.communicate(timeout=20)
         assert server.process.returncode == 0
-    assert "journal.jsonl" in out
+    assert "journal.jsonl" in server.saved_in
     assert err.strip() == f"schirn: stopped; 1 decided tags are in {folder / 'journal.jsonl'}"
 
 
