@@ -23,8 +23,8 @@ Array = np.ndarray
 class Fit(NamedTuple):
     """What a method hands back after training."""
 
-    noise: Array
-    """Candidates judged wrong, (n, l) bool."""
+    noise: Array | None
+    """Candidates judged wrong, (n, l) bool; None takes those with a confidence below one half."""
     scores: Array
     """Scores of the training rows, as unseen as the method can make them, (n, l)."""
     n_iter: int
@@ -162,7 +162,6 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     def _finish(self, fit: Fit, Y: Array) -> None:
         """Set the fitted attributes that all methods have."""
-        self.noise_ = fit.noise
         self.n_iter_ = fit.n_iter
         self.objective_ = fit.objective
         self.calibration_ = self._calibrate(fit.scores, Y)
@@ -171,6 +170,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
             if fit.confidence is None
             else fit.confidence
         )
+        doubtful = (Y == 1) & (self.label_confidence_ < 0.5)
+        self.noise_ = doubtful if fit.noise is None else fit.noise
         self.cardinality_ = float(self.label_confidence_.sum(dtype=np.float64) / len(Y))
         self._cardinality_cut = label_threshold(
             "cardinality", Y.shape[1], scores=fit.scores, cardinality=self.cardinality_

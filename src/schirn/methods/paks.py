@@ -7,7 +7,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._params import Number, OneOf
-from schirn.calibration import calibrate
 from schirn.exceptions import ApproximationWarning, InputError
 from schirn.linalg import RowSpace, row_space
 from schirn.methods._base import Fit, LinearMethod, MethodInfo
@@ -163,9 +162,7 @@ class PAKS(LinearMethod):
         self.coef_ *= factor
         self.outlier_norm_, self.rank_ = result.outliers, result.rank
         self.residual_ = result.residual
-        confidence = calibrate(result.loo_scores, Y).confidence(result.loo_scores, Y)
-        noise = (Y == 1) & (confidence < 0.5)
-        return Fit(noise, result.loo_scores, result.n_iter, result.objective, confidence)
+        return Fit(None, result.loo_scores, result.n_iter, result.objective)
 
     def _choose_solver(self, n: int, d: int) -> str:
         """The solver to use; refuses or replaces one that would take too much."""

@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._params import Number, OneOf
-from schirn.calibration import calibrate
 from schirn.methods._base import Fit, LinearMethod, MethodInfo
 from schirn.scaling import biased_row_space, identity, minmax
 from schirn.solvers.pmlni import pmlni
@@ -136,7 +135,4 @@ class PMLNI(LinearMethod):
         self.coef_ = np.ascontiguousarray(W.T)
         V, self.noise_intercept_ = scaling.undo(result.V)
         self.noise_coef_ = np.ascontiguousarray(V.T)
-        unseen = result.loo_scores
-        confidence = calibrate(unseen, Y).confidence(unseen, Y)
-        noise = (Y == 1) & (confidence < 0.5)
-        return Fit(noise, unseen, result.n_iter, result.objective, confidence)
+        return Fit(None, result.loo_scores, result.n_iter, result.objective)

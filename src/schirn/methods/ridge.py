@@ -88,9 +88,7 @@ class CandidateRidge(_Ridge):
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
         result = self._regress(space, Y)
-        confidence = calibrate(result.loo_scores, Y).confidence(result.loo_scores, Y)
-        noise = (Y == 1) & (confidence < 0.5)
-        return Fit(noise, result.loo_scores, 1, np.array([result.objective]), confidence)
+        return Fit(None, result.loo_scores, 1, np.array([result.objective]))
 
 
 class OracleRidge(_Ridge):
