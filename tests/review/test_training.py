@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from schirn.datasets import make_partial_multilabel
 from schirn.review import open_session
-from schirn.review._informed import InformedSieve
 from schirn.review._retrain import _unit_rows, main, new_confidence
 from schirn.review._session import DROP, KEEP
 from schirn.review._trainer import Trainer
@@ -133,25 +131,3 @@ def test_weighted_text_is_not_weighted_twice():
     assert _unit_rows(rows)
     assert not _unit_rows(2 * rows)
     assert not _unit_rows(rows.toarray())
-
-
-def test_decisions_help_the_tags_that_were_not_decided():
-    data = make_partial_multilabel(
-        n_samples=200, n_features=12, n_labels=8, cardinality=2.0, r=3, random_state=0
-    )
-    candidates, truth = np.asarray(data.candidates, bool), np.asarray(data.y_true, bool)
-    plain = InformedSieve().fit(data.X, candidates).label_confidence_
-    doubt = np.where(candidates, np.abs(plain - 0.5), np.inf)
-    decided = (doubt <= np.sort(doubt, axis=None)[100]) & candidates
-    model = InformedSieve()
-    model.known, model.wrong = decided & truth, decided & ~truth
-    informed = model.fit(data.X, candidates).label_confidence_
-    assert informed[model.known].min() > 0.999
-    assert informed[model.wrong].max() < 0.001
-    rest = candidates & ~decided
-
-    def loss(confidence):
-        right = np.where(truth, confidence, 1 - confidence)[rest]
-        return -np.log(np.clip(right, 1e-6, 1)).mean()
-
-    assert loss(informed) < 0.9 * loss(plain)

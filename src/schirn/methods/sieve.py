@@ -14,9 +14,11 @@ from schirn.exceptions import InputError
 from schirn.features import learn_scale
 from schirn.labels import as_labels
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
+from schirn.methods._known import as_known
 from schirn.metrics import average_precision
 from schirn.noise import candidate_posterior
 from schirn.solvers.sieve import Part, SieveResult, choose_ridge, sieve, trusting_ridge
+from schirn.solvers.sieve_known import with_knowledge
 from schirn.solvers.sieve_spaces import Spaces, factor_spaces
 from schirn.thresholds import ThresholdRule
 
@@ -63,7 +65,8 @@ class Sieve(PartialMultiLabelClassifier):
     Attributes
     ----------
     label_confidence_ : (n, l) posterior probability that a candidate is true, given its row's
-        features, all candidates of the row, and the other rows; 0 outside the candidates.
+        features, all candidates of the row, and the other rows; 0 outside the candidates. What
+        was told to be true has 1, what was told to be wrong 0.
     noise_ : (n, l) bool, candidates whose posterior is below one half.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
     noise_rates_ : the estimated rate after each round.
@@ -131,6 +134,28 @@ class Sieve(PartialMultiLabelClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
+    def fit(
+        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None, known: Any = None
+    ) -> "Sieve":
+        """Train on rows and their candidate labels.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+        y : the candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list
+            of label names per row
+        label_names : names of the label columns, for candidates that carry none
+        known : what is certain about single labels, an (n, l) array, sparse matrix or DataFrame:
+            1 for true candidates, -1 for wrong ones, 0 for the others. They are taken as told, and
+            teach about rows like theirs. Leave a wrong one among the candidates where it was
+            listed: that it was tells how much noise there is.
+        """
+        self._check()
+        X, Y = self._validate_training(X, y, label_names)
+        certain = as_known(known, Y, self.label_names_)
+        self._finish(self._fit_known(X, Y, certain), Y)
+        return self
+
     def disambiguate(self, X: Any, candidates: Any) -> Array:
         """Posterior (n, l) of the candidates of unseen rows, given whole sets; 0 elsewhere."""
         scores = self.decision_function(X)
@@ -143,8 +168,11 @@ class Sieve(PartialMultiLabelClassifier):
         return candidate_posterior(P, labels.matrix, noise).Q.astype(scores.dtype)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        return self._fit_known(X, Y, None)
+
+    def _fit_known(self, X: "Array | sp.csr_array", Y: Array, known: Array | None) -> Fit:
         spaces = self._factor(self._fit_features(X))
-        result, lams = self._solve(spaces, Y)
+        result, lams = self._solve(spaces, Y, known)
         self.expansion_ = spaces.expansion(result.w)
         self.pool_, self.noise_model_ = result.pool, result.noise
         self.noise_rates_, self.lams_ = result.rates, np.asarray(lams)
@@ -198,14 +226,22 @@ class Sieve(PartialMultiLabelClassifier):
             rng=check_random_state(self.random_state),
         )
 
-    def _solve(self, spaces: Spaces, Y: Array) -> tuple[SieveResult, list[float]]:
-        parts = spaces.parts(Y.astype(np.float64), self._rates(Y))
+    def _solve(
+        self, spaces: Spaces, Y: Array, known: Array | None = None
+    ) -> tuple[SieveResult, list[float]]:
+        rates = self._rates(Y)
+        if self._trusts() and known is not None:
+            Y = np.where(known < 0, 0, Y)
+        parts = spaces.parts(Y.astype(np.float64), rates)
         lams = self._choose_lams(parts)
         if self._trusts():
             return trusting_ridge(parts[0], lams[0]), lams
         rng = check_random_state(self.random_state)
         callback = self._callback()
-        return sieve(parts, lams, max_iter=self.max_iter, rng=rng, callback=callback), lams
+        result = sieve(parts, lams, max_iter=self.max_iter, rng=rng, callback=callback)
+        if known is not None:
+            result = with_knowledge(result, spaces.whole, lams, parts[0].Y, known)
+        return result, lams
 
     def _choose_lams(self, parts: list[Part]) -> list[float]:
         if self.lam is not None:

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from schirn.datasets._npz import MAX_BYTES, _features, _read_arrays
 from schirn.exceptions import DataError, EmptyCandidatesWarning
-from schirn.review._informed import InformedSieve
+from schirn.methods import Sieve
 from schirn.review._journal import Journal
 from schirn.review._project import Project, read_project
 from schirn.review._session import DROP, KEEP, Session
@@ -29,19 +29,18 @@ def new_confidence(project: Project, status: Array) -> Array:
     shape = (len(project.items), len(project.labels))
     candidates = np.zeros(shape, dtype=np.uint8)
     candidates[project.row, project.column] = 1
-    model = InformedSieve(features="none" if _unit_rows(X) else "auto")
+    model = Sieve(features="none" if _unit_rows(X) else "auto")
     # Tags of rows that were checked beforehand come with confidence 1.
-    known = (status == KEEP) | ((project.confidence == 1) & (status != DROP))
-    model.known, model.wrong = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
-    model.known[project.row, project.column] = known
-    model.wrong[project.row, project.column] = status == DROP
+    true = (status == KEEP) | ((project.confidence == 1) & (status != DROP))
+    known = np.zeros(shape, dtype=np.int8)
+    known[project.row, project.column] = np.where(true, 1, np.where(status == DROP, -1, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
-        model.fit(X, candidates)
+        model.fit(X, candidates, known=known)
     confidence = model.label_confidence_[project.row, project.column].astype(np.float64)
     if not np.isfinite(confidence).all():
         raise DataError(f"{project.features}: training gave no usable confidences")
-    return np.where(known, 1.0, np.where(status == DROP, 0.0, confidence))
+    return confidence
 
 
 def _read_features(project: Project) -> Any:
