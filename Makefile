@@ -4,8 +4,9 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 
-.PHONY: install demo test check lint types docs-test benchmark clean
+.PHONY: install demo test check lint types docs docs-test benchmark clean
 
 install: $(STAMP)
 
@@ -35,8 +36,16 @@ docs-test: $(STAMP)
 	$(BIN)/python -m pytest --doctest-modules src/schirn
 	$(BIN)/python -m pytest --doctest-glob='*.md' README.md docs
 
+$(DOCS_STAMP): $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
+	@touch $(DOCS_STAMP)
+
+# The site, in docs/_build/html. Runs every example of the gallery; a warning is an error.
+docs: $(DOCS_STAMP)
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+
 benchmark: $(STAMP)
 	$(BIN)/python -m benchmarks.speed
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery docs/api/generated

@@ -1,0 +1,64 @@
+"""The picture of the landing page: digit images, their tags, and what `Sieve` says of them."""
+
+from html import escape
+from typing import Any, ClassVar
+
+import numpy as np
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+class TagCards(SphinxDirective):
+    """Cards of the first training image of some digits, judged while the site is built."""
+
+    has_content = False
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec: ClassVar[dict[str, Any]] = {}
+
+    def run(self) -> list[nodes.Node]:
+        """HTML of the cards for the digits named in the argument."""
+        digits = [int(digit) for digit in self.arguments[0].split()]
+        html = f'<div class="tag-cards">{"".join(_cards(digits))}</div>'
+        return [nodes.raw("", html, format="html")]
+
+
+def _cards(wanted: list[int]) -> list[str]:
+    from sklearn.datasets import load_digits
+
+    from schirn import find_noisy_labels
+    from schirn.datasets import load_digits_attributes
+
+    data = load_digits_attributes(r=2)
+    found = find_noisy_labels(data.X, data.candidates, label_names=data.label_names)
+    target = load_digits().target
+    rows = [int(np.flatnonzero(target == digit)[0]) for digit in wanted]
+    return [_card(data, found, NAMES[target[row]], row) for row in rows]
+
+
+def _card(data: Any, found: Any, name: str, row: int) -> str:
+    tags = []
+    for j in np.flatnonzero(data.candidates[row]):
+        removed = not found.clean[row, j]
+        mark = "✓" if removed == (not data.y_true[row, j]) else "✗"
+        text = escape(data.label_names[j])
+        tags.append(f"<li><s>{text}</s> {mark}</li>" if removed else f"<li>{text}</li>")
+    picture = _picture(data.images[row])
+    return f"<figure>{picture}<figcaption>{name}</figcaption><ul>{''.join(tags)}</ul></figure>"
+
+
+def _picture(image: np.ndarray) -> str:
+    dark = [
+        f'<rect x="{x}" y="{y}" width="1.02" height="1.02" opacity="{image[y, x] / 16:.2f}"/>'
+        for y, x in zip(*np.nonzero(image), strict=True)
+    ]
+    return f'<svg viewBox="0 0 8 8" role="img" aria-label="digit">{"".join(dark)}</svg>'
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directive `tag-cards`."""
+    app.add_directive("tag-cards", TagCards)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
