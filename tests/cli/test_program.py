@@ -53,6 +53,7 @@ def test_every_example_parses(capsys):
         for line in part.epilog.splitlines()[1:]:
             words = line.split("   ")[0 if not line.startswith("   ") else 1].split()
             words = words[words.index("schirn") + 1 :]
+            words = words[: words.index(">")] if ">" in words else words
             assert parser.parse_args(words) is not None
 
 

@@ -1,5 +1,6 @@
 """The program `schirn`."""
 
+import argparse
 import os
 import signal
 import sys
@@ -10,20 +11,34 @@ from typing import Any
 
 import schirn.cli.bench as bench
 import schirn.cli.clean as clean
+import schirn.cli.completion as completion
 import schirn.cli.data as data
 import schirn.cli.demo as demo
+import schirn.cli.doctor as doctor
 import schirn.cli.fit as fit
 import schirn.cli.methods as methods
 import schirn.cli.predict as predict
 import schirn.cli.reproduce as reproduce
 import schirn.cli.review as review
-from schirn.cli._output import note
+from schirn.cli._output import colours, note
 from schirn.cli._parser import build_parser
 from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-COMMANDS = (demo, fit, predict, clean, review, bench, reproduce, methods, data)
+COMMANDS = (
+    demo,
+    fit,
+    predict,
+    clean,
+    review,
+    bench,
+    reproduce,
+    methods,
+    data,
+    doctor,
+    completion,
+)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -32,8 +47,9 @@ _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return the exit code.
 
-    0: done; 1: a fault of the program, or a part of `bench` that failed; 2: a fault in what was
-    asked, told in one sentence on stderr; 130: stopped with Ctrl-C.
+    0: done; 1: a fault of the program, a part of `bench` that failed, or something broken that
+    `doctor` found; 2: a fault in what was asked, told in one sentence on stderr; 130: stopped
+    with Ctrl-C.
 
     Examples
     --------
@@ -45,6 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = build_parser(COMMANDS).parse_args(argv)
     except SystemExit as stop:
         return int(stop.code or 0)
+    with colours(args.color):
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
+    """Run one command; turn what stops it into a sentence and an exit code."""
     debug = args.debug or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
     try:
         _prepare_streams()

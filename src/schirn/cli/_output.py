@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+_COLOUR_VARIABLES = ("NO_COLOR", "FORCE_COLOR")
+
 
 def say(text: str = "") -> None:
     """Print to stdout."""
@@ -31,11 +33,39 @@ def print_json(document: Any) -> None:
     say(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
 
 
+@contextmanager
+def colours(when: str) -> Iterator[None]:
+    """Let the option --color speak through the variables that also child processes look at."""
+    before = {name: os.environ.get(name) for name in _COLOUR_VARIABLES}
+    if when != "auto":
+        wanted = _COLOUR_VARIABLES[when == "always"]
+        os.environ.pop(_COLOUR_VARIABLES[when != "always"], None)
+        os.environ[wanted] = "1"
+    # Not after an exception: Python looks at the variables when it prints the traceback.
+    yield
+    for name, value in before.items():
+        os.environ.pop(name, None)
+        if value is not None:
+            os.environ[name] = value
+
+
+def coloured(stream: Any) -> bool:
+    """Whether to colour what goes there: NO_COLOR, then FORCE_COLOR, then whether it can."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or is_terminal(stream)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether a person looks at it who can be shown more than plain lines."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str = "") -> None:
     """Print a table; `right` has an "r" for each column to align at its right edge."""
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     aligned = [k < len(right) and right[k] == "r" for k in range(len(columns))]
-    console = rich_console(sys.stdout)
+    console = rich_console(sys.stdout, moving=False)
     if console is None:
         _plain_table(columns, cells, aligned)
         return
@@ -90,15 +120,17 @@ def working(what: str, quiet: bool = False) -> Iterator[None]:
         yield
 
 
-def rich_console(stream: Any) -> Any:
-    """Return a Rich console for a terminal, or None for plain text."""
-    if not stream.isatty() or os.environ.get("TERM") == "dumb":
+def rich_console(stream: Any, *, moving: bool = True) -> Any:
+    """Return a Rich console, or None for plain text; what moves needs a terminal."""
+    colour = coloured(stream)
+    if not is_terminal(stream) and (moving or not colour):
         return None
     try:
         from rich.console import Console
     except ImportError:
         return None
-    return Console(file=stream, highlight=False)
+    system: Any = ("auto" if is_terminal(stream) else "standard") if colour else None
+    return Console(file=stream, highlight=False, force_terminal=True, color_system=system)
 
 
 def _plain(value: Any) -> Any:

@@ -15,6 +15,7 @@ examples:
   schirn fit photos.csv -o photos.schirn       train on a table with a column of tags
   schirn predict photos.schirn new.csv         predict tags for new rows
   schirn methods Schirn                        parameters of a method
+  schirn doctor                                is everything in order here
 """
 
 
@@ -24,6 +25,8 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
+        # Newer versions of Python colour the help, before --color has been read.
+        self.color = False
 
     def error(self, message: str) -> NoReturn:
         """Print one sentence and stop."""
@@ -85,6 +88,22 @@ def _add_common(parser: Parser, default: bool) -> None:
         action="store_true",
         default=False if default else argparse.SUPPRESS,
         help="show the traceback of an error (also: SCHIRN_DEBUG=1)",
+    )
+
+    when = group.add_mutually_exclusive_group()
+    when.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto" if default else argparse.SUPPRESS,
+        help="colours (default: auto, on a terminal; also: NO_COLOR=1, FORCE_COLOR=1)",
+    )
+    when.add_argument(
+        "--no-color",
+        dest="color",
+        action="store_const",
+        const="never",
+        default=argparse.SUPPRESS,
+        help="the same as --color never",
     )
 
 
