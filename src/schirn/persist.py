@@ -10,13 +10,15 @@ import json
 import math
 import os
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from schirn._arrays import DAMAGE
 from schirn._atomic import atomic_write
+from schirn._limits import MAX_BYTES as MAX_BYTES
+from schirn._limits import brief, byte_limit, reason_of, too_large
 from schirn._values import Decoder, Encoder
 from schirn.exceptions import InputError, ModelFileError
 from schirn.methods import PartialMultiLabelClassifier, methods
@@ -25,25 +27,13 @@ Array = np.ndarray
 
 FORMAT = "schirn-model"
 VERSION = 1
-MAX_BYTES = 8 * 1024**3
 TRAINING_ATTRIBUTES = ("noise_", "label_confidence_")
 
 _HEADER = "header.json"
-_MAX_HEADER = 256 * 1024**2
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    OSError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-    OverflowError,
-)
+# A byte of JSON takes up to this many in memory.
+_JSON_GROWTH = 32
+_MOST_MEMBERS = 100_000
+_DAMAGE = (*DAMAGE, LookupError, AttributeError, ArithmeticError)
 
 
 def save(
@@ -93,7 +83,7 @@ def save(
 
 
 def load(
-    path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES
+    path: str | os.PathLike[str], *, max_bytes: int | None = None
 ) -> PartialMultiLabelClassifier:
     """Read a model that `save` wrote; a damaged or foreign file raises ModelFileError.
 
@@ -103,18 +93,19 @@ def load(
     Parameters
     ----------
     path : path
-    max_bytes : int
-        A file that would unpack to more than this is refused before memory is taken.
+    max_bytes : int, optional
+        A file that would unpack to more than this is refused before memory is taken; by default
+        ``SCHIRN_MAX_BYTES``, else 8 GiB.
 
     Examples
     --------
     See `save`.
     """
-    path = Path(path)
+    path, limit = Path(path), byte_limit(max_bytes)
     with _damage_named(path), _open(path) as archive:
-        header = _read_header(path, archive)
+        header = _read_header(path, archive, limit)
         cls = _find_class(path, header)
-        arrays = _read_arrays(path, archive, header["arrays"], max_bytes)
+        arrays = _read_arrays(path, archive, header["arrays"], limit)
         model: PartialMultiLabelClassifier = Decoder(arrays).estimator(
             header["model"], lambda _: cls
         )
@@ -137,7 +128,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = Path(path)
     with _damage_named(path), _open(path) as archive:
-        return dict(_read_header(path, archive)["notes"])
+        return dict(_read_header(path, archive, byte_limit())["notes"])
 
 
 def _write(path: Path, entry: dict[str, Any], arrays: list[Array], notes: dict[str, Any]) -> None:
@@ -206,7 +197,7 @@ class _damage_named:
             return
         if isinstance(error, OSError) and error.filename is not None:
             return
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = reason_of(error)
         raise ModelFileError(f"{self._path}: the model file is damaged ({reason})") from error
 
 
@@ -226,14 +217,17 @@ def _open(path: Path) -> zipfile.ZipFile:
         ) from error
 
 
-def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
+def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, Any]:
     """Return the checked header."""
+    if len(archive.infolist()) > _MOST_MEMBERS:
+        raise ModelFileError(f"{path}: more than {_MOST_MEMBERS:,} members; not written by schirn")
     if _HEADER not in archive.namelist() or not archive.comment.startswith(FORMAT.encode()):
         raise ModelFileError(f"{path}: a zip archive, but not a model file of schirn")
+    size = archive.getinfo(_HEADER).file_size
+    if size * _JSON_GROWTH > limit:
+        raise ModelFileError(_too_large(path, f"a header of {size:,} bytes", limit))
     with archive.open(_HEADER) as stream:
-        text = stream.read(_MAX_HEADER + 1)
-    if len(text) > _MAX_HEADER:
-        raise ModelFileError(f"{path}: the header is larger than {_MAX_HEADER:,} bytes")
+        text = stream.read()
     if archive.comment != _seal(text):
         raise ModelFileError(
             f"{path}: the header does not match its checksum; the file was changed or cut short"
@@ -242,8 +236,8 @@ def _read_header(path: Path, archive: zipfile.ZipFile) -> dict[str, Any]:
     version = header["version"]
     if type(version) is not int or version > VERSION:
         raise ModelFileError(
-            f"{path}: written by a newer version of schirn (file format {version!r}, this version "
-            f"reads up to {VERSION}); update schirn"
+            f"{path}: written by a newer version of schirn (file format {brief(version)}, this "
+            f"version reads up to {VERSION}); update schirn"
         )
     return header
 
@@ -253,26 +247,27 @@ def _find_class(path: Path, header: dict[str, Any]) -> type[PartialMultiLabelCla
     cls = methods().get(name)
     if cls is None:
         raise ModelFileError(
-            f"{path}: holds a model of the class {name!r}, which this version of schirn "
+            f"{path}: holds a model of the class {brief(name)}, which this version of schirn "
             f"({', '.join(methods())}) does not have"
         )
     return cls
 
 
 def _read_arrays(
-    path: Path, archive: zipfile.ZipFile, members: list[dict[str, Any]], max_bytes: int
+    path: Path, archive: zipfile.ZipFile, members: list[dict[str, Any]], limit: int
 ) -> list[Array]:
     """Read the arrays after checking every declared size."""
     listed = sorted([_HEADER, *(member["member"] for member in members)])
     if listed != sorted(archive.namelist()):
         raise ModelFileError(f"{path}: members are missing or were added; the file was changed")
     total = sum(_n_bytes(member) for member in members)
-    if total > max_bytes:
-        raise ModelFileError(
-            f"{path}: unpacks to {total:,} bytes, more than max_bytes={max_bytes:,}; "
-            f"raise max_bytes if you trust the file"
-        )
+    if total > limit:
+        raise ModelFileError(_too_large(path, f"unpacks to {total:,} bytes", limit))
     return [_read_array(path, archive, member) for member in members]
+
+
+def _too_large(path: Path, what: str, limit: int) -> str:
+    return f"{path}: {too_large(what, limit).removesuffix('.')}"
 
 
 def _n_bytes(member: dict[str, Any]) -> int:
@@ -290,12 +285,12 @@ def _read_array(path: Path, archive: zipfile.ZipFile, member: dict[str, Any]) ->
     size = archive.getinfo(name).file_size
     agrees = found_shape == shape and found_dtype == dtype and not dtype.hasobject
     if not agrees or start + _n_bytes(member) != size:
-        raise ModelFileError(f"{path}: the array {name!r} does not fit the header")
+        raise ModelFileError(f"{path}: the array {brief(name)} does not fit the header")
     with archive.open(name) as stream:
         hashing = _Hashing(stream)
         array = np.asarray(np.lib.format.read_array(hashing, allow_pickle=False))
     if hashing.digest.hexdigest() != member["sha256"]:
-        raise ModelFileError(f"{path}: the array {name!r} does not match its checksum")
+        raise ModelFileError(f"{path}: the array {brief(name)} does not match its checksum")
     return array
 
 

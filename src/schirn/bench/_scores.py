@@ -1,12 +1,12 @@
 """The arrays kept of a cell, and the measures made of them."""
 
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from schirn._arrays import read_archive
 from schirn._atomic import atomic_write
 from schirn.exceptions import DataError
 from schirn.metrics import evaluate, noise_report
@@ -53,10 +53,27 @@ def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
 
 def read_arrays(path: Path) -> dict[str, Array]:
     """Read the arrays of a cell."""
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except FileNotFoundError:
-        raise DataError(f"{path}: the scores of this cell are not there.") from None
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: not readable as scores ({error}).") from error
+    if not path.is_file():
+        raise DataError(f"{path}: the scores of this cell are not there.")
+    arrays = read_archive(path)
+    if not _fit_together(arrays):
+        raise DataError(f"{path}: not the scores of a cell; delete the file and run it again.")
+    return arrays
+
+
+def _fit_together(arrays: Mapping[str, Array]) -> bool:
+    """Whether the arrays are there, of their types, and of one shape."""
+    if any(name not in arrays for name in ("scores", "truth", "candidate_truth")):
+        return False
+    scores, cells = arrays["scores"], arrays["candidate_truth"]
+    if scores.ndim != 2 or not scores.size or scores.dtype.kind != "f" or cells.ndim != 1:
+        return False
+    bits = (scores.shape[0], (scores.shape[1] + 7) // 8)
+    masks = [arrays[name] for name in ("truth", "predicted") if name in arrays]
+    beside = [arrays[name] for name in ("noise", "confidence") if name in arrays]
+    return (
+        bool(np.isfinite(scores).all())
+        and all(mask.dtype == np.uint8 and mask.shape == bits for mask in masks)
+        and all(part.shape == cells.shape and part.dtype.kind in "bf" for part in beside)
+        and cells.dtype.kind in "bu"
+    )

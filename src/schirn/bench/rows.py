@@ -56,6 +56,7 @@ from typing import Any
 
 import numpy as np
 
+from schirn._limits import brief
 from schirn.exceptions import DataError
 
 FORMAT = 1
@@ -115,6 +116,15 @@ IDENTITY = (
     "folds",
     "fold",
 )
+
+
+# What a row must hold to be sorted and compared.
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(IDENTITY, (str, int, float, bool, type(None))),
+    "key": (str,),
+    "status": (str,),
+    "finished": (int, float),
+}
 
 
 def content_key(parts: dict[str, Any]) -> str:
@@ -197,17 +207,25 @@ class RowReader:
         try:
             row = json.loads(line)
             version = row["format"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise DataError(f"{where}: not a benchmark row; delete the line.") from None
         if version != FORMAT:
             raise DataError(
-                f"{where}: a row of format {version!r}, but this version of schirn reads format "
-                f"{FORMAT}; use another folder or another version."
+                f"{where}: a row of format {brief(version)}, but this version of schirn reads "
+                f"format {FORMAT}; use another folder or another version."
             )
         missing = [name for name in (*IDENTITY, "key", "status", "finished") if name not in row]
         if missing:
             raise DataError(f"{where}: the row has no {missing[0]!r}; delete the line.")
+        wrong = next((name for name, kinds in _TYPES.items() if not _is(row[name], kinds)), None)
+        if wrong is not None:
+            raise DataError(f"{where}: {wrong!r} cannot be {brief(row[wrong])}; delete the line.")
         return row
+
+
+def _is(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a value is of one of the kinds; truth values are no numbers."""
+    return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
 
 
 class RowWriter:

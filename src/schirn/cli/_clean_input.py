@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._arrays import read_npy
 from schirn.cleaning import text_features
 from schirn.cli._output import note
 from schirn.cli._tables import Table
@@ -137,12 +138,7 @@ def _embeddings(args: argparse.Namespace, table: Table) -> Array:
         raise InputError(
             f"--features {args.features}: give an .npy file, or a column that holds lists"
         )
-    try:
-        matrix = np.load(path, allow_pickle=False)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
-    except (ValueError, EOFError) as error:
-        raise DataError(f"{path}: not a readable .npy file ({error})") from None
+    matrix = read_npy(path)
     if matrix.ndim != 2 or matrix.dtype.kind not in "biuf" or len(matrix) != table.n_rows:
         raise DataError(
             f"{path}: {matrix.dtype} of shape {matrix.shape}, but {args.data} has {table.n_rows} "

@@ -11,9 +11,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 
+from schirn._limits import brief, byte_limit
 from schirn.datasets._arff_rows import Attribute, parse_rows, split_values, unquote
-from schirn.datasets._dataset import Dataset, dataset_from_file, label_matrix
-from schirn.datasets._text import MAX_BYTES, read_text
+from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
+from schirn.datasets._text import is_packed, read_text
 from schirn.exceptions import DataError
 
 
@@ -25,7 +26,7 @@ def read_arff(
     xml: str | os.PathLike[str] | None = None,
     missing: str | float = "error",
     ignore: Sequence[str] = (),
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Dataset:
     r"""Read a dense or sparse ARFF file with several labels.
 
@@ -47,8 +48,8 @@ def read_arff(
         What to do with ``?``.
     ignore : list of str
         Attributes to leave out, such as identifiers of type string.
-    max_bytes : int
-        Larger files are refused.
+    max_bytes : int, optional
+        Larger files are refused; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
 
     Examples
     --------
@@ -66,7 +67,8 @@ def read_arff(
     names = _label_names(path, relation, attributes, labels, label_side, xml)
     dropped = set(ignore)
     _check_attributes(path, attributes, dropped)
-    matrix = parse_rows(path, attributes, lines, _fill(missing), dropped)
+    limit = byte_limit(max_bytes)
+    matrix = parse_rows(path, attributes, lines, _fill(missing), dropped, limit)
     columns = {attribute.name: column for column, attribute in enumerate(attributes)}
     label_columns = [columns[name] for name in names]
     taken = set(label_columns) | {columns[name] for name in dropped if name in columns}
@@ -74,14 +76,19 @@ def read_arff(
     y_true = matrix[:, label_columns]
     return dataset_from_file(
         path,
+        max_bytes,
         X=matrix[:, feature_columns],
-        y_true=label_matrix(
-            y_true if isinstance(y_true, np.ndarray) else y_true.toarray(), f"{path}: labels"
-        ),
+        y_true=label_matrix(_dense_if_small(y_true), f"{path}: labels"),
         label_names=names,
         feature_names=[attributes[column].name for column in feature_columns],
         description=relation,
     )
+
+
+def _dense_if_small(labels: Any) -> Any:
+    """Return labels as an array unless they are sparse and many."""
+    size = labels.shape[0] * labels.shape[1]
+    return labels if isinstance(labels, np.ndarray) or size > LARGE_LABELS else labels.toarray()
 
 
 def _header(path: Path, text: str) -> tuple[str, list[Attribute], list[tuple[int, str]]]:
@@ -112,8 +119,9 @@ def _checked(
         raise DataError(f"{path}: the file has no {'data rows' if attributes else 'attributes'}.")
     names = [attribute.name for attribute in attributes]
     if len(set(names)) < len(names):
-        double = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{path}: the attribute {double!r} is declared twice.")
+        seen: set[str] = set()
+        double = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise DataError(f"{path}: the attribute {brief(double)} is declared twice.")
     return data
 
 
@@ -141,8 +149,8 @@ def _check_attributes(path: Path, attributes: list[Attribute], dropped: set[str]
     for attribute in attributes:
         if attribute.name not in dropped and not attribute.is_number:
             raise DataError(
-                f"{path}: the attribute {attribute.name!r} of type {attribute.kind} is not a "
-                f"number; leave it out with ignore=[{attribute.name!r}]."
+                f"{path}: the attribute {brief(attribute.name)} of type {attribute.kind[:40]} is "
+                f"not a number; leave it out with ignore=[{brief(attribute.name)}]."
             )
 
 
@@ -168,15 +176,16 @@ def _label_names(
         if not 0 < labels <= len(names):
             raise DataError(f"{path}: {labels} labels asked for, of {len(names)} attributes.")
         return names[:labels] if label_side == "start" else names[-labels:]
-    unknown = [name for name in labels if name not in set(names)]
+    known = set(names)
+    unknown = [name for name in labels if name not in known]
     if unknown:
-        raise DataError(f"{path}: the label {unknown[0]!r} is not an attribute of the file.")
+        raise DataError(f"{path}: the label {brief(unknown[0])} is not an attribute of the file.")
     return list(labels)
 
 
 def _meka_count(path: Path, relation: str) -> tuple[int, str]:
     """Return the number and the side of the labels from ``-C`` in the relation name."""
-    match = re.search(r"-C\s+(-?\d+)", relation)
+    match = re.search(r"-C\s+(-?[0-9]{1,9})(?![0-9])", relation)
     if match is None:
         raise DataError(
             f"{path}: which attributes are labels? There is no XML file beside it and no -C in "
@@ -188,6 +197,7 @@ def _meka_count(path: Path, relation: str) -> tuple[int, str]:
 
 def _beside(path: Path) -> Path | None:
     """Return the XML file that belongs to an ARFF file, if there is one."""
+    path = path.with_suffix("") if is_packed(path) else path
     stem = re.sub(r"-(train|test|sparse)$", "", path.stem)
     for candidate in (path.with_suffix(".xml"), path.with_name(f"{stem}.xml")):
         if candidate.is_file():

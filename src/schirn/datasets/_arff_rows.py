@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from schirn._limits import brief, too_large
 from schirn.exceptions import DataError
 
 YES = {"yes", "true", "t", "y"}
@@ -63,10 +64,17 @@ def parse_rows(
     lines: list[tuple[int, str]],
     fill: float | None,
     dropped: set[str],
+    limit: int,
 ) -> Any:
     """Return all columns as one array, or as CSR where the rows are sparse."""
     reader = _RowReader(path, attributes, fill, dropped)
-    if lines[0][1].startswith("{"):
+    is_sparse = lines[0][1].startswith("{")
+    # A sparse row may be empty in the file and full in memory, as may a line that is cut short.
+    width = reader.n_defaults if is_sparse else len(attributes)
+    if len(lines) * width * 8 > limit:
+        needed = f"{len(lines):,} rows of {width:,} values need {len(lines) * width * 8:,} bytes"
+        raise DataError(f"{path}: {too_large(needed, limit)}")
+    if is_sparse:
         return reader.sparse(lines)
     return reader.dense(lines)
 
@@ -118,13 +126,19 @@ class _RowReader:
         entries = dict(self._defaults)
         for entry in split_values(line[1:-1]) if line[1:-1].strip() else []:
             place, _, token = entry.partition(" ")
-            if not place.isdigit() or int(place) >= len(self.attributes):
+            known = place.isascii() and place.isdigit() and len(place) < 10
+            if not known or int(place) >= len(self.attributes):
                 raise DataError(
-                    f"{self.path}, line {number}: no attribute {place!r} "
+                    f"{self.path}, line {number}: no attribute {brief(place)} "
                     f"(there are {len(self.attributes)}, counted from 0)."
                 )
             entries[int(place)] = self._value(number, int(place), token.strip())
         return entries
+
+    @property
+    def n_defaults(self) -> int:
+        """How many columns are filled in every sparse row."""
+        return len(self._defaults)
 
     @property
     def _defaults(self) -> dict[int, float]:
@@ -145,7 +159,7 @@ class _RowReader:
         if token == "?":
             if self.fill is None:
                 raise DataError(
-                    f"{self.path}, line {number}: the value of {attribute.name!r} is missing "
+                    f"{self.path}, line {number}: the value of {brief(attribute.name)} is missing "
                     f'(?); pass missing="zero" or missing=<number>.'
                 )
             return self.fill
@@ -153,11 +167,13 @@ class _RowReader:
             return attribute.number(token)
         except ValueError:
             raise DataError(
-                f"{self.path}, line {number}: {token!r} is not a value of {attribute.name!r}."
+                f"{self.path}, line {number}: {brief(token)} is not a value of "
+                f"{brief(attribute.name)}."
             ) from None
 
 
-_VALUE = re.compile(r"""\s*((?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^,'"])*)\s*(?:,|$)""")
+# Possessive, and blanks are stripped later: an open quote must not be tried in every way.
+_VALUE = re.compile(r"""((?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,'"])*+)(?:,|$)""", re.DOTALL)
 
 
 def split_values(text: str) -> list[str]:

@@ -44,9 +44,9 @@ def recorded_options(path: Path) -> dict[str, Any]:
     if not record_file.is_file():
         return {}
     try:
-        record = json.loads(record_file.read_text())
+        record = json.loads(record_file.read_text("utf-8"))
         expected, options = record["sha256"], dict(record.get("options", {}))
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DataError(f"{record_file}: not a download record; delete it.") from None
     if sha256_of(path) != expected:
         raise DataError(

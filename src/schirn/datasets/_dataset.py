@@ -11,10 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from schirn._limits import byte_limit, too_large
+from schirn.datasets._text import base_name
 from schirn.exceptions import DataError
 
 # Above this many cells a 0/1 matrix is kept as CSR: 50 MB as bytes, 400 MB once made float.
 LARGE_LABELS = 50_000_000
+
+# A label has a name, a column and a model: a number in a file must not conjure up millions.
+LABEL_BYTES = 1024
 
 Fold = tuple[np.ndarray, np.ndarray]
 
@@ -123,13 +128,24 @@ class Dataset:
             _check_names(self.name, "feature_names", self.feature_names, self.n_features)
 
 
-def dataset_from_file(path: Path, **parts: Any) -> Dataset:
+def dataset_from_file(path: Path, max_bytes: int | None = None, **parts: Any) -> Dataset:
     """Return a data set named after its file; an error about its parts names the file."""
+    _check_label_count(path, max_bytes, parts)
     try:
-        return Dataset(name=path.stem, **parts)
+        return Dataset(name=base_name(path), **parts)
     except DataError as error:
-        reason = str(error).removeprefix(f"{path.stem}: ")
+        reason = str(error).removeprefix(f"{base_name(path)}: ")
         raise DataError(f"{path}: {reason}") from None
+
+
+def _check_label_count(path: Path, max_bytes: int | None, parts: dict[str, Any]) -> None:
+    """Raise for more labels than the limit has room for."""
+    limit = byte_limit(max_bytes)
+    for part in ("y_true", "candidates"):
+        labels = parts.get(part)
+        if labels is not None and labels.shape[1] * LABEL_BYTES > limit:
+            needed = f"{labels.shape[1]:,} labels of {LABEL_BYTES} bytes each"
+            raise DataError(f"{path}: {too_large(needed, limit)}")
 
 
 def label_matrix(values: Any, where: str) -> Any:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from scipy import io, sparse
 
+from schirn._limits import brief, brief_list, byte_limit, reason_of, too_large
 from schirn._optional import optional
 from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
-from schirn.datasets._text import MAX_BYTES, check_size
-from schirn.exceptions import DataError
+from schirn.datasets._text import CHUNK, DEFLATE_RATIO, check_size
+from schirn.exceptions import DataError, MissingExtraError
 
 # Usual variable names, first hit wins, upper and lower case alike.
 FEATURES = ("data", "features", "feature", "X", "fea")
@@ -30,6 +34,9 @@ CANDIDATES = (
 )
 FOLDS = ("tr_idx", "te_idx")
 
+# The type of a packed variable in a file of version 5.
+PACKED = 15
+
 
 def read_mat(
     path: str | os.PathLike[str],
@@ -37,7 +44,7 @@ def read_mat(
     features: str | None = None,
     truth: str | None = None,
     candidates: str | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Dataset:
     """Read a partial multi-label set from a MATLAB file (version 5 or 7.3).
 
@@ -48,8 +55,9 @@ def read_mat(
         Variable names; by default the usual ones (``data``, ``target``, ``partial_labels``, ...)
         are looked for. Label matrices may be rows × labels or labels × rows, with values in
         {0, 1} or {-1, 1}. Masks ``tr_idx`` and ``te_idx`` (rows × folds) become folds.
-    max_bytes : int
-        A variable that would take more memory is refused.
+    max_bytes : int, optional
+        A variable that would take more memory is refused; by default ``SCHIRN_MAX_BYTES``, else
+        8 GiB.
 
     Examples
     --------
@@ -63,7 +71,8 @@ def read_mat(
     """
     path = Path(path)
     check_size(path, max_bytes)
-    source = _Hdf5(path, max_bytes) if _is_hdf5(path) else _Version5(path, max_bytes)
+    limit = byte_limit(max_bytes)
+    source = _Hdf5(path, limit) if _is_hdf5(path) else _Version5(path, limit)
     names = source.names()
     X = source.get(_pick(path, names, FEATURES, features, "features"))
     X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
@@ -77,12 +86,13 @@ def read_mat(
             found[part] = _labels(path, name, source.get(name), n_samples)
     if not found:
         raise DataError(
-            f"{path}: no label matrix among the variables {', '.join(names)}; "
+            f"{path}: no label matrix among the variables {brief_list(names)}; "
             f"name it with truth= or candidates=."
         )
     masks = [source.get(name) for name in FOLDS if name in names]
     return dataset_from_file(
         path,
+        max_bytes,
         X=X,
         y_true=found.get("truth"),
         candidates=found.get("candidates"),
@@ -122,7 +132,7 @@ def _find(path: Path, names: list[str], usual: Iterable[str], given: str | None)
     """Return the name asked for, or the first usual one that the file has."""
     if given is not None:
         if given not in names:
-            raise DataError(f"{path}: no variable {given!r}; there are {', '.join(names)}.")
+            raise DataError(f"{path}: no variable {given!r}; there are {brief_list(names)}.")
         return given
     lower = {name.lower(): name for name in reversed(names)}
     return next((lower[name.lower()] for name in usual if name.lower() in lower), None)
@@ -133,7 +143,7 @@ def _pick(path: Path, names: list[str], usual: Iterable[str], given: str | None,
     name = _find(path, names, usual, given)
     if name is None:
         raise DataError(
-            f"{path}: no {what} among the variables {', '.join(names) or '(none)'}; "
+            f"{path}: no {what} among the variables {brief_list(names) or '(none)'}; "
             f"name them with {what}=."
         )
     return name
@@ -150,16 +160,17 @@ def _is_hdf5(path: Path) -> bool:
 class _Version5:
     """A file of version 5 or older, read by scipy."""
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
+    def __init__(self, path: Path, limit: int) -> None:
         self.path = path
-        try:
+        with _unreadable_named(path):
+            _check_packed(path, limit)
             listed = io.whosmat(path, appendmat=False)
-        except Exception as error:
-            raise _unreadable(path, error) from error
         # A sparse variable is stored by its entries, so its shape says nothing about memory.
         for name, shape, kind in listed:
-            if kind != "sparse" and prod(shape) * 8 > max_bytes:
-                raise DataError(f"{path}: {name!r} needs more than max_bytes={max_bytes:,}.")
+            if kind != "sparse" and prod(map(int, shape)) * 8 > limit:
+                raise DataError(f"{path}: {too_large(f'{brief(name)} of shape {shape}', limit)}")
+            if kind == "sparse" and max(shape, default=0) * 8 > limit:
+                raise DataError(f"{path}: {too_large(f'{brief(name)} of shape {shape}', limit)}")
         self._names = [name for name, _, _ in listed]
 
     def names(self) -> list[str]:
@@ -167,58 +178,83 @@ class _Version5:
 
     def get(self, name: str) -> Any:
         """Return one variable."""
-        try:
+        with _unreadable_named(self.path):
             return io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
-        except Exception as error:
-            raise _unreadable(self.path, error) from error
+
+
+def _check_packed(path: Path, limit: int) -> None:
+    """Refuse a file of version 5 whose packed variables unpack to more than the limit."""
+    if path.stat().st_size * DEFLATE_RATIO <= limit:
+        return
+    total = 0
+    with path.open("rb") as stream:
+        order = "<" if stream.read(128)[126:128] == b"IM" else ">"
+        while len(tag := stream.read(8)) == 8:
+            kind, size = struct.unpack(f"{order}II", tag)
+            if kind != PACKED:
+                stream.seek(size, 1)
+                continue
+            for n_bytes in _unpacked(stream, size):
+                total += n_bytes
+                if total > limit:
+                    over = too_large(f"unpacks to over {limit:,} bytes", limit)
+                    raise DataError(f"{path}: {over}")
+
+
+def _unpacked(stream: IO[bytes], size: int) -> Iterator[int]:
+    """Yield how many bytes each piece of a packed variable unpacks to, keeping none."""
+    engine = zlib.decompressobj()
+    while size > 0 and (piece := stream.read(min(size, CHUNK))):
+        size -= len(piece)
+        while piece:
+            yield len(engine.decompress(piece, CHUNK))
+            piece = engine.unconsumed_tail
 
 
 class _Hdf5:
     """A file of version 7.3: arrays are stored transposed, sparse ones by columns."""
 
-    def __init__(self, path: Path, max_bytes: int) -> None:
-        self.path, self.max_bytes = path, max_bytes
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path, self.limit = path, limit
         self.h5py = optional("h5py", "mat73", "Reading MATLAB 7.3 files")
 
     def names(self) -> list[str]:
         """Return the variables stored in this very file."""
-        with self._open() as file:
-            links = {name: file.get(name, getlink=True) for name in file if name[0] != "#"}
+        with _unreadable_named(self.path), self.h5py.File(self.path, "r") as file:
+            links = {name: file.get(name, getlink=True) for name in file if name[:1] != "#"}
             return [name for name, link in links.items() if isinstance(link, self.h5py.HardLink)]
 
     def get(self, name: str) -> Any:
         """Return one variable."""
-        with self._open() as file:
+        with _unreadable_named(self.path), self.h5py.File(self.path, "r") as file:
             item = file[name]
-            try:
-                if isinstance(item, self.h5py.Group):
-                    return self._sparse(item)
-                return self._array(item).T
-            except (OSError, KeyError, ValueError, TypeError) as error:
-                if isinstance(error, DataError):
-                    raise
-                raise _unreadable(self.path, error) from error
-
-    def _open(self) -> Any:
-        try:
-            return self.h5py.File(self.path, "r")
-        except OSError as error:
-            raise _unreadable(self.path, error) from error
+            if isinstance(item, self.h5py.Group):
+                return self._sparse(item)
+            return self._array(item).T
 
     def _array(self, item: Any) -> np.ndarray:
         """Return a stored array of numbers after checking its size and that it is in the file."""
-        if item.dtype.kind not in "iufb" or item.is_virtual or item.external:
-            raise DataError(f"{self.path}: {item.name!r} is not a plain array of numbers.")
-        if item.size * item.dtype.itemsize > self.max_bytes:
-            raise DataError(f"{self.path}: {item.name!r} needs more than {self.max_bytes:,} bytes.")
+        name = brief(item.name)
+        if not isinstance(item, self.h5py.Dataset) or item.dtype.kind not in "iufb":
+            raise DataError(f"{self.path}: {name} is not a plain array of numbers.")
+        if item.is_virtual or item.external:
+            raise DataError(f"{self.path}: {name} is not a plain array of numbers.")
+        n_bytes = int(item.size or 0) * max(item.dtype.itemsize, 8)
+        if n_bytes > self.limit:
+            raise DataError(
+                f"{self.path}: {too_large(f'{name} needs {n_bytes:,} bytes', self.limit)}"
+            )
         return np.asarray(item[()])
 
     def _sparse(self, group: Any) -> sparse.csr_array:
         """Return a sparse matrix from the parts data, ir and jc of its columns."""
         if "MATLAB_sparse" not in group.attrs or "jc" not in group:
-            raise DataError(f"{self.path}: {group.name!r} is a struct, not a matrix.")
+            raise DataError(f"{self.path}: {brief(group.name)} is a struct, not a matrix.")
         indptr = self._array(group["jc"]).astype(np.int64)
         shape = (int(group.attrs["MATLAB_sparse"]), len(indptr) - 1)
+        if max(shape) * 8 > self.limit:
+            what = f"{brief(group.name)} of shape {shape}"
+            raise DataError(f"{self.path}: {too_large(what, self.limit)}")
         if "ir" not in group:
             return sparse.csr_array(shape)
         parts = (self._array(group["data"]), self._array(group["ir"]).astype(np.int64), indptr)
@@ -227,7 +263,14 @@ class _Hdf5:
         return matrix.tocsr()
 
 
-def _unreadable(path: Path, error: Exception) -> DataError:
-    """Return the one-sentence error for a file that is not MATLAB or is damaged."""
-    reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    return DataError(f"{path}: not a readable MATLAB file, or cut short ({reason}).")
+@contextmanager
+def _unreadable_named(path: Path) -> Iterator[None]:
+    """Turn whatever a damaged or foreign file causes into one sentence that names it."""
+    try:
+        yield
+    except (DataError, MissingExtraError):
+        raise
+    except Exception as error:
+        raise DataError(
+            f"{path}: not a readable MATLAB file, or cut short ({reason_of(error)})."
+        ) from error

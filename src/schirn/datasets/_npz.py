@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from schirn._arrays import read_archive
+from schirn._limits import brief, reason_of
 from schirn.datasets._dataset import Dataset, dataset_from_file, label_matrix
 from schirn.exceptions import DataError
 
-MAX_BYTES = 8 * 1024**3
 
-
-def read_npz(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Dataset:
+def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Dataset:
     """Read a data set from an npz archive.
 
     Keys: `X`, or `data`, `indices`, `indptr`, `shape` for a CSR matrix; `Y` (true labels) or
@@ -28,8 +26,9 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Dat
     Parameters
     ----------
     path : path
-    max_bytes : int
-        A file that would unpack to more than this is refused before anything is allocated.
+    max_bytes : int, optional
+        A file that would unpack to more than this is refused before anything is allocated; by
+        default ``SCHIRN_MAX_BYTES``, else 8 GiB.
 
     Examples
     --------
@@ -41,7 +40,7 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Dat
     Dataset('tiny', n=2, d=2, l=2, y_true)
     """
     path = Path(path)
-    arrays = _read_arrays(path, max_bytes)
+    arrays = read_archive(path, max_bytes)
     y_true = _labels(path, arrays, "Y")
     candidates = _labels(path, arrays, "C")
     if y_true is None and candidates is None:
@@ -51,71 +50,16 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Dat
         X = np.empty(((y_true if y_true is not None else candidates).shape[0], 0))
     return dataset_from_file(
         path,
+        max_bytes,
         X=X,
         y_true=y_true,
         candidates=candidates,
-        label_names=_names(arrays, "label_names") or [],
-        feature_names=_names(arrays, "feature_names"),
-        n_train=int(arrays["n_train"]) if "n_train" in arrays else None,
-        folds=_folds(path, arrays),
+        label_names=_names(path, arrays, "label_names") or [],
+        feature_names=_names(path, arrays, "feature_names"),
+        n_train=_n_train(path, arrays, X.shape[0]),
+        folds=_folds(path, arrays, X.shape[0]),
         description="" if X.shape[1] else "Labels only: the source has no features.",
     )
-
-
-def _read_arrays(path: Path, max_bytes: int) -> dict[str, np.ndarray]:
-    """Read every array of the archive after checking all sizes."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            total = sum(entry.file_size for entry in archive.infolist())
-            if total > max_bytes:
-                raise DataError(
-                    f"{path}: unpacks to {total:,} bytes, more than max_bytes={max_bytes:,}; "
-                    f"raise max_bytes if you trust the file."
-                )
-            entries = {
-                entry.filename.removesuffix(".npy"): entry
-                for entry in archive.infolist()
-                if entry.filename.endswith(".npy")
-            }
-            return dict(_read_entry(path, archive, key, entries) for key in entries)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
-        raise DataError(f"{path}: not a readable npz archive, or cut short ({error}).") from error
-
-
-def _read_entry(
-    path: Path, archive: zipfile.ZipFile, key: str, entries: dict[str, zipfile.ZipInfo]
-) -> tuple[str, np.ndarray]:
-    """Read one array; of a dense label matrix that is also there as CSR, only the shape."""
-    entry = entries[key]
-    with archive.open(entry) as stream:
-        shape = _check_header(path, stream, entry)
-    if f"{key}_indptr" in entries:
-        return f"{key}_shape", np.asarray(shape)
-    with archive.open(entry) as stream:
-        return key, np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
-
-
-def _check_header(path: Path, stream: IO[bytes], entry: zipfile.ZipInfo) -> tuple[int, ...]:
-    """Return the shape of an array whose header agrees with the size of its entry."""
-    form = np.lib.format
-    readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
-    try:
-        shape, _, dtype = readers[form.read_magic(stream)](stream)
-    except (ValueError, KeyError) as error:
-        raise DataError(f"{path}: the entry {entry.filename!r} is not an array.") from error
-    if dtype.hasobject:
-        raise DataError(
-            f"{path}: the array {entry.filename!r} holds Python objects, which are never "
-            f"loaded; save it as numbers or as fixed-width text."
-        )
-    n_bytes = dtype.itemsize
-    for side in shape:
-        n_bytes *= int(side)
-    if stream.tell() + n_bytes != entry.file_size:
-        raise DataError(f"{path}: the array {entry.filename!r} is damaged (wrong size).")
-    return tuple(shape)
 
 
 def _features(path: Path, arrays: dict[str, np.ndarray]) -> Any:
@@ -131,7 +75,9 @@ def _features(path: Path, arrays: dict[str, np.ndarray]) -> Any:
     if missing:
         raise DataError(f"{path}: the sparse features lack the key {missing[0]!r}.")
     data, indices, indptr, shape = (arrays[key] for key in parts)
-    return _csr(path, "X", data, indices, indptr, tuple(int(side) for side in shape))
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or data.dtype.kind not in "iufb":
+        raise DataError(f"{path}: the sparse features are not a matrix of numbers.")
+    return _csr(path, "X", data, indices, indptr, (int(shape[0]), int(shape[1])))
 
 
 def _labels(path: Path, arrays: dict[str, np.ndarray], key: str) -> Any:
@@ -141,12 +87,23 @@ def _labels(path: Path, arrays: dict[str, np.ndarray], key: str) -> Any:
         return None if key not in arrays else label_matrix(arrays[key], f"{path}: {key}")
     if indices is None:
         raise DataError(f"{path}: the sparse labels lack the key '{key}_indices'.")
-    n_labels = len(arrays["label_names"]) if "label_names" in arrays else 0
+    _check_indices(path, f"{key}_indices", indices)
+    _check_indices(path, f"{key}_indptr", indptr)
+    n_labels = arrays["label_names"].size if "label_names" in arrays else 0
     if f"{key}_shape" in arrays:
-        n_labels = int(arrays[f"{key}_shape"][1])
+        shape = arrays[f"{key}_shape"]
+        if len(shape) != 2:
+            raise DataError(f"{path}: {key} must be a matrix (rows × labels), not {shape}.")
+        n_labels = int(shape[1])
     n_labels = n_labels or int(indices.max(initial=-1)) + 1
     ones = np.ones(len(indices), dtype=np.uint8)
     return _csr(path, key, ones, indices, indptr, (len(indptr) - 1, n_labels))
+
+
+def _check_indices(path: Path, key: str, values: np.ndarray) -> None:
+    """Raise unless an array is a list of whole numbers."""
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise DataError(f"{path}: {key!r} must be a list of whole numbers.")
 
 
 def _csr(
@@ -158,27 +115,58 @@ def _csr(
     shape: tuple[int, ...],
 ) -> sparse.csr_array:
     """Return a checked CSR matrix."""
+    _check_indices(path, f"indices of {key}", indices)
+    _check_indices(path, f"indptr of {key}", indptr)
     try:
         matrix = sparse.csr_array((data, indices, indptr), shape=shape)
         matrix.check_format(full_check=True)
-    except (ValueError, TypeError, IndexError) as error:
-        raise DataError(f"{path}: the sparse matrix {key} is damaged ({error}).") from error
+    except (ValueError, TypeError, IndexError, OverflowError) as error:
+        reason = reason_of(error)
+        raise DataError(f"{path}: the sparse matrix {key} is damaged ({reason}).") from error
     matrix.sort_indices()
     return matrix
 
 
-def _names(arrays: dict[str, np.ndarray], key: str) -> list[str] | None:
+def _names(path: Path, arrays: dict[str, np.ndarray], key: str) -> list[str] | None:
     """Return a list of names, or None where the file has none."""
-    return [str(name) for name in arrays[key]] if key in arrays else None
-
-
-def _folds(path: Path, arrays: dict[str, np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """Return (train, test) row indices of each column of the two masks."""
-    train, test = arrays.get("train_mask"), arrays.get("test_mask")
-    if train is None and test is None:
+    if key not in arrays:
         return None
-    if train is None or test is None or train.shape != test.shape or train.ndim != 2:
-        raise DataError(f"{path}: train_mask and test_mask must be two masks of the same shape.")
+    if arrays[key].ndim != 1:
+        raise DataError(f"{path}: {key!r} must be a list of names.")
+    return [str(name) for name in arrays[key]]
+
+
+def _n_train(path: Path, arrays: dict[str, np.ndarray], n_samples: int) -> int | None:
+    """Return the number of training rows, or None where the file does not say."""
+    if "n_train" not in arrays:
+        return None
+    value = arrays["n_train"]
+    if value.size != 1 or value.dtype.kind not in "iu" or not 0 <= value.item() <= n_samples:
+        found = brief(value.tolist())
+        raise DataError(f"{path}: n_train must be a number of rows up to {n_samples}, not {found}.")
+    return int(value.item())
+
+
+def _folds(
+    path: Path, arrays: dict[str, np.ndarray], n_samples: int
+) -> list[tuple[np.ndarray, np.ndarray]] | None:
+    """Return (train, test) row indices of each column of the two masks."""
+    masks = [arrays.get(key) for key in ("train_mask", "test_mask")]
+    if all(mask is None for mask in masks):
+        return None
+    train, test = masks
+    if (
+        train is None
+        or test is None
+        or train.shape != test.shape
+        or train.ndim != 2
+        or len(train) != n_samples
+        or any(mask.dtype.kind not in "biuf" for mask in (train, test))
+    ):
+        raise DataError(
+            f"{path}: train_mask and test_mask must be two masks of the same shape, with "
+            f"{n_samples} rows."
+        )
     return [
         (np.flatnonzero(train[:, fold]), np.flatnonzero(test[:, fold]))
         for fold in range(train.shape[1])

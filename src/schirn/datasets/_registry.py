@@ -14,6 +14,7 @@ from typing import Any
 from schirn.datasets._cache import cache_folder, recorded_options
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._digits import load_digits_attributes
+from schirn.datasets._text import format_suffix, is_packed
 from schirn.exceptions import DataError
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
@@ -46,6 +47,9 @@ READERS: dict[str, tuple[str, str]] = {
     ".parquet": ("_table", "read_table"),
     ".jsonl": ("_table", "read_table"),
 }
+
+# Formats that are also read when they are packed with gzip, as in photos.csv.gz.
+PACKABLE = (".arff", ".svm", ".svmlight", ".libsvm", ".txt", ".csv", ".tsv", ".jsonl")
 
 # Suffixes under which a bare name is looked up; tables and plain text need options to be read.
 NAMED_SUFFIXES = (".npz", ".mat", ".arff", ".svm", ".svmlight", ".libsvm")
@@ -129,16 +133,16 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
 
 def _is_path(path: Path, text: str) -> bool:
     """Tell a path from a name."""
-    return path.suffix.lower() in READERS or os.path.basename(text) != text
+    return format_suffix(path) in READERS or os.path.basename(text) != text
 
 
 def _read(path: Path, options: dict[str, Any]) -> Dataset:
     """Read a file with the reader for its suffix."""
-    suffix = path.suffix.lower()
-    if suffix not in READERS:
-        kind = repr(suffix) if suffix else "a file without suffix"
+    suffix = format_suffix(path)
+    if suffix not in READERS or (is_packed(path) and suffix not in PACKABLE):
+        kind = repr("".join(path.suffixes[-2:])) if path.suffix else "a file without suffix"
         raise DataError(f"{path}: no reader for {kind}; known are {', '.join(READERS)}.")
-    if not path.is_file():
+    if not _is_file(path):
         raise DataError(f"{path}: there is no such file.")
     module, function = READERS[suffix]
     reader: Callable[..., Dataset] = getattr(import_module(f"schirn.datasets.{module}"), function)
@@ -146,6 +150,14 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
     if unknown:
         raise DataError(f"{path}: {unknown[0]!r} is not an option of {function}.")
     return reader(path, **(recorded_options(path) | options))
+
+
+def _is_file(path: Path) -> bool:
+    """Tell a file; a name that no file can have is none."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:

@@ -10,8 +10,11 @@ import numpy as np
 from scipy import sparse
 
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file
-from schirn.datasets._text import MAX_BYTES, read_text
+from schirn.datasets._text import read_text
 from schirn.exceptions import DataError
+
+# Indices above this do not fit into the arrays that hold them.
+MOST = 2**62
 
 
 def read_svmlight(
@@ -20,7 +23,7 @@ def read_svmlight(
     n_features: int | None = None,
     n_labels: int | None = None,
     zero_based: bool | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Dataset:
     r"""Read lines such as ``1,5,7 3:0.5 9:1``: labels, then features.
 
@@ -33,8 +36,8 @@ def read_svmlight(
     zero_based : bool, optional
         Whether features are counted from 0. By default yes with a header; without one, only if
         the index 0 occurs. Labels are always counted from 0.
-    max_bytes : int
-        Larger files are refused.
+    max_bytes : int, optional
+        Larger files are refused; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
 
     Examples
     --------
@@ -67,7 +70,8 @@ def read_svmlight(
     y_true = rows.matrix(ones, rows.labels, rows.label_ends, 0, n_labels, "label")
     y_true.data[:] = 1
     small = y_true.shape[0] * y_true.shape[1] <= LARGE_LABELS
-    return dataset_from_file(path, X=X, y_true=y_true.toarray() if small else y_true)
+    labels = y_true.toarray() if small else y_true
+    return dataset_from_file(path, max_bytes, X=X, y_true=labels)
 
 
 class _Rows:
@@ -99,7 +103,7 @@ class _Rows:
                 feature, value = int(index), float(text)
             except ValueError:
                 feature, value = 0, np.nan
-            if not math.isfinite(value):
+            if not math.isfinite(value) or abs(feature) > MOST:
                 raise DataError(
                     f"{self.path}, line {number}: expected index:value, found {token[:40]!r}."
                 )
@@ -114,7 +118,7 @@ class _Rows:
             label = int(float(text))
         except (ValueError, OverflowError):
             label = -1
-        if label < 0 or label != float(text):
+        if not 0 <= label <= MOST or label != float(text):
             raise DataError(
                 f"{self.path}, line {number}: labels must be whole numbers from 0, "
                 f"found {text[:40]!r}."
@@ -148,6 +152,8 @@ class _Rows:
 def _header(line: str) -> tuple[int, int, int] | None:
     """Return (rows, features, labels) of an XMC header line, or None."""
     tokens = line.split()
-    if len(tokens) == 3 and all(token.isdigit() for token in tokens):
-        return int(tokens[0]), int(tokens[1]), int(tokens[2])
-    return None
+    if len(tokens) != 3 or not all(token.isascii() and token.isdigit() for token in tokens):
+        return None
+    # Longer numbers are no sizes; they stop at the first line that does not fit them.
+    rows, features, labels = (int(t) if len(t) <= 18 else MOST for t in tokens)
+    return rows, features, labels

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from schirn._limits import brief, brief_list, byte_limit, reason_of, too_large
 from schirn._optional import optional
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
-from schirn.datasets._text import MAX_BYTES, check_size
-from schirn.exceptions import DataError
+from schirn.datasets._text import check_size, format_suffix, is_packed, read_bytes
+from schirn.exceptions import DataError, MissingExtraError
 
+PARQUET_ROWS = 1024
 LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
 
 
@@ -26,14 +30,14 @@ def read_table(
     features: Sequence[str] | None = None,
     separator: str = ";",
     label_names: Sequence[str] | None = None,
-    max_bytes: int = MAX_BYTES,
+    max_bytes: int | None = None,
 ) -> Dataset:
     r"""Read a table whose tags may be wrong: they become the candidates.
 
     Parameters
     ----------
     path : path
-        ``.csv``, ``.tsv``, ``.parquet`` or ``.jsonl``.
+        ``.csv``, ``.tsv``, ``.jsonl``, each also with ``.gz``, or ``.parquet``.
     labels : str or list of str, optional
         One column of tags ("beach;dog", or a list in JSON lines), or several 0/1 columns. By
         default a column called labels, tags, candidates or label.
@@ -45,8 +49,8 @@ def read_table(
         What stands between two tags.
     label_names : list of str, optional
         All labels in the wanted order; by default those that occur, sorted.
-    max_bytes : int
-        Larger files are refused.
+    max_bytes : int, optional
+        Larger files are refused; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
 
     Examples
     --------
@@ -78,6 +82,7 @@ def read_table(
     left_out = [str(c) for c in frame.columns if c not in {*chosen, *label_columns, *truth_columns}]
     return dataset_from_file(
         path,
+        max_bytes,
         X=_numbers(path, frame, chosen),
         y_true=tags.matrix(truth_columns, names) if truth_columns else None,
         candidates=tags.matrix(label_columns, names),
@@ -125,39 +130,60 @@ class _Tags:
         return [tag.strip() for tag in str(value).split(self.separator) if tag.strip()]
 
 
-def _frame(path: Path, max_bytes: int) -> Any:
+def _frame(path: Path, max_bytes: int | None) -> Any:
     """Read the file into a data frame."""
     pandas = optional("pandas", "table", "Reading tables")
     check_size(path, max_bytes)
-    suffix = path.suffix.lower()
-    try:
-        if suffix == ".parquet":
-            _check_parquet(path, max_bytes)
-            frame = pandas.read_parquet(path)
-        elif suffix == ".jsonl":
-            frame = pandas.read_json(path, lines=True)
-        elif suffix in (".csv", ".tsv"):
-            frame = pandas.read_csv(path, sep="\t" if suffix == ".tsv" else ",")
-        else:
-            raise DataError(f"{path}: a table must be .csv, .tsv, .parquet or .jsonl.")
-    except DataError:
-        raise
-    except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{path}: not a readable table ({reason}).") from error
+    suffix = format_suffix(path)
+    if suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
+        raise DataError(f"{path}: a table must be .csv, .tsv, .parquet or .jsonl.")
+    if suffix == ".parquet":
+        frame = _parquet(path, byte_limit(max_bytes))
+    else:
+        source: Any = io.BytesIO(read_bytes(path, max_bytes)) if is_packed(path) else path
+        with _unreadable_named(path):
+            if suffix == ".jsonl":
+                frame = pandas.read_json(source, lines=True, compression=None)
+            else:
+                separator = "\t" if suffix == ".tsv" else ","
+                frame = pandas.read_csv(source, sep=separator, compression=None)
     if frame.empty:
         raise DataError(f"{path}: the table has no rows.")
+    frame.columns = [str(column) for column in frame.columns]
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise DataError(f"{path}: two columns are called {brief(twice)}; rename one of them.")
     return frame
 
 
-def _check_parquet(path: Path, max_bytes: int) -> None:
-    """Refuse a file whose column chunks unpack to more than the limit."""
+@contextmanager
+def _unreadable_named(path: Path) -> Iterator[None]:
+    """Turn whatever a parser raises into one sentence that names the file."""
+    try:
+        yield
+    except (DataError, MissingExtraError):
+        raise
+    except Exception as error:
+        raise DataError(f"{path}: not a readable table ({reason_of(error)}).") from error
+
+
+def _parquet(path: Path, limit: int) -> Any:
+    """Read a Parquet file piece by piece, up to the limit."""
+    arrow = optional("pyarrow", "table", "Reading Parquet files")
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    with parquet.ParquetFile(path) as file:
+    with _unreadable_named(path), parquet.ParquetFile(path) as file:
         groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-    total = sum(group.total_byte_size for group in groups)
-    if total > max_bytes:
-        raise DataError(f"{path}: unpacks to {total:,} bytes, more than max_bytes={max_bytes:,}.")
+        total = sum(group.total_byte_size for group in groups)
+        if total > limit:
+            raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        # Those sizes are before dictionaries are filled in: a long text may stand in every row.
+        pieces, size = [], 0
+        for piece in file.iter_batches(batch_size=PARQUET_ROWS):
+            size += piece.nbytes
+            if size > limit:
+                raise DataError(f"{path}: {too_large(f'unpacks to over {limit:,} bytes', limit)}")
+            pieces.append(piece)
+        return arrow.Table.from_batches(pieces, schema=file.schema_arrow).to_pandas()
 
 
 def _default(path: Path, frame: Any, labels: str | Sequence[str] | None) -> str | Sequence[str]:
@@ -167,8 +193,10 @@ def _default(path: Path, frame: Any, labels: str | Sequence[str] | None) -> str 
     for column in LABEL_COLUMNS:
         if column in frame.columns:
             return column
-    listed = ", ".join(repr(str(column)) for column in frame.columns)
-    raise DataError(f"{path}: which column holds the labels? Pass labels=; there are {listed}.")
+    raise DataError(
+        f"{path}: which column holds the labels? Pass labels=; "
+        f"there are {brief_list(frame.columns)}."
+    )
 
 
 def _columns(path: Path, frame: Any, columns: str | Sequence[str]) -> list[str]:
@@ -178,8 +206,9 @@ def _columns(path: Path, frame: Any, columns: str | Sequence[str]) -> list[str]:
     wanted = [columns] if isinstance(columns, str) else list(columns)
     for column in wanted:
         if column not in frame.columns:
-            listed = ", ".join(str(name) for name in frame.columns)
-            raise DataError(f"{path}: there is no column {column!r}; there are {listed}.")
+            raise DataError(
+                f"{path}: there is no column {column!r}; there are {brief_list(frame.columns)}."
+            )
     return wanted
 
 
@@ -200,13 +229,13 @@ def _numbers(path: Path, frame: Any, columns: list[str]) -> np.ndarray:
     matrix = np.empty((len(frame), len(columns)))
     for place, column in enumerate(columns):
         if not _is_numeric(frame[column]):
-            raise DataError(f"{path}: the column {column!r} is not numeric.")
+            raise DataError(f"{path}: the column {brief(column)} is not numeric.")
         matrix[:, place] = frame[column].to_numpy(dtype=float, na_value=np.nan)
     wrong = np.argwhere(~np.isfinite(matrix))
     if len(wrong):
         row, place = wrong[0]
         raise DataError(
-            f"{path}: row {row + 1}, column {columns[place]!r}: {matrix[row, place]} is not a "
+            f"{path}: row {row + 1}, column {brief(columns[place])}: {matrix[row, place]} is not a "
             f"number; fill or remove such cells first."
         )
     return matrix
@@ -222,4 +251,4 @@ def _check_known(path: Path, found: list[str], names: Sequence[str]) -> None:
     """Raise for a tag that is not in the list of label names."""
     unknown = sorted(set(found) - set(names))
     if unknown:
-        raise DataError(f"{path}: the tag {unknown[0]!r} is not among label_names.")
+        raise DataError(f"{path}: the tag {brief(unknown[0])} is not among label_names.")

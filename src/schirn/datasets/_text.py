@@ -1,18 +1,39 @@
-"""Opening of text files, shared by the readers of text formats."""
+"""Opening of files, packed with gzip or not, shared by the readers."""
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from pathlib import Path
 
+from schirn._limits import MAX_BYTES as MAX_BYTES
+from schirn._limits import byte_limit, too_large
 from schirn.exceptions import DataError
 
-MAX_BYTES = 8 * 1024**3
+# Deflate cannot shrink data more than this, so a small file needs no counting.
+DEFLATE_RATIO = 1032
+CHUNK = 1 << 20
 
 
-def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
+def format_suffix(path: Path) -> str:
+    """Return the suffix that tells the format: ".csv" for photos.csv and photos.csv.gz."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
+
+
+def base_name(path: Path) -> str:
+    """Return the name of a file without its suffixes: "photos" for photos.csv.gz."""
+    return Path(path.stem).stem if is_packed(path) else path.stem
+
+
+def is_packed(path: Path) -> bool:
+    """Tell a gzip file by its name."""
+    return path.suffix.lower() == ".gz"
+
+
+def read_text(path: Path, max_bytes: int | None = None) -> str:
     """Return the text of a file (UTF-8, else Latin-1) after checking its size."""
-    check_size(path, max_bytes)
-    raw = path.read_bytes()
+    raw = read_bytes(path, max_bytes)
     if b"\0" in raw:
         raise DataError(f"{path}: this is a binary file, not text.")
     try:
@@ -21,13 +42,43 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES) -> str:
         return raw.decode("latin-1")
 
 
-def check_size(path: Path, max_bytes: int = MAX_BYTES) -> None:
-    """Raise when the file is missing, empty or larger than the limit."""
+def read_bytes(path: Path, max_bytes: int | None = None) -> bytes:
+    """Return the content of a file, unpacked, after checking its size."""
+    size = check_size(path, max_bytes)
+    if not is_packed(path):
+        return path.read_bytes()
+    limit = byte_limit(max_bytes)
+    try:
+        if size * DEFLATE_RATIO > limit:
+            _count(path, limit)
+        with gzip.open(path) as stream:
+            raw = stream.read()
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: not a readable gzip file, or cut short ({error}).") from error
+    if not raw:
+        raise DataError(f"{path}: the file is empty.")
+    return raw
+
+
+def _count(path: Path, limit: int) -> None:
+    """Unpack piece by piece, keeping nothing, and refuse what is over the limit."""
+    size = 0
+    with gzip.open(path) as stream:
+        while piece := stream.read(CHUNK):
+            size += len(piece)
+            if size > limit:
+                raise DataError(f"{path}: {too_large(f'unpacks to over {limit:,} bytes', limit)}")
+
+
+def check_size(path: Path, max_bytes: int | None = None) -> int:
+    """Return the size of a file; raise when it is missing, empty or larger than the limit."""
+    limit = byte_limit(max_bytes)
     try:
         size = path.stat().st_size
-    except OSError:
+    except (OSError, ValueError):
         raise DataError(f"{path}: there is no such file.") from None
     if size == 0:
         raise DataError(f"{path}: the file is empty.")
-    if size > max_bytes:
-        raise DataError(f"{path}: {size:,} bytes are more than max_bytes={max_bytes:,}.")
+    if size > limit:
+        raise DataError(f"{path}: {too_large(f'has {size:,} bytes', limit)}")
+    return size

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from schirn.datasets._npz import MAX_BYTES, _features, _read_arrays
+from schirn._arrays import read_archive
+from schirn.datasets._npz import _features
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.methods import Sieve
 from schirn.review._journal import Journal
@@ -47,7 +48,7 @@ def _read_features(project: Project) -> Any:
     path = project.features
     if path is None:
         raise DataError(f"{project.folder}: the project has no features to train on")
-    X = _features(path, _read_arrays(path, MAX_BYTES))
+    X = _features(path, read_archive(path))
     if X is None or X.shape[0] != len(project.items):
         found = "no features" if X is None else f"{X.shape[0]} rows"
         raise DataError(f"{path}: {found}, but the project has {len(project.items)} items")

@@ -1,0 +1,257 @@
+"""Small valid files of every kind that schirn reads: the seeds that are then damaged."""
+
+import gzip
+import hashlib
+import io
+import json
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from scipy import io as matlab
+from scipy import sparse
+
+import schirn
+from schirn.bench.rows import FIELDS
+from schirn.datasets import make_partial_multilabel
+
+Files = dict[str, bytes]
+
+
+@cache
+def corpus(kind: str) -> tuple[bytes, ...]:
+    """Valid files of one kind, as bytes."""
+    return tuple(SEEDS[kind]())
+
+
+def _numbers():
+    data = make_partial_multilabel(n_samples=7, n_features=3, n_labels=4, r=1, random_state=0)
+    return np.round(data.X, 3), np.asarray(data.y_true), np.asarray(data.candidates)
+
+
+def _npz() -> list[bytes]:
+    X, Y, C = _numbers()
+    csr, labels = sparse.csr_array(X), sparse.csr_array(C)
+    masks = np.zeros((len(X), 2), np.uint8)
+    masks[:4, 0] = masks[4:, 1] = 1
+    names = np.array(list("abcd"))
+    dense = {"X": X, "Y": Y, "C": C, "label_names": names, "n_train": 5}
+    folds = {"train_mask": masks, "test_mask": 1 - masks}
+    thin = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape}
+    thin |= {"C_indices": labels.indices, "C_indptr": labels.indptr, "label_names": names}
+    return [_saved(np.savez, dense | folds), _saved(np.savez_compressed, thin)]
+
+
+def _saved(save, arrays) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _mat5() -> list[bytes]:
+    X, Y, C = _numbers()
+    plain = {"data": X, "target": Y.T, "partial_labels": C.T}
+    thin = {"data": sparse.csc_array(X), "target": sparse.csc_array(Y.T.astype(float))}
+    return [
+        _saved_mat(plain, do_compression=False),
+        _saved_mat(plain, do_compression=True),
+        _saved_mat(thin, do_compression=True),
+        _saved_mat(thin, do_compression=False),
+    ]
+
+
+def _saved_mat(arrays, **options) -> bytes:
+    buffer = io.BytesIO()
+    matlab.savemat(buffer, arrays, **options)
+    return buffer.getvalue()
+
+
+def _mat73() -> list[bytes]:
+    import h5py
+
+    X, Y, _ = _numbers()
+    columns = sparse.csc_array(X)
+    found = []
+    for thin in (False, True):
+        buffer = io.BytesIO()
+        with h5py.File(buffer, "w", userblock_size=512) as file:
+            if thin:
+                group = file.create_group("data")
+                group.attrs["MATLAB_sparse"] = np.uint64(len(X))
+                for name, part in zip(
+                    ("data", "ir", "jc"),
+                    (columns.data, columns.indices, columns.indptr),
+                    strict=True,
+                ):
+                    group.create_dataset(name, data=part)
+            else:
+                file.create_dataset("data", data=X.T, chunks=(3, 4), compression="gzip")
+            file.create_dataset("target", data=Y.astype(float))
+        found.append(buffer.getvalue())
+    return found
+
+
+def _arff() -> list[bytes]:
+    dense = (
+        "@relation 'Small: -C -2'\n% a comment\n@attribute 'size in m' real\n"
+        "@attribute kind {small,'very large',\"x,y\"}\n@attribute dog {0,1}\n"
+        "@attribute cat {NO,YES}\n@data\n0.5,small,1,NO\n-1e3,'very large',0,YES\n2,\"x,y\",1,YES\n"
+    )
+    thin = (
+        "@relation r -C 2\n@attribute a {0,1}\n@attribute b {1,0}\n@attribute c numeric\n@data\n"
+        "{0 1, 2 0.25}\n{1 0}\n{}\n"
+    )
+    return [dense.encode(), thin.encode()]
+
+
+def _mulan() -> list[bytes]:
+    return [
+        b'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="http://mulan.sourceforge.net/labels">'
+        b'\n<label name="dog"></label>\n<label name="cat"><!-- a cat --></label>\n</labels>\n'
+    ]
+
+
+def _svm() -> list[bytes]:
+    return [b"3 4 3\n0,2 1:0.5 3:1e-3\n1 0:2\n 2:1 # none\n", b"1,5 1:0.5 9:-1\n2 3:1\n"]
+
+
+def _csv() -> list[bytes]:
+    return [
+        b"red,blue,tags\n0.9,0.1,beach;dog\n0.2,0.7,dog\n,1e9,\n",
+        'größe,label,truth\n1,"a;b\nc",a\n2,b;ä,b\n'.encode(),
+    ]
+
+
+def _jsonl() -> list[bytes]:
+    return [
+        b'{"x": 1.5, "tags": ["dog", "cat"]}\n{"x": 2, "tags": []}\n{"x": -1, "tags": ["cat"]}\n',
+        b'{"x": 1, "y": {"z": 2}, "tags": "a;b"}\n{"x": 2, "tags": null}\n',
+    ]
+
+
+def _parquet() -> list[bytes]:
+    import pandas
+
+    frame = pandas.DataFrame({"x": [1.0, 2.0, 3.0], "n": [1, 2, 3], "tags": ["a;b", "b", ""]})
+    lists = frame.assign(tags=[["a"], ["a", "b"], []])
+    found = []
+    for table, packing in ((frame, "snappy"), (lists, None), (frame, "gzip")):
+        buffer = io.BytesIO()
+        table.to_parquet(buffer, compression=packing)
+        found.append(buffer.getvalue())
+    return found
+
+
+def _packed(kind: str):
+    return lambda: [gzip.compress(seed, mtime=0) for seed in corpus(kind)]
+
+
+def _model() -> list[bytes]:
+    X, _, C = _numbers()
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model")
+        for model in (schirn.CandidateRidge(), schirn.Sieve()):
+            schirn.save(model.fit(X, C), path, notes={"feature_names": ["a", "b", "c"]})
+            found.append(path.read_bytes())
+    return found
+
+
+def _bench_row() -> list[bytes]:
+    text = {"status": "done", "key": "0" * 40, "dataset": "birds", "noise": "legacy"}
+    numbers = {"format": 1, "r": 1, "noise_seed": 1, "seed": 0, "folds": 2, "finished": 1.5}
+    shared = {**dict.fromkeys(FIELDS), **text, **numbers, "metrics": {"average_precision": 0.5}}
+    rows = [{**shared, "fold": fold, "method": "NLR"} for fold in (0, 1)]
+    return ["".join(json.dumps(row) + "\n" for row in rows).encode()]
+
+
+def _scores() -> list[bytes]:
+    _, Y, C = _numbers()
+    bits = np.packbits(Y.astype(bool), axis=1)
+    arrays = {"scores": np.zeros((7, 4), np.float32), "truth": bits, "predicted": bits}
+    inside = C == 1
+    arrays |= {"candidate_truth": Y[inside] == 1, "noise": Y[inside] == 0}
+    return [_saved(np.savez_compressed, arrays)]
+
+
+LABELS = ["dog", "cat", "beach"]
+
+
+def _project() -> list[bytes]:
+    head = {"format": "schirn-review", "version": 1, "labels": LABELS, "threshold": 0.5}
+    return [json.dumps(head | {"method": "Sieve", "n_items": 2, "features": None}).encode()]
+
+
+def _items() -> list[bytes]:
+    def tag(label, value):
+        return {"label": label, "confidence": value, "kept": value >= 0.5}
+
+    items = [
+        {"id": "a", "text": "A dog.", "tags": [tag("dog", 0.6), tag("cat", 0.1)]},
+        {"id": "b", "text": "<b>", "tags": [tag("beach", 0.4)]},
+    ]
+    return ["".join(json.dumps(item) + "\n" for item in items).encode()]
+
+
+def _journal() -> list[bytes]:
+    from schirn.review import open_session
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "project.json").write_bytes(corpus("project")[0])
+        (folder / "items.jsonl").write_bytes(corpus("items")[0])
+        session = open_session(folder)
+        for action, label in (("keep", "dog"), ("drop", "cat"), ("undo", "cat"), ("skip", "cat")):
+            session.decide(action, "a", label, session.sequence)
+        session.journal.close()
+        return [(folder / "journal.jsonl").read_bytes()]
+
+
+def _confidence() -> list[bytes]:
+    return [_saved(np.savez, {"confidence": np.zeros(3), "seq": 1, "project": np.array("x")})]
+
+
+TABLE = b"a,tags\n1,b\n"
+
+
+def _record() -> list[bytes]:
+    found = hashlib.sha256(TABLE).hexdigest()
+    return [json.dumps({"url": "x", "bytes": 1, "sha256": found, "options": {"n": 2}}).encode()]
+
+
+def _embeddings() -> list[bytes]:
+    buffer = io.BytesIO()
+    np.save(buffer, np.zeros((3, 2)))
+    return [buffer.getvalue()]
+
+
+SEEDS = {
+    "npz": _npz,
+    "mat5": _mat5,
+    "mat73": _mat73,
+    "arff": _arff,
+    "mulan": _mulan,
+    "svm": _svm,
+    "csv": _csv,
+    "jsonl": _jsonl,
+    "parquet": _parquet,
+    "arff_gz": _packed("arff"),
+    "svm_gz": _packed("svm"),
+    "csv_gz": _packed("csv"),
+    "jsonl_gz": _packed("jsonl"),
+    "model": _model,
+    "sealed_model": _model,
+    "bench_rows": _bench_row,
+    "scores": _scores,
+    "project": _project,
+    "items": _items,
+    "journal": _journal,
+    "confidence": _confidence,
+    "record": _record,
+    "clean_csv": _csv,
+    "clean_jsonl": _jsonl,
+    "clean_parquet": _parquet,
+    "votes": _csv,
+    "embeddings": _embeddings,
+}

@@ -1,0 +1,3 @@
+"""Files that once crashed a reader."""
+
+CRASHES: list = []

@@ -1,0 +1,163 @@
+"""Every reader as a function of one file that was damaged."""
+
+import hashlib
+import io
+import json
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+from fuzz.corpus import TABLE, corpus
+
+import schirn
+from schirn.bench import read_rows
+from schirn.bench._scores import measures, read_arrays
+from schirn.bench.rows import IDENTITY
+from schirn.cleaning import votes_to_candidates
+from schirn.datasets import load
+from schirn.datasets._cache import recorded_options
+from schirn.persist import read_notes
+
+Target = Callable[[Path, bytes], object]
+
+
+def _file(name: str, **options) -> Target:
+    def read(folder: Path, data: bytes) -> object:
+        (folder / name).write_bytes(data)
+        return load(folder / name, **options)
+
+    return read
+
+
+def _mulan(folder: Path, data: bytes) -> object:
+    (folder / "x.xml").write_bytes(data)
+    (folder / "x.arff").write_bytes(corpus("arff")[0])
+    return load(folder / "x.arff")
+
+
+def _model(folder: Path, data: bytes) -> object:
+    path = folder / "x.schirn"
+    path.write_bytes(data)
+    read_notes(path)
+    return schirn.load(path)
+
+
+def seal(data: bytes, header: bytes) -> bytes:
+    """A model file with another header, whose checksum fits."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, header if name == "header.json" else old.read(name))
+        new.comment = f"schirn-model sha256:{hashlib.sha256(header).hexdigest()}".encode()
+    return buffer.getvalue()
+
+
+def header_of(data: bytes) -> dict:
+    """The header of a model file."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return json.loads(archive.read("header.json"))
+
+
+def _rows(folder: Path, data: bytes) -> object:
+    (folder / "rows-x.jsonl").write_bytes(data)
+    rows = read_rows(folder)
+    assert all(name in row for row in rows for name in IDENTITY)
+    return rows
+
+
+def _scores(folder: Path, data: bytes) -> object:
+    (folder / "x.npz").write_bytes(data)
+    return measures(read_arrays(folder / "x.npz"))
+
+
+def _review(name: str) -> Target:
+    def read(folder: Path, data: bytes) -> object:
+        from schirn.review import open_session
+
+        (folder / "project.json").write_bytes(corpus("project")[0])
+        (folder / "items.jsonl").write_bytes(corpus("items")[0])
+        (folder / name).write_bytes(data)
+        session = open_session(folder, write=False)
+        session.view()
+        return list(session.final_tags())
+
+    return read
+
+
+def _record(folder: Path, data: bytes) -> object:
+    (folder / "x.csv").write_bytes(TABLE)
+    (folder / "x.csv.json").write_bytes(data)
+    return recorded_options(folder / "x.csv")
+
+
+def _clean(name: str) -> Target:
+    def read(folder: Path, data: bytes) -> object:
+        from schirn.cli._cells import TagColumn
+        from schirn.cli._tables import read_rows as read_table
+
+        (folder / name).write_bytes(data)
+        table = read_table(str(folder / name), encoding="utf-8", delimiter=None)
+        column = "tags" if "tags" in table.columns else table.columns[-1]
+        return TagColumn(table.column(column), ";", column).tags
+
+    return read
+
+
+def _votes(folder: Path, data: bytes) -> object:
+    from schirn.cli._tables import read_rows as read_table
+
+    (folder / "x.csv").write_bytes(data)
+    table = read_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
+    columns = (table.columns * 3)[:3]
+    return votes_to_candidates(*(table.column(name) for name in columns))
+
+
+def _embeddings(folder: Path, data: bytes) -> object:
+    from argparse import Namespace
+
+    from schirn.cli._clean_input import _embeddings as read
+    from schirn.cli._tables import read_rows as read_table
+
+    (folder / "x.csv").write_bytes(corpus("csv")[0])
+    (folder / "x.npy").write_bytes(data)
+    table = read_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
+    return read(Namespace(features=str(folder / "x.npy"), data="x.csv"), table)
+
+
+TARGETS: dict[str, Target] = {
+    "npz": _file("x.npz"),
+    "mat5": _file("x.mat"),
+    "mat73": _file("x.mat"),
+    "arff": _file("x.arff", missing="zero"),
+    "mulan": _mulan,
+    "svm": _file("x.svm"),
+    "csv": _file("x.csv"),
+    "jsonl": _file("x.jsonl"),
+    "parquet": _file("x.parquet"),
+    "arff_gz": _file("x.arff.gz"),
+    "svm_gz": _file("x.svm.gz"),
+    "csv_gz": _file("x.csv.gz"),
+    "jsonl_gz": _file("x.jsonl.gz"),
+    "model": _model,
+    "sealed_model": _model,
+    "bench_rows": _rows,
+    "scores": _scores,
+    "project": _review("project.json"),
+    "items": _review("items.jsonl"),
+    "journal": _review("journal.jsonl"),
+    "confidence": _review("confidence.npz"),
+    "record": _record,
+    "clean_csv": _clean("x.csv"),
+    "clean_jsonl": _clean("x.jsonl"),
+    "clean_parquet": _clean("x.parquet"),
+    "votes": _votes,
+    "embeddings": _embeddings,
+}
+
+
+def call(target: str, folder: Path, data: bytes) -> object:
+    """Read one file; what the libraries below only warn about is not of interest here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return TARGETS[target](folder, data)

@@ -1,0 +1,90 @@
+"""Damaged files of every kind: one sentence, never a traceback, a hang or gigabytes."""
+
+import json
+import os
+
+import pytest
+
+pytest.importorskip("resource", reason="bounds on memory need a POSIX system")
+pytest.importorskip("pandas", reason="tables need pandas")
+pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+pytest.importorskip("h5py", reason="MATLAB 7.3 needs h5py")
+if not os.path.exists("/proc/self/statm"):
+    pytest.skip("the memory of a process is read from /proc", allow_module_level=True)
+
+from fuzz.corpus import corpus
+from fuzz.examples import CRASHES
+from fuzz.guarded import read_safely
+from fuzz.mutate import changed_json, damages
+from fuzz.targets import TARGETS, header_of, seal
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+EXAMPLES = int(os.environ.get("SCHIRN_FUZZ_EXAMPLES", "60"))
+# The same damages in every run, so that a failure is never a matter of luck.
+FIXED = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_seeds_are_valid(target):
+    taken = [read_safely(target, seed) for seed in corpus(target)]
+    assert any(taken), target
+
+
+@pytest.mark.parametrize(("target", "data"), CRASHES)
+def test_crashes_of_the_past(target, data):
+    read_safely(target, data() if callable(data) else data)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_damaged_files(target):
+    @FIXED
+    @given(st.data())
+    def check(source):
+        read_safely(target, source.draw(damaged(target)))
+
+    check()
+
+
+def damaged(target):
+    """Files to try on a target."""
+    if target == "sealed_model":
+        return sealed_models()
+    return damages(corpus(target))
+
+
+@st.composite
+def sealed_models(draw):
+    """A model file whose header says other things, under a checksum that fits."""
+    data = draw(st.sampled_from(corpus("model")))
+    header = draw(changed_json(header_of(data)))
+    return seal(data, json.dumps(header).encode())
+
+
+def test_the_guard_sees_what_it_must(monkeypatch):
+    """A reader that crashes, hangs or takes memory is found."""
+    from fuzz import guarded
+
+    monkeypatch.setattr(guarded, "CPU_SECONDS", 0.3)
+
+    def hang(*_):
+        while True:
+            pass
+
+    def grow(*_):
+        return bytearray(2 * guarded.MEMORY)
+
+    def crash(*_):
+        raise KeyError("x")
+
+    wanted = {hang: guarded.TooSlow, grow: MemoryError, crash: KeyError}
+    for reader, error in wanted.items():
+        monkeypatch.setitem(TARGETS, "svm", reader)
+        with pytest.raises(error):
+            read_safely("svm", b"1 1:1")
