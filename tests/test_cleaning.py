@@ -1,4 +1,5 @@
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -147,6 +148,88 @@ def test_known_clean_rows_and_cells_are_kept(small):
     assert not found.removed[found.column == 2].any()
 
 
+def test_known_tags_stand_and_teach(small):
+    X, C, truth = small.X, small.candidates, small.y_true
+    checked = np.arange(200) < 80
+    # Checked rows were mended; what they teach is seen on the others.
+    mended = np.where(checked[:, None], truth, C)
+    plain = find_noisy_labels(X, mended)
+    told = find_noisy_labels(X, mended, known_clean=checked)
+    others = ~checked[plain.row]
+    right = truth[plain.row, plain.column] == 1
+
+    def loss(found):
+        confidence = np.where(right, found.confidence, 1 - found.confidence)[others]
+        return -np.log(np.clip(confidence, 1e-6, 1)).mean()
+
+    assert loss(told) < 0.95 * loss(plain)
+    known = np.where(checked[:, None] & (mended == 1), 1, 0)
+    same = find_noisy_labels(X, mended, known=sp.csr_array(known))
+    np.testing.assert_array_equal(same.confidence, told.confidence)
+
+
+def test_tags_known_to_be_wrong_are_removed(small):
+    known = np.where(small.y_true == 1, 0, -1)
+    known[50:] = 0
+    for method in ("Sieve", "CandidateRidge"):
+        found = find_noisy_labels(small.X, small.candidates, known=known, method=method)
+        wrong = known[found.row, found.column] == -1
+        assert wrong.sum() > 10
+        assert (found.confidence[wrong] == 0).all()
+        assert set(found.verdict[wrong]) == {"removed"}
+    # Other methods do not learn from it.
+    plain = find_noisy_labels(small.X, small.candidates, method="CandidateRidge")
+    np.testing.assert_array_equal(found.confidence[~wrong], plain.confidence[~wrong])
+
+
+def test_a_rare_tag_may_be_known(small):
+    C = np.hstack([small.candidates, np.zeros((200, 1), dtype=np.uint8)])
+    C[:2, 6] = 1
+    known = np.zeros(C.shape)
+    known[0, 6] = -1
+    found = find_noisy_labels(small.X, C, known=known, method="CandidateRidge")
+    assert found.verdict[found.column == 6].tolist() == ["removed", "unjudged"]
+
+
+def test_known_and_known_clean_must_agree(small):
+    i, j = np.argwhere(small.candidates == 1)[0]
+    known = np.zeros(small.candidates.shape)
+    known[i, j] = -1
+    with pytest.raises(InputError, match=f"row {i}, label '{j}' is wrong by known but right"):
+        find_noisy_labels(small.X, small.candidates, known=known, known_clean=np.ones(200))
+
+
+def test_fifty_thousand_rare_tags_need_no_columns(small):
+    rare = sp.coo_array(
+        (np.ones(50_000), (np.arange(50_000) % 200, np.arange(50_000))), shape=(200, 50_000)
+    )
+    C = sp.hstack([sp.csr_array(small.candidates), rare])
+    found = find_noisy_labels(small.X, C, method="CandidateRidge")
+    plain = find_noisy_labels(small.X, small.candidates, method="CandidateRidge")
+    np.testing.assert_array_equal(found.confidence[found.column < 6], plain.confidence)
+    assert (~found.judged[found.column >= 6]).all()
+    assert len(found.clean_lists()[0]) == 250 + (~plain.removed)[plain.row == 0].sum()
+
+
+def test_more_tags_than_memory_are_refused_with_advice(small):
+    with pytest.raises(InputError, match="needs about 0 GB") as refused:
+        find_noisy_labels(small.X, small.candidates, max_memory=3.5 * 200 * 150 / 1e9)
+    enough = int(re.search(r"min_count=(\d+), 3 kinds", str(refused.value))[1])
+    counts = small.candidates.sum(axis=0)
+    assert (counts >= enough).sum() == 3
+
+
+def test_sparse_tags_are_checked(small):
+    with pytest.raises(InputError, match="row 0, label 1 holds 2"):
+        find_noisy_labels(small.X, sp.csr_array(np.array([[0, 2]] * 200)))
+    with pytest.raises(InputError, match="6 label columns, but 2 are expected"):
+        find_noisy_labels(small.X, sp.csr_array(small.candidates), label_names=["a", "b"])
+    with pytest.raises(InputError, match="names the label 'dog', which is not in label_names"):
+        find_noisy_labels(small.X, [["dog"]] * 200, label_names=["a", "b"])
+    with pytest.raises(InputError, match="row 1 of the tags is 3, not a list"):
+        find_noisy_labels(small.X[:2], [["dog"], 3])
+
+
 def test_prior_multiplies_the_odds(small):
     plain = find_noisy_labels(small.X, small.candidates)
     half = np.full(small.candidates.shape, 0.5)
@@ -219,6 +302,8 @@ def test_containers_agree(small):
         ({"prior": np.ones((3, 3))}, "prior has shape"),
         ({"prior": np.full((200, 6), 1.5)}, "row 0, label"),
         ({"known_clean": [1, 2]}, "known_clean must hold"),
+        ({"known": [1, 2]}, "known must hold one value per row and label"),
+        ({"max_memory": 0}, "not 0"),
         ({"groups": [1]}, "groups has 1 values for 200 rows"),
     ],
 )
@@ -305,6 +390,13 @@ def test_any_classifier_gets_better_labels(digits, classifier, labels):
         assert ((proba > 0.5) == predicted).mean() > 0.99
     if hasattr(model, "decision_function"):
         assert model.decision_function(X).shape == truth.shape
+
+
+def test_a_classifier_is_told_what_is_known(small):
+    known = np.where(small.y_true == 1, 0, -1)
+    model = CleanThenFit(RidgeClassifier(), method=CandidateRidge())
+    found = model.fit(small.X, small.candidates, known=known).noisy_labels_
+    assert (found.clean <= small.y_true).all()
 
 
 def test_delegation_and_contract(small):

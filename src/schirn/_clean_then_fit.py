@@ -81,8 +81,18 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.min_count = min_count
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, *, label_names: Sequence[str] | None = None) -> "CleanThenFit":
-        """Judge the labels, then train the classifier."""
+    def fit(
+        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None, known: Any = None
+    ) -> "CleanThenFit":
+        """Judge the labels, then train the classifier.
+
+        Parameters
+        ----------
+        X : what the classifier takes; numbers, or one text per row
+        y : the candidates, as `find_noisy_labels` takes them
+        label_names : names of the label columns, for candidates that carry none
+        known : (n, l), 1 where a label is certainly right, -1 where it is certainly wrong, else 0
+        """
         from schirn.cleaning import find_noisy_labels
 
         OneOf(("clean", "soft")).check("labels", self.labels)
@@ -96,6 +106,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             method=self.method,
             cv=self.cv,
             threshold=self.threshold,
+            known=known,
             min_count=self.min_count,
             label_names=label_names,
             random_state=self.random_state,

@@ -12,7 +12,6 @@ import numpy as np
 
 from schirn._atomic import atomic_write
 from schirn._optional import optional
-from schirn.labels import label_lists
 
 Array = np.ndarray
 
@@ -97,7 +96,10 @@ class NoisyLabels:
 
     def clean_lists(self) -> list[list[str]]:
         """The names of the tags that were not removed, one list per row."""
-        return label_lists(self.clean, self.label_names)
+        lists: list[list[str]] = [[] for _ in range(self.n_rows)]
+        for k in np.flatnonzero(~self.removed).tolist():
+            lists[self.row[k]].append(self.label_names[self.column[k]])
+        return lists
 
     def labels(self) -> list[LabelSummary]:
         """One summary per label, the label with the most removed tags first."""

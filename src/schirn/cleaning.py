@@ -8,14 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils.validation import has_fit_parameter
 
 from schirn._clean_then_fit import CleanThenFit
 from schirn._noisy_labels import LabelSummary, NoisyLabels
+from schirn._tags import Tags, read_tags
 from schirn._votes import Votes, votes_to_candidates
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-from schirn.labels import Labels, as_labels
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve, methods
 from schirn.methods._base import _check_finite
+from schirn.methods._known import as_known
 
 __all__ = [
     "CleanThenFit",
@@ -29,6 +31,9 @@ __all__ = [
 Array = np.ndarray
 
 MIN_COUNT = 5
+MAX_MEMORY = 8.0
+# What Sieve, with the arrays here, holds at its peak per row and kind of tag.
+_BYTES_PER_CELL = 150
 _MOST_WORDS = 50_000
 
 
@@ -40,10 +45,12 @@ def find_noisy_labels(
     cv: Any = 5,
     threshold: float = 0.5,
     max_remove_per_row: int | None = None,
+    known: Any = None,
     known_clean: Any = None,
     prior: Any = None,
     groups: Any = None,
     min_count: int = MIN_COUNT,
+    max_memory: float = MAX_MEMORY,
     label_names: Sequence[str] | None = None,
     separator: str = ";",
     random_state: int | None = 0,
@@ -62,14 +69,19 @@ def find_noisy_labels(
     cv : number of folds, a scikit-learn splitter, or (train, test) row indices
     threshold : a tag whose probability of being right is below this is removed
     max_remove_per_row : at most so many tags of a row are removed, the least likely first
+    known : (n, l) array, sparse matrix or DataFrame: 1 where a tag is certainly right, -1 where it
+        is certainly wrong, else 0. These verdicts stand, with confidence 1 or 0, and `Sieve`
+        learns from them about the other tags; other methods do not.
     known_clean : rows (n,) or cells (n, l) that somebody has checked, as truth values; their tags
-        are kept with confidence 1
+        are right, as if `known` said so
     prior : (n, l) probabilities known beforehand, such as those of `votes_to_candidates`; they
         multiply the odds, so 0.5 changes nothing
     groups : one value per row; rows with the same value (copies of a text, images of one scene)
         stay in one fold
     min_count : a tag listed in fewer training rows than this, or in all of them, is not judged:
         it is kept with confidence 0.5 and the verdict "unjudged"
+    max_memory : gigabytes; a table that needs more, by rows and kinds of tags that are frequent
+        enough, is refused with advice
     label_names : names of the columns of `candidates`, where it carries none
     separator : what stands between the tags of a text
     random_state : seed of the folds
@@ -85,22 +97,26 @@ def find_noisy_labels(
     >>> found.label[0], found.verdict[0]
     ('even', 'kept')
     """
-    labels = _read_candidates(candidates, label_names, separator)
+    tags = read_tags(candidates, label_names, separator)
     X, model = _prepare(X, method)
-    Y = labels.matrix
-    _check_numbers(X, Y, threshold, max_remove_per_row, min_count)
-    confidence, judged = _out_of_fold(model, X, Y, _folds(X, cv, groups, random_state), min_count)
-    row, column = np.nonzero(Y)
-    confidence, judged = confidence[row, column], judged[row, column]
-    confidence = _with_prior(confidence, prior, Y, row, column)
-    checked = _checked(known_clean, Y)[row, column]
-    confidence[checked], judged = 1.0, judged | checked
+    _check_numbers(X, tags, threshold, max_remove_per_row, min_count)
+    told = _told(known, known_clean, tags)
+    counts = tags.counts
+    columns = np.flatnonzero((counts >= min_count) & (counts < tags.n_rows))
+    _check_memory(counts, columns, tags.n_rows, max_memory)
+    confidence, judged = _out_of_fold(
+        model, X, tags, columns, told, _folds(X, cv, groups, random_state), min_count
+    )
+    confidence = _with_prior(confidence, prior, tags)
+    confidence = np.where(told == 0, confidence, told > 0)
+    judged = judged | (told != 0)
+    row, column = tags.row, tags.column
     removed = judged & (confidence < threshold)
     if max_remove_per_row is not None:
         removed = _least_likely(row, confidence, removed, max_remove_per_row)
     return NoisyLabels(
-        n_rows=len(Y),
-        label_names=labels.names,
+        n_rows=tags.n_rows,
+        label_names=tags.names,
         row=row,
         column=column,
         confidence=confidence,
@@ -147,27 +163,6 @@ def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifi
     return model
 
 
-def _read_candidates(candidates: Any, names: Sequence[str] | None, separator: str) -> Labels:
-    if not hasattr(candidates, "shape") or getattr(candidates, "ndim", 2) == 1:
-        rows = list(candidates)
-        if any(isinstance(row, str) for row in rows):
-            candidates = [_split(row, separator) for row in rows]
-        else:
-            candidates = rows
-    labels = as_labels(candidates, names=names, what="tags")
-    if not labels.matrix.any():
-        raise InputError("no row carries a tag, so there is nothing to clean")
-    return labels
-
-
-def _split(cell: Any, separator: str) -> Any:
-    if cell is None or (isinstance(cell, float) and cell != cell):
-        return []
-    if not isinstance(cell, str):
-        return cell
-    return [tag.strip() for tag in cell.split(separator) if tag.strip()]
-
-
 def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     """Features as an array that rows can be taken from, and the method for them."""
     if not sp.issparse(X) and not hasattr(X, "columns"):
@@ -192,9 +187,9 @@ def _numbers(X: Array) -> Array:
         raise InputError(f"X must hold numbers, or one text per row ({error})") from None
 
 
-def _check_numbers(X: Any, Y: Array, threshold: float, most: int | None, min_count: int) -> None:
-    if len(X.shape) != 2 or X.shape[0] != len(Y):
-        raise InputError(f"X has shape {X.shape} but there are tags for {len(Y)} rows")
+def _check_numbers(X: Any, tags: Tags, threshold: float, most: int | None, min_count: int) -> None:
+    if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
+        raise InputError(f"X has shape {X.shape} but there are tags for {tags.n_rows} rows")
     # Here, since a fold would count its rows from its own first one.
     _check_finite(X, None)
     if not 0 <= threshold <= 1:
@@ -229,25 +224,29 @@ def _folds(
 def _out_of_fold(
     model: PartialMultiLabelClassifier,
     X: Any,
-    Y: Array,
+    tags: Tags,
+    columns: Array,
+    told: Array,
     folds: Iterable[tuple[Array, Array]],
     min_count: int,
 ) -> tuple[Array, Array]:
-    """Confidence (n, l) of the tags and whether they could be judged."""
+    """Confidence of every tag and whether it could be judged."""
+    Y, known = tags.dense(columns), _known_block(model, tags, columns, told)
     confidence = np.full(Y.shape, 0.5, dtype=np.float32)
     judged = np.zeros(Y.shape, dtype=bool)
     seen = np.zeros(len(Y), dtype=int)
     for train, test in folds:
         seen[test] += 1
         counts = Y[train].sum(axis=0)
-        columns = np.flatnonzero((counts >= min_count) & (counts < len(Y[train])))
-        if not len(columns):
+        there = np.flatnonzero((counts >= min_count) & (counts < len(Y[train])))
+        if not len(there):
             continue
-        block = np.ix_(test, columns)
+        block, part = np.ix_(test, there), np.ix_(train, there)
+        options = {} if known is None else {"known": known[part]}
         with warnings.catch_warnings():
             # A row whose tags are all too rare is a row without tags here.
             warnings.simplefilter("ignore", EmptyCandidatesWarning)
-            fitted = clone(model).fit(X[train], Y[np.ix_(train, columns)])
+            fitted = clone(model).fit(X[train], Y[part], **options)
             confidence[block] = fitted.disambiguate(X[test], Y[block])
         judged[block] = True
     if (seen != 1).any():
@@ -255,40 +254,78 @@ def _out_of_fold(
         raise InputError(
             f"cv must put every row into one test fold, but row {row} is in {seen[row]}"
         )
-    return confidence, judged
+    return tags.pick(confidence, columns, 0.5), tags.pick(judged, columns, False)
 
 
-def _with_prior(confidence: Array, prior: Any, Y: Array, row: Array, column: Array) -> Array:
+def _known_block(
+    model: PartialMultiLabelClassifier, tags: Tags, columns: Array, told: Array
+) -> Array | None:
+    """What a method that asks for it is told about some columns."""
+    if not told.any() or not has_fit_parameter(model, "known"):
+        return None
+    return tags.dense(columns, told)
+
+
+def _with_prior(confidence: Array, prior: Any, tags: Tags) -> Array:
     """Multiply the odds of each tag by those of its prior."""
     confidence = confidence.astype(np.float64)
     if prior is None:
         return confidence
     prior = np.asarray(prior, dtype=np.float64)
-    if prior.shape != Y.shape:
-        raise InputError(f"prior has shape {prior.shape}, but the tags have {Y.shape}")
-    p = prior[row, column]
+    if prior.shape != tags.shape:
+        raise InputError(f"prior has shape {prior.shape}, but the tags have {tags.shape}")
+    p = prior[tags.row, tags.column]
     if not ((p >= 0) & (p <= 1)).all():
         k = int(np.flatnonzero(~((p >= 0) & (p <= 1)))[0])
         raise InputError(
-            f"prior must be between 0 and 1, but row {row[k]}, label {column[k]} holds {p[k]}"
+            f"prior must be between 0 and 1, but row {tags.row[k]}, label {tags.column[k]} holds "
+            f"{p[k]}"
         )
     p = np.clip(p, 1e-6, 1 - 1e-6)
     right, wrong = confidence * p, (1 - confidence) * (1 - p)
     return right / np.maximum(right + wrong, 1e-300)
 
 
-def _checked(known_clean: Any, Y: Array) -> Array:
-    """Cells that somebody has checked, (n, l) bool."""
+def _told(known: Any, known_clean: Any, tags: Tags) -> Array:
+    """What is known about each tag: 1 right, -1 wrong, 0 nothing."""
+    told = np.zeros(len(tags.row), dtype=np.int8)
+    if known is not None:
+        values = as_known(known, tags.dense(np.arange(len(tags.names))), tags.names)
+        told = told if values is None else values[tags.row, tags.column]
     if known_clean is None:
-        return np.zeros(Y.shape, dtype=bool)
-    known = np.asarray(known_clean)
-    if known.shape not in ((len(Y),), Y.shape) or not np.isin(known, (0, 1)).all():
+        return told
+    checked = np.asarray(known_clean)
+    if checked.shape not in ((tags.n_rows,), tags.shape) or not np.isin(checked, (0, 1)).all():
         raise InputError(
-            f"known_clean must hold one truth value per row ({len(Y)}) or per cell {Y.shape}, "
-            f"got {known.dtype} of shape {known.shape}"
+            f"known_clean must hold one truth value per row ({tags.n_rows}) or per cell "
+            f"{tags.shape}, got {checked.dtype} of shape {checked.shape}"
         )
-    known = known.astype(bool)
-    return np.broadcast_to(known[:, None], Y.shape) if known.ndim == 1 else known
+    right = checked[tags.row] if checked.ndim == 1 else checked[tags.row, tags.column]
+    both = np.flatnonzero((right == 1) & (told < 0))
+    if len(both):
+        row, name = tags.row[both[0]], tags.names[tags.column[both[0]]]
+        raise InputError(
+            f"row {row}, label {name!r} is wrong by known but right by known_clean; change one"
+        )
+    return np.where(right == 1, np.int8(1), told)
+
+
+def _check_memory(counts: Array, columns: Array, n_rows: int, max_memory: float) -> None:
+    """Refuse more tags than memory, and say which number of them would do."""
+    if not max_memory > 0:
+        raise InputError(f"max_memory must be a number of gigabytes above 0, not {max_memory!r}")
+    need = n_rows * len(columns) * _BYTES_PER_CELL / 1e9
+    if need <= max_memory:
+        return
+    most = int(max_memory * 1e9 / (n_rows * _BYTES_PER_CELL))
+    largest = np.sort(counts[columns])[::-1]
+    enough = int(largest[most]) + 1
+    raise InputError(
+        f"judging {len(columns):,} kinds of tags in {n_rows:,} rows needs about {need:.0f} GB of "
+        f"memory; judge only those in at least {enough:,} rows (min_count={enough}, "
+        f"{np.count_nonzero(largest >= enough):,} kinds), or allow more than "
+        f"max_memory={max_memory:g}"
+    )
 
 
 def _least_likely(row: Array, confidence: Array, removed: Array, most: int) -> Array:

@@ -1,14 +1,16 @@
 """`schirn clean`."""
 
 import argparse
+import math
 import os
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 from schirn._atomic import atomic_write, check_writable
 from schirn._optional import optional
-from schirn.cleaning import MIN_COUNT, NoisyLabels, find_noisy_labels
+from schirn.cleaning import MAX_MEMORY, MIN_COUNT, NoisyLabels, find_noisy_labels
 from schirn.cli._cells import TagColumn, new_columns, removed_sets
 from schirn.cli._clean_input import (
     Features,
@@ -70,7 +72,11 @@ def _add_columns(parser: Parser) -> None:
     group.add_argument("--image", metavar="COLUMN", help="image files to show in the report")
     group.add_argument("--id", metavar="COLUMN", help="names of the rows (default: 1, 2, ...)")
     group.add_argument("--group", metavar="COLUMN", help="rows that belong together (copies)")
-    group.add_argument("--known-clean", metavar="COLUMN", help="1 where the tags were checked")
+    group.add_argument(
+        "--known-clean", metavar="COLUMN",
+        help="1 where the tags were checked: they stay, and Sieve (no other method) learns from "
+        "them about the other rows",
+    )  # fmt: skip
     group.add_argument("--encoding", default="utf-8", metavar="NAME", help="default: utf-8")
     group.add_argument("--delimiter", metavar="CHARACTER", help="between CSV cells (default: ,)")
 
@@ -92,6 +98,10 @@ def _add_choices(parser: Parser) -> None:
     group.add_argument(
         "--min-count", type=positive, default=MIN_COUNT, metavar="N",
         help=f"leave tags alone that are rarer than this (default: {MIN_COUNT})",
+    )  # fmt: skip
+    group.add_argument(
+        "--max-memory", type=_gigabytes, default=MAX_MEMORY, metavar="GB",
+        help=f"refuse tables that need more (default: {MAX_MEMORY:g})",
     )  # fmt: skip
     group.add_argument("--folds", type=positive, default=5, metavar="N", help="default: 5")
     group.add_argument("--seed", type=natural, default=0, metavar="S", help="default: 0")
@@ -127,16 +137,28 @@ def _judge(
     if features.is_text and method.lower() == "sieve" and "features" not in dict(params):
         # Tf-idf rows are weighted and of length one already.
         params.append(("features", "none"))
+    try:
+        return _find(args, rows, tags, features, make_model(method, params))
+    except InputError as error:
+        # The library speaks of its arguments, the program of its options.
+        words = re.sub(r"\b(min|max)_(count|memory)=", r"--\1-\2 ", str(error))
+        raise InputError(words) from error
+
+
+def _find(
+    args: argparse.Namespace, rows: Table, tags: TagColumn, features: Features, model: Any
+) -> NoisyLabels:
     return find_noisy_labels(
         features.X,
         tags.tags,
-        method=make_model(method, params),
+        method=model,
         cv=min(args.folds, rows.n_rows),
         threshold=args.keep_threshold,
         max_remove_per_row=args.max_remove_per_row,
         known_clean=known_clean(args, rows),
         groups=features.groups,
         min_count=args.min_count,
+        max_memory=args.max_memory,
         random_state=args.seed,
     )
 
@@ -262,4 +284,14 @@ def _share(text: str) -> float:
         value = -1
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text!r}")
+    return value
+
+
+def _gigabytes(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of gigabytes, not {text!r}")
     return value

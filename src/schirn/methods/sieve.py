@@ -240,7 +240,7 @@ class Sieve(PartialMultiLabelClassifier):
         callback = self._callback()
         result = sieve(parts, lams, max_iter=self.max_iter, rng=rng, callback=callback)
         if known is not None:
-            result = with_knowledge(result, spaces.whole, lams, parts[0].Y, known)
+            result = with_knowledge(result, spaces.whole, lams, parts[0].Y, known, rate=rates)
         return result, lams
 
     def _choose_lams(self, parts: list[Part]) -> list[float]:

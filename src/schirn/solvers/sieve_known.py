@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import expit
 
 from schirn.linalg import RowSpace
-from schirn.noise import candidate_posterior
+from schirn.noise import NoiseModel, candidate_posterior, update_noise
 from schirn.solvers.sieve import SieveResult
 
 Array = np.ndarray
@@ -18,23 +18,35 @@ _ROUNDS = 4
 
 
 def with_knowledge(
-    result: SieveResult, space: RowSpace, lams: Sequence[float], Y: Array, known: Array
+    result: SieveResult,
+    space: RowSpace,
+    lams: Sequence[float],
+    Y: Array,
+    known: Array,
+    *,
+    rate: float | Array | None = None,
 ) -> SieveResult:
     """A few more rounds after `sieve` that are told which candidates are true and which wrong.
 
-    The noise model and the pool are those found without this knowledge. The probability of a true
-    cell is put to one, that of a wrong one to zero, before every posterior: the row itself, rows
-    like it and labels that go with it learn from it. A wrong candidate still counts as listed,
-    since the noise model speaks of how many wrong ones a row was given.
+    The probability of a true cell is put to one, that of a wrong one to zero, before every
+    posterior: the row itself, rows like it and labels that go with it learn from it. The noise
+    model is that of the rows where something is not known, since the others may have been mended
+    before. A wrong candidate counts as listed there. The pool stays as it was found.
 
     Parameters
     ----------
     space : the factored rows that `sieve` saw as its first part
     known : (n, l), 1 where a candidate is true, -1 where a label is wrong, else 0
+    rate : known rate at which false labels are listed; None estimates it
     """
-    log_odds, w = result.log_odds, result.w
+    noise, log_odds, w = result.noise, result.log_odds, result.w
+    rest = ((Y == 1) & (known == 0)).any(axis=1)
     for _ in range(_ROUNDS):
-        Q = _posterior(log_odds, Y, known, result)
+        P = _probabilities(log_odds, known)
+        Q = _posterior(P, Y, known, noise)
+        if rest.any() and not np.ndim(noise.rate):
+            posterior = candidate_posterior(P[rest], Y[rest], noise)
+            noise = update_noise(Y[rest], posterior, None if rate is None else float(noise.rate))
         FtQ = space.project(Q.astype(space.dtype, copy=False))
         w = [space.ridge(FtQ, t) for t in lams]
         scores = [
@@ -42,14 +54,18 @@ def with_knowledge(
             for coordinates, t in zip(w, lams, strict=True)
         ]
         log_odds = result.pool.log_odds(scores)
-    return result._replace(w=w, log_odds=log_odds, Q=_posterior(log_odds, Y, known, result))
+    Q = _posterior(_probabilities(log_odds, known), Y, known, noise)
+    return result._replace(w=w, log_odds=log_odds, Q=Q, noise=noise)
 
 
-def _posterior(log_odds: Array, Y: Array, known: Array, result: SieveResult) -> Array:
-    true, wrong = known > 0, known < 0
+def _probabilities(log_odds: Array, known: Array) -> Array:
     P = np.clip(expit(log_odds), _MARGIN, 1 - _MARGIN)
-    P[true] = 1 - _CERTAIN
-    P[wrong] = _CERTAIN
-    Q = candidate_posterior(P, Y, result.noise).Q
-    Q[true], Q[wrong] = 1, 0
+    P[known > 0] = 1 - _CERTAIN
+    P[known < 0] = _CERTAIN
+    return P
+
+
+def _posterior(P: Array, Y: Array, known: Array, noise: NoiseModel) -> Array:
+    Q = candidate_posterior(P, Y, noise).Q
+    Q[known > 0], Q[known < 0] = 1, 0
     return Q
