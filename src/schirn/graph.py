@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.neighbors import NearestNeighbors
 
 Array = np.ndarray
 
@@ -42,6 +41,8 @@ def nearest_neighbours(
     k = min(k, n if include_self else n - 1)
     if k < 1:
         return Neighbours(np.zeros((n, 0), dtype=np.intp), np.zeros((n, 0)))
+    from sklearn.neighbors import NearestNeighbors
+
     # Distances come from inner products, which lose digits where the rows lie far from zero.
     near_zero = X if sp.issparse(X) else X - X.mean(axis=0)
     search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(near_zero)

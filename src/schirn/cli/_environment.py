@@ -16,7 +16,7 @@ from schirn.datasets._cache import cache_folder
 
 CORE = ("numpy", "scipy", "scikit-learn")
 # Extras for those who work on the library itself.
-_OURS = ("all", "test", "dev")
+_OURS = ("all", "test", "docs", "dev")
 _CGROUP_LIMITS = (
     "/sys/fs/cgroup/memory.max",
     "/sys/fs/cgroup/memory/memory.limit_in_bytes",

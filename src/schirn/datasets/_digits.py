@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.datasets import load_digits
 
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._noise import add_noise
@@ -48,6 +47,8 @@ def load_digits_attributes(
     >>> digits.images.shape
     (1797, 8, 8)
     """
+    from sklearn.datasets import load_digits
+
     source = load_digits()
     table = np.zeros((10, len(ATTRIBUTES)), dtype=np.uint8)
     for column, digits in enumerate(ATTRIBUTES.values()):

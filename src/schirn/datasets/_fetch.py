@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import http.client
 import json
 import os
 import re
-import ssl
 import tempfile
-import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,15 +22,6 @@ from schirn.exceptions import DataError
 API = "https://www.openml.org/api/v1/json/data/"
 MAX_BYTES = 1024**3
 CHUNK = 1 << 20
-
-# Not every OSError: a full disk is not the fault of the network.
-_NETWORK = (
-    urllib.error.URLError,
-    http.client.HTTPException,
-    TimeoutError,
-    ConnectionError,
-    ssl.SSLError,
-)
 
 
 def fetch(
@@ -165,6 +152,13 @@ def _copy(url: str, stream: IO[bytes], max_bytes: int, timeout: float) -> int:
 @contextmanager
 def _open(url: str, timeout: float) -> Iterator[Any]:
     """Open an http(s) address; every failure becomes one sentence."""
+    import http.client
+    import ssl
+    import urllib.error
+    import urllib.request
+
+    # Not every OSError: a full disk is not the fault of the network.
+    network = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"{url!r} is not an http or https address.")
     try:
@@ -173,7 +167,7 @@ def _open(url: str, timeout: float) -> Iterator[Any]:
     except urllib.error.HTTPError as error:
         error.close()
         raise DataError(f"{url}: the server answered {error.code} ({error.reason}).") from None
-    except _NETWORK as error:
+    except (*network, ssl.SSLError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(f"{url}: no connection or broken off ({reason}).") from error
 

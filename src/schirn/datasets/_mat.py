@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from scipy import io, sparse
+import scipy
+from scipy import sparse
 
 from schirn._limits import brief, brief_list, byte_limit, reason_of, too_large
 from schirn._optional import optional
@@ -164,7 +165,7 @@ class _Version5:
         self.path = path
         with _unreadable_named(path):
             _check_packed(path, limit)
-            listed = io.whosmat(path, appendmat=False)
+            listed = scipy.io.whosmat(path, appendmat=False)
         # A sparse variable is stored by its entries, so its shape says nothing about memory.
         for name, shape, kind in listed:
             if kind != "sparse" and prod(map(int, shape)) * 8 > limit:
@@ -179,7 +180,7 @@ class _Version5:
     def get(self, name: str) -> Any:
         """Return one variable."""
         with _unreadable_named(self.path):
-            return io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
+            return scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
 
 
 def _check_packed(path: Path, limit: int) -> None:

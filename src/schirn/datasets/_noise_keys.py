@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 from scipy import linalg, sparse
-from sklearn.linear_model import Ridge
-from sklearn.preprocessing import maxabs_scale
 
 Keys = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -51,6 +49,8 @@ def label_keys(truth: Any, random: Any) -> Keys:
 
 def feature_keys(truth: Any, X: Any, random: Any) -> Keys:
     """Return keys whose weights follow the scores of a ridge regression on the truth."""
+    from sklearn.preprocessing import maxabs_scale
+
     features = maxabs_scale(X)
     weights = ridge_weights(features, truth)
 
@@ -68,6 +68,8 @@ def ridge_weights(X: Any, truth: Any) -> np.ndarray:
     n_samples, n_features = X.shape
     labels = truth.astype(np.float64)
     if min(X.shape) > MAX_GRAM:
+        from sklearn.linear_model import Ridge
+
         return Ridge(fit_intercept=False, solver="sparse_cg").fit(X, labels.toarray()).coef_.T
     if n_features <= n_samples:
         return np.asarray(linalg.solve(_gram(X.T, X), _dense(X.T @ labels), assume_a="pos"))

@@ -4,7 +4,6 @@ from inspect import signature
 from typing import Any
 
 from sklearn import get_config
-from sklearn.metrics import make_scorer
 
 from schirn.exceptions import InputError
 from schirn.metrics._input import choice
@@ -75,6 +74,8 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
             f"scorer({name!r}) with against='clean' needs metadata routing; call "
             "sklearn.set_config(enable_metadata_routing=True) first, or use against='candidates'."
         )
+    from sklearn.metrics import make_scorer
+
     made = make_scorer(
         _against_clean if against == "clean" else _against_candidates,
         response_method=metric.response,

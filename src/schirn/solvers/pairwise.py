@@ -13,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 import sklearn
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.svm import SVC
 from sklearn.utils.parallel import Parallel, delayed
 
 Array = np.ndarray
@@ -162,6 +161,8 @@ def _train(
     options: SVMOptions,
 ) -> _Machine:
     """One machine by LIBSVM's sequential minimal optimisation."""
+    from sklearn.svm import SVC
+
     rows = np.concatenate([positive, negative])
     target = np.repeat([1, 0], [len(positive), len(negative)])
     part = X[rows] if K is None else K[np.ix_(rows, rows)]
