@@ -1,10 +1,12 @@
 """Proximal steps and thresholding rules: arrays in, arrays out."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg import svd
+
+from schirn.arrays import namespace
 
 Array = np.ndarray
 RankTerm = Literal["high", "low", "none"]
@@ -57,6 +59,27 @@ def shift_singular_values(G: Array, tau: float, term: RankTerm) -> SingularMap:
     return _spectral_map(s, V, lambda s: np.maximum(s - tau, 0))
 
 
+def shift_by_gram(gram: Any, tau: float, term: RankTerm, *, strict: bool = True) -> Any:
+    """As `shift_singular_values`, from G'G alone, in any array library.
+
+    Parameters
+    ----------
+    gram : (l, l), in double precision where it can be had
+    strict : None is returned if some direction is too coarse in the Gram matrix for 1e-5 of
+        relative accuracy; otherwise it is taken as it is.
+    """
+    xp = namespace(gram)
+    squared, V = xp.linalg.eigh(gram)
+    top = float(squared[-1])
+    zero, coarse = _resolution(gram.dtype)
+    if strict and bool(xp.any((squared > top * zero) & (squared < top * coarse))):
+        return None
+    s = xp.sqrt(xp.where(squared > top * zero, squared, 0 * squared))
+    if term == "high":
+        return _spectral_map(s, V, lambda s: s + tau)
+    return _spectral_map(s, V, lambda s: (s - tau) * (s > tau))
+
+
 def singular_value_threshold(A: Array, t: float) -> Array:
     """Minimise 1/2 ||B - A||_F^2 + t ||B||_* over B, through the smaller Gram matrix.
 
@@ -69,21 +92,27 @@ def singular_value_threshold(A: Array, t: float) -> Array:
     return A @ shift_singular_values(A, t, "low").right
 
 
-def _spectral_map(s: Array, V: Array, f: Callable[[Array], Array]) -> SingularMap:
+def _spectral_map(s: Any, V: Any, f: Callable[[Any], Any]) -> SingularMap:
+    xp = namespace(s)
     known = s > 0
-    values = np.where(known, f(s), 0)
-    ratio = np.divide(values, s, out=np.ones_like(s), where=known)
+    values = xp.where(known, f(s), 0 * s)
+    ratio = xp.where(known, values / xp.where(known, s, 1 + 0 * s), 1 + 0 * s)
     return SingularMap((V * ratio) @ V.T, values)
 
 
 def _right_singular(G: Array) -> tuple[Array, Array]:
     """Singular values (0 where not resolved) and right singular vectors of G."""
     squared, V = np.linalg.eigh(G.T @ G)
-    floor = np.finfo(G.dtype).eps / np.finfo(np.float64).eps
     top = squared[-1] if squared.size else 0.0
-    zero, coarse = top * min(_GRAM_ZERO * floor, 1e-6), top * min(_GRAM_COARSE * floor, 1e-5)
+    zero, coarse = (top * ratio for ratio in _resolution(G.dtype))
     if np.any((squared > zero) & (squared < coarse)):
         _, s, Vt = svd(G, full_matrices=False, lapack_driver="gesdd", check_finite=False)
         V, s = Vt.T, np.where(s > s[0] * max(G.shape) * np.finfo(G.dtype).eps, s, 0)
         return s, V
     return np.sqrt(np.where(squared > zero, squared, 0)), V
+
+
+def _resolution(dtype: Any) -> tuple[float, float]:
+    """Ratios to the largest squared singular value: rounding noise, and too coarse."""
+    floor = 1.0 if str(dtype).endswith("float64") else 2.0**29
+    return min(_GRAM_ZERO * floor, 1e-6), min(_GRAM_COARSE * floor, 1e-5)

@@ -1,37 +1,70 @@
 """Schirn: sparse noise under a high-rank prediction, by augmented Lagrange multipliers.
 
-The rounds work on matrices of n + r rows: the n rows of the paper's matrix, and below them its
-projection F' on the row space of X. All updates but the noise step are linear, so the projections
-follow the same recursions, and of N only the changed entries are ever projected: a round costs
-one product with F, not two, and no factorisation. Columns are contiguous, because labels are few.
+The rounds run on blocks of rows (see `schirn.blocks`). All updates but the noise step are linear,
+so the projections of C and L on the row space of X follow the same recursions as C and L, and of N
+only the changed entries are ever projected: a round costs one product with the features, not two,
+and no factorisation. Of C itself a round only needs the candidate entries of the last one, so
+L is all that a block keeps; and because L + mu XW = G - 2(Y - N), neither is XW.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn.arrays import Array, eps, namespace, to_numpy
+from schirn.blocks import Block, Cells, Coordinates, Place, memory_rows
 from schirn.linalg import RowSpace
-from schirn.prox import NoiseRule, RankTerm, noise_threshold, shift_singular_values
-from schirn.solvers.candidates import CandidateCells
-
-Array = np.ndarray
+from schirn.prox import (
+    NoiseRule,
+    RankTerm,
+    SingularMap,
+    noise_threshold,
+    shift_by_gram,
+    shift_singular_values,
+)
 
 
 class SchirnResult(NamedTuple):
     """Coordinates w of W in the row space, the noise N, and one trace entry per round."""
 
     w: Array
-    N: Array
+    N: np.ndarray
     n_iter: int
-    objective: Array
-    residual: Array
-    n_noise: Array
+    objective: np.ndarray
+    residual: np.ndarray
+    n_noise: np.ndarray
+
+
+class SchirnTrace(NamedTuple):
+    """What the rounds leave on the driver; the noise stays with the blocks."""
+
+    w: Array
+    kept: Array
+    """F'(Y - N)"""
+    objective: np.ndarray
+    residual: np.ndarray
+    n_noise: np.ndarray
+
+
+class State(NamedTuple):
+    """What a block remembers: L, and C at its candidates; between two steps G as well."""
+
+    L: Array
+    at: Array
+    noise: Array
+    kept: Array
+    """Places of the candidates that are not noise, in an (l, n) array."""
+    G: Array | None = None
+    mean: Array | None = None
+    """Mean of each label, taken off G where digits are few."""
+    spare: tuple[Array | None, Array | None] = (None, None)
+    """Memory for the next G and C, where a step may write in place."""
 
 
 def schirn(
     space: RowSpace,
-    Y: Array,
+    Y: np.ndarray,
     *,
     alpha: float,
     beta: float,
@@ -57,68 +90,245 @@ def schirn(
     tol : stop when ||X W - C||_F <= tol ||C||_F and N no longer changes; 0 runs all rounds.
     callback : called with the number of finished rounds.
     """
-    n = space.shape[0]
-    candidates = CandidateCells(Y, space)
-    C = np.ones_like(candidates.stack)
-    C[n:] = space.project(C[:n])
-    L, G, XW = C.copy("F"), np.empty_like(C), np.empty_like(C)
-    at_candidates = candidates.at(C)
+    place, coordinates = memory_rows(space, Y)
+    trace = schirn_rounds(
+        place,
+        coordinates,
+        alpha=alpha,
+        beta=beta,
+        lam=lam,
+        noise_rule=noise_rule,
+        rank_term=rank_term,
+        mu=mu,
+        mu_max=mu_max,
+        rho=rho,
+        max_iter=max_iter,
+        tol=tol,
+        callback=callback,
+        whole=lambda: place.states[0].G.T,
+    )
+    ((cells, noise),) = place.gather(noise_cells)
+    N = np.zeros(Y.shape, dtype=bool)
+    N[cells.row[noise], cells.label[noise]] = True
+    n_iter = len(trace.objective)
+    return SchirnResult(trace.w, N, n_iter, trace.objective, trace.residual, trace.n_noise)
+
+
+def schirn_rounds(
+    place: Place,
+    coordinates: Coordinates,
+    *,
+    alpha: float,
+    beta: float,
+    lam: float,
+    noise_rule: NoiseRule = "exact",
+    rank_term: RankTerm = "high",
+    mu: float = 1e-4,
+    mu_max: float = 10.0,
+    rho: float = 1.1,
+    max_iter: int = 100,
+    tol: float = 0.0,
+    callback: Callable[[int], None] | None = None,
+    whole: Callable[[], Array] | None = None,
+) -> SchirnTrace:
+    """The rounds of `schirn` on the blocks of a place.
+
+    Parameters
+    ----------
+    whole : gives G (n, l) where it lies in one piece; then an SVD of it can take over where its
+        Gram matrix resolves too little, and the smaller of the two Gram matrices is used.
+    """
+    kept, total, n_cells = place.step(start)
+    kept = coordinates.receive(kept)
+    C = coordinates.receive(total)[:, None] + 0 * kept
+    L = C
     threshold = noise_threshold(alpha, noise_rule)
-    lambdas, penalty = space.eigenvalues[:, None], space.penalty[:, None]
-    sign = {"high": -1, "low": 1, "none": 0}[rank_term]
+    term = "none" if beta == 0 else rank_term
+    sign = {"high": -1, "low": 1, "none": 0}[term]
+    wide = whole is not None and coordinates.n_rows < kept.shape[1]
     trace = []
     for n_iter in range(1, max_iter + 1):
         # eq. (10), in the row space
-        w = (mu * C[n:] - L[n:]) / (mu * lambdas + 2 * lam * penalty)
-        space.expand(w, out=XW[:n])
-        np.multiply(lambdas, w, out=XW[n:])
-        # eq. (15)
-        changed = candidates.update(at_candidates < threshold)
-        # eq. (17), the matrix G before its division by 2 + mu
-        np.multiply(XW, mu, out=G)
-        G += L
-        G += candidates.stack
-        G += candidates.stack
-        square, nuclear = _rank_step(space, G, beta, mu, rank_term, C)
-        # eq. (19) and (20)
-        XW -= C
-        residual = float(np.linalg.norm(XW[:n]))
-        XW *= mu
-        L += XW
-        mu = min(mu_max, rho * mu)
-        at_candidates = candidates.at(C)
-        n_noise = int(np.count_nonzero(candidates.noise))
-        inside = float(at_candidates @ ~candidates.noise)
-        loss = square - 2 * inside + candidates.n_cells - n_noise
-        ridge = lam * float(np.vdot(w, penalty * w))
-        trace.append((loss + alpha * n_noise + sign * beta * nuclear + ridge, residual, n_noise))
+        w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
+        # eq. (15), and eq. (17) before its division by 2 + mu
+        change, gram, changed, n_noise = place.step(
+            make_G, coordinates.send(mu * w), threshold, _side(term, wide)
+        )
+        if change is not None:
+            kept = kept + coordinates.receive(change)
+        G = mu * normal + L + 2 * kept
+        # eq. (18): singular values of G/(2 + mu) shifted by 2 beta/(2 + mu)
+        found = _singular_map(gram, 2 * beta, term, wide, whole)
+        scale = 1 / (2 + mu)
+        matrix = None
+        if found is not None:
+            matrix = namespace(kept).astype(found.right * scale, kept.dtype)
+        # eq. (19)
+        residual, inside, square, projected = place.step(make_C, matrix, scale, mu, wide)
+        if projected is not None:
+            C = coordinates.receive(projected)
+        else:
+            C = G * scale if matrix is None else G @ matrix
+        L = G - 2 * kept - mu * C
+        values = np.zeros(1) if found is None else to_numpy(found.values).astype(np.float64) * scale
+        square = float(values @ values) if square is None else square
+        residual = float(np.sqrt(residual)) / mu
+        loss = square - 2 * inside + n_cells - n_noise
+        ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
+        objective = loss + alpha * n_noise + sign * beta * float(values.sum()) + ridge
+        trace.append((objective, residual, n_noise))
+        mu = min(mu_max, rho * mu)  # eq. (20)
         if callback is not None:
             callback(n_iter)
         if tol and not changed and residual <= tol * np.sqrt(square):
             break
-    objective, residuals, noises = (np.array(column) for column in zip(*trace, strict=True))
-    return SchirnResult(w, candidates.matrix(), n_iter, objective, residuals, noises)
+    return SchirnTrace(w, kept, *(np.array(column) for column in zip(*trace, strict=True)))
 
 
-def _rank_step(
-    space: RowSpace, G: Array, beta: float, mu: float, term: RankTerm, C: Array
-) -> tuple[float, float]:
-    """eq. (18): C from shifting the singular values of G/(2 + mu) by 2 beta/(2 + mu).
+def _side(term: RankTerm, wide: bool) -> str | None:
+    """Which Gram matrix of G the rank term asks for."""
+    if term == "none":
+        return None
+    return "rows" if wide else "labels"
 
-    Returns ||C||_F^2 and ||C||_*. The division is folded into the l x l matrix.
-    """
-    n, scale = space.shape[0], 1 / (2 + mu)
-    if term == "none" or beta == 0:
-        np.multiply(G, scale, out=C)
-        return float(np.linalg.norm(C[:n]) ** 2), 0.0
-    if n < G.shape[1]:
-        left, values = shift_singular_values(G[:n].T, 2 * beta, term)
-        np.matmul(left * scale, G[:n], out=C[:n])
-        C[n:] = space.project(C[:n])
-    else:
-        right, values = shift_singular_values(G[:n], 2 * beta, term)
-        right *= scale
-        # The map is symmetric; the transposed product keeps columns contiguous.
-        np.matmul(right, G.T, out=C.T)
-    values = values.astype(np.float64) * scale
-    return float(values @ values), float(values.sum())
+
+def _singular_map(
+    gram: Array | None,
+    tau: float,
+    term: RankTerm,
+    wide: bool,
+    whole: Callable[[], Array] | None,
+) -> SingularMap | None:
+    """The matrix that shifts the singular values of G; None if they stay."""
+    if gram is None:
+        return None
+    found = shift_by_gram(gram, tau, term, strict=whole is not None)
+    if found is None:
+        assert whole is not None
+        G = whole()
+        return shift_singular_values(G.T if wide else G, tau, term)
+    return found
+
+
+def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
+    """C = L = 1 and N = 0; F'Y, F'1 and the number of candidates."""
+    cells = block.cells
+    (n, l), total = cells.shape, block.rows.total()
+    xp = namespace(total)
+    options = {} if xp is np else {"device": total.device}
+    at = xp.ones(len(cells), dtype=total.dtype, **options)
+    L = xp.ones((l, n), dtype=total.dtype, **options)
+    kept = block.rows.project(cells.label, cells.row, at, l)
+    noise = xp.zeros(len(cells), dtype=xp.bool, **options)
+    return State(L, at, noise, cells.flat), (kept, total, len(cells))
+
+
+def make_G(
+    block: Block, state: State, message: Any, threshold: float, side: str | None
+) -> tuple[State, tuple[Any, ...]]:
+    """N from C; G = mu XW + L + 2(Y - N); projection of the change of N, Gram matrix of G."""
+    cells, L = block.cells, state.L
+    xp = namespace(L)
+    noise = state.at < threshold
+    change, changed = _projected_change(block, state, noise)
+    kept = cells.flat[~noise] if changed else state.kept
+    G = block.rows.expand(message, state.spare[0])
+    G += L
+    xp.reshape(G, (-1,))[kept] += 2
+    mean = None
+    if eps(G) > 1e-10:
+        # L starts at 1 and its mean would drown small singular values in single precision.
+        mean = xp.mean(G, axis=1)
+        G -= mean[:, None]
+    gram = None if side is None else _gram(G, mean, side)
+    sums = (change, gram, changed, len(cells) - int(kept.shape[0]))
+    return state._replace(noise=noise, kept=kept, G=G, mean=mean), sums
+
+
+def make_C(
+    block: Block, state: State, matrix: Array | None, scale: float, mu: float, wide: bool
+) -> tuple[State, tuple[Any, ...]]:
+    """C = G times a matrix; L = G - 2(Y - N) - mu C; the residual, and sums over C."""
+    G, cells, mean = state.G, block.cells, state.mean
+    assert G is not None
+    xp = namespace(G)
+    C, shift = _times(G, mean, matrix, scale, wide, state.spare[1])
+    at = xp.take(xp.reshape(C, (-1,)), cells.flat)
+    if shift is not None:
+        at = at + xp.take(shift, cells.label)
+    inside = float(xp.sum(at[~state.noise]))
+    square = None
+    projected = None
+    if matrix is None:
+        full = C if shift is None else C + shift[:, None]
+        square = float(xp.linalg.vector_norm(full)) ** 2
+    elif wide:
+        projected = _project_dense(block, C if shift is None else C + shift[:, None])
+    C *= mu
+    L = xp.subtract(G, C, out=G) if block.in_place else G - C
+    xp.reshape(L, (-1,))[state.kept] -= 2
+    if mean is not None:
+        L += (mean if shift is None else mean - mu * shift)[:, None]
+    # L changes by mu (XW - C)
+    step = xp.subtract(state.L, L, out=C) if block.in_place else state.L - L
+    residual = float(xp.linalg.vector_norm(step)) ** 2
+    spare = (state.L, C) if block.in_place else (None, None)
+    return State(L, at, state.noise, state.kept, spare=spare), (residual, inside, square, projected)
+
+
+def _times(
+    G: Array,
+    mean: Array | None,
+    matrix: Array | None,
+    scale: float,
+    wide: bool,
+    out: Array | None,
+) -> tuple[Array, Array | None]:
+    """C without its mean, and the mean; all as (l, n)."""
+    xp = namespace(G)
+    if matrix is None:
+        C = G * scale if out is None else xp.multiply(G, scale, out=out)
+        return C, None if mean is None else mean * scale
+    if wide:
+        return (G if mean is None else G + mean[:, None]) @ matrix, None
+    # The map is symmetric.
+    C = xp.matmul(matrix, G) if out is None else xp.matmul(matrix, G, out=out)
+    return C, None if mean is None else matrix @ mean
+
+
+def _gram(G: Array, mean: Array | None, side: str) -> Array:
+    """The Gram matrix over labels or rows of G, which is (l, n) and has lost its mean."""
+    xp = namespace(G)
+    if side == "rows":
+        full = G if mean is None else xp.astype(G + mean[:, None], xp.float64)
+        return full.T @ full
+    gram = G @ G.T
+    if mean is None:
+        return gram
+    gram, mean = xp.astype(gram, xp.float64), xp.astype(mean, xp.float64)
+    return gram + G.shape[1] * mean[:, None] * mean
+
+
+def _projected_change(block: Block, state: State, noise: Array) -> tuple[Array | None, int]:
+    """F'(change of Y - N), and the number of changed cells."""
+    xp, cells = namespace(noise), block.cells
+    changed = xp.nonzero(state.noise != noise)[0]
+    count = int(changed.shape[0])
+    if not count:
+        return None, 0
+    label, row = cells.label[changed], cells.row[changed]
+    values = 1 - 2 * xp.astype(noise[changed], state.L.dtype)
+    return block.rows.project(label, row, values, cells.shape[1]), count
+
+
+def _project_dense(block: Block, C: Array) -> Array:
+    """C'F for a dense C (l, n)."""
+    n = block.cells.shape[0]
+    l = C.shape[0]
+    label, row = np.divmod(np.arange(l * n), n)
+    return block.rows.project(label, row, C.reshape(-1), l)
+
+
+def noise_cells(block: Block, state: State) -> tuple[Cells, Array]:
+    """The candidates of a block and which of them are noise."""
+    return block.cells, state.noise

@@ -1,0 +1,89 @@
+"""The array libraries that solvers run on: NumPy, and through the array API standard the rest.
+
+A solver asks for the namespace of what it was given and writes the formulas once. Two things that
+the standard lacks are here: the conversion between libraries, and the product of a few cells of a
+sparse matrix with a dense one.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._optional import optional
+
+Array = Any
+"""A two-dimensional array of NumPy, PyTorch or CuPy."""
+
+
+def namespace(*arrays: Any) -> Any:
+    """The functions for these arrays: `numpy`, or the library of the first that is not NumPy's.
+
+    >>> namespace(np.zeros(2)) is np
+    True
+    """
+    for array in arrays:
+        if not isinstance(array, np.ndarray | np.generic | int | float) and not sp.issparse(array):
+            compat = optional("array_api_compat", "gpu", "arrays that are not NumPy's")
+            return compat.array_namespace(array)
+    return np
+
+
+def is_device_array(X: Any) -> bool:
+    """Whether X is an array of PyTorch or CuPy.
+
+    >>> is_device_array(np.zeros(2))
+    False
+    """
+    return type(X).__module__.partition(".")[0] in ("torch", "cupy")
+
+
+def to_numpy(A: Any) -> np.ndarray:
+    """A copy in main memory, or A itself if it is there already."""
+    if type(A).__module__.partition(".")[0] == "torch":
+        return A.detach().cpu().numpy()
+    return A.get() if hasattr(A, "get") else np.asarray(A)
+
+
+def like(values: Any, other: Array, dtype: Any = None) -> Array:
+    """`values` as an array of the library and on the device of `other`.
+
+    The type is that of `other`, of `dtype`, or with dtype "own" that of the values.
+    """
+    own = isinstance(dtype, str) and dtype == "own"
+    if isinstance(other, np.ndarray):
+        return np.asarray(values, dtype=None if own else dtype or other.dtype)
+    xp = namespace(other)
+    kind = None if own else dtype or other.dtype
+    return xp.asarray(values, dtype=kind, device=other.device)
+
+
+def eps(A: Array) -> float:
+    """The rounding unit of the type of A."""
+    return float(namespace(A).finfo(A.dtype).eps)
+
+
+def cells_product(labels: Array, rows: Array, values: Array, F: Array, n_labels: int) -> Array:
+    """B'F for the n x l matrix B that holds `values` at (rows, labels) and is 0 elsewhere.
+
+    The cells are sorted by label. The sum has a fixed order in all libraries.
+
+    >>> F = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> cells_product(np.array([0, 1]), np.array([1, 0]), np.array([2.0, 1.0]), F, 3)
+    array([[6., 8.],
+           [1., 2.],
+           [0., 0.]])
+    """
+    shape = (n_labels, F.shape[0])
+    if isinstance(F, np.ndarray) or sp.issparse(F):
+        starts = np.searchsorted(labels, np.arange(n_labels + 1))
+        product = sp.csr_array((values, rows, starts), shape=shape) @ F
+        return product.toarray() if sp.issparse(product) else product
+    xp = namespace(F)
+    starts = xp.searchsorted(labels, like(np.arange(n_labels + 1), labels))
+    if type(F).__module__.startswith("torch"):
+        torch = optional("torch", "deep", "PyTorch arrays")
+        B = torch.sparse_csr_tensor(starts, rows, values, shape, check_invariants=False)
+        return B @ F
+    sparse = optional("cupyx.scipy.sparse", "gpu", "CuPy arrays")
+    return sparse.csr_matrix((values, rows, starts), shape=shape) @ F

@@ -1,0 +1,131 @@
+"""One solver on one block, on many, and in another array library."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from schirn.arrays import cells_product, like, namespace, to_numpy
+from schirn.blocks import (
+    Block,
+    Coordinates,
+    DenseRows,
+    MemoryRows,
+    SparseRows,
+    candidate_cells,
+    memory_rows,
+)
+from schirn.linalg import row_space
+from schirn.solvers.schirn import noise_cells, schirn, schirn_rounds
+
+OPTIONS = {"alpha": 0.3, "beta": 0.1, "lam": 5.0}
+terms = pytest.mark.parametrize("term", ["high", "low", "none"])
+
+
+def problem(n=90, d=12, l=7, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.5)
+    truth = X @ rng.normal(size=(d, l)) > 0.5
+    return X, (truth | (rng.random((n, l)) < 0.25)).astype(float)
+
+
+def split(space, Y, cuts, in_place=True):
+    """The rows of a factored X in several blocks."""
+    n = space.shape[0]
+    edges = [0, *cuts, n]
+    blocks = []
+    for i, j in pairwise(edges):
+        if space.F is None:
+            rows = SparseRows(space.X[i:j], space.basis, space.mean)
+        else:
+            rows = DenseRows(space.F[i:j])
+        blocks.append(Block(rows, candidate_cells(Y[i:j]), in_place))
+    return MemoryRows(blocks)
+
+
+@terms
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("in_place", [False, True])
+def test_blocks_give_the_result_of_one(term, storage, intercept, in_place):
+    X, Y = problem()
+    space = row_space(storage(X), ridge=1.0, fit_intercept=intercept)
+    expected = schirn(space, Y, rank_term=term, **OPTIONS)
+    place = split(space, Y, [1, 40, 41], in_place)
+    _, coordinates = memory_rows(space, Y)
+    found = schirn_rounds(place, coordinates, rank_term=term, **OPTIONS)
+    np.testing.assert_allclose(found.w, expected.w, rtol=1e-8, atol=1e-9)
+    scale = np.abs(expected.objective).max()
+    np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-9, atol=1e-10 * scale)
+    largest = expected.residual.max()
+    np.testing.assert_allclose(found.residual, expected.residual, atol=1e-9 * largest)
+    np.testing.assert_array_equal(found.n_noise, expected.n_noise)
+    starts = [0, 1, 40, 41]
+    N = np.zeros(Y.shape, dtype=bool)
+    for start, (cells, noise) in zip(starts, place.gather(noise_cells), strict=True):
+        N[start + cells.row[noise], cells.label[noise]] = True
+    np.testing.assert_array_equal(N, expected.N)
+    assert 0 < N.sum() < Y.sum()
+
+
+def test_steps_that_may_not_write_leave_the_old_state_alone():
+    from schirn.solvers.schirn import make_C, make_G, start
+
+    X, Y = problem()
+    space = row_space(X, ridge=1.0)
+    block = split(space, Y, [], in_place=False).blocks[0]
+    first, _ = start(block, None)
+    w = np.ones((12, 7))
+    second, (_, gram, *_) = make_G(block, first, w, 0.35, "labels")
+    third, _ = make_C(block, second, gram / 100, 0.5, 1.0, False)
+    np.testing.assert_array_equal(first.L, 1)
+    again, _ = make_G(block, first, w, 0.35, "labels")
+    np.testing.assert_array_equal(again.G, second.G)
+    np.testing.assert_array_equal(make_C(block, again, gram / 100, 0.5, 1.0, False)[0].L, third.L)
+
+
+@terms
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_torch_gives_the_result_of_numpy(term, precision):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
+    X, Y = problem()
+    space = row_space(X.astype(precision), ridge=1.0)
+    expected = schirn(row_space(X, ridge=1.0), Y, rank_term=term, **OPTIONS)
+    F = torch.asarray(space.F)
+    place = MemoryRows([Block(DenseRows(F), candidate_cells(Y, F))])
+    coordinates = Coordinates(
+        torch.asarray(space.eigenvalues), torch.asarray(space.penalty), len(X)
+    )
+    found = schirn_rounds(place, coordinates, rank_term=term, **OPTIONS)
+    assert isinstance(found.w, torch.Tensor)
+    assert str(found.w.dtype) == f"torch.{precision}"
+    tolerance = 1e-8 if precision == "float64" else 2e-4
+    scores = row_space(X, ridge=1.0).F @ expected.w
+    np.testing.assert_allclose(
+        space.F @ to_numpy(found.w), scores, atol=tolerance * np.abs(scores).max()
+    )
+    scale = np.abs(expected.objective).max()
+    np.testing.assert_allclose(found.objective, expected.objective, atol=tolerance * scale)
+
+
+def test_cells_of_dense_and_sparse_candidates_are_the_same():
+    _, Y = problem()
+    dense, sparse = candidate_cells(Y), candidate_cells(sp.csr_array(Y))
+    for a, b in zip(dense, sparse, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(Y.T.reshape(-1)[dense.flat], 1)
+
+
+def test_torch_helpers():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
+    F = np.random.default_rng(0).normal(size=(5, 3))
+    label, row = np.array([0, 0, 2]), np.array([1, 4, 0])
+    values = np.array([1.0, -1.0, 2.0])
+    expected = cells_product(label, row, values, F, 4)
+    tensors = [torch.asarray(A) for A in (label, row, values, F)]
+    np.testing.assert_allclose(to_numpy(cells_product(*tensors, 4)), expected)
+    assert namespace(tensors[0]).__name__.startswith("array_api_compat")
+    assert like(np.zeros(2), tensors[3]).dtype == torch.float64
