@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 project = "schirn"
 author = "The schirn developers"
-copyright = "the schirn developers, BSD-3-Clause"  # noqa: A001
+copyright = "the schirn developers, BSD-3-Clause"
 release = version = schirn.__version__
 
 extensions = [

@@ -1,0 +1,65 @@
+"""Strike out the wrong tags of images
+======================================
+
+Each image of a handwritten digit carries tags such as "even" or "has a loop". Two wrong ones were
+added to every image. `find_noisy_labels` judges all tags, without being told which ones are true.
+"""
+
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+
+from schirn import find_noisy_labels
+from schirn.datasets import load_digits_attributes
+
+rows = 400 if "SCHIRN_EXAMPLE_QUICK" in os.environ else 1797
+digits = load_digits_attributes(r=2).subset(range(rows))
+found = find_noisy_labels(digits.X, digits.candidates, label_names=digits.label_names)
+summary = found.summary()
+print({name: summary[name] for name in ("rows", "tags", "removed")})
+
+# %%
+# The verdict of one image, as a table:
+print(found.to_pandas().query("row == 3").to_string(index=False))
+
+# %%
+# The first image of every digit, not the ones where it went best. A tag in red was struck out and
+# is really wrong; grey tags were kept. A tag with a cross is a mistake of the model.
+
+
+def write_tags(axes, row):
+    """Write the tags of one row below its image, the removed ones struck out."""
+    for line, j in enumerate(np.flatnonzero(digits.candidates[row])):
+        removed, wrong = not found.clean[row, j], not digits.y_true[row, j]
+        text = axes.text(
+            0.0,
+            -0.12 - 0.17 * line,
+            digits.label_names[j] + ("" if removed == wrong else "  ✗"),
+            transform=axes.transAxes,
+            color="#b3261e" if removed else "#3b3f4e",
+            fontsize=9,
+        )
+        if removed:
+            box = text.get_window_extent().transformed(axes.transAxes.inverted())
+            middle = (box.y0 + box.y1) / 2
+            axes.plot([box.x0, box.x1], [middle] * 2, transform=axes.transAxes, clip_on=False)
+
+
+target = load_digits().target[:rows]
+figure, grid = plt.subplots(2, 5, figsize=(9, 7), layout="none")
+figure.subplots_adjust(hspace=1.25, wspace=0.35, top=0.97, bottom=0.26, left=0.03, right=0.97)
+for digit, axes in enumerate(grid.flat):
+    row = int(np.flatnonzero(target == digit)[0])
+    axes.imshow(digits.images[row], cmap="gray_r")
+    axes.axis("off")
+    axes.set_prop_cycle(color=["#b3261e"])
+    write_tags(axes, row)
+
+# %%
+# How often was it right? Only now the true tags are looked at.
+
+wrong = digits.y_true[found.row, found.column] == 0
+print(f"{wrong[found.removed].mean():.1%} of the removed tags were wrong")
+print(f"{found.removed[wrong].mean():.1%} of the wrong tags were removed")

@@ -1,0 +1,74 @@
+"""Clean the tags of texts
+==========================
+
+The documentation of scikit-learn is on every machine that runs this example. We take the
+description of each public class and function as a text, and tag it with its module and its kind.
+Then we add two wrong tags per text, and look whether they can be found from the words.
+"""
+
+import inspect
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.base import ClassifierMixin, ClusterMixin, RegressorMixin, TransformerMixin
+from sklearn.utils.discovery import all_estimators, all_functions
+
+from schirn import find_noisy_labels
+from schirn.datasets import add_noise
+from schirn.metrics import noise_auc
+
+KINDS = {
+    "classifier": ClassifierMixin,
+    "regressor": RegressorMixin,
+    "cluster method": ClusterMixin,
+    "transformer": TransformerMixin,
+}
+
+names, texts, tags = [], [], []
+for name, thing in all_estimators() + all_functions():
+    text = inspect.getdoc(thing) or ""
+    module = thing.__module__.split(".")[1]
+    if inspect.isclass(thing):
+        kinds = [kind for kind, base in KINDS.items() if issubclass(thing, base)]
+    else:
+        kinds = ["function"]
+    names.append(name)
+    # The name of the class and the examples at the end would give the module away.
+    texts.append(text.split("Examples\n---")[0].replace(name, ""))
+    tags.append([module, *kinds])
+
+known = sorted({tag for row in tags for tag in row})
+frequent = [tag for tag in known if sum(tag in row for row in tags) > 9]
+truth = np.array([[tag in row for tag in frequent] for row in tags], dtype=np.uint8)
+keep = np.flatnonzero(truth.sum(axis=1) > 1)
+if "SCHIRN_EXAMPLE_QUICK" in os.environ:
+    keep = keep[::3]
+names, texts, truth = [names[i] for i in keep], [texts[i] for i in keep], truth[keep]
+candidates = add_noise(truth, 2, random_state=0)
+print(f"{len(texts)} texts, {len(frequent)} tags, {truth.sum(axis=1).mean():.1f} true per text")
+
+# %%
+# Texts go in as they are. They become tf-idf weights of words and word pairs, in a sparse matrix.
+
+found = find_noisy_labels(texts, candidates, label_names=frequent)
+for i in range(3):
+    of_row = np.flatnonzero(found.row == i)
+    print(names[i], {found.label[k]: round(float(found.confidence[k]), 2) for k in of_row})
+
+# %%
+# Wrong tags get low confidences, true ones high ones; what lies between is for a person to decide
+# (``schirn review``).
+
+wrong = truth[found.row, found.column] == 0
+figure, axes = plt.subplots(figsize=(7, 3.6))
+bins = np.linspace(0, 1, 31)
+axes.hist(found.confidence[wrong], bins, alpha=0.75, label="wrong tags")
+axes.hist(found.confidence[~wrong], bins, alpha=0.75, label="true tags")
+axes.axvline(found.threshold, color="#3b3f4e", linestyle="--", linewidth=1)
+axes.set(xlabel="confidence that the tag is right", ylabel="number of tags")
+axes.legend()
+
+confidence = np.zeros(truth.shape)
+confidence[found.row, found.column] = found.confidence
+print(f"area under the curve of finding wrong tags: {noise_auc(truth, candidates, confidence):.3f}")

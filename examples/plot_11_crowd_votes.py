@@ -1,0 +1,57 @@
+"""Votes of a crowd
+===================
+
+Five people tag each image; each of them misses some tags and adds some wrong ones. Counting votes
+is one way to clean up. Looking at the image as well is better, and both together are best: the
+share of votes goes into `find_noisy_labels` as a prior.
+"""
+
+import os
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import precision_recall_curve
+
+from schirn import find_noisy_labels
+from schirn.cleaning import votes_to_candidates
+from schirn.datasets import load_digits_attributes
+
+rows = 400 if "SCHIRN_EXAMPLE_QUICK" in os.environ else 1000
+digits = load_digits_attributes().subset(range(rows))
+random = np.random.default_rng(0)
+items, workers, tags = [], [], []
+for worker in range(5):
+    sees = random.random(digits.y_true.shape) < 0.75  # of the true tags
+    errs = random.random(digits.y_true.shape) < 0.25  # of the false ones
+    given = np.where(digits.y_true == 1, sees, errs)
+    for row, label in zip(*np.nonzero(given), strict=True):
+        items.append(int(row))
+        workers.append(worker)
+        tags.append(digits.label_names[label])
+votes = votes_to_candidates(items, workers, tags, order=range(rows))
+columns = [digits.label_names.index(name) for name in votes.label_names]
+truth = digits.y_true[:, columns]
+listed = votes.candidates == 1
+print(f"{len(items):,} votes; {1 - truth[listed].mean():.0%} of the listed tags are wrong")
+
+# %%
+images = find_noisy_labels(digits.X, votes.candidates)
+both = find_noisy_labels(digits.X, votes.candidates, prior=votes.prior)
+
+figure, axes = plt.subplots(figsize=(6.5, 4.4))
+wrong = truth[images.row, images.column] == 0
+for name, confidence, style in (
+    ("votes and images", both.confidence, "-"),
+    ("images alone", images.confidence, "--"),
+    ("votes alone", votes.prior[images.row, images.column], ":"),
+):
+    precision, recall, _ = precision_recall_curve(wrong, 1 - confidence)
+    axes.plot(recall, precision, style, label=name)
+    removed = confidence < 0.5
+    axes.plot(removed[wrong].mean(), wrong[removed].mean(), "o", color=axes.lines[-1].get_color())
+    print(f"{name:<17} {np.mean(removed == wrong):.1%} of the verdicts at one half are right")
+axes.set(
+    xlabel="share of the wrong tags that are removed",
+    ylabel="share of the removed tags that are wrong",
+)
+axes.legend(loc="lower left")
