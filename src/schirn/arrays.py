@@ -5,6 +5,7 @@ the standard lacks are here: the conversion between libraries, and the product o
 sparse matrix with a dense one.
 """
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -80,10 +81,19 @@ def cells_product(labels: Array, rows: Array, values: Array, F: Array, n_labels:
         product = sp.csr_array((values, rows, starts), shape=shape) @ F
         return product.toarray() if sp.issparse(product) else product
     xp = namespace(F)
-    starts = xp.searchsorted(labels, like(np.arange(n_labels + 1), labels))
+    starts = xp.searchsorted(xp.asarray(labels, copy=True), like(np.arange(n_labels + 1), labels))
     if type(F).__module__.startswith("torch"):
-        torch = optional("torch", "deep", "PyTorch arrays")
-        B = torch.sparse_csr_tensor(starts, rows, values, shape, check_invariants=False)
-        return B @ F
+        return _torch_cells_product(starts, rows, values, F, shape)
     sparse = optional("cupyx.scipy.sparse", "gpu", "CuPy arrays")
     return sparse.csr_matrix((values, rows, starts), shape=shape) @ F
+
+
+def _torch_cells_product(
+    starts: Array, rows: Array, values: Array, F: Array, shape: tuple[int, int]
+) -> Array:
+    torch = optional("torch", "deep", "PyTorch arrays")
+    with warnings.catch_warnings():
+        # PyTorch calls its CSR format beta; the one product used here is checked by tests.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support")
+        B = torch.sparse_csr_tensor(starts, rows, values, shape, check_invariants=False)
+    return B @ F

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils.validation import has_fit_parameter
 
 from schirn._clean_then_fit import CleanThenFit
@@ -215,6 +214,8 @@ def _folds(
     if not 2 <= cv <= there:
         what = "rows" if groups is None else "groups"
         raise InputError(f"cv={cv} folds cannot be made of {there} {what}; give 2 to {there} folds")
+    from sklearn.model_selection import GroupKFold, KFold
+
     if groups is None:
         return KFold(int(cv), shuffle=True, random_state=random_state).split(np.zeros((n, 1)))
     splitter = GroupKFold(int(cv), shuffle=True, random_state=random_state)

@@ -1,7 +1,9 @@
 import json
+import shutil
 
 import numpy as np
 import pytest
+from bench.bench_helpers import stable
 from scipy.io import savemat
 
 from schirn.bench import ablations, read_rows, studies
@@ -12,10 +14,13 @@ from schirn.bench._part import (
     cell_seconds,
     choose_grid,
     choose_methods,
+    expected_seconds,
     fit_seconds,
 )
+from schirn.bench._published_plan import plan_batches
+from schirn.bench._reproduction_page import _versions
 from schirn.bench._study import distances, printed
-from schirn.bench.reproduce import make_plan, reproduce
+from schirn.bench.reproduce import make_plan, reproduce, run_fits
 from schirn.cli import main
 from schirn.datasets import Dataset, make_partial_multilabel
 from schirn.exceptions import DataError, InputError
@@ -150,7 +155,19 @@ def test_grids_shrink_with_the_size():
     assert "PAKS" not in choose_methods(METHODS, (2000, 300, 6), QUICK)
     assert choose_methods(METHODS, large, FULL) == list(METHODS)
     grid = {"lam": [1.0, 2.0]}
-    assert cell_seconds("NLR", small, grid) > 4 * fit_seconds("NLR", small)
+    assert cell_seconds("NLR", small, grid) > 3 * fit_seconds("NLR", small)
+    medium = (3000, 800, 230)
+    points = [
+        np.prod([len(v) for v in choose_grid("Schirn", s, FULL).values()])
+        for s in (small, (1100, 1000, 50), medium)
+    ]
+    assert points == [60, 16, 4]
+
+
+def test_every_method_is_searched_on_every_set_of_the_paper_where_others_are():
+    largest = (3035, 6139, 217)
+    for name in ("Schirn", "NLR", "FPML", "PMLNI", "GLC", "CandidateRidge", "OracleRidge"):
+        assert choose_grid(name, largest, FULL) is not None, name
 
 
 def test_plan_skips_with_reasons(place):
@@ -186,7 +203,8 @@ def test_command_from_end_to_end(place, capsys):
     command = ["reproduce", "--quick", "--datasets", "tiny.npz:1,tiny.npz:own,absent:2"]
     command += ["--methods", "Schirn,NLR,CandidateRidge,OracleRidge", "--folds", "2", "--jobs", "0"]
     command += ["--date", "2026-11-15", "--output", "out"]
-    assert main([*command, "--studies", "theorem,convergence,ablation,sensitivity"]) == 0
+    studied = ["--studies", "theorem,convergence,ablation,sensitivity"]
+    assert main([*command, *studied, "--page", "docs/page.md"]) == 0
     captured = capsys.readouterr()
     assert "schirn: skipped absent:2" in captured.err
     assert "start with out" in captured.out
@@ -195,6 +213,9 @@ def test_command_from_end_to_end(place, capsys):
     assert "**This is the quick part**" in text
     assert "(figures/sensitivity.svg)" in text
     assert "The bound of the theorem holds" in text
+    copy = (place / "docs" / "page.md").read_text("utf-8")
+    assert copy.replace("](images/reproduction/", "](figures/") == text
+    assert (place / "docs" / "images" / "reproduction" / "sensitivity.svg").stat().st_size > 1000
     names = {path.name for path in (place / "out").iterdir()}
     assert {"rows", "report.html", "theorem.jsonl", "ablation.jsonl", "sensitivity"} <= names
     for name in ("sensitivity", "convergence_objective", "gap_closed"):
@@ -206,6 +227,103 @@ def test_command_from_end_to_end(place, capsys):
     assert set(rows[0]["metrics"]) >= MEASURED
     assert main([*command, "--studies", "none", "--quiet"]) == 0
     assert len(read_rows(place / "out" / "rows", every=True)) == 16
+
+
+SLOW = """
+import time
+
+class Slow:
+    seconds = 0.4
+
+    def fit(self, X, y):
+        time.sleep(self.seconds)
+        self.mean_ = y.mean(axis=0)
+        return self
+
+    def decision_function(self, X):
+        return self.mean_ + 0.01 * X[:, :1]
+
+
+class Endless(Slow):
+    seconds = 600
+"""
+
+
+def test_stopped_by_the_clock_and_run_again(place, capsys):
+    """Rows of a run in pieces, copied to another folder in between, are those of one run."""
+    (place / "slow.py").write_text(SLOW)
+    command = ["reproduce", "--quick", "--datasets", "tiny.npz:1", "--folds", "5", "--quiet"]
+    command += ["--methods", "slow:Slow,CandidateRidge", "--studies", "none", "--rows-only"]
+    command += ["--jobs", "0"]
+    assert main([*command, "--output", "one", "--stop-after", "1.2s"]) == 3
+    assert "fits to go; run the same command again" in capsys.readouterr().err
+    assert 0 < len(read_rows(place / "one" / "rows")) < 10
+    shutil.copytree(place / "one", place / "two")
+    assert main([*command, "--output", "two"]) == 0
+    assert main([*command, "--output", "whole"]) == 0
+    rows = read_rows(place / "two" / "rows", every=True)
+    assert len(rows) == 10
+    assert stable(rows) == stable(read_rows(place / "whole" / "rows"))
+    assert not (place / "two" / "reproduction.md").exists()
+
+
+def test_a_fit_that_is_stopped_by_the_clock_leaves_no_trace(place, capsys):
+    (place / "slow.py").write_text(SLOW)
+    command = ["reproduce", "--quick", "--datasets", "tiny.npz:1", "--folds", "2", "--quiet"]
+    command += ["--methods", "slow:Endless", "--studies", "none", "--jobs", "1"]
+    assert main([*command, "--stop-after", "2s"]) == 3
+    assert "stopped with 2 fits to go" in capsys.readouterr().err
+    assert not read_rows(place / "reproduction" / "rows", every=True)
+    assert not (place / "reproduction" / "rows" / "claims").exists()
+
+
+def test_no_fit_is_begun_that_would_end_too_late(place, capsys):
+    command = ["reproduce", "--quick", "--datasets", "tiny.npz:1", "--folds", "2", "--quiet"]
+    command += ["--methods", "PAKS", "--studies", "none", "--rows-only", "--jobs", "0"]
+    assert main([*command, "--stop-after", "0.001"]) == 3
+    assert "stopped with 2 fits to go" in capsys.readouterr().err
+    assert not read_rows(place / "reproduction" / "rows")
+
+
+def test_longest_fits_come_first(place):
+    plan = make_plan(QUICK, sets=["tiny.npz:1"], methods=["CandidateRidge", "PARD", "NLR"], folds=2)
+    cells = {cell.key: cell for cell in plan_batches(plan, place, [])[0].cells}
+    told = []
+    run_fits(place / "out", plan, chosen=[], report=lambda report: told.append(report.row["key"]))
+    costs = [expected_seconds(cells[key]) for key in told]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] > costs[-1]
+
+
+def test_keys_know_neither_versions_nor_folders(place, monkeypatch):
+    """Rows of another machine count, whatever its libraries and wherever its data are."""
+    other = place / "elsewhere"
+    other.mkdir()
+    shutil.copy(place / "tiny.npz", other / "tiny.npz")
+    keys = []
+    for folder, version in ((place, "2.0.0"), (other, "2.5.0")):
+        monkeypatch.setattr(np, "__version__", version)
+        monkeypatch.setenv("SCHIRN_DATA", str(folder))
+        plan = make_plan(QUICK, sets=["tiny:1"], methods=["Schirn", "NLR"], folds=2)
+        batches = plan_batches(plan, folder / "out", ["ablation", "cooccurrence"])
+        keys.append([cell.key for batch in batches for cell in batch.cells])
+        assert [path.name for path in plan.files] == ["tiny.npz"]
+    assert keys[0] == keys[1]
+    assert len(set(keys[0])) == len(keys[0]) == 2 * (2 + 5 + 5)
+
+
+def test_page_names_all_versions():
+    rows = [
+        {"versions": {"schirn": "1", "numpy": version}, "key": str(k)}
+        for k, version in enumerate(["2.0", "2.5", "2.5"])
+    ]
+    said = _versions(rows)
+    assert said[:2] == [
+        "Versions of 2 fits: schirn 1, numpy 2.5.",
+        "Versions of 1 fits: schirn 1, numpy 2.0.",
+    ]
+    assert "shared by machines" in said[2]
+    assert _versions(rows[1:]) == ["Versions: schirn 1, numpy 2.5."]
 
 
 def test_plan_as_json(place, capsys):

@@ -1,6 +1,5 @@
 """Damaged files of every kind: one sentence, never a traceback, a hang or gigabytes."""
 
-import json
 import os
 
 import pytest
@@ -15,8 +14,8 @@ if not os.path.exists("/proc/self/statm"):
 from fuzz.corpus import corpus
 from fuzz.examples import CRASHES
 from fuzz.guarded import read_safely
-from fuzz.mutate import changed_json, damages
-from fuzz.targets import TARGETS, header_of, seal
+from fuzz.strategies import damaged
+from fuzz.targets import TARGETS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -50,21 +49,6 @@ def test_damaged_files(target):
         read_safely(target, source.draw(damaged(target)))
 
     check()
-
-
-def damaged(target):
-    """Files to try on a target."""
-    if target == "sealed_model":
-        return sealed_models()
-    return damages(corpus(target))
-
-
-@st.composite
-def sealed_models(draw):
-    """A model file whose header says other things, under a checksum that fits."""
-    data = draw(st.sampled_from(corpus("model")))
-    header = draw(changed_json(header_of(data)))
-    return seal(data, json.dumps(header).encode())
 
 
 def test_the_guard_sees_what_it_must(monkeypatch):

@@ -1,50 +1,42 @@
 """Run the cells of a plan: share them with other processes, record each as it finishes."""
 
+import math
 import os
-import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy
-import scipy
-import sklearn
-
-import schirn
 from schirn.bench._cell import Outcome, load_for, not_done, run_cell
-from schirn.bench._claims import Claims
 from schirn.bench._plan import Cell
 from schirn.bench._progress import Progress, Report
-from schirn.bench._scores import write_arrays
+from schirn.bench._shelf import Shelf
 from schirn.bench._worker import Worker, prepared_as
-from schirn.bench.rows import FIELDS, Row, RowReader, RowWriter
 
 _POLL_SECONDS = 0.5
+# Expected times are rough, and what is stopped at the end is lost.
+_SLACK = 1.5
 
-_BLANK: Row = {
-    "reason": None,
-    "metrics": {},
-    "params": {},
-    "tune_seconds": None,
-    "fit_seconds": None,
-    "predict_seconds": None,
-    "peak_memory_mb": None,
-    "n_train": None,
-    "n_test": None,
-    "scores": None,
-    "traceback": None,
-}
+
+class Batch(NamedTuple):
+    """Cells and the folder that their rows belong into."""
+
+    folder: Path
+    cells: list[Cell]
 
 
 class Engine:
-    """One process's part in a benchmark folder."""
+    """One process's part in a benchmark.
+
+    With `cost`, the seconds that a cell will take, the longest cells come first, so that many
+    jobs stay busy to the end. With `stop_after` no cell is begun that would end later, and what
+    is not finished by then is given up without a trace; `left` counts such cells.
+    """
 
     def __init__(
         self,
-        folder: Path,
-        cells: list[Cell],
+        batches: Sequence[Batch],
         *,
         jobs: int,
         threads: int,
@@ -52,23 +44,31 @@ class Engine:
         retry: bool,
         keep_scores: bool,
         report: Callable[[Report], None] | None,
+        cost: Callable[[Cell], float] | None = None,
+        stop_after: float | None = None,
     ):
-        self.folder, self.jobs, self.threads = folder, jobs, threads
-        self.time_limit, self.retry, self.keep_scores = time_limit, retry, keep_scores
-        self._cells = {cell.key: cell for cell in cells}
-        self._started = time.time()
+        self.jobs, self.threads, self.time_limit = jobs, threads, time_limit
+        self._deadline = math.inf if stop_after is None else time.monotonic() + stop_after
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._errors: list[BaseException] = []
-        self._reader = RowReader(folder)
-        self._claims = Claims(folder / "claims")
-        self._writer = RowWriter(folder, self._claims.token)
-        self._finished: set[str] = set()
-        self._progress = Progress(cells, max(1, jobs), report)
-        self._pending = list(cells)
+        self._pending: list[tuple[Shelf, Cell]] = []
+        for folder, cells in batches:
+            shelf = Shelf(folder, cells, retry=retry, threads=threads, keep_scores=keep_scores)
+            self._pending += [(shelf, cell) for cell in cells]
+        self._all = list(self._pending)
+        self._shelves = list(dict.fromkeys(shelf for shelf, _ in self._pending))
+        self._cost = cost if cost is not None else lambda cell: 0.0
+        self._pending.sort(key=lambda item: -self._cost(item[1]))
+        self._progress = Progress([cell for _, cell in self._pending], max(1, jobs), report)
+
+    @property
+    def left(self) -> int:
+        """Number of cells that are not finished."""
+        return sum(cell.key not in shelf.finished for shelf, cell in self._all)
 
     def run(self) -> None:
-        """Run until every cell is finished, here or elsewhere."""
+        """Run until every cell is finished, here or elsewhere, or the time is over."""
         workers = [Worker(self.threads) for _ in range(self.jobs)]
         try:
             self._refresh(old=True)
@@ -76,12 +76,14 @@ class Engine:
                 self._run_threads(workers)
             else:
                 self._work(_InProcess(self.threads))
-            self._claims.sweep(self._finished)
+            for shelf in self._shelves:
+                shelf.sweep()
         finally:
             self._stop.set()
             for worker in workers:
                 worker.stop()
-            self._claims.close()
+            for shelf in self._shelves:
+                shelf.close()
         if self._errors:
             raise self._errors[0]
 
@@ -94,7 +96,7 @@ class Engine:
         try:
             for thread in threads:
                 # In short steps, so that Ctrl-C is heard.
-                while thread.is_alive():
+                while thread.is_alive() and time.monotonic() < self._deadline:
                     thread.join(0.1)
         finally:
             self._stop.set()
@@ -106,75 +108,55 @@ class Engine:
         """One job: take a cell, run it, record it, until none is left."""
         try:
             while not self._stop.is_set():
-                cell = self._next()
-                if cell is None:
+                item = self._next()
+                if item is None:
                     return
+                shelf, cell = item
                 if cell.known["reason"] is not None:
                     outcome = not_done("skipped", cell.known["reason"])
                 else:
                     outcome = worker.run(cell, self.time_limit)
                 if not self._stop.is_set():
-                    self._record(cell, outcome)
+                    shelf.record(cell, outcome)
+                    with self._lock:
+                        self._refresh()
+                    shelf.release(cell)
         except BaseException as error:
             self._errors.append(error)
             self._stop.set()
 
-    def _next(self) -> Cell | None:
+    def _next(self) -> tuple[Shelf, Cell] | None:
         """Claim a cell; wait while all that are left belong to other processes."""
         while not self._stop.is_set():
             with self._lock:
-                for cell in list(self._pending):
-                    if self._claim(cell):
-                        return cell
-                if not self._pending:
+                time_left = (self._deadline - time.monotonic()) / _SLACK
+                for item in list(self._pending):
+                    if self._cost(item[1]) < time_left and self._claim(*item):
+                        return item
+                if not any(self._cost(cell) < time_left for _, cell in self._pending):
                     return None
             self._stop.wait(_POLL_SECONDS)
             with self._lock:
                 self._refresh()
         return None
 
-    def _claim(self, cell: Cell) -> bool:
-        if not self._claims.take(cell.key):
+    def _claim(self, shelf: Shelf, cell: Cell) -> bool:
+        if not shelf.take(cell):
             return False
         # Another process may have finished it between our last look and the claim.
         self._refresh()
-        if cell.key in self._finished:
-            self._claims.release(cell.key)
+        if cell.key in shelf.finished:
+            shelf.release(cell)
             return False
-        self._pending.remove(cell)
+        self._pending.remove((shelf, cell))
         return True
 
     def _refresh(self, old: bool = False) -> None:
         """See which cells are finished by now."""
-        for row in self._reader.refresh():
-            if row["key"] in self._cells and self._counts(row):
-                if row["key"] not in self._finished:
-                    self._progress.add(row, old=old)
-                self._finished.add(row["key"])
-        self._pending = [cell for cell in self._pending if cell.key not in self._finished]
-
-    def _counts(self, row: Row) -> bool:
-        """Whether a row settles its cell, or the cell is to be tried again."""
-        if row["finished"] >= self._started or row["status"] == "done":
-            return True
-        if row["status"] == "skipped":
-            return self._cells[row["key"]].known["reason"] is not None
-        return not self.retry
-
-    def _record(self, cell: Cell, outcome: Outcome) -> None:
-        if not self._claims.holds(cell.key):
-            return
-        row = {**cell.row, **_BLANK, **cell.known, **outcome.row}
-        if outcome.arrays and self.keep_scores:
-            row["scores"] = f"scores/{cell.key}.npz"
-            write_arrays(self.folder / row["scores"], outcome.arrays)
-        row["versions"] = versions()
-        row["threads"], row["host"] = self.threads, self._claims.token
-        row["finished"] = time.time()
-        self._writer.append({name: row[name] for name in FIELDS})
-        with self._lock:
-            self._refresh()
-        self._claims.release(cell.key)
+        for shelf in self._shelves:
+            for row in shelf.refresh():
+                self._progress.add(row, old=old)
+        self._pending = [item for item in self._pending if item[1].key not in item[0].finished]
 
 
 class _InProcess:
@@ -196,17 +178,6 @@ class _InProcess:
                 return not_done("failed", " ".join(str(error).split()))
         with threadpool_limits(self._threads):
             return run_cell(cell, self._data)
-
-
-def versions() -> dict[str, str]:
-    """What made a row."""
-    return {
-        "schirn": schirn.__version__,
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
 
 
 def default_threads(jobs: int) -> int:

@@ -131,6 +131,7 @@ def _cells(
     known: Row = {
         "reason": facts.reason,
         "grid": searched,
+        "n_samples": facts.sizes[0] if facts.sizes else None,
         "n_features": facts.sizes[1] if facts.sizes else None,
         "n_labels": facts.sizes[2] if facts.sizes else None,
         "data_sha256": facts.sha256,

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from schirn.bench._data import Level, parse_datasets
-from schirn.bench._engine import Engine, default_threads
+from schirn.bench._engine import Batch, Engine, default_threads
 from schirn.bench._methods import importable_here, make_methods
-from schirn.bench._plan import Settings, make_plan
+from schirn.bench._plan import Cell, Settings, make_plan
 from schirn.bench._progress import Report
 from schirn.bench.grids import Grid, Params
 from schirn.bench.rows import Row, newest, read_rows
@@ -91,26 +91,26 @@ def run(
     [(0, 'done'), (1, 'done')]
     """
     _check(jobs, threads, time_limit)
-    levels = list(r) if isinstance(r, Sequence) else [r]
-    sets = parse_datasets(_listed(datasets), levels, reader_options or {})
-    settings = Settings(
-        folds=folds,
-        seeds=tuple(seeds),
-        tuning=tuning,
-        inner_folds=inner_folds,
-        features=features,
-        noise=noise,
-        noise_seed=noise_seed,
-        stored_folds=stored_folds,
-    )
     folder = Path(output)
     with importable_here():
-        chosen = make_methods(_listed(methods), params or {}, grids or {})
-        cells = make_plan(sets, chosen, settings)
-        folder.mkdir(parents=True, exist_ok=True)
+        cells = plan_cells(
+            datasets,
+            methods,
+            r=r,
+            folds=folds,
+            seeds=seeds,
+            tuning=tuning,
+            inner_folds=inner_folds,
+            features=features,
+            noise=noise,
+            noise_seed=noise_seed,
+            stored_folds=stored_folds,
+            params=params,
+            grids=grids,
+            reader_options=reader_options,
+        )
         engine = Engine(
-            folder,
-            cells,
+            [Batch(folder, cells)],
             jobs=jobs,
             threads=threads or default_threads(jobs),
             time_limit=time_limit,
@@ -119,6 +119,29 @@ def run(
             report=report,
         )
         engine.run()
+    return rows_of(folder, cells)
+
+
+def plan_cells(
+    datasets: Sequence[Any],
+    methods: Sequence[Any] | Mapping[str, Any],
+    *,
+    r: Level | Sequence[Level] = None,
+    seeds: Sequence[int] = (0,),
+    params: Mapping[str, Params] | None = None,
+    grids: Mapping[str, Grid | None] | None = None,
+    reader_options: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> list[Cell]:
+    """The cells that `run` would run; `settings` are those of `Settings`."""
+    levels = list(r) if isinstance(r, Sequence) else [r]
+    sets = parse_datasets(_listed(datasets), levels, reader_options or {})
+    chosen = make_methods(_listed(methods), params or {}, grids or {})
+    return make_plan(sets, chosen, Settings(seeds=tuple(seeds), **settings))
+
+
+def rows_of(folder: Path, cells: Sequence[Cell]) -> list[Row]:
+    """The rows of some cells, in their order."""
     order = {cell.key: k for k, cell in enumerate(cells)}
     asked = newest(row for row in read_rows(folder, every=True) if row["key"] in order)
     return sorted(asked, key=lambda row: order[row["key"]])

@@ -39,6 +39,8 @@ VALUES: dict[str, list[float]] = {
 _HELD = "Schirn with α = 0.2, β = 0.05; λ chosen on held-out candidates."
 
 _Report = Callable[[Report], None] | None
+Asked = dict[str, Any]
+"""Arguments of `schirn.bench.run` that say which cells are wanted."""
 
 
 def ablation(
@@ -55,17 +57,8 @@ def ablation(
     The ridge weight is chosen on held-out candidates in every fold. Parameters as of
     `schirn.bench.run`; an item of `sets` such as "birds:3" names the noise level too.
     """
-    rows = run(
-        sets,
-        dict.fromkeys(VARIANTS, "Schirn"),
-        output=output,
-        folds=folds,
-        params=VARIANTS,
-        grids={name: {"lam": RIDGES} for name in VARIANTS},
-        jobs=jobs,
-        threads=threads,
-        report=report,
-    )
+    asked = ask_ablation(sets, folds)
+    rows = run(**asked, output=output, jobs=jobs, threads=threads, report=report)
     levels = {str(row["dataset"]): (str(row["dataset"]), row["r"]) for row in rows}
     note = (
         "no sparsity: α = 0. Under the printed noise rule every candidate whose score is below 1 "
@@ -74,6 +67,17 @@ def ablation(
     return Study(
         "ablation", rows, _beside("ablation", "Ablations of Schirn", rows, levels, [_HELD, note])
     )
+
+
+def ask_ablation(sets: Sequence[Any], folds: int) -> Asked:
+    """What `ablation` asks of `run`."""
+    return {
+        "datasets": sets,
+        "methods": dict.fromkeys(VARIANTS, "Schirn"),
+        "folds": folds,
+        "params": VARIANTS,
+        "grids": {name: {"lam": RIDGES} for name in VARIANTS},
+    }
 
 
 def cooccurrence(
@@ -86,29 +90,13 @@ def cooccurrence(
     report: _Report = None,
 ) -> Study:
     """High rank, low rank and NLR on labels that were tied in pairs until the rank is low."""
-    tied, names, ranks = [], {}, {}
-    for data in sets:
-        made, level = tie(data)
-        tied.append(made)
+    tied = [tie(data) for data in sets]
+    names, ranks = {}, {}
+    for data, (made, level) in zip(sets, tied, strict=True):
         names[made.name] = (data.name, level)
         ranks[made.name] = (exact_rank(data.y_true), exact_rank(made.y_true))
-    variants = {"high rank": "Schirn", "low rank": "Schirn", "NLR": "NLR"}
-    references = {name: name for name in ("CandidateRidge", "OracleRidge")}
-    ridge = {"lam": RIDGES}
-    rows = run(
-        tied,
-        variants | references,
-        output=output,
-        folds=folds,
-        params={"low rank": {"rank_term": "low"}},
-        grids={
-            "NLR": {"gamma": [10.0, 1000.0], "lam": [1.8, 2.5]},
-            **{name: ridge for name in ("high rank", "low rank", *references)},
-        },
-        jobs=jobs,
-        threads=threads,
-        report=report,
-    )
+    asked = ask_cooccurrence([made for made, _ in tied], folds)
+    rows = run(**asked, output=output, jobs=jobs, threads=threads, report=report)
     notes = [
         f"{name}: rank {before} before, {after} after tying."
         for name, (before, after) in ranks.items()
@@ -118,6 +106,23 @@ def cooccurrence(
     )
     title = "Labels tied in pairs"
     return Study("cooccurrence", rows, _beside("cooccurrence", title, rows, names, notes))
+
+
+def ask_cooccurrence(tied: Sequence[Dataset], folds: int) -> Asked:
+    """What `cooccurrence` asks of `run` for sets whose labels are tied."""
+    variants = {"high rank": "Schirn", "low rank": "Schirn", "NLR": "NLR"}
+    references = {name: name for name in ("CandidateRidge", "OracleRidge")}
+    ridge = {"lam": RIDGES}
+    return {
+        "datasets": tied,
+        "methods": variants | references,
+        "folds": folds,
+        "params": {"low rank": {"rank_term": "low"}},
+        "grids": {
+            "NLR": {"gamma": [10.0, 1000.0], "lam": [1.8, 2.5]},
+            **{name: ridge for name in ("high rank", "low rank", *references)},
+        },
+    }
 
 
 def authors_folds(
@@ -132,30 +137,9 @@ def authors_folds(
 
     The best of a grid is chosen on the true labels of the test rows, to see what could be had.
     """
-    fixed: dict[str, Any] = {
-        "jobs": jobs,
-        "threads": threads,
-        "report": report,
-        "stored_folds": True,
-    }
-    rows = run(
-        [(data, None)],
-        {"ridge(1)": "CandidateRidge"},
-        output=output,
-        tuning="none",
-        params={"ridge(1)": {"lam": 1.0}},
-        **fixed,
-    )
-    grid = {"alpha": [0.0, 0.2, 0.5, 1.0], "lam": [0.1, 1.0, 10.0, 100.0, 250.0, 1000.0]}
-    rows += run(
-        [(data, None)],
-        dict.fromkeys(("Schirn", "no high rank"), "Schirn"),
-        output=output,
-        tuning="oracle",
-        params={"no high rank": {"rank_term": "none"}},
-        grids={"Schirn": {**grid, "beta": [0.01, 0.1, 1.0]}, "no high rank": grid},
-        **fixed,
-    )
+    rows = []
+    for asked in ask_authors_folds(data):
+        rows += run(**asked, output=output, jobs=jobs, threads=threads, report=report)
     truth = data.y_true.toarray() if hasattr(data.y_true, "toarray") else data.y_true
     for row in rows:
         if row["status"] == "done" and data.folds:
@@ -165,6 +149,24 @@ def authors_folds(
                 row["metrics"]["coverage"], filled, truth.shape[1]
             )
     return Study("authors_folds", rows, _authors_table(rows))
+
+
+def ask_authors_folds(data: Dataset) -> list[Asked]:
+    """What `authors_folds` asks of `run`, one after the other."""
+    grid = {"alpha": [0.0, 0.2, 0.5, 1.0], "lam": [0.1, 1.0, 10.0, 100.0, 250.0, 1000.0]}
+    fixed: Asked = {"datasets": [(data, None)], "stored_folds": True}
+    ridge = {
+        "methods": {"ridge(1)": "CandidateRidge"},
+        "tuning": "none",
+        "params": {"ridge(1)": {"lam": 1.0}},
+    }
+    best = {
+        "methods": dict.fromkeys(("Schirn", "no high rank"), "Schirn"),
+        "tuning": "oracle",
+        "params": {"no high rank": {"rank_term": "none"}},
+        "grids": {"Schirn": {**grid, "beta": [0.01, 0.1, 1.0]}, "no high rank": grid},
+    }
+    return [fixed | ridge, fixed | best]
 
 
 def _all_rows(coverage: float, filled: float, labels: int) -> float:
@@ -225,23 +227,25 @@ def sensitivity(
     report: _Report = None,
 ) -> Study:
     """Schirn with one parameter varied at a time; `every` = 2 takes every second value."""
+    asked = ask_sensitivity(sets, folds, every)
+    rows = run(**asked, output=output, jobs=jobs, threads=threads, report=report)
+    return Study("sensitivity", rows, _swept(rows))
+
+
+def ask_sensitivity(sets: Sequence[Any], folds: int, every: int) -> Asked:
+    """What `sensitivity` asks of `run`."""
     params = {"centre": dict(CENTRE)}
     for name, values in VALUES.items():
         for value in values[::every]:
             if value != CENTRE[name]:
                 params[f"{name}={value:g}"] = {**CENTRE, name: value}
-    rows = run(
-        sets,
-        dict.fromkeys(params, "Schirn"),
-        output=output,
-        folds=folds,
-        tuning="none",
-        params=params,
-        jobs=jobs,
-        threads=threads,
-        report=report,
-    )
-    return Study("sensitivity", rows, _swept(rows))
+    return {
+        "datasets": sets,
+        "methods": dict.fromkeys(params, "Schirn"),
+        "folds": folds,
+        "tuning": "none",
+        "params": params,
+    }
 
 
 def _swept(rows: Sequence[Row]) -> Table:

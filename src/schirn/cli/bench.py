@@ -1,29 +1,20 @@
 """`schirn bench`."""
 
 import argparse
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from schirn.bench import DEFAULT_METHODS, Report
+from schirn.bench import DEFAULT_METHODS
 from schirn.bench import run as run_bench
 from schirn.bench._data import parse_level
-from schirn.bench._overview import (
-    counts_text,
-    method_label,
-    overview_table,
-    set_label,
-    settings_text,
-)
+from schirn.bench._overview import counts_text, overview_table, settings_text
 from schirn.bench._plan import FEATURES, TUNINGS
-from schirn.cli._output import note, print_json, printable, rich_console, say, table
+from schirn.cli._bench_output import parse_methods, progress, seconds, split_list
+from schirn.cli._output import note, print_json, printable, say, table
 from schirn.cli._parser import Parser, add_command, natural, positive
 from schirn.cli._reading import assignment
 from schirn.datasets._noise import KINDS
 from schirn.exceptions import InputError
-from schirn.methods import methods as all_methods
 
 _EXAMPLES = """
 schirn bench --datasets digits_attributes:2 --output out
@@ -122,7 +113,7 @@ def _add_how(parser: Parser) -> None:
         "--jobs", type=natural, default=1, metavar="N", help="processes (default: 1; 0: this one)"
     )
     group.add_argument(
-        "--time-limit", type=_seconds, metavar="S", help="seconds after which a cell is stopped"
+        "--time-limit", type=seconds, metavar="S", help="seconds after which a cell is stopped"
     )
     group.add_argument("--retry", action="store_true", help="run failed and timed-out cells again")
     group.add_argument("--no-scores", action="store_true", help="keep no scores of the test rows")
@@ -136,14 +127,14 @@ def _add_how(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the cells, print the table; 1 where cells failed."""
-    with _progress(args.quiet) as report:
+    with progress(args.quiet) as report:
         rows = run_bench(
-            _split(args.datasets),
-            _methods(args.methods),
+            split_list(args.datasets),
+            parse_methods(args.methods),
             output=args.output,
-            r=[parse_level(text) for text in _split(args.r)] if args.r else None,
+            r=[parse_level(text) for text in split_list(args.r)] if args.r else None,
             folds=args.folds,
-            seeds=[natural_in("--seeds", text) for text in _split(args.seeds)],
+            seeds=[natural_in("--seeds", text) for text in split_list(args.seeds)],
             tuning=args.tuning,
             inner_folds=args.inner_folds,
             features=args.features,
@@ -197,83 +188,6 @@ def _verdict(rows: list[dict[str, Any]], counts: Counter[str]) -> int:
     return int(bool(bad or not counts["done"]))
 
 
-@contextmanager
-def _progress(quiet: bool) -> Iterator[Callable[[Report], None] | None]:
-    """A bar on a terminal, one line per cell elsewhere."""
-    console = None if quiet else rich_console(sys.stderr)
-    if console is None:
-        yield None if quiet else _line
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("looking at the data")
-
-        def report(report: Report) -> None:
-            text = f"{_left(report)}  {_cell(report)}"
-            bar.update(
-                task, total=report.total, completed=report.finished, description=_escape(text)
-            )
-            if report.row["status"] in ("failed", "timeout"):
-                bar.console.print(printable(_cell(report)), markup=False)
-
-        yield report
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(printable(text))
-
-
-def _line(report: Report) -> None:
-    sys.stderr.write(
-        f"[{report.finished}/{report.total}] {printable(_cell(report))}{_left(report, ', ')}\n"
-    )
-    sys.stderr.flush()
-
-
-def _cell(report: Report) -> str:
-    row = report.row
-    name = f"{set_label(row)} {method_label(row)} fold {row['fold']}"
-    if row["seed"]:
-        name += f" seed {row['seed']}"
-    if row["status"] == "skipped":
-        return f"{name}: skipped"
-    if row["status"] != "done":
-        return f"{name}: {row['status']} ({row['reason']})"
-    seconds = sum(row[key] for key in ("tune_seconds", "fit_seconds", "predict_seconds"))
-    return f"{name}: {row['metrics']['average_precision']:.3f} in {seconds:.1f} s"
-
-
-def _left(report: Report, before: str = "") -> str:
-    if report.seconds_left is None or report.finished == report.total:
-        return ""
-    minutes, seconds = divmod(round(report.seconds_left), 60)
-    hours, minutes = divmod(minutes, 60)
-    clock = f"{hours} h {minutes} min" if hours else f"{minutes} min {seconds} s"
-    return f"{before}about {clock if hours or minutes else f'{seconds} s'} left"
-
-
-def _split(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
-
-
-def _methods(text: str) -> dict[str, str]:
-    """Methods by the name they have in the rows."""
-    found: dict[str, str] = {}
-    own = {name.lower(): name for name in all_methods()}
-    for part in _split(text):
-        name, equals, method = part.partition("=")
-        if not equals:
-            method = own.get(part.lower(), part)
-            name = method
-        wanted = {known: known for known in own.values()} if part == "all" else {name: method}
-        found.update(wanted)
-    return found
-
-
 def _by_method(option: str, texts: list[str]) -> dict[str, dict[str, Any]]:
     """METHOD.NAME=VALUE, collected by method."""
     found: dict[str, dict[str, Any]] = {}
@@ -304,13 +218,3 @@ def natural_in(option: str, text: str) -> int:
         return natural(text)
     except argparse.ArgumentTypeError as error:
         raise InputError(f"{option}: {error}") from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a number of seconds above 0, not {text!r}")
-    return value

@@ -7,18 +7,28 @@ from pathlib import Path
 from typing import Any
 
 from schirn.bench import read_rows
-from schirn.bench.reproduce import FULL, METHODS, QUICK, STUDIES, Plan, make_plan, reproduce
+from schirn.bench.reproduce import (
+    FULL,
+    METHODS,
+    QUICK,
+    STUDIES,
+    Plan,
+    make_plan,
+    publish,
+    run_fits,
+    write_results,
+)
+from schirn.cli._bench_output import duration, parse_methods, progress, seconds, split_list
 from schirn.cli._output import note, print_json, printable, say
 from schirn.cli._parser import add_command, natural, positive
-from schirn.cli.bench import _methods as canonical
-from schirn.cli.bench import _progress as progress
-from schirn.cli.bench import _seconds as seconds
-from schirn.cli.bench import _split as split
+
+UNFINISHED = 3
 
 _EXAMPLES = """
 schirn reproduce --plan
 schirn reproduce --quick
 schirn reproduce --output reproduction --jobs 2
+schirn reproduce --jobs 16 --stop-after 9m --rows-only
 schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateRidge
 """
 
@@ -66,44 +76,76 @@ def add(found: Any) -> None:
         "--time-limit", type=seconds, metavar="S", help="seconds after which a fit is stopped"
     )
     group.add_argument("--retry", action="store_true", help="run failed and timed-out fits again")
+    group.add_argument(
+        "--stop-after",
+        type=duration,
+        metavar="T",
+        help="stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits are left",
+    )
+    group.add_argument("--no-scores", action="store_true", help="keep no scores of the test rows")
+    group.add_argument(
+        "--rows-only",
+        action="store_true",
+        help="run the fits only; tables and pages come when the command is run without this",
+    )
+    group.add_argument(
+        "--page", metavar="FILE", help="write the page there too, with its figures beside it"
+    )
     group.add_argument("--date", metavar="DAY", help="date to print (default: today)")
     group.add_argument("--quiet", action="store_true", help="no progress")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the plan and say where the results are."""
+    wanted = split_list(args.studies) if args.studies else STUDIES
+    chosen = [name for name in wanted if name != "none"]
     plan = make_plan(
         QUICK if args.quick else FULL,
-        sets=split(args.datasets) if args.datasets else None,
-        methods=list(canonical(args.methods)) if args.methods else METHODS,
+        sets=split_list(args.datasets) if args.datasets else None,
+        methods=list(parse_methods(args.methods)) if args.methods else METHODS,
         folds=args.folds,
+        studies=chosen,
     )
     if args.plan:
         return _show(plan, args)
-    if not args.quiet:
-        for line in plan.to_text(args.jobs).splitlines():
-            note(line)
+    say_step = (lambda text: None) if args.quiet else note
+    for line in plan.to_text(args.jobs).splitlines():
+        say_step(line)
     with progress(args.quiet) as report:
-        written = reproduce(
+        left = run_fits(
             args.output,
             plan,
-            chosen=[name for name in split(args.studies) if name != "none"]
-            if args.studies
-            else STUDIES,
+            chosen=chosen,
             jobs=args.jobs,
             threads=args.threads or 1,
             time_limit=args.time_limit,
             retry=args.retry,
-            date=args.date or date.today().isoformat(),
+            stop_after=args.stop_after,
+            keep_scores=not args.no_scores,
             report=report,
-            say=(lambda text: None) if args.quiet else note,
+            say=say_step,
         )
+    if left:
+        note(f"stopped with {left} fits to go; run the same command again")
+        return UNFINISHED
+    day = args.date or date.today().isoformat()
+    written: list[Path] = []
+    if not args.rows_only:
+        written = write_results(args.output, plan, chosen=chosen, date=day, say=say_step)
+        written += publish(args.output, args.page) if args.page else []
+    _tell(args, plan, written)
+    return _verdict(Path(args.output) / "rows")
+
+
+def _tell(args: argparse.Namespace, plan: Plan, written: list[Path]) -> None:
+    """Say where the results are."""
     if args.json:
         print_json({"files": [str(path) for path in written], "skipped": plan.skipped})
-    else:
+    elif written:
         first = printable(str(written[0]))
         say(f"{len(written)} files in {printable(args.output)}; start with {first}")
-    return _verdict(Path(args.output) / "rows")
+    else:
+        say(f"all fits are done; rows in {printable(args.output)}")
 
 
 def _verdict(folder: Path) -> int:
@@ -124,9 +166,11 @@ def _show(plan: Plan, args: argparse.Namespace) -> int:
                 "folds": plan.part.folds,
                 "skipped": plan.skipped,
                 "seconds_on_one_core": plan.seconds,
+                "files": [str(path) for path in plan.files],
             }
         )
         return 0
     say(plan.to_text(args.jobs))
     say(f"settings: {', '.join(plan.shapes)}")
+    say(f"files: {' '.join(printable(str(path)) for path in plan.files)}")
     return 0
