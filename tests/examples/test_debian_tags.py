@@ -1,0 +1,43 @@
+"""The text set of the docs, on a small cut: packages and their role, from the machine's lists."""
+
+import importlib.util
+import shutil
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "debian_tags.py"
+
+
+@pytest.fixture(scope="module")
+def script():
+    spec = importlib.util.spec_from_file_location("debian_tags", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def rows(script):
+    if shutil.which("apt-cache") is None or not Path(script.HELPER).exists():
+        pytest.skip("no apt-cache: this is no Debian system")
+    rows = script.packages(facets=("role",))
+    if len(rows) < 5000:
+        pytest.skip("the package lists hold no tags; apt-get update fills them")
+    return rows
+
+
+def test_removed_tags_of_packages_are_wrong_and_most_wrong_ones_are_found(script, rows, tmp_path):
+    noisy = script.with_wrong_tags(script.sample(rows, 800))
+    confidence, wrong = script.clean(noisy, tmp_path)
+    assert wrong.sum() == 800
+    removed = confidence < 0.5
+    assert wrong[removed].mean() >= 0.9
+    assert removed[wrong].mean() >= 0.5
+
+
+def test_paragraphs_become_fields(script):
+    text = "Package: a\nTag: x::y,\n  z::w\nDescription: one\n\nPackage: b\n"
+    first, second = script.records(text)
+    assert first == {"Package": "a", "Tag": "x::y,  z::w", "Description": "one"}
+    assert second["Package"] == "b"
