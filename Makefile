@@ -4,9 +4,10 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+FUZZ_SECONDS ?= 600
 DOCS_STAMP := $(VENV)/.installed-docs
 
-.PHONY: install demo test check lint types docs docs-test benchmark clean
+.PHONY: install demo test check lint types docs docs-test fuzz benchmark clean
 
 install: $(STAMP)
 
@@ -43,6 +44,9 @@ $(DOCS_STAMP): $(STAMP)
 # The site, in docs/_build/html. Runs every example of the gallery; a warning is an error.
 docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
 
 benchmark: $(STAMP)
 	$(BIN)/python -m benchmarks.speed

@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -122,3 +122,14 @@ def _check_header(where: str, stream: IO[bytes], size: int) -> tuple[int, ...]:
     if min(shape, default=0) < 0 or stream.tell() + n_bytes != size:
         raise DataError(f"{where} is damaged (wrong size).")
     return tuple(shape)
+
+
+def check_sparse(matrix: Any) -> None:
+    """Raise ValueError unless a CSR or CSC matrix points only into itself.
+
+    scipy writes to wherever the indices point. Its own check leaves out the pointers of a matrix
+    whose last one says that there are no entries.
+    """
+    if len(matrix.indptr) > 1 and np.diff(matrix.indptr).min() < 0:
+        raise ValueError("the index pointers are not in order")
+    matrix.check_format(full_check=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._arrays import check_sparse
 from schirn.exceptions import InputError
 
 Array = np.ndarray
@@ -146,7 +147,7 @@ class Decoder:
         data, indices, indptr = self._items(body["parts"])
         shape = tuple(int(side) for side in body["shape"])
         matrix = _SPARSE[body["type"]]((data, indices, indptr), shape=shape)
-        matrix.check_format(full_check=True)
+        check_sparse(matrix)
         return matrix
 
     def _record(self, body: dict[str, Any]) -> Any:

@@ -18,6 +18,9 @@ YES = {"yes", "true", "t", "y"}
 NO = {"no", "false", "f", "n"}
 NUMERIC = {"numeric", "real", "integer"}
 
+# Of one entry of a sparse row, in lists and then in arrays.
+SPARSE_BYTES = 32
+
 
 @dataclass(frozen=True)
 class Attribute:
@@ -71,9 +74,10 @@ def parse_rows(
     is_sparse = lines[0][1].startswith("{")
     # A sparse row may be empty in the file and full in memory, as may a line that is cut short.
     width = reader.n_defaults if is_sparse else len(attributes)
-    if len(lines) * width * 8 > limit:
-        needed = f"{len(lines):,} rows of {width:,} values need {len(lines) * width * 8:,} bytes"
-        raise DataError(f"{path}: {too_large(needed, limit)}")
+    needed = len(lines) * width * (SPARSE_BYTES if is_sparse else 8)
+    if needed > limit:
+        what = f"{len(lines):,} rows of {width:,} values need {needed:,} bytes"
+        raise DataError(f"{path}: {too_large(what, limit)}")
     if is_sparse:
         return reader.sparse(lines)
     return reader.dense(lines)

@@ -15,6 +15,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
+from schirn._arrays import check_sparse
 from schirn._limits import brief, brief_list, byte_limit, reason_of, too_large
 from schirn._optional import optional
 from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
@@ -180,7 +181,10 @@ class _Version5:
     def get(self, name: str) -> Any:
         """Return one variable."""
         with _unreadable_named(self.path):
-            return scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
+            found = scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
+            if sparse.issparse(found):
+                check_sparse(found)
+            return found
 
 
 def _check_packed(path: Path, limit: int) -> None:
@@ -260,7 +264,7 @@ class _Hdf5:
             return sparse.csr_array(shape)
         parts = (self._array(group["data"]), self._array(group["ir"]).astype(np.int64), indptr)
         matrix = sparse.csc_array(parts, shape=shape)
-        matrix.check_format(full_check=True)
+        check_sparse(matrix)
         return matrix.tocsr()
 
 

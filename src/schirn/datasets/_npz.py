@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from schirn._arrays import read_archive
+from schirn._arrays import check_sparse, read_archive
 from schirn._limits import brief, reason_of
 from schirn.datasets._dataset import Dataset, dataset_from_file, label_matrix
 from schirn.exceptions import DataError
@@ -119,7 +119,7 @@ def _csr(
     _check_indices(path, f"indptr of {key}", indptr)
     try:
         matrix = sparse.csr_array((data, indices, indptr), shape=shape)
-        matrix.check_format(full_check=True)
+        check_sparse(matrix)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
         reason = reason_of(error)
         raise DataError(f"{path}: the sparse matrix {key} is damaged ({reason}).") from error

@@ -4,14 +4,15 @@ import io
 import subprocess
 import sys
 import threading
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from schirn._arrays import read_archive
 from schirn._atomic import atomic_write
+from schirn.exceptions import DataError
 from schirn.review._project import Project
 from schirn.review._session import Session
 
@@ -131,10 +132,10 @@ def read_confidence(project: Project, sequence: int) -> tuple[Array, int] | None
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as store:
-            confidence, seq = np.asarray(store["confidence"], np.float64), int(store["seq"])
-            mine = str(store["project"]) == project.fingerprint
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        store = read_archive(path)
+        confidence, seq = np.asarray(store["confidence"], np.float64), int(store["seq"])
+        mine = str(store["project"]) == project.fingerprint
+    except (DataError, OSError, ValueError, KeyError, TypeError):
         return None
     fits = confidence.shape == project.confidence.shape and np.isfinite(confidence).all()
     return (confidence, seq) if mine and fits and 0 <= seq <= sequence else None

@@ -1,0 +1,205 @@
+"""Small files that would get large in memory are refused by their size, before it is taken."""
+
+import gzip
+import io
+import json
+import struct
+import tracemalloc
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+
+import schirn
+from schirn._arrays import read_npy
+from schirn._limits import MAX_BYTES, VARIABLE, byte_limit
+from schirn.datasets import load, make_partial_multilabel
+from schirn.exceptions import DataError, InputError, ModelFileError
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def limit(monkeypatch):
+    """A small limit, set as a user would."""
+    monkeypatch.setenv(VARIABLE, "2M")
+    return 2 * MEGABYTE
+
+
+def refused(path, *words, read=load, error=DataError):
+    """The file is refused in one sentence, with little memory."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(error) as caught:
+            read(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    text = str(caught.value)
+    assert text.startswith(f"{path}: ")
+    assert "\n" not in text
+    for word in words:
+        assert word in text
+    assert peak < 8 * MEGABYTE, f"{peak:,} bytes were taken"
+
+
+def test_limit(monkeypatch):
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert byte_limit() == MAX_BYTES
+    assert byte_limit(7) == 7
+    for text, wanted in (("1000", 1000), (" 3k ", 3072), ("16G", 16 * 1024**3)):
+        monkeypatch.setenv(VARIABLE, text)
+        assert byte_limit() == wanted
+    for text in ("much", "-1", "1.5G", "9" * 40, "²"):
+        monkeypatch.setenv(VARIABLE, text)
+        with pytest.raises(InputError, match=VARIABLE):
+            byte_limit()
+
+
+def test_npz(limit, tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, X=np.zeros((5000, 1000)), Y=np.zeros((5000, 1)))
+    assert path.stat().st_size < limit // 10
+    refused(path, "40,0", "max_bytes=2,097,152", VARIABLE)
+    assert load(path, max_bytes=MAX_BYTES).n_samples == 5000
+
+
+def test_npz_with_thousands_of_entries(tmp_path):
+    path = tmp_path / "x.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for k in range(1001):
+            archive.writestr(f"{k}.npy", b"")
+    refused(path, "1,001 entries")
+
+
+@pytest.mark.parametrize("shape", ["(-1,)", "(-2, -3)", "(10**18,)", "(1000000000000000000, 2)"])
+def test_absurd_shapes(tmp_path, shape):
+    text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    content = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + bytes(48)
+    (tmp_path / "x.npy").write_bytes(content)
+    refused(tmp_path / "x.npy", read=read_npy)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("X.npy", content)
+    refused(tmp_path / "x.npz", "X.npy")
+
+
+def test_pickled_arrays_are_not_loaded(tmp_path):
+    path = tmp_path / "x.npz"
+    np.savez(path, X=np.array([[{}]], dtype=object), Y=np.ones((1, 1)))
+    refused(path, "Python objects, which are never loaded")
+
+
+@pytest.mark.parametrize("name", ["x.csv.gz", "x.jsonl.gz", "x.arff.gz", "x.svm.gz"])
+def test_gzip(limit, tmp_path, name):
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(bytes(50 * MEGABYTE)))
+    assert path.stat().st_size < limit
+    refused(path, "unpacks to over", VARIABLE)
+
+
+def test_gzip_of_several_parts(limit, tmp_path):
+    """Parts in a row count together."""
+    path = tmp_path / "x.csv.gz"
+    path.write_bytes(gzip.compress(b" " * MEGABYTE) * 3)
+    refused(path, "unpacks to over")
+
+
+def test_packed_tables_are_read_like_others(tmp_path):
+    pytest.importorskip("pandas", reason="tables need pandas")
+    table = b"x,tags\n1,dog;cat\n2,dog\n"
+    (tmp_path / "pets.csv").write_bytes(table)
+    (tmp_path / "pets.csv.gz").write_bytes(gzip.compress(table))
+    plain, packed = (load(tmp_path / name) for name in ("pets.csv", "pets.csv.gz"))
+    assert packed.name == plain.name == "pets"
+    assert packed.label_names == ["cat", "dog"]
+    np.testing.assert_array_equal(packed.candidates, plain.candidates)
+    with pytest.raises(DataError, match=r"no reader for '\.npz\.gz'"):
+        load(tmp_path / "x.npz.gz")
+
+
+def test_packed_arff_finds_its_labels(tmp_path):
+    text = b"@relation r\n@attribute a real\n@attribute dog {0,1}\n@data\n1,0\n2,1\n"
+    (tmp_path / "x.arff.gz").write_bytes(gzip.compress(text))
+    (tmp_path / "x.xml").write_bytes(b'<labels><label name="dog"/></labels>')
+    assert load(tmp_path / "x.arff.gz").label_names == ["dog"]
+
+
+def test_mat_with_a_packed_sparse_matrix(limit, tmp_path):
+    """Its shape is small; what it claims to store is not."""
+    size = 20 * MEGABYTE
+    body = struct.pack("<II", 6, 8) + bytes(8) + bytes(size)
+    packed = zlib.compress(struct.pack("<II", 14, len(body)) + body)
+    head = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
+    path = tmp_path / "x.mat"
+    path.write_bytes(head + struct.pack("<II", 15, len(packed)) + packed)
+    assert path.stat().st_size < limit
+    refused(path, "unpacks to over")
+
+
+def test_mat73(limit, tmp_path):
+    h5py = pytest.importorskip("h5py", reason="MATLAB 7.3 needs h5py")
+    path = tmp_path / "x.mat"
+    with h5py.File(path, "w", userblock_size=512) as file:
+        file.create_dataset("data", shape=(10**9, 10**6), dtype="f8", chunks=(10, 10))
+        file.create_dataset("target", data=np.ones((2, 3)))
+    refused(path, "'/data' needs", VARIABLE)
+    with h5py.File(path, "w", userblock_size=512) as file:
+        group = file.create_group("data")
+        group.attrs["MATLAB_sparse"] = np.uint64(10**15)
+        group.create_dataset("jc", data=np.zeros(4, np.uint64))
+        file.create_dataset("target", data=np.ones((2, 3)))
+    refused(path, "1000000000000000", VARIABLE)
+
+
+def test_parquet_with_one_text_in_every_row(limit, tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
+    from pyarrow import parquet
+
+    texts = arrow.DictionaryArray.from_arrays(np.zeros(5000, np.int32), ["x" * 2000])
+    table = arrow.table({"x": np.arange(5000.0), "tags": texts})
+    path = tmp_path / "x.parquet"
+    parquet.write_table(table, path, store_schema=False)
+    assert path.stat().st_size < limit // 10
+    refused(path, "unpacks to over", VARIABLE)
+
+
+def test_sparse_arff_rows_that_are_full(limit, tmp_path):
+    head = "".join(f"@attribute a{k} {{1,0}}\n" for k in range(500))
+    path = tmp_path / "x.arff"
+    path.write_text("@relation 'r -C 1'\n" + head + "@data\n" + "{}\n" * 1000)
+    refused(path, "1,000 rows of 500 values")
+
+
+def test_labels_out_of_nothing(tmp_path):
+    path = tmp_path / "x.svm"
+    path.write_text("2 3 99999999999999\n0 1:1\n1 1:1\n")
+    refused(path, "99,999,999,999,999 labels", VARIABLE)
+
+
+def test_models(limit, tmp_path):
+    data = make_partial_multilabel(n_samples=30, n_features=3, n_labels=3, r=1, random_state=0)
+    model = schirn.CandidateRidge().fit(data.X, data.candidates)
+    path = tmp_path / "model"
+    schirn.save(model, path)
+    assert schirn.load(path).predict(data.X).shape == (30, 3)
+    model.extra_ = np.zeros(MEGABYTE)
+    schirn.save(model, path)
+    refused(path, "unpacks to 8,", VARIABLE, read=schirn.load, error=ModelFileError)
+    del model.extra_
+    schirn.save(model, path, notes={"long": "x" * MEGABYTE})
+    refused(path, "a header of 1,0", VARIABLE, read=schirn.load, error=ModelFileError)
+
+
+def test_a_model_with_a_hundred_thousand_members(tmp_path):
+    path, buffer = tmp_path / "model", io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("header.json", json.dumps({"version": 1}))
+        info = archive.infolist()[0]
+    archive.filelist = [info] * 100_001
+    path.write_bytes(buffer.getvalue())
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.filelist += [info] * 100_001
+        archive._didModify = True
+    with pytest.raises(ModelFileError, match="more than 100,000 members"):
+        schirn.load(path)
