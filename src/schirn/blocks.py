@@ -179,7 +179,10 @@ class Coordinates:
 
 
 class Block(NamedTuple):
-    """Rows, their candidates, and whether a step may write into the state it is given."""
+    """Rows, their candidates, and whether a step may write into the state it is given.
+
+    What a step hands on under the same name in the new state it must have left as it was.
+    """
 
     rows: Any
     cells: Cells
@@ -197,6 +200,9 @@ class Place(Protocol):
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """f(block, state, *message) of all blocks, one after the other."""
+
+    def prepare(self, function: Callable[..., Block], *message: Any) -> None:
+        """Replace every block by f(block, *message)."""
 
 
 class MemoryRows:
@@ -219,6 +225,10 @@ class MemoryRows:
         """f(block, state, *message) of all blocks."""
         pairs = zip(self.blocks, self.states, strict=True)
         return [function(block, state, *message) for block, state in pairs]
+
+    def prepare(self, function: Callable[..., Block], *message: Any) -> None:
+        """Replace every block by f(block, *message)."""
+        self.blocks = [function(block, *message) for block in self.blocks]
 
 
 def add_sums(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
