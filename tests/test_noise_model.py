@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schirn.noise import NoiseModel, Posterior, candidate_posterior, update_noise
+from schirn.noise import (
+    NoiseModel,
+    NoiseSums,
+    Posterior,
+    candidate_posterior,
+    cell_posterior,
+    noise_from_sums,
+    update_noise,
+)
 
 
 def by_enumeration(P, Y, model):
@@ -85,6 +93,25 @@ def test_blocks_do_not_matter(monkeypatch):
     whole = candidate_posterior(P, Y, model)
     monkeypatch.setattr("schirn.noise._BLOCK_CELLS", 1)
     np.testing.assert_allclose(candidate_posterior(P, Y, model).Q, whole.Q)
+
+
+@pytest.mark.parametrize("cuts", [[3], [1, 2], [0, 6]])
+def test_cells_and_sums_of_blocks_give_those_of_all_rows(cuts):
+    P, Y, model = random_case(5, weighted=True)
+    whole = candidate_posterior(P, Y, model)
+    parts = []
+    for rows in np.split(np.arange(len(Y)), cuts):
+        row, label = np.nonzero(Y[rows])
+        indptr = np.concatenate([[0], np.cumsum(Y[rows].sum(axis=1))]).astype(int)
+        found = cell_posterior(P[rows][row, label], indptr, label, 5, model)
+        np.testing.assert_allclose(found.q, whole.Q[rows][row, label], atol=1e-14)
+        longer = np.pad(found.true_counts, (0, 6 - len(found.true_counts)))
+        soft = np.bincount(label, found.q, minlength=5)
+        parts.append((len(rows), Y[rows].sum(axis=0), soft, found.noise_counts, longer))
+    sums = NoiseSums(*(sum(column) for column in zip(*parts, strict=True)))
+    got, expected = noise_from_sums(sums), update_noise(Y, whole)
+    assert got.rate == pytest.approx(expected.rate)
+    np.testing.assert_allclose(got.tilt, expected.tilt, atol=1e-10)
 
 
 def test_many_candidates_are_cut_without_a_visible_change(monkeypatch):

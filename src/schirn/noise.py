@@ -47,6 +47,26 @@ class Posterior(NamedTuple):
     true_counts: Array
 
 
+class CellPosterior(NamedTuple):
+    """As `Posterior`, with one probability per candidate."""
+
+    q: Array
+    noise_counts: Array
+    true_counts: Array
+
+
+class NoiseSums(NamedTuple):
+    """What the noise model learns from: sums over rows, which may lie in several blocks."""
+
+    n_rows: int
+    candidates: Array
+    """Candidates of each label."""
+    soft: Array
+    """Soft labels of each label, the sums of Q over the rows."""
+    noise_counts: Array
+    true_counts: Array
+
+
 def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
     """Probability that each candidate is true, given all candidates of its row.
 
@@ -62,19 +82,44 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
     >>> candidate_posterior(P, Y, NoiseModel.independent(0.25, 3)).Q
     array([[0.5, 0.8, 0. ]])
     """
-    n, l = Y.shape
-    sizes = Y.sum(axis=1).astype(int)
-    largest = int(sizes.max(initial=0))
-    out = Posterior(np.zeros((n, l)), np.zeros(l + 1), np.zeros(largest + 1))
-    columns, start = np.nonzero(Y)[1], np.concatenate([[0], np.cumsum(sizes)])
-    normaliser = _log_normaliser(model, l, largest)
+    row, label = np.nonzero(Y)
+    indptr = np.searchsorted(row, np.arange(len(Y) + 1))
+    found = cell_posterior(P[row, label], indptr, label, Y.shape[1], model)
+    Q = np.zeros(Y.shape)
+    Q[row, label] = found.q
+    return Posterior(Q, found.noise_counts, found.true_counts)
+
+
+def cell_posterior(
+    p: Array, indptr: Array, label: Array, n_labels: int, model: NoiseModel
+) -> CellPosterior:
+    """The posterior of candidates that are listed row after row.
+
+    Parameters
+    ----------
+    p : probability of each candidate before the others are seen
+    indptr : candidates of row i are those from indptr[i] to indptr[i + 1]
+    label : label of each candidate
+
+    Examples
+    --------
+    >>> p, indptr, label = np.array([0.2, 0.5]), np.array([0, 2]), np.array([0, 1])
+    >>> cell_posterior(p, indptr, label, 3, NoiseModel.independent(0.25, 3)).q
+    array([0.5, 0.8])
+    """
+    sizes = np.diff(indptr)
+    n, largest = len(sizes), int(sizes.max(initial=0))
+    out = CellPosterior(np.zeros(len(label)), np.zeros(n_labels + 1), np.zeros(largest + 1))
+    p = np.asarray(p, dtype=np.float64)
+    rate = np.broadcast_to(model.rate, n)
+    normaliser = _log_normaliser(model, n_labels, largest)
     order = np.argsort(sizes, kind="stable")
     done = 0
     while done < n:
         step = max(1, _BLOCK_CELLS // (int(sizes[order[done]]) + 1) ** 2)
         rows = order[done : done + step]
         done += len(rows)
-        _posterior_block(rows, P, sizes[rows], columns, start[rows], model, normaliser, out)
+        _posterior_block(p, indptr[rows], sizes[rows], label, rate[rows], model, normaliser, out)
     return out
 
 
@@ -85,57 +130,62 @@ def update_noise(Y: Array, posterior: Posterior, rate: float | None = None) -> N
     ----------
     rate : a known rate; None estimates it as sum Y(1 - Q) / sum (1 - Q).
     """
-    Q, l = posterior.Q, Y.shape[1]
-    noise, false = (Y * (1 - Q)).sum(axis=0), (1 - Q).sum(axis=0)
+    sums = NoiseSums(len(Y), Y.sum(axis=0), posterior.Q.sum(axis=0), *posterior[1:])
+    return noise_from_sums(sums, rate)
+
+
+def noise_from_sums(sums: NoiseSums, rate: float | None = None) -> NoiseModel:
+    """As `update_noise`, from sums over rows; the soft labels are 0 outside the candidates."""
+    noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
     if rate is None:
         rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), 1e-4, 0.99))
-    rows = max(float(posterior.true_counts.sum()), 1.0)
-    law = np.exp(_log_binomial(l, len(posterior.true_counts) - 1, rate))
-    expected = (posterior.true_counts / rows) @ law
+    true_counts = np.trim_zeros(sums.true_counts, "b")
+    rows = max(float(true_counts.sum()), 1.0)
+    law = np.exp(_log_binomial(len(noise), len(true_counts) - 1, rate))
+    expected = (true_counts / rows) @ law
     # One imagined row of the binomial law keeps counts that were never seen possible.
-    tilt = np.log((posterior.noise_counts + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
-    return NoiseModel(rate, tilt, _propensity(Y, noise, false, rate))
+    tilt = np.log((sums.noise_counts + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
+    return NoiseModel(rate, tilt, _propensity(sums.candidates, noise, false, rate))
 
 
-def _propensity(Y: Array, noise: Array, false: Array, rate: float) -> Array | None:
+def _propensity(candidates: Array, noise: Array, false: Array, rate: float) -> Array | None:
     """Shrunken log ratios of observed to expected noise per label, if they are over-dispersed."""
     expected = rate * false
     excess = ((noise - expected) ** 2 - expected * (1 - rate)).sum()
     dispersion = excess / max(float((expected**2).sum()), 1e-12) - _OVER_DISPERSION
-    if Y.shape[1] < 2 or dispersion <= 0 or noise.sum() <= 0.02 * Y.sum():
+    if len(noise) < 2 or dispersion <= 0 or noise.sum() <= 0.02 * candidates.sum():
         return None
     return np.log((noise + 1 / dispersion) / (expected + 1 / dispersion))
 
 
 def _posterior_block(
-    rows: Array,
-    P: Array,
-    sizes: Array,
-    columns: Array,
+    p: Array,
     start: Array,
+    sizes: Array,
+    label: Array,
+    rate: Array,
     model: NoiseModel,
     normaliser: Array,
-    out: Posterior,
+    out: CellPosterior,
 ) -> None:
     """The posterior of some rows with similar numbers of candidates, written into `out`."""
     width = int(sizes.max())
     if width == 0:
-        out.noise_counts[0] += len(rows)
-        out.true_counts[0] += len(rows)
+        out.noise_counts[0] += len(sizes)
+        out.true_counts[0] += len(sizes)
         return
     place = np.arange(width)
     there = place < sizes[:, None]
-    label = columns[np.minimum(start[:, None] + place, len(columns) - 1)]
-    p = np.where(there, P[rows[:, None], label], 0.0)
+    cell = np.minimum(start[:, None] + place, len(label) - 1)
+    p = np.where(there, p[cell], 0.0)
     q = np.where(there, 1 - p, 1.0)
     if model.propensity is not None:
-        q = np.where(there, q * np.exp(model.propensity)[label], 1.0)
-    rate = np.broadcast_to(model.rate, len(P))[rows]
+        q = np.where(there, q * np.exp(model.propensity)[label[cell]], 1.0)
     m = np.arange(_most_true(p, rate, width) + 1)
     r = sizes[:, None] - m
     weight = _count_weights(m, r, rate, model.tilt, normaliser)
     marginal, count = _sum_over_subsets(p, q, there, weight)
-    out.Q[np.broadcast_to(rows[:, None], there.shape)[there], label[there]] = marginal[there]
+    out.q[cell[there]] = marginal[there]
     out.true_counts[: len(m)] += count.sum(axis=0)
     possible = r >= 0
     out.noise_counts[:] += np.bincount(
