@@ -1,0 +1,95 @@
+"""Ridge regression from sums over batches, with leave-one-out scores."""
+
+from typing import NamedTuple
+
+import torch
+
+Tensor = torch.Tensor
+
+# Ridge weights tried, relative to the mean variance of the features times the number of rows.
+_GRID = 10.0 ** torch.arange(-4, 2.1, 0.5, dtype=torch.float64)
+_LEAST_LEFT = 0.05
+
+
+class Ridge(NamedTuple):
+    """A fitted ridge: scores (f - mean) W + offset, and what leverages need."""
+
+    mean: Tensor
+    weights: Tensor
+    offset: Tensor
+    inverse: Tensor
+    """(F'F + lam I)^-1 of the centred features."""
+    n_rows: Tensor
+
+    def scores(self, features: Tensor) -> Tensor:
+        """Scores of rows that are not among those fitted."""
+        return (features.to(self.mean.dtype) - self.mean) @ self.weights + self.offset
+
+    def leave_one_out(self, features: Tensor, targets: Tensor) -> Tensor:
+        """Scores of fitted rows as if each had been left out: t - (t - s)/(1 - h)."""
+        centred = features.to(self.mean.dtype) - self.mean
+        leverage = 1 / self.n_rows + ((centred @ self.inverse) * centred).sum(dim=1)
+        left = (1 - leverage).clamp_min(_LEAST_LEFT)[:, None]
+        scores = centred @ self.weights + self.offset
+        return targets - (targets - scores) / left
+
+
+class RidgeSums:
+    """F'F, F'T and their companions, summed over the batches of an epoch."""
+
+    def __init__(self, n_features: int, n_labels: int, device: torch.device | str = "cpu"):
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(shape, dtype=torch.float64, device=device)
+
+        self.n_rows, self.square = zeros(), zeros()
+        self.features, self.targets = zeros(n_features), zeros(n_labels)
+        self.gram, self.cross = zeros(n_features, n_features), zeros(n_features, n_labels)
+
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Count a batch; products are taken in the precision of the features."""
+        self.n_rows += len(features)
+        self.square += targets.square().sum()
+        self.features += features.sum(dim=0)
+        self.targets += targets.sum(dim=0)
+        self.gram += features.T @ features
+        self.cross += features.T @ targets
+
+    def solve(self, lam: float | None = None) -> Ridge:
+        r"""The ridge on the centred features, with an intercept that bears no ridge.
+
+        .. math:: \min_{W, b} \|F W + 1 b^\top - T\|_F^2 + \lambda \|W\|_F^2
+
+        Parameters
+        ----------
+        lam : \lambda relative to the mean squared length of a centred feature column; None takes
+            the one with the least generalised cross-validation error.
+        """
+        n = self.n_rows.clamp_min(1)
+        mean, offset = self.features / n, self.targets / n
+        gram = self.gram - n * torch.outer(mean, mean)
+        cross = self.cross - n * torch.outer(mean, offset)
+        values, V = torch.linalg.eigh(gram)
+        values = values.clamp_min(0)
+        scale = values.mean().clamp_min(1e-12)
+        turned = V.T @ cross
+        if lam is None:
+            total = self.square - n * offset.square().sum()
+            ridge = scale * _choose(values / scale, turned.square().sum(dim=1) / scale, total, n)
+        else:
+            ridge = scale * lam
+        keep = 1 / (values + ridge)
+        parts = mean, V @ (keep[:, None] * turned), offset, (V * keep) @ V.T, n
+        return Ridge(*(part.float() for part in parts))
+
+
+def _choose(values: Tensor, energy: Tensor, total: Tensor, n: Tensor) -> Tensor:
+    """The weight of the grid with the least RSS / (n - degrees of freedom)^2.
+
+    RSS = total - sum_k energy_k (v_k + 2t)/(v_k + t)^2 for eigenvalues v and a weight t.
+    """
+    t = _GRID.to(values.device)[:, None]
+    explained = (energy * (values + 2 * t) / (values + t) ** 2).sum(dim=1)
+    freedom = 1 + (values / (values + t)).sum(dim=1)
+    residual = (total - explained).clamp_min(1e-12)
+    error = residual / (n - freedom).clamp_min(1e-3 * float(n)) ** 2
+    return t[error.argmin(), 0]
