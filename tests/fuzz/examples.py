@@ -21,6 +21,12 @@ def _mat_with_wild_pointers() -> bytes:
     return buffer.getvalue().replace(good, bad)
 
 
+def _mat_of_unknown_type() -> bytes:
+    buffer = io.BytesIO()
+    matlab.savemat(buffer, {"data": np.ones((2, 3)), "target": np.ones((2, 1))})
+    return buffer.getvalue().replace(struct.pack("<II", 9, 48), struct.pack("<II", 10, 48))
+
+
 def _npz(**arrays) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
@@ -75,6 +81,7 @@ _SIZES = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }"
 
 CRASHES = [
     ("mat5", _mat_with_wild_pointers),
+    ("mat5", _mat_of_unknown_type),
     ("npz", _npz_with_wild_pointers),
     ("npz", _npz_of_text),
     ("npz", _broken_lzma),

@@ -127,8 +127,10 @@ def test_packed_arff_finds_its_labels(tmp_path):
 
 def test_mat_with_a_packed_sparse_matrix(limit, tmp_path):
     """Its shape is small; what it claims to store is not."""
-    size = 20 * MEGABYTE
-    body = struct.pack("<II", 6, 8) + bytes(8) + bytes(size)
+    flags, shape = struct.pack("<4I", 6, 8, 5, 1), struct.pack("<4I", 5, 8, 2, 3)
+    name = struct.pack("<HH4s", 1, 4, b"data")
+    rows = struct.pack("<II", 5, 20 * MEGABYTE) + bytes(20 * MEGABYTE)
+    body = flags + shape + name + rows
     packed = zlib.compress(struct.pack("<II", 14, len(body)) + body)
     head = b"MATLAB 5.0 MAT-file".ljust(124) + struct.pack("<H", 0x0100) + b"IM"
     path = tmp_path / "x.mat"

@@ -1,15 +1,13 @@
-"""Reader for MATLAB files: version 5 with scipy, version 7.3 (HDF5) with h5py."""
+"""Reader for MATLAB files: versions 4 and 5, and version 7.3 (HDF5) with h5py."""
 
 from __future__ import annotations
 
 import os
-import struct
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy
@@ -19,7 +17,8 @@ from schirn._arrays import check_sparse
 from schirn._limits import brief, brief_list, byte_limit, reason_of, too_large
 from schirn._optional import optional
 from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
-from schirn.datasets._text import CHUNK, DEFLATE_RATIO, check_size
+from schirn.datasets._mat5 import Mat5
+from schirn.datasets._text import check_size
 from schirn.exceptions import DataError, MissingExtraError
 
 # Usual variable names, first hit wins, upper and lower case alike.
@@ -35,9 +34,6 @@ CANDIDATES = (
     "C",
 )
 FOLDS = ("tr_idx", "te_idx")
-
-# The type of a packed variable in a file of version 5.
-PACKED = 15
 
 
 def read_mat(
@@ -160,60 +156,41 @@ def _is_hdf5(path: Path) -> bool:
 
 
 class _Version5:
-    """A file of version 5 or older, read by scipy."""
+    """A file of version 5 or 4."""
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
-        with _unreadable_named(path):
-            _check_packed(path, limit)
-            listed = scipy.io.whosmat(path, appendmat=False)
-        # A sparse variable is stored by its entries, so its shape says nothing about memory.
-        for name, shape, kind in listed:
-            if kind != "sparse" and prod(map(int, shape)) * 8 > limit:
+        with _unreadable_named(path), path.open("rb") as stream:
+            # Four letters of text begin a file of version 5; a number begins one of version 4.
+            is_old = 0 in stream.read(4)
+            self._reader: Any = _Version4(path, limit) if is_old else Mat5(path, limit)
+
+    def names(self) -> list[str]:
+        return self._reader.names()
+
+    def get(self, name: str) -> Any:
+        """Return one variable."""
+        with _unreadable_named(self.path):
+            return self._reader.get(name)
+
+
+class _Version4:
+    """A file of version 4, read by scipy."""
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path, self._names = path, []
+        for name, shape, _ in scipy.io.whosmat(path, appendmat=False):
+            if prod(map(int, shape)) * 8 > limit:
                 raise DataError(f"{path}: {too_large(f'{brief(name)} of shape {shape}', limit)}")
-            if kind == "sparse" and max(shape, default=0) * 8 > limit:
-                raise DataError(f"{path}: {too_large(f'{brief(name)} of shape {shape}', limit)}")
-        self._names = [name for name, _, _ in listed]
+            self._names.append(name)
 
     def names(self) -> list[str]:
         return self._names
 
     def get(self, name: str) -> Any:
         """Return one variable."""
-        with _unreadable_named(self.path):
-            found = scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
-            if sparse.issparse(found):
-                check_sparse(found)
-            return found
-
-
-def _check_packed(path: Path, limit: int) -> None:
-    """Refuse a file of version 5 whose packed variables unpack to more than the limit."""
-    if path.stat().st_size * DEFLATE_RATIO <= limit:
-        return
-    total = 0
-    with path.open("rb") as stream:
-        order = "<" if stream.read(128)[126:128] == b"IM" else ">"
-        while len(tag := stream.read(8)) == 8:
-            kind, size = struct.unpack(f"{order}II", tag)
-            if kind != PACKED:
-                stream.seek(size, 1)
-                continue
-            for n_bytes in _unpacked(stream, size):
-                total += n_bytes
-                if total > limit:
-                    over = too_large(f"unpacks to over {limit:,} bytes", limit)
-                    raise DataError(f"{path}: {over}")
-
-
-def _unpacked(stream: IO[bytes], size: int) -> Iterator[int]:
-    """Yield how many bytes each piece of a packed variable unpacks to, keeping none."""
-    engine = zlib.decompressobj()
-    while size > 0 and (piece := stream.read(min(size, CHUNK))):
-        size -= len(piece)
-        while piece:
-            yield len(engine.decompress(piece, CHUNK))
-            piece = engine.unconsumed_tail
+        found = scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
+        return sparse.csr_array(found) if sparse.issparse(found) else found
 
 
 class _Hdf5:
