@@ -15,7 +15,7 @@ LAYERS = {
     ),
     "arrays": (
         ("base",),
-        "arrays blocks linalg prox graph kernels scaling features noise calibration thresholds "
+        "arrays blocks factor outofcore cluster linalg prox graph kernels scaling features noise calibration thresholds "
         "rank _modular _peel",
     ),
     "solvers": (("base", "arrays"), "solvers"),

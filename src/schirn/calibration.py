@@ -15,6 +15,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
+from schirn.arrays import is_device_array, namespace
+
 Array = np.ndarray
 
 _BINS = 400
@@ -30,6 +32,8 @@ class Calibration(NamedTuple):
 
     def probability(self, scores: Array) -> Array:
         """Probability that a label is true, from its score alone."""
+        if is_device_array(scores):
+            return 1 / (1 + namespace(scores).exp(-(self.slope * scores + self.offset)))
         return expit(self.slope * scores + self.offset)
 
     def confidence(self, scores: Array, candidates: Array) -> Array:

@@ -57,12 +57,17 @@ def check_candidates(labels: Labels) -> None:
         raise InputError("no row carries a candidate label, so there is nothing to learn from")
     empty = np.flatnonzero(~matrix.any(axis=1))
     if len(empty) and matrix.shape[1] > 1:
-        warnings.warn(
-            f"{len(empty)} of {len(matrix)} rows carry no candidate label (the first is row "
-            f"{empty[0]}); they are used as rows whose labels are all false",
-            EmptyCandidatesWarning,
-            stacklevel=4,
-        )
+        warn_empty_rows(len(empty), len(matrix), int(empty[0]))
+
+
+def warn_empty_rows(n_empty: int, n: int, first: int) -> None:
+    """Warn about rows without a candidate."""
+    warnings.warn(
+        f"{n_empty} of {n} rows carry no candidate label (the first is row {first}); they are "
+        f"used as rows whose labels are all false",
+        EmptyCandidatesWarning,
+        stacklevel=5,
+    )
 
 
 def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:

@@ -10,6 +10,7 @@ import json
 import math
 import os
 import zipfile
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from schirn._atomic import atomic_write
 from schirn._limits import MAX_BYTES as MAX_BYTES
 from schirn._limits import brief, byte_limit, reason_of, too_large
 from schirn._values import Decoder, Encoder
+from schirn.arrays import is_device_array, to_numpy
 from schirn.exceptions import InputError, ModelFileError
 from schirn.methods import PartialMultiLabelClassifier, methods
 
@@ -78,7 +80,7 @@ def save(
     if not hasattr(model, "label_names_"):
         raise InputError(f"this {type(model).__name__} is not fitted; call fit before save")
     encoder = Encoder()
-    entry = encoder.estimator(model, () if include_training else TRAINING_ATTRIBUTES)
+    entry = encoder.estimator(_in_memory(model), () if include_training else TRAINING_ATTRIBUTES)
     _write(Path(path), entry, encoder.arrays, notes or {})
 
 
@@ -129,6 +131,15 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(path)
     with _damage_named(path), _open(path) as archive:
         return dict(_read_header(path, archive, byte_limit())["notes"])
+
+
+def _in_memory(model: PartialMultiLabelClassifier) -> PartialMultiLabelClassifier:
+    """The model, or a copy of it without arrays of a device."""
+    found = {name: to_numpy(v) for name, v in vars(model).items() if is_device_array(v)}
+    if found:
+        model = copy(model)
+        vars(model).update(found)
+    return model
 
 
 def _write(path: Path, entry: dict[str, Any], arrays: list[Array], notes: dict[str, Any]) -> None:

@@ -1,10 +1,11 @@
 """From scores to 0/1 predictions: fixed or learned cuts, top-k, or matched cardinality."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn.arrays import is_device_array, like, namespace
 from schirn.exceptions import InputError
 
 Array = np.ndarray
@@ -26,6 +27,8 @@ class LabelThreshold(NamedTuple):
 
     def apply(self, scores: Array) -> Array:
         """0/1 predictions, (n, l)."""
+        if is_device_array(scores):
+            return self._apply_on_device(scores)
         if self.slopes is not None:
             return (scores >= (scores @ self.slopes + self.cut)[:, None]).astype(np.int8)
         if self.scale_rows:
@@ -37,6 +40,21 @@ class LabelThreshold(NamedTuple):
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         np.put_along_axis(predicted, best, 1, axis=1)
         return predicted
+
+    def _apply_on_device(self, scores: Any) -> Any:
+        """As `apply`, of integers where the scores are."""
+        xp = namespace(scores)
+        if self.slopes is not None:
+            cuts = scores @ like(self.slopes, scores) + like(self.cut, scores)
+            return xp.astype(scores >= cuts[:, None], xp.int64)
+        if self.scale_rows:
+            low = xp.min(scores, axis=1, keepdims=True)
+            span = xp.max(scores, axis=1, keepdims=True) - low
+            scores = xp.where(span > 0, (scores - low) / xp.where(span > 0, span, 1 + 0 * span), 0)
+        if self.top is None:
+            return xp.astype(scores > like(self.cut, scores), xp.int64)
+        order = xp.argsort(-scores, axis=1, stable=True)
+        return xp.astype(xp.argsort(order, axis=1) < self.top, xp.int64)
 
 
 def scale_rows(scores: Array) -> Array:

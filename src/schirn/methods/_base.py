@@ -10,10 +10,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from schirn._params import Number, OneOf, check_params
+from schirn.arrays import is_device_array, to_numpy
 from schirn.calibration import Calibration, calibrate
 from schirn.exceptions import InputError
+from schirn.factor import near
 from schirn.labels import as_labels, check_candidates, label_lists
 from schirn.linalg import RowSpace, row_space
+from schirn.methods._rows import check_device, fit_rows, kind_of, map_rows
 from schirn.metrics import average_precision
 from schirn.thresholds import LabelThreshold, ThresholdRule, label_threshold
 
@@ -53,6 +56,8 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     _constraints: ClassVar[dict[str, Number | OneOf]] = {}
     _info: ClassVar[MethodInfo]
+    _elsewhere: ClassVar[tuple[str, ...]] = ()
+    """Where rows may be besides main memory: "device", "dask", "files" (see `_rows.kind_of`)."""
     threshold: ThresholdRule
 
     def fit(
@@ -62,12 +67,18 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
         Parameters
         ----------
-        X : (n, d) array, CSR matrix or DataFrame
+        X : (n, d) array, CSR matrix or DataFrame; some methods also take arrays of a device,
+            Dask arrays and files (docs/scale.md)
         y : the candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list
             of label names per row
         label_names : names of the label columns, for candidates that carry none
         """
         self._check()
+        kind = kind_of(X)
+        if kind in self._elsewhere:
+            fit_rows(self, kind, X, y, label_names)
+            self._label_dtype = _integer_type(y)
+            return self
         X, Y = self._validate_training(X, y, label_names)
         self._finish(self._fit(X, Y), Y)
         return self
@@ -93,15 +104,28 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         raise TypeError(f"{type(self).__name__} shares nothing between models")
 
     def decision_function(self, X: Any) -> Array:
-        """Scores (n, l); higher means more likely true."""
+        """Scores (n, l); higher means more likely true.
+
+        Dask arrays give lazy scores, arrays of a device scores on that device.
+        """
         check_is_fitted(self)
+        kind = kind_of(X)
+        if kind in ("dask", "files"):
+            return self._map("decision_function", X, "float64")
+        if kind == "device" and "device" in self._elsewhere:
+            return self._scores(check_device(self, X))
         return self._scores(self._validate_rows(X))
 
     def predict(self, X: Any, *, threshold: ThresholdRule | None = None) -> Array:
         """0/1 predictions (n, l), by `threshold` if given, else by the one of the estimator."""
+        if kind_of(X) in ("dask", "files"):
+            return self._map("predict", X, self._label_dtype, threshold=threshold)
         scores = self.decision_function(X)
         rule = self.threshold_ if threshold is None else self._make_threshold(threshold)
-        return rule.apply(scores).astype(self._label_dtype, copy=False)
+        predicted = rule.apply(scores)
+        if is_device_array(predicted):
+            return predicted
+        return predicted.astype(self._label_dtype, copy=False)
 
     def predict_labels(self, X: Any, *, threshold: ThresholdRule | None = None) -> list[list[str]]:
         """The names of the predicted labels, one list per row."""
@@ -109,8 +133,15 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
 
     def predict_proba(self, X: Any) -> Array:
         """Probability (n, l) that each label is true, calibrated on candidates only."""
+        if kind_of(X) in ("dask", "files"):
+            return self._map("predict_proba", X, "float64")
         scores = self.decision_function(X)
         return self.calibration_.probability(scores)
+
+    def _map(self, name: str, X: Any, dtype: str, **options: Any) -> Any:
+        """A method on every block of X."""
+        check_is_fitted(self)
+        return map_rows(self, name, X, len(self.label_names_), dtype, **options)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
         """Probability (n, l) that each candidate of unseen rows is true; 0 elsewhere.
@@ -121,12 +152,12 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
         _same_length(len(scores), len(labels.matrix))
-        return self.calibration_.confidence(scores, labels.matrix)
+        return near(self.calibration_.confidence(to_numpy(scores), labels.matrix), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Label-ranking average precision of the scores against the labels y."""
         labels = as_labels(y, names=self.label_names_, what="labels")
-        scores = self.decision_function(X)
+        scores = to_numpy(self.decision_function(X))
         return average_precision(
             labels.matrix, scores, convention="sklearn", sample_weight=sample_weight
         )
@@ -173,12 +204,16 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         doubtful = (Y == 1) & (self.label_confidence_ < 0.5)
         self.noise_ = doubtful if fit.noise is None else fit.noise
         self.cardinality_ = float(self.label_confidence_.sum(dtype=np.float64) / len(Y))
+        self._learn_thresholds(fit.scores, Y)
+
+    def _learn_thresholds(self, scores: Array, Y: Array) -> None:
+        """The cuts that need scores of training rows, and the rule of `predict`."""
         self._cardinality_cut = label_threshold(
-            "cardinality", Y.shape[1], scores=fit.scores, cardinality=self.cardinality_
+            "cardinality", Y.shape[1], scores=scores, cardinality=self.cardinality_
         )
         # Learned only where asked for: it costs n l^2.
         self._linear_cut = (
-            label_threshold("linear", Y.shape[1], scores=fit.scores, candidates=Y)
+            label_threshold("linear", Y.shape[1], scores=scores, candidates=Y)
             if isinstance(self.threshold, str) and self.threshold == "linear"
             else None
         )
@@ -223,7 +258,8 @@ class LinearMethod(PartialMultiLabelClassifier):
     """A method whose scores are X W + b. `coef_` is (l, d) and `intercept_` is (l,)."""
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
-        return np.asarray(X @ self.coef_.T) + self.intercept_
+        scores = X @ near(self.coef_, X).T
+        return (np.asarray(scores) if sp.issparse(X) else scores) + near(self.intercept_, X)
 
     def _set_weights(self, space: RowSpace, w: Array) -> None:
         W, self.intercept_ = space.coefficients(w)

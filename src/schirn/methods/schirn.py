@@ -1,16 +1,17 @@
 """Schirn, the method of the paper."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from schirn._params import Number, OneOf
 from schirn._threads import threads_for
+from schirn.blocks import Coordinates, Place
 from schirn.linalg import RowSpace
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.prox import NoiseRule, RankTerm
 from schirn.solvers.ridge import ridge
-from schirn.solvers.schirn import SchirnResult, schirn
+from schirn.solvers.schirn import SchirnResult, SchirnTrace, schirn, schirn_rounds
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
@@ -98,6 +99,7 @@ class Schirn(RowSpaceMethod):
         cost="n l min(n, d)",
         memory="n min(n, d) + n l",
     )
+    _elsewhere: ClassVar = ("device", "dask", "files")
 
     def __init__(
         self,
@@ -148,21 +150,28 @@ class Schirn(RowSpaceMethod):
         unseen = ridge(space, kept, self.lam).loo_scores
         return Fit(result.N, unseen, result.n_iter, result.objective)
 
+    def _train_rows(self, place: Place, coordinates: Coordinates) -> SchirnTrace:
+        trace = schirn_rounds(place, coordinates, **self._options())
+        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
+        self.objective_, self.n_iter_ = trace.objective, len(trace.objective)
+        return trace
+
     def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
         rows, rank = space.shape
         with threads_for(2 * rows * rank * Y.shape[1]):
-            return schirn(
-                space,
-                Y,
-                alpha=self.alpha if self.sparsity else 0.0,
-                beta=self.beta,
-                lam=self.lam,
-                noise_rule=self.noise_rule,
-                rank_term=self.rank_term,
-                mu=self.mu,
-                mu_max=self.mu_max,
-                rho=self.rho,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                callback=self._callback(),
-            )
+            return schirn(space, Y, **self._options())
+
+    def _options(self) -> dict[str, Any]:
+        return {
+            "alpha": self.alpha if self.sparsity else 0.0,
+            "beta": self.beta,
+            "lam": self.lam,
+            "noise_rule": self.noise_rule,
+            "rank_term": self.rank_term,
+            "mu": self.mu,
+            "mu_max": self.mu_max,
+            "rho": self.rho,
+            "max_iter": self.max_iter,
+            "tol": self.tol,
+            "callback": self._callback(),
+        }

@@ -1,0 +1,370 @@
+"""Training and prediction where the rows are: on a device, in files, on Dask workers.
+
+The solver is the one that runs in memory. This module brings rows and candidates to a place, and
+takes from its blocks what a fitted model shows; of n x l numbers only the candidates come back.
+"""
+
+from collections.abc import Callable
+from contextlib import closing
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn.arrays import Array, is_device_array, like, namespace, to_numpy
+from schirn.blocks import Block, MemoryRows, candidate_cells
+from schirn.calibration import Calibration, posterior
+from schirn.exceptions import InputError
+from schirn.factor import (
+    MOST_FEATURES,
+    Factor,
+    Seen,
+    device_bad,
+    device_float,
+    factor_blocks,
+    factor_device,
+    look,
+)
+from schirn.labels import Labels, as_labels, warn_empty_rows
+
+# Cells that the calibration and the cut of `predict` are learned from.
+_SAMPLE_CELLS = 1_000_000
+_PIECE_ROWS = 10_000
+_ELSEWHERE = {"dask": "dask", "distributed": "dask", "torch": "device", "cupy": "device"}
+
+
+def kind_of(X: Any) -> str:
+    """Where the rows of X are: "memory", "device", "dask" or "files".
+
+    >>> kind_of(np.zeros((2, 2)))
+    'memory'
+    """
+    if isinstance(X, list | tuple):
+        kinds = {_ELSEWHERE.get(_package(block)) for block in X}
+        return "dask" if kinds == {"dask"} else "memory"
+    if type(X).__module__ == "schirn.outofcore":
+        return "files"
+    kind = _ELSEWHERE.get(_package(X), "memory")
+    return "memory" if kind == "dask" and hasattr(X, "columns") else kind
+
+
+def _package(X: Any) -> str:
+    return type(X).__module__.partition(".")[0]
+
+
+class Unseen(NamedTuple):
+    """The state of a block after the last step."""
+
+    scores: Array
+    """Leave-one-out scores of the candidates."""
+    noise: Array
+    sample: Array
+    """Leave-one-out scores (l, m) of every so many rows."""
+
+
+class Verdicts(NamedTuple):
+    """The candidates of a block, row after row."""
+
+    counts: np.ndarray
+    labels: np.ndarray
+    noise: np.ndarray
+    confidence: np.ndarray
+
+
+def fit_rows(model: Any, kind: str, X: Any, y: Any, label_names: Any) -> None:
+    """Train a method that has `_train_rows` on rows that are not in main memory."""
+    if kind == "device":
+        _fit_device(model, X, y, label_names)
+        return
+    if kind == "files":
+        from schirn.outofcore import FileRows
+
+        Y, names = sparse_candidates(y, label_names)
+        place: Any = FileRows(X, Y)
+    else:
+        from schirn.cluster import DaskRows, is_lazy
+
+        names = label_names
+        if not is_lazy(y):
+            y, names = sparse_candidates(y, label_names)
+        place = DaskRows(X, y)
+    with closing(place):
+        place.run(lambda: _fit_blocks(model, place, names))
+
+
+def _fit_blocks(model: Any, place: Any, names: Any) -> None:
+    seen = place.gather(look)
+    n, dtype = sum(part.n for part in seen), _check_blocks(seen)
+    names = [str(j) for j in range(seen[0].n_labels)] if names is None else list(names)
+    if len(names) != seen[0].n_labels:
+        raise InputError(
+            f"the candidates have {seen[0].n_labels} label columns, but {len(names)} are expected"
+        )
+    _set_input(model, seen[0].d, names, "<i8")
+    factor = factor_blocks(
+        place,
+        n,
+        dtype,
+        seen[0].sparse,
+        ridge=model._smallest_ridge(),
+        fit_intercept=model.fit_intercept,
+    )
+    scores, listed = _train(model, place, factor, n)
+    _learn(model, scores, listed)
+    verdicts = place.gather(judge, model.calibration_)
+    model.noise_, model.label_confidence_ = _as_csr(verdicts, (n, len(names)))
+    _learn_cut(model, scores, listed, float(model.label_confidence_.sum(dtype=np.float64)) / n)
+
+
+def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
+    X = check_device(model, X, reset=True)
+    Y, names = sparse_candidates(y, label_names)
+    if Y.shape[0] != X.shape[0]:
+        raise _unequal(X.shape[0], Y.shape[0])
+    empty = np.flatnonzero(np.diff(Y.indptr) == 0)
+    _check_rows(*Y.shape, len(empty), int(empty[0]) if len(empty) else -1)
+    _set_input(model, X.shape[1], names, "<i8")
+    rows, factor = factor_device(
+        X, ridge=model._smallest_ridge(), fit_intercept=model.fit_intercept
+    )
+    cells = candidate_cells(Y, rows.F)
+    place = MemoryRows([Block(rows, cells)])
+    scores, listed = _train(model, place, factor, X.shape[0])
+    _learn(model, scores, listed)
+    ((noise, confidence),) = place.gather(_judge_cells, model.calibration_)
+    if sp.issparse(y):
+        verdicts = place.gather(judge, model.calibration_)
+        model.noise_, model.label_confidence_ = _as_csr(verdicts, Y.shape)
+    else:
+        xp, place_of = namespace(X), cells.row * Y.shape[1] + cells.label
+        model.noise_ = _spread(xp.asarray(noise, dtype=xp.bool), place_of, Y.shape)
+        model.label_confidence_ = _spread(like(confidence, X), place_of, Y.shape)
+    _learn_cut(model, scores, listed, float(confidence.sum(dtype=np.float64)) / X.shape[0])
+
+
+def _spread(values: Array, flat: Array, shape: tuple[int, int]) -> Array:
+    """An (n, l) array that is 0 but for these cells."""
+    out = namespace(values).zeros(shape[0] * shape[1], dtype=values.dtype, device=values.device)
+    out[flat] = values
+    return out.reshape(shape)
+
+
+def _train(model: Any, place: Any, factor: Factor, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Run the rounds; scores and candidates (m, l) of every so many rows."""
+    trace = model._train_rows(place, factor.coordinates)
+    W, model.intercept_ = factor.coefficients(trace.w)
+    xp = namespace(W)
+    model.coef_ = np.ascontiguousarray(W.T) if xp is np else xp.asarray(W.T, copy=True)
+    # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
+    coordinates = factor.coordinates
+    w, _ = coordinates.solve(trace.kept, 1.0, model.lam)
+    stride = max(1, -(-n * w.shape[1] // _SAMPLE_CELLS))
+    place.step(score_unseen, coordinates.send(w), factor.leverage(model.lam), stride)
+    parts = place.gather(sample_rows, stride)
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
+
+
+def score_unseen(
+    block: Block, state: Any, message: Any, weights: Any, stride: int
+) -> tuple[Unseen, tuple[Any, ...]]:
+    """Leave-one-out scores B + (XW - B)/(1 - h) of the ridge on B = Y - N."""
+    scores = block.rows.expand(message)
+    xp = namespace(scores)
+    h = block.rows.squares(weights)
+    missing = 1 - xp.minimum(h, 0 * h + (1 - float(xp.finfo(h.dtype).eps) ** 0.5))
+    flat = xp.reshape(scores, (-1,))
+    flat[state.kept] -= 1
+    scores /= missing
+    flat[state.kept] += 1
+    at = xp.take(flat, block.cells.flat)
+    return Unseen(at, state.noise, scores[:, _offset(block, stride) :: stride] + 0), ()
+
+
+def sample_rows(block: Block, state: Unseen, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and candidates (m, l) of the sampled rows."""
+    cells, first = block.cells, _offset(block, stride)
+    label, row = to_numpy(cells.label), to_numpy(cells.row) - first
+    chosen = row % stride == 0
+    scores = np.ascontiguousarray(to_numpy(state.sample).T)
+    listed = np.zeros(scores.shape, dtype=np.uint8)
+    listed[row[chosen] // stride, label[chosen]] = 1
+    return scores, listed
+
+
+def _offset(block: Block, stride: int) -> int:
+    """The first sampled row of a block; over all blocks these are the rows 0, stride, ..."""
+    return -getattr(block.rows, "first", 0) % stride
+
+
+def judge(block: Block, state: Unseen, calibration: Calibration) -> Verdicts:
+    """Noise and confidence of the candidates, row after row."""
+    noise, confidence = _judge_cells(block, state, calibration)
+    row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
+    order = np.argsort(row, kind="stable")
+    counts = np.bincount(row, minlength=block.cells.shape[0])
+    return Verdicts(counts, label[order].astype(np.int32), noise[order], confidence[order])
+
+
+def _judge_cells(
+    block: Block, state: Unseen, calibration: Calibration
+) -> tuple[np.ndarray, np.ndarray]:
+    scores = to_numpy(state.scores)
+    p = calibration.probability(scores)
+    confidence = posterior(p, calibration.noise_rate).astype(scores.dtype, copy=False)
+    return to_numpy(state.noise), confidence
+
+
+def _as_csr(verdicts: list[Verdicts], shape: tuple[int, int]) -> tuple[Any, Any]:
+    """`noise_` and `label_confidence_` of all rows."""
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([v.counts for v in verdicts]))])
+    labels = np.concatenate([v.labels for v in verdicts])
+    confidence = np.concatenate([v.confidence for v in verdicts])
+    noise = np.concatenate([v.noise for v in verdicts])
+    found = sp.csr_array((noise, labels.copy(), indptr.copy()), shape=shape)
+    found.eliminate_zeros()
+    return found, sp.csr_array((confidence, labels, indptr), shape=shape)
+
+
+def _learn(model: Any, scores: np.ndarray, listed: np.ndarray) -> None:
+    model.calibration_ = model._calibrate(scores, listed)
+
+
+def _learn_cut(model: Any, scores: np.ndarray, listed: np.ndarray, cardinality: float) -> None:
+    model.cardinality_ = cardinality
+    model._learn_thresholds(scores, listed)
+
+
+def _set_input(model: Any, d: int, names: list[str], label_dtype: str) -> None:
+    model.n_features_in_ = int(d)
+    model.label_names_ = names
+    model._label_dtype = label_dtype
+    model.classes_ = np.arange(max(len(names), 2))
+
+
+def _check_blocks(seen: list[Seen]) -> np.dtype:
+    """Refuse blocks that do not fit together; the floating type of X."""
+    first = seen[0]
+    for k, part in enumerate(seen):
+        if (part.d, part.sparse) != (first.d, first.sparse) or part.n_labels != first.n_labels:
+            raise InputError(
+                f"block {k} has {part.d} features and {part.n_labels} labels "
+                f"({'sparse' if part.sparse else 'dense'}), but block 0 has {first.d} and "
+                f"{first.n_labels} ({'sparse' if first.sparse else 'dense'}); blocks must agree"
+            )
+        if part.bad is not None:
+            raise bad_value(*part.bad)
+    if first.d > MOST_FEATURES:
+        raise InputError(
+            f"X has {first.d:,} features; rows in blocks are factored through a matrix of "
+            f"features by features, and above {MOST_FEATURES:,} that is too large; "
+            f"reduce the features first (TruncatedSVD, or hashing to fewer columns)"
+        )
+    empty = sum(part.n_empty for part in seen)
+    first_empty = next((part.first_empty for part in seen if part.n_empty), -1)
+    _check_rows(sum(part.n for part in seen), first.n_labels, empty, first_empty)
+    return np.dtype(max(part.dtype for part in seen))
+
+
+def _check_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> None:
+    if n_empty == n:
+        raise InputError("no row carries a candidate label, so there is nothing to learn from")
+    if n_empty and n_labels > 1:
+        warn_empty_rows(n_empty, n, first_empty)
+
+
+def bad_value(row: int, column: int, value: float) -> InputError:
+    """The error for an entry of X that is not finite."""
+    kind = "NaN" if np.isnan(value) else "inf"
+    return InputError(
+        f"X contains {kind} at row {row}, column {column}; impute or remove such values first"
+    )
+
+
+def _unequal(rows: int, labels: int) -> InputError:
+    return InputError(
+        f"X has {rows} rows but the candidates have {labels}; "
+        f"inconsistent numbers of samples cannot be matched"
+    )
+
+
+def check_device(model: Any, X: Array, reset: bool = False) -> Array:
+    """X of a device as floating numbers, after the checks that all rows pass."""
+    if X.ndim != 2 or 0 in X.shape:
+        raise InputError(f"X must have rows and columns, got shape {tuple(X.shape)}")
+    if not reset and X.shape[1] != model.n_features_in_:
+        raise InputError(
+            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input"
+        )
+    X = device_float(X)
+    bad = device_bad(X)
+    if bad is not None:
+        raise bad_value(*bad)
+    return X
+
+
+def sparse_candidates(y: Any, names: Any) -> tuple[sp.csr_array, list[str]]:
+    """Candidates of any container as CSR of uint8; dense arrays are read in pieces."""
+    if y is None:
+        raise InputError(
+            "fit requires y to be passed, but the target y is None; give the candidate labels"
+        )
+    if is_device_array(y):
+        y = to_numpy(y)
+    if sp.issparse(y):
+        return _checked_csr(sp.csr_array(y), names)
+    if isinstance(y, np.ndarray) and y.dtype != object and y.ndim == 2 and len(y) > _PIECE_ROWS:
+        pieces = [y[i : i + _PIECE_ROWS] for i in range(0, len(y), _PIECE_ROWS)]
+        found = [as_labels(piece, names=names) for piece in pieces]
+        return sp.csr_array(sp.vstack([_to_csr(part) for part in found])), found[0].names
+    labels = as_labels(y, names=names)
+    return _to_csr(labels), labels.names
+
+
+def _to_csr(labels: Labels) -> sp.csr_array:
+    return sp.csr_array(labels.matrix)
+
+
+def _checked_csr(Y: sp.csr_array, names: Any) -> tuple[sp.csr_array, list[str]]:
+    Y = Y.copy() if not Y.has_canonical_format else Y
+    Y.sum_duplicates()
+    wrong = np.flatnonzero((Y.data != 0) & (Y.data != 1))
+    if len(wrong):
+        row = int(np.searchsorted(Y.indptr, wrong[0], side="right")) - 1
+        raise InputError(
+            f"the candidates must be 0 or 1, but row {row}, label {int(Y.indices[wrong[0]])} "
+            f"holds {Y.data[wrong[0]]}"
+        )
+    # A row of each label says whether the names fit.
+    known = as_labels(np.zeros((1, Y.shape[1]), dtype=np.uint8), names=names).names
+    Y = Y.astype(np.uint8)
+    Y.eliminate_zeros()
+    return Y, known
+
+
+def block_candidates(Y: Any, first: int) -> Any:
+    """The candidates of one block as CSR; errors name the row among all rows."""
+    try:
+        return sparse_candidates(Y, None)[0]
+    except InputError as error:
+        raise InputError(
+            f"in the block of candidates that begins at row {first}: {error}"
+        ) from None
+
+
+def map_rows(model: Any, name: str, X: Any, n_columns: int, dtype: Any, **options: Any) -> Any:
+    """A method of a fitted model on every block of X, lazily where X is lazy."""
+    bare = copy(model)
+    for attribute in ("noise_", "label_confidence_"):
+        bare.__dict__.pop(attribute, None)
+    if kind_of(X) == "files":
+        return np.concatenate([_call(block, bare, name, options) for block in X.blocks()])
+    from schirn.cluster import map_lazy
+
+    return map_lazy(_call, X, (bare, name, options), n_columns, dtype)
+
+
+def _call(block: Any, model: Any, name: str, options: dict[str, Any]) -> Any:
+    method: Callable[..., Any] = getattr(model, name)
+    return method(block, **options)

@@ -1,0 +1,221 @@
+"""Rows in blocks and on a device give the model that rows in memory give."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import schirn
+from schirn import Schirn
+from schirn.blocks import Block, MemoryRows, candidate_cells
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import EmptyCandidatesWarning, InputError
+from schirn.factor import FeatureRows
+from schirn.methods import _rows
+from schirn.methods._rows import _fit_blocks, kind_of, sparse_candidates
+
+storages = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+intercepts = pytest.mark.parametrize("intercept", [False, True])
+
+
+@pytest.fixture(scope="module")
+def data():
+    found = make_partial_multilabel(n_samples=150, n_features=12, n_labels=6, r=1, random_state=0)
+    X = np.where(np.abs(found.X) > 0.4, found.X + 1.5, 0)
+    return X, found.candidates
+
+
+def fit_in_blocks(model, X, Y, cuts=(1, 40, 41), in_place=False):
+    edges = [0, *cuts, X.shape[0]]
+    place = MemoryRows(
+        [
+            Block(FeatureRows(X[i:j].copy(), i), candidate_cells(sp.csr_array(Y)[i:j]), in_place)
+            for i, j in zip(edges[:-1], edges[1:], strict=True)
+        ]
+    )
+    _fit_blocks(model, place, None)
+    return model
+
+
+@storages
+@intercepts
+@pytest.mark.parametrize("in_place", [False, True])
+def test_blocks_give_the_model_of_one_piece(data, storage, intercept, in_place):
+    X, Y = storage(data[0]), data[1]
+    options = {"lam": 1.0, "fit_intercept": intercept, "threshold": "linear"}
+    expected = Schirn(**options).fit(X, Y)
+    found = fit_in_blocks(Schirn(**options), X, Y, in_place=in_place)
+    scale = np.abs(expected.decision_function(X)).max()
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-9)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, atol=1e-9 * scale)
+    assert isinstance(found.noise_, sp.csr_array)
+    assert found.noise_.dtype == bool
+    np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_)
+    assert 0 < found.noise_.nnz < Y.sum()
+    assert found.label_confidence_.nnz == Y.sum()
+    np.testing.assert_allclose(
+        found.label_confidence_.toarray(), expected.label_confidence_, atol=1e-7
+    )
+    np.testing.assert_allclose(found.objective_, expected.objective_, rtol=1e-8)
+    np.testing.assert_allclose(found.residual_, expected.residual_, atol=1e-8 * scale)
+    assert found.cardinality_ == pytest.approx(expected.cardinality_, rel=1e-6)
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+    np.testing.assert_allclose(found.predict_proba(X), expected.predict_proba(X), atol=1e-7)
+    for rule in ("cardinality", "top-2", 0.5):
+        np.testing.assert_array_equal(
+            found.predict(X, threshold=rule), expected.predict(X, threshold=rule)
+        )
+
+
+def test_single_precision_stays(data):
+    X, Y = data[0].astype(np.float32), data[1]
+    model = fit_in_blocks(Schirn(lam=1.0), X, Y)
+    assert model.coef_.dtype == model.label_confidence_.dtype == np.float32
+    expected = Schirn(lam=1.0).fit(data[0], Y).decision_function(data[0])
+    np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-3)
+
+
+def test_many_rows_are_calibrated_on_a_sample(data, monkeypatch):
+    X, Y = data
+    whole = fit_in_blocks(Schirn(lam=1.0), X, Y)
+    monkeypatch.setattr(_rows, "_SAMPLE_CELLS", 400)
+    taken = []
+    learn = Schirn._learn_thresholds
+
+    def spy(self, scores, Y):
+        taken.append(Y)
+        return learn(self, scores, Y)
+
+    monkeypatch.setattr(Schirn, "_learn_thresholds", spy)
+    found = fit_in_blocks(Schirn(lam=1.0), X, Y)
+    np.testing.assert_array_equal(taken[0], Y[::3])
+    np.testing.assert_array_equal(found.coef_, whole.coef_)
+    assert found.calibration_ != whole.calibration_
+    assert found.calibration_.slope == pytest.approx(whole.calibration_.slope, rel=0.5)
+    again = fit_in_blocks(Schirn(lam=1.0), X, Y, cuts=(7, 90))
+    assert again.calibration_.slope == pytest.approx(found.calibration_.slope, rel=1e-6)
+
+
+def test_model_files_hold_sparse_results(data, tmp_path):
+    X, Y = data
+    model = fit_in_blocks(Schirn(lam=1.0), X, Y)
+    schirn.save(model, tmp_path / "blocks.schirn")
+    again = schirn.load(tmp_path / "blocks.schirn")
+    np.testing.assert_array_equal(again.noise_.toarray(), model.noise_.toarray())
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+def test_blocks_refuse_what_they_cannot_train_on(data):
+    X, Y = data
+    broken = X.copy()
+    broken[47, 3] = np.nan
+    with pytest.raises(InputError, match="NaN at row 47, column 3"):
+        fit_in_blocks(Schirn(), broken, Y)
+    with pytest.raises(InputError, match="row 47, column"):
+        fit_in_blocks(Schirn(), sp.csr_array(broken), Y)
+    with pytest.raises(InputError, match="scale the features"):
+        fit_in_blocks(Schirn(), X * np.logspace(0, 9, 12), Y)
+    with pytest.raises(InputError, match="no row carries a candidate"):
+        fit_in_blocks(Schirn(), X, 0 * Y)
+    empty = Y.copy()
+    empty[44] = 0
+    with pytest.warns(EmptyCandidatesWarning, match="1 of 150 rows .* row 44"):
+        fit_in_blocks(Schirn(max_iter=2), X, empty)
+    with pytest.raises(InputError, match="20,001 features"):
+        fit_in_blocks(Schirn(), sp.csr_array((150, 20_001)), Y)
+
+
+def test_candidates_stay_sparse_and_are_checked(data):
+    Y = data[1]
+    sparse, names = sparse_candidates(sp.csr_array(Y.astype(float)), None)
+    np.testing.assert_array_equal(sparse.toarray(), Y)
+    assert names == list("012345")
+    wrong = sp.csr_array(Y.astype(int))
+    wrong[7, 2] = 4
+    with pytest.raises(InputError, match="row 7, label 2 holds 4"):
+        sparse_candidates(wrong, None)
+    with pytest.raises(InputError, match="6 label columns, but 2"):
+        sparse_candidates(sp.csr_array(Y), ["a", "b"])
+    many = np.tile(Y, (100, 1))
+    np.testing.assert_array_equal(sparse_candidates(many, None)[0].toarray(), many)
+
+
+def test_where_rows_are():
+    assert kind_of([[1.0, 2.0]]) == "memory"
+    assert kind_of([]) == "memory"
+    assert kind_of(sp.csr_array((2, 2))) == "memory"
+
+
+@pytest.fixture
+def torch():
+    pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
+    return pytest.importorskip("torch", reason="torch is not installed")
+
+
+@intercepts
+@pytest.mark.parametrize("rows", [150, 9], ids=["tall", "wide"])
+def test_tensors_in_tensors_out(data, torch, intercept, rows):
+    X, Y = data[0][:rows], data[1][:rows]
+    T = torch.asarray(X)
+    options = {"lam": 1.0, "fit_intercept": intercept}
+    expected, found = Schirn(**options).fit(X, Y), Schirn(**options).fit(T, Y)
+    outputs = {
+        "coef_": (found.coef_, expected.coef_),
+        "intercept_": (found.intercept_, expected.intercept_),
+        "label_confidence_": (found.label_confidence_, expected.label_confidence_),
+        "noise_": (found.noise_, expected.noise_),
+        "scores": (found.decision_function(T), expected.decision_function(X)),
+        "probabilities": (found.predict_proba(T), expected.predict_proba(X)),
+        "disambiguate": (found.disambiguate(T, Y), expected.disambiguate(X, Y)),
+    }
+    for rule in (None, "top-2", "row-0.5", 0.3, [0.1, 0.2, 0.3, 0.4, 0.5, 0.6]):
+        pair = found.predict(T, threshold=rule), expected.predict(X, threshold=rule)
+        outputs[f"predict {rule}"] = pair
+    for name, (tensor, array) in outputs.items():
+        assert isinstance(tensor, torch.Tensor), name
+        np.testing.assert_allclose(tensor.numpy(), array, atol=1e-8, err_msg=name)
+    np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X))
+    assert found.score(T, Y) == pytest.approx(expected.score(X, Y))
+
+
+def test_tensors_of_wide_scale_are_factored_by_svd(data, torch):
+    X, Y = data[0] * np.logspace(0, 9, 12), data[1]
+    expected = Schirn().fit(X, Y).decision_function(X)
+    found = Schirn().fit(torch.asarray(X), Y).decision_function(torch.asarray(X))
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6 * np.abs(expected).max())
+
+
+def test_tensors_keep_single_precision_and_sparse_candidates(data, torch):
+    T = torch.asarray(data[0], dtype=torch.float32)
+    model = Schirn(lam=1.0).fit(T, sp.csr_array(data[1]), label_names=list("abcdef"))
+    assert model.label_names_ == list("abcdef")
+    assert model.coef_.dtype == model.predict_proba(T).dtype == torch.float32
+    assert isinstance(model.noise_, sp.csr_array)
+    expected = Schirn(lam=1.0).fit(data[0], data[1]).noise_
+    assert (model.noise_.toarray() != expected).mean() < 0.01
+
+
+def test_models_of_tensors_are_saved_as_numpy(data, torch, tmp_path):
+    T = torch.asarray(data[0])
+    model = Schirn(lam=1.0, threshold="linear").fit(T, torch.asarray(data[1]))
+    schirn.save(model, tmp_path / "tensors.schirn")
+    again = schirn.load(tmp_path / "tensors.schirn")
+    assert isinstance(again.coef_, np.ndarray)
+    np.testing.assert_array_equal(again.predict(T).numpy(), model.predict(T).numpy())
+    np.testing.assert_array_equal(again.predict(data[0]), model.predict(T).numpy())
+
+
+def test_tensors_are_checked(data, torch):
+    T, Y = torch.asarray(data[0]), data[1]
+    with pytest.raises(InputError, match="150 rows but the candidates have 149"):
+        Schirn().fit(T, Y[:-1])
+    broken = T.clone()
+    broken[5, 2] = float("inf")
+    with pytest.raises(InputError, match="inf at row 5, column 2"):
+        Schirn().fit(broken, Y)
+    model = Schirn(max_iter=2).fit(T, Y)
+    with pytest.raises(InputError, match="11 features, but Schirn is expecting 12"):
+        model.predict(T[:, :-1])
+    with pytest.raises(InputError, match="y is None"):
+        Schirn().fit(T, None)
+    with pytest.raises(InputError, match="no row carries a candidate"):
+        Schirn().fit(T, 0 * Y)
