@@ -15,8 +15,8 @@ LAYERS = {
     ),
     "arrays": (
         ("base",),
-        "arrays blocks factor outofcore cluster linalg prox graph kernels scaling features noise calibration thresholds "
-        "rank _modular _peel",
+        "arrays blocks factor outofcore cluster linalg prox graph kernels scaling features noise "
+        "calibration thresholds rank _modular _peel",
     ),
     "solvers": (("base", "arrays"), "solvers"),
     "data": (("base", "arrays"), "labels metrics datasets _tags _votes"),

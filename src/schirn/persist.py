@@ -138,7 +138,8 @@ def _in_memory(model: PartialMultiLabelClassifier) -> PartialMultiLabelClassifie
     found = {name: to_numpy(v) for name, v in vars(model).items() if is_device_array(v)}
     if found:
         model = copy(model)
-        vars(model).update(found)
+        for name, value in found.items():
+            setattr(model, name, value)
     return model
 
 

@@ -1,5 +1,7 @@
 """Rows in blocks and on a device give the model that rows in memory give."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -29,7 +31,7 @@ def fit_in_blocks(model, X, Y, cuts=(1, 40, 41), in_place=False):
     place = MemoryRows(
         [
             Block(FeatureRows(X[i:j].copy(), i), candidate_cells(sp.csr_array(Y)[i:j]), in_place)
-            for i, j in zip(edges[:-1], edges[1:], strict=True)
+            for i, j in pairwise(edges)
         ]
     )
     _fit_blocks(model, place, None)

@@ -123,7 +123,7 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
     if Y.shape[0] != X.shape[0]:
         raise _unequal(X.shape[0], Y.shape[0])
     empty = np.flatnonzero(np.diff(Y.indptr) == 0)
-    _check_rows(*Y.shape, len(empty), int(empty[0]) if len(empty) else -1)
+    _check_rows(Y.shape[0], Y.shape[1], len(empty), int(empty[0]) if len(empty) else -1)
     _set_input(model, X.shape[1], names, "<i8")
     rows, factor = factor_device(
         X, ridge=model._smallest_ridge(), fit_intercept=model.fit_intercept
@@ -348,9 +348,7 @@ def block_candidates(Y: Any, first: int) -> Any:
     try:
         return sparse_candidates(Y, None)[0]
     except InputError as error:
-        raise InputError(
-            f"in the block of candidates that begins at row {first}: {error}"
-        ) from None
+        raise InputError(f"in the candidates from row {first} on: {error}") from None
 
 
 def map_rows(model: Any, name: str, X: Any, n_columns: int, dtype: Any, **options: Any) -> Any:

@@ -99,7 +99,7 @@ class Schirn(RowSpaceMethod):
         cost="n l min(n, d)",
         memory="n min(n, d) + n l",
     )
-    _elsewhere: ClassVar = ("device", "dask", "files")
+    _elsewhere: ClassVar = ("device",)
 
     def __init__(
         self,
