@@ -1,4 +1,7 @@
-"""Docstrings here say `name : what it is`; the reference shows the text as text, not as a type."""
+"""Docstrings here say `name : what it is`; the reference shows that as a list of names with text.
+
+Napoleon would take the text for a type, and lose the underscore at the end of fitted attributes.
+"""
 
 import re
 from typing import Any
@@ -7,30 +10,74 @@ from sphinx.application import Sphinx
 
 _SECTIONS = ("Parameters", "Attributes", "Other Parameters")
 _FIELD = re.compile(r"^(?P<names>[*\w][\w, *]*?) : (?P<text>.+)$")
+_NAMES = re.compile(r"^[*\w][\w, *]*$")
 # What a numpy docstring puts after the colon when it follows the usual form.
-_TYPE = re.compile(r"^(int|float|str|bool|dict|list|ndarray|uint8|array)\b")
+_TYPE = re.compile(r"^(int|float|str|bool|dict|list|ndarray|uint8|array|\{)")
+_BARS = re.compile(r"(?<![\\|`\w])\|(\w+)\|(?![|`])")
 
 
 def plain_fields(lines: list[str]) -> list[str]:
-    """Move the text behind `name :` to a line of its own, in the sections that list names."""
+    """Write the sections that list names as definition lists."""
     result: list[str] = []
-    inside = False
-    for i, line in enumerate(lines):
-        following = lines[i + 1] if i + 1 < len(lines) else ""
-        if following and set(following.strip()) == {"-"}:
-            inside = line.strip() in _SECTIONS
-        field = _FIELD.match(line) if inside else None
-        if field is None or _TYPE.match(field["text"]):
-            result.append(line)
-            continue
-        for part in re.split(r";\s{2,}(?=\w+ : )", line):
-            names, _, text = part.partition(" : ")
-            result += [names, f"    {text}"]
+    i = 0
+    while i < len(lines):
+        if lines[i] in _SECTIONS and i + 1 < len(lines) and set(lines[i + 1]) == {"-"}:
+            end = _end_of_section(lines, i + 2)
+            result += [f".. rubric:: {lines[i]}", "", *_definitions(lines[i + 2 : end]), ""]
+            i = end
+        else:
+            result.append(lines[i])
+            i += 1
     return result
 
 
+def _end_of_section(lines: list[str], start: int) -> int:
+    for i in range(start, len(lines)):
+        heading = i + 1 < len(lines) and lines[i + 1] and set(lines[i + 1]) == {"-"}
+        if heading and not lines[i].startswith(" "):
+            return i
+    return len(lines)
+
+
+def _definitions(lines: list[str]) -> list[str]:
+    result: list[str] = []
+    for line in lines:
+        for part in re.split(r";\s{2,}(?=\w+ : )", line):
+            field = _FIELD.match(part)
+            if field and _TYPE.match(field["text"]):
+                result.append(f"{_code(field['names'])} : {field['text']}")
+            elif field:
+                result += [_code(field["names"]), f"    {field['text']}"]
+            elif _NAMES.match(part):
+                result.append(_code(part.rstrip(",")))
+            else:
+                result.append(part)
+    return _apart(result)
+
+
+def _apart(lines: list[str]) -> list[str]:
+    """Names without a text stand in a paragraph of their own."""
+    result: list[str] = []
+    for i, line in enumerate(lines):
+        bare = line.startswith("``") and not (i + 1 < len(lines) and lines[i + 1].startswith(" "))
+        result += ["", line, ""] if bare else [line]
+    return result
+
+
+def _code(names: str) -> str:
+    return ", ".join(f"``{name.strip()}``" for name in names.split(",") if name.strip())
+
+
+def plain_bars(lines: list[str]) -> list[str]:
+    """Absolute values, which reStructuredText would take for substitutions."""
+    return [line if ">>>" in line else _BARS.sub(r"\\|\1\\|", line) for line in lines]
+
+
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = plain_fields(lines)
+    if (getattr(obj, "__module__", None) or "").startswith("sklearn"):
+        # Inherited as it is: its text refers to pages of scikit-learn.
+        lines[:] = ["As in scikit-learn."]
+    lines[:] = plain_bars(plain_fields(lines))
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -43,9 +43,10 @@ def _card(data: Any, found: Any, name: str, row: int) -> str:
     tags = []
     for j in np.flatnonzero(data.candidates[row]):
         removed = not found.clean[row, j]
-        mark = "✓" if removed == (not data.y_true[row, j]) else "✗"
+        wrong = not data.y_true[row, j]
         text = escape(data.label_names[j])
-        tags.append(f"<li><s>{text}</s> {mark}</li>" if removed else f"<li>{text}</li>")
+        struck = f"<s>{text}</s> {'✓' if wrong else '✗'}" if removed else text
+        tags.append(f'<li class="{"right" if removed == wrong else "mistake"}">{struck}</li>')
     picture = _picture(data.images[row])
     return f"<figure>{picture}<figcaption>{name}</figcaption><ul>{''.join(tags)}</ul></figure>"
 

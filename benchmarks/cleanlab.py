@@ -1,0 +1,140 @@
+"""cleanlab and this library on the same tags: which wrong ones do they find, and how long it takes.
+
+    pip install cleanlab
+    python -m benchmarks.cleanlab
+
+cleanlab judges the out-of-fold probabilities of a classifier that the user brings; here logistic
+regression, the same on Gaussian kernel features, a random forest and `Sieve`, each in five folds on
+the given tags. `find_noisy_labels` makes its own five folds with `Sieve`. Both decide with their
+default settings. AUC, precision and recall are over the listed tags; the truth is used for scoring
+only.
+"""
+
+import argparse
+import importlib.util
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from schirn import Sieve, find_noisy_labels
+from schirn.datasets import Dataset, load_digits_attributes, make_partial_multilabel
+from schirn.metrics import noise_report
+
+Array = np.ndarray
+
+
+class Verdict(NamedTuple):
+    """Confidence that each listed tag is right, and the tags called wrong, (n, l)."""
+
+    confidence: Array
+    wrong: Array
+
+
+def settings(rows: int) -> dict[str, Dataset]:
+    """Data sets by name, with the noise they have."""
+    digits = {
+        f"digits, {words}": load_digits_attributes(**noise).subset(range(min(rows, 1797)))
+        for words, noise in {
+            "1 wrong tag per row": {"r": 1},
+            "3 wrong tags per row": {"r": 3},
+            "coin tosses, rate 0.2": {"kind": "rate", "rate": 0.2},
+            "2 wrong tags that look right": {"r": 2, "kind": "feature"},
+        }.items()
+    }
+    return digits | {
+        "generated, 1 wrong tag per row": _generated(rows, r=1),
+        "generated, 3 wrong tags per row": _generated(rows, r=3),
+        "generated, coin tosses, rate 0.2": _generated(rows, noise="rate", rate=0.2),
+    }
+
+
+def _generated(rows: int, **noise: Any) -> Dataset:
+    return make_partial_multilabel(
+        n_samples=rows, n_features=40, n_labels=12, cardinality=2.5, random_state=0, **noise
+    )
+
+
+def classifiers() -> dict[str, Any]:
+    """What cleanlab is given probabilities of."""
+    logistic = OneVsRestClassifier(LogisticRegression(max_iter=2000))
+    kernel = Nystroem(n_components=300, random_state=0)
+    return {
+        "logistic regression": make_pipeline(StandardScaler(), logistic),
+        "kernel logistic regression": make_pipeline(StandardScaler(), kernel, logistic),
+        "random forest": RandomForestClassifier(200, random_state=0),
+        "Sieve": Sieve(),
+    }
+
+
+def ours(data: Dataset) -> Verdict:
+    """`find_noisy_labels` as it comes."""
+    found = find_noisy_labels(data.X, data.candidates)
+    confidence = np.zeros(data.candidates.shape)
+    confidence[found.row, found.column] = found.confidence
+    return Verdict(confidence, (data.candidates == 1) & (found.clean == 0))
+
+
+def cleanlab_verdict(data: Dataset, classifier: Any) -> Verdict:
+    """cleanlab's quality scores and issues of the listed tags."""
+    from cleanlab.multilabel_classification.filter import find_multilabel_issues_per_class
+    from cleanlab.multilabel_classification.rank import get_label_quality_scores_per_class
+
+    folds = KFold(5, shuffle=True, random_state=0)
+    P = cross_val_predict(
+        classifier, data.X, data.candidates, cv=folds, method="predict_proba", n_jobs=1
+    )
+    if isinstance(P, list):
+        # A forest gives one array of two columns per label.
+        P = np.column_stack([columns[:, -1] for columns in P])
+    given = [np.flatnonzero(row).tolist() for row in data.candidates]
+    confidence = get_label_quality_scores_per_class(given, P)
+    issues = np.asarray(find_multilabel_issues_per_class(given, P)).astype(bool)
+    listed = data.candidates == 1
+    return Verdict(np.where(listed, confidence, 0), issues & listed)
+
+
+def measure(data: Dataset, judge: Callable[[], Verdict]) -> tuple[dict[str, float], float]:
+    """Figures of one verdict and its seconds."""
+    start = time.perf_counter()
+    verdict = judge()
+    seconds = time.perf_counter() - start
+    return noise_report(data.y_true, data.candidates, verdict.wrong, verdict.confidence), seconds
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rows", type=int, default=1200, help="rows of every set")
+    options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore")
+    there = importlib.util.find_spec("cleanlab") is not None
+    if not there:
+        print("cleanlab is not installed (pip install cleanlab); only this library is measured.\n")
+    print("| data | who | AUC | precision | recall | time, ours = 1 |")
+    print("|---|---|--:|--:|--:|--:|")
+    for name, data in settings(options.rows).items():
+        figures, own = measure(data, lambda data=data: ours(data))
+        _line(name, "schirn", figures, 1.0)
+        for words, model in classifiers().items() if there else ():
+            judge = lambda data=data, model=model: cleanlab_verdict(data, model)  # noqa: E731
+            figures, seconds = measure(data, judge)
+            _line("", f"cleanlab, {words}", figures, seconds / own)
+
+
+def _line(name: str, who: str, figures: dict[str, float], ratio: float) -> None:
+    values = " | ".join(f"{100 * figures[key]:.1f}" for key in ("auc", "precision", "recall"))
+    print(f"| {name} | {who} | {values} | {ratio:.2g} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
