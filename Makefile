@@ -7,7 +7,15 @@ STAMP := $(VENV)/.installed
 FUZZ_SECONDS ?= 600
 DOCS_STAMP := $(VENV)/.installed-docs
 
+# One interpreter of each version of Python from 3.11 on, from the PATH and from pyenv.
+PYTHONS = $(shell for p in python3.11 python3.12 python3.13 python3.14 python3.15 \
+	$(HOME)/.pyenv/versions/*/bin/python; do \
+	$$p -c 'import sys, venv; sys.version_info >= (3, 11) and print("%d.%d" % sys.version_info[:2], sys.executable)' \
+	2>/dev/null; done | sort -V | awk '!seen[$$1]++ { print $$2 }')
+WHEEL = $(shell ls -t dist/schirn-*.whl 2>/dev/null | head -n 1)
+
 .PHONY: install demo test check lint types docs docs-test fuzz benchmark clean
+.PHONY: test-oldest test-newest test-pythons api coverage mutants dist smoke
 
 install: $(STAMP)
 
@@ -48,8 +56,47 @@ docs: $(DOCS_STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
 
+# The whole suite in a fresh environment $(1), made by the interpreter $(2), with pip's options $(3).
+define fresh-suite
+$(2) -m venv --clear $(1)
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(3) -e ".[test]"
+$(1)/bin/python -m pytest -p no:cacheprovider
+endef
+
+# The oldest dependencies that pyproject.toml allows, on the oldest Python.
+test-oldest:
+	$(call fresh-suite,.venv-oldest,$(firstword $(PYTHONS)),-c tests/oldest.txt)
+
+# The newest releases, on the newest Python here; PRE=--pre takes previews as well.
+test-newest:
+	$(call fresh-suite,.venv-newest,$(lastword $(PYTHONS)),--upgrade --upgrade-strategy eager $(PRE))
+
+# Every Python from 3.11 on that is here, each with the newest releases.
+test-pythons:
+	@for python in $(PYTHONS); do echo "== $$python"; \
+		$(MAKE) --no-print-directory test-newest PYTHONS=$$python || exit 1; done
+
+# After a change of public names or parameters that is meant.
+api: $(STAMP)
+	$(BIN)/python tests/api_listing.py
+
+coverage: $(STAMP)
+	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html
+
+# Each of the two files must stay below a megabyte.
+dist: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m build --outdir dist .
+	@for f in dist/*; do size=$$(wc -c < $$f); echo "$$f: $$size bytes"; test $$size -lt 1000000; done
+
+# What the README shows, with the built wheel in an empty environment.
+smoke: dist
+	$(BIN)/python tests/smoke.py $(WHEEL)
+
 benchmark: $(STAMP)
 	$(BIN)/python -m benchmarks.speed
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) .venv-oldest .venv-newest build dist mutants htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery docs/api/generated

@@ -113,6 +113,15 @@ def test_a_package_that_is_not_installed_has_no_version(monkeypatch):
     assert not any(entry["too_old"] for entry in environment.packages())
 
 
+def test_without_an_installation_the_core_is_looked_at(monkeypatch):
+    def absent(name):
+        raise environment.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(environment.metadata, "requires", absent)
+    assert [entry["name"] for entry in environment.packages()] == list(environment.CORE)
+    assert not any(entry["too_old"] for entry in environment.packages())
+
+
 def test_data_folders(capsys, monkeypatch, tmp_path):
     (tmp_path / "mine.npz").touch()
     monkeypatch.setenv("SCHIRN_DATA", f"{tmp_path}:{tmp_path / 'gone'}")

@@ -40,10 +40,15 @@ def packages() -> list[dict[str, Any]]:
 
 def _requirements() -> list[tuple[str, str, str | None]]:
     """Name, oldest version and extra of each requirement of the installed schirn."""
+    try:
+        listed = metadata.requires("schirn") or []
+    except metadata.PackageNotFoundError:
+        # Used from its folder, without having been installed.
+        return [(name, "0", None) for name in CORE]
     found = []
-    for line in metadata.requires("schirn") or []:
+    for line in listed:
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
-        need = re.match(r"([\w.-]+)\s*>=\s*([\w.]+)", line)
+        need = re.match(r"([\w.-]+)(?:\[[\w,-]+\])?\s*>=\s*([\w.]+)", line)
         if need and (extra is None or extra[1] not in _OURS):
             found.append((need[1], need[2], extra[1] if extra else None))
     return found

@@ -1,0 +1,116 @@
+"""What a release needs to agree on."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import smoke
+
+import schirn
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+@pytest.fixture(scope="module")
+def citation():
+    yaml = pytest.importorskip("yaml", reason="reading CITATION.cff needs PyYAML")
+    return yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+
+
+def requirements(project):
+    """Name -> oldest version of everything that pyproject.toml asks for."""
+    lists = [project["project"]["dependencies"]]
+    lists += project["project"]["optional-dependencies"].values()
+    found = (
+        re.match(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)$", line) for lines in lists for line in lines
+    )
+    return {match[1]: match[2] for match in found if match}
+
+
+def test_the_version_comes_from_one_place(project):
+    assert "version" not in project["project"]
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "src/schirn/__init__.py"
+    assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+|\.dev\d+)?", schirn.__version__)
+
+
+def test_the_changelog_has_this_version_and_room_for_the_next():
+    text = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    titles = re.findall(r"^## (.*)$", text, re.M)
+    assert titles[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(schirn.__version__)} \(\d{{4}}-\d\d-\d\d\)", titles[1])
+
+
+def test_the_citation_is_sound(citation):
+    assert citation["cff-version"] == "1.2.0"
+    for key in ("message", "title", "authors", "version", "date-released", "license"):
+        assert citation[key]
+    for entry in [citation, *citation["references"]]:
+        assert all("name" in author or "family-names" in author for author in entry["authors"])
+
+
+def test_the_citation_names_this_version_and_its_day(citation):
+    assert citation["version"] == schirn.__version__
+    changes = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    assert f"## {citation['version']} ({citation['date-released']})" in changes
+
+
+def test_the_licence_is_one(project, citation):
+    assert project["project"]["license"] == citation["license"] == "BSD-3-Clause"
+    assert (ROOT / "LICENSE").read_text("utf-8").startswith("BSD 3-Clause License")
+
+
+def test_every_package_has_its_oldest_version_in_the_oldest_set(project):
+    lines = (ROOT / "tests" / "oldest.txt").read_text("utf-8").splitlines()
+    pinned = dict(re.fullmatch(r"([\w-]+)==([\d.]+)\.\*", x).groups() for x in lines if "=" in x)
+    wanted = requirements(project)
+    # Not part of that run: too large, or tools of those who work on the library.
+    extras = project["project"]["optional-dependencies"]
+    skipped = {"torch", *requirements_of(extras.get("docs", [])), *requirements_of(extras["dev"])}
+    for name, oldest in wanted.items():
+        if name in skipped:
+            continue
+        assert name in pinned, f"{name}>={oldest} is not in tests/oldest.txt"
+        series = pinned[name].split(".")
+        asked = oldest.split(".")
+        assert [*asked, "0", "0"][: len(series)] == series, f"{name}: {oldest} and {pinned[name]}"
+
+
+def requirements_of(lines):
+    found = (re.match(r"([\w-]+)>=", line) for line in lines)
+    return {match[1] for match in found if match}
+
+
+def test_the_classifiers_name_the_supported_pythons(project):
+    named = [
+        tuple(map(int, match.groups()))
+        for line in project["project"]["classifiers"]
+        if (match := re.fullmatch(r"Programming Language :: Python :: (\d+)\.(\d+)", line))
+    ]
+    oldest = re.fullmatch(r">=(\d+)\.(\d+)", project["project"]["requires-python"])
+    assert min(named) == tuple(map(int, oldest.groups()))
+
+
+def test_the_smoke_test_finds_what_the_readme_shows():
+    calls = smoke.program_lines()
+    assert [call[0] for call in calls] == ["demo", "clean", "fit", "predict"]
+    assert not any("#" in word for call in calls for word in call)
+    assert len(smoke.blocks("python")) >= 2
+
+
+def test_the_smoke_test_writes_a_table(tmp_path):
+    smoke.write_photos(tmp_path / "photos.csv", 0, 12)
+    lines = (tmp_path / "photos.csv").read_text().splitlines()
+    assert len(lines) == 13
+    assert lines[1].endswith(";dog")
+
+
+def test_documents_that_a_release_needs_are_there():
+    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"):
+        assert (ROOT / name).stat().st_size > 200, name
