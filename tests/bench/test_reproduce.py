@@ -1,9 +1,12 @@
 import json
 import shutil
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
-from bench.bench_helpers import stable
+from bench.bench_helpers import environment, lines, stable, wait_for
 from scipy.io import savemat
 
 from schirn.bench import ablations, read_rows, studies
@@ -275,6 +278,25 @@ def test_a_fit_that_is_stopped_by_the_clock_leaves_no_trace(place, capsys):
     assert "stopped with 2 fits to go" in capsys.readouterr().err
     assert not read_rows(place / "reproduction" / "rows", every=True)
     assert not (place / "reproduction" / "rows" / "claims").exists()
+
+
+def test_killed_and_resumed_gives_the_same_rows(place):
+    (place / "slow.py").write_text(SLOW)
+    arguments = ["--quick", "--datasets", "tiny.npz:1", "--folds", "3", "--quiet", "--rows-only"]
+    arguments += ["--methods", "slow:Slow,NLR,CandidateRidge", "--studies", "ablation"]
+    command = [sys.executable, "-m", "schirn", "reproduce", *arguments, "--jobs", "1"]
+    rows = place / "out" / "rows"
+    process = subprocess.Popen([*command, "--output", "out"], cwd=place, env=environment())
+    wait_for(lambda: len(lines(rows)) >= 1)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(lines(rows)) < 9
+    for output in ("out", "whole"):
+        assert main(["reproduce", *arguments, "--jobs", "0", "--output", output]) == 0
+    for name, count in (("rows", 9), ("ablation", 15)):
+        found = lines(place / "out" / name)
+        assert len(found) == count
+        assert stable(found) == stable(lines(place / "whole" / name))
 
 
 def test_no_fit_is_begun_that_would_end_too_late(place, capsys):

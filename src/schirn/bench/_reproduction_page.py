@@ -1,18 +1,17 @@
 """The summary page of a reproduction: ours beside what is printed, and what to make of it."""
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from schirn.bench import stats, tables
-from schirn.bench._grid import Row, grid
+from schirn.bench import tables
+from schirn.bench._findings import findings
+from schirn.bench._grid import Row
 from schirn.bench._part import SMALL, Part, describe
 from schirn.bench._study import Study
 from schirn.bench._summary import summary
 from schirn.bench._table_parts import signed
-from schirn.bench.published import published
 from schirn.bench.tables import Cell, Table
 from schirn.metrics import METRICS
 
@@ -69,8 +68,9 @@ def page(
     parts = [
         "# Reproduction of the published experiments\n",
         _made(rows, studies, facts),
+        _points(facts),
         "## In short\n",
-        _bullets([*summary(rows, main[0]), *_findings(rows, studies)]),
+        _bullets([*summary(rows, main[0]), *findings(rows, studies)]),
         "## Why numbers differ\n",
         _ACCOUNT,
         *_distances(rows, main),
@@ -140,26 +140,32 @@ def _seconds(rows: Sequence[Row]) -> float:
 
 
 def _tuned(facts: Facts) -> str:
-    """Which methods were searched, and how many points of their grid."""
-    points: dict[str, dict[str, list[str]]] = {}
-    for name, grids in facts.searched.items():
-        for method, searched in grids.items():
-            count = math.prod(map(len, searched.values())) if searched else 0
-            points.setdefault(method, {}).setdefault(str(count), []).append(name)
-    said = []
-    for method, counts in points.items():
-        if method != "Sieve":
-            several = len(counts) > 1
-            texts = [f"{c}{' on ' + ', '.join(on) if several else ''}" for c, on in counts.items()]
-            said.append(f"{method} {' and '.join(texts)}")
+    """How the grids were chosen."""
     text = (
         "A method gets the largest of its grids with which a fold should take no more than "
-        f"{facts.part.cell_seconds:.0f} s ({facts.part.least_seconds:.0f} s for the least one). "
-        f"Points searched (0: recommended parameters): {'; '.join(said)}; Sieve tunes itself."
+        f"{facts.part.cell_seconds:.0f} s ({facts.part.least_seconds:.0f} s for the least one); "
+        "the table below has the number of points."
     )
     if any(grids.get("Schirn") == SMALL["Schirn"] for grids in facts.searched.values()):
         text += _WIDENED
     return text
+
+
+def _points(facts: Facts) -> str:
+    """Points of the grids, a line per method and a column per data set."""
+    body = []
+    for method in facts.methods:
+        line = [Cell(method)]
+        for grids in facts.searched.values():
+            searched = grids.get(method)
+            count = str(math.prod(map(len, searched.values())) if searched else 0)
+            line.append(Cell("–" if method not in grids else "own" if method == "Sieve" else count))
+        body.append(line)
+    notes = [
+        "0: recommended parameters. –: left out for its time. own: Sieve tunes itself.",
+    ]
+    title = "Points searched in every fold"
+    return Table("points", title, ["method", *facts.searched], body, notes).render("markdown")
 
 
 def _left_out(facts: Facts) -> list[str]:
@@ -171,175 +177,6 @@ def _left_out(facts: Facts) -> list[str]:
     return [
         f"Left out for its time: {method} on {', '.join(names)}." for method, names in found.items()
     ]
-
-
-def _findings(rows: Sequence[Row], studies: Mapping[str, Study]) -> list[str]:
-    """What the studies say, in one sentence each."""
-    said = _gap_finding(rows)
-    if "label_ranks" in studies:
-        found = studies["label_ranks"].rows
-        known = [row for row in found if row["published_rank_true"] is not None]
-        same = sum(_same_ranks(row) for row in known)
-        if known:
-            said.append(f"Table 1 reproduces: both ranks are equal in {same} of {len(known)} sets.")
-    if "theorem" in studies:
-        found = studies["theorem"].rows
-        empty = sum(row["bound"] < 0 for row in found if row["noise"] == "all wrong labels")
-        all_wrong = sum(row["noise"] == "all wrong labels" for row in found)
-        said.append(
-            f"The bound of the theorem holds in {sum(row['holds'] for row in found)} of "
-            f"{len(found)} cases and is reached by the identity; for the actual noise it is "
-            f"negative, and so empty, in {empty} of {all_wrong} sets."
-        )
-    if "ablation" in studies:
-        said += _ablation_finding(studies["ablation"])
-    if "convergence" in studies:
-        said += _convergence_finding(studies["convergence"])
-    if "authors_folds" in studies:
-        said += _authors_finding(studies["authors_folds"].rows)
-    if "prediction_ranks" in studies:
-        said += _rank_finding(studies["prediction_ranks"].rows)
-    return said + _printed_spread(rows)
-
-
-def _gap_finding(rows: Sequence[Row], metric: str = "average_precision") -> list[str]:
-    """How unequal the shares of the gap are that Sieve closes."""
-    if not {"CandidateRidge", "OracleRidge", "Sieve"} <= {row["method"] for row in rows}:
-        return []
-    found = stats.gap_closed(rows, metric).get("Sieve", {})
-    shares = {setting: 100 * v for setting, v in found.items() if not math.isnan(v)}
-    if len(shares) < 3:
-        return []
-    cells = grid(rows, metric)
-    mean = {c.method: c for c in cells.contenders}
-    most = max(shares, key=shares.__getitem__)
-    gap = cells.mean(most, mean["OracleRidge"]) - cells.mean(most, mean["CandidateRidge"])
-    return [
-        f"By setting Sieve closes from {min(shares.values()):.0f} to {shares[most]:.0f} % of the "
-        f"gap, {statistics.median(shares.values()):.0f} % in the median; the largest share is that "
-        f"of {most.label}, where the gap is {100 * gap:.1f} points."
-    ]
-
-
-def _same_ranks(row: Row) -> bool:
-    pairs = (("rank_true", "published_rank_true"), ("rank_candidates", "published_rank_candidates"))
-    return all(row[ours] == row[theirs] for ours, theirs in pairs)
-
-
-def _ablation_finding(study: Study) -> list[str]:
-    """Mean gains of the rank term and of sparsity, ours and printed."""
-    rank = _gains(study, "no high rank")
-    sparse = _gains(study, "no sparsity")
-    printed_rule = _gains(study, "no sparsity, printed rule", paper=False)
-    if not (rank and sparse and printed_rule):
-        return []
-    return [
-        "The rank term, Schirn against Schirn without it, gains "
-        f"{_between(rank, 0)} points of average precision here and {_between(rank, 1)} in the "
-        "paper.",
-        f"Sparsity, α > 0 against α = 0, gains {_between(sparse, 0)} points under the exact noise "
-        f"rule, {_between(printed_rule, 0)} under the printed one, and {_between(sparse, 1)} in "
-        "the paper.",
-    ]
-
-
-def _gains(study: Study, variant: str, paper: bool = True) -> list[tuple[float, float]]:
-    """Average precision of Schirn less that of a variant, ours and printed, by data set."""
-    found = {
-        (record["dataset"], record["variant"]): record
-        for record in study.table.records
-        if record["metric"] == "average_precision"
-    }
-    gains = []
-    for name in dict.fromkeys(name for name, _ in found):
-        whole, less = found.get((name, "Schirn")), found.get((name, variant))
-        if whole is None or less is None or whole["published"] is None:
-            continue
-        if not paper:
-            gains.append((whole["ours"] - less["ours"], math.nan))
-        elif less["published"] is not None:
-            theirs = whole["published"] - less["published"]
-            gains.append((whole["ours"] - less["ours"], theirs))
-    return gains
-
-
-def _between(gains: Sequence[tuple[float, float]], which: int) -> str:
-    """Mean, lowest and highest of the gains in words."""
-    values = [pair[which] / 100 for pair in gains]
-    mean = signed(sum(values) / len(values))
-    return f"{mean} (from {signed(min(values))} to {signed(max(values))})"
-
-
-def _convergence_finding(study: Study) -> list[str]:
-    """When Schirn finds the noise, and whether it has come to rest."""
-    half = [int(line[5].text) for line in study.table.body]
-    still = [line[2].value or 0.0 for line in study.table.body]
-    return [
-        "The objective of Schirn falls by orders of magnitude at first, because it "
-        "starts far off, which looks like fast convergence. But half of the labels it removes in "
-        f"the end are removed only after round {min(half) - 1} of {study.table.body[0][1].text}, "
-        f"and in the last ten rounds the objective still changes by {min(still):.0f} to "
-        f"{max(still):.0f} %."
-    ]
-
-
-def _authors_finding(rows: Sequence[Row]) -> list[str]:
-    """Whether ridge gives the printed GLC, and how far the best of Schirn's grid gets."""
-    named = {"average_precision": "average_precision", "ranking_loss": "ranking_loss"}
-    named |= {"one_error": "one_error", "coverage_all_rows": "coverage"}
-    equal = 0
-    for ours, theirs in named.items():
-        paper = published("birds", 3, "GLC", theirs)
-        equal += paper is not None and abs(_mean(rows, "ridge(1)", ours) - paper.mean) < 0.00055
-    said = [
-        f"On the folds of NLR's authors plain ridge with weight 1 gives {equal} of the "
-        f"{len(named)} printed means of GLC on Birds to the last digit."
-    ]
-    paper = published("birds", 3, "Schirn", "average_precision")
-    if paper is not None:
-        best = 100 * _mean(rows, "Schirn", "average_precision")
-        flat = 100 * _mean(rows, "no high rank", "average_precision")
-        said.append(
-            f"There the best of Schirn's grid, chosen on the test rows of every fold, reaches "
-            f"{best:.1f} of average precision, {flat:.1f} without the rank term; the paper prints "
-            f"{100 * paper.mean:.1f} ± {100 * paper.std:.1f}. The printed gain does not reproduce."
-            if best < 100 * (paper.mean - paper.std)
-            else f"There the best of Schirn's grid reaches {best:.1f} of average precision."
-        )
-    return said
-
-
-def _mean(rows: Sequence[Row], method: str, metric: str) -> float:
-    values = [row["metrics"].get(metric) for row in rows if row["method"] == method]
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else math.nan
-
-
-def _rank_finding(rows: Sequence[Row]) -> list[str]:
-    """Whether the rank of the prediction falls without the rank term."""
-    known = [row for row in rows if row["published prediction, beta=0"] is not None]
-    return [
-        f"The rank of the prediction on {row['dataset']} is {row['rank_prediction']} with the rank "
-        f"term and {row['rank_prediction_beta0']} without it "
-        f"({row['rank_half']} and {row['rank_half_beta0']} if scores are cut at ½); the paper "
-        f"prints {row['published prediction']} and {row['published prediction, beta=0']}."
-        for row in known
-    ]
-
-
-def _printed_spread(rows: Sequence[Row]) -> list[str]:
-    """The spread between folds on Birds beside the printed one."""
-    cells = grid(rows, "average_precision")
-    for setting in cells.settings:
-        paper = published(setting.dataset, setting.r, "Schirn", "average_precision")
-        for c in cells.contenders:
-            if (setting.dataset, setting.r, c.method) == ("birds", 3, "Schirn") and paper:
-                std = 100 * cells.std(setting, c)
-                return [
-                    f"On Birds with r = 3 the paper prints ± {100 * paper.std:.1f} for Schirn; "
-                    f"between our folds, of 129 rows, the spread is {std:.1f}."
-                ]
-    return []
 
 
 def _distances(rows: Sequence[Row], metrics: Sequence[str]) -> list[str]:
