@@ -13,6 +13,10 @@ import scipy.sparse as sp
 
 from schirn._optional import optional
 
+# NumPy's A A' uses the symmetry by itself; elsewhere small products are not worth a loop.
+_STRIPED = 256
+_STRIPES = 5
+
 Array = Any
 """A two-dimensional array of NumPy, PyTorch or CuPy."""
 
@@ -62,6 +66,31 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
 def eps(A: Array) -> float:
     """The rounding unit of the type of A."""
     return float(namespace(A).finfo(A.dtype).eps)
+
+
+def symmetric_product(A: Array, B: Array) -> Array:
+    """A B where it is known to be symmetric; stripes leave out most of the lower half.
+
+    >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> symmetric_product(A, A.T)
+    array([[ 5., 11.],
+           [11., 25.]])
+    """
+    xp, l = namespace(A), A.shape[0]
+    if xp is np or l < _STRIPED:
+        return A @ B
+    width = -(-l // _STRIPES)
+    out = xp.empty((l, l), dtype=A.dtype, device=A.device)
+    for i in range(0, l, width):
+        out[i : i + width, i:] = A[i : i + width] @ B[:, i:]
+        out[i:, i : i + width] = out[i : i + width, i:].T
+    return out
+
+
+def on_gpu(A: Array) -> bool:
+    """Whether A lies on a GPU."""
+    kind = type(A).__module__.partition(".")[0]
+    return kind == "cupy" or (kind == "torch" and A.device.type != "cpu")
 
 
 def cells_product(labels: Array, rows: Array, values: Array, F: Array, n_labels: int) -> Array:

@@ -59,22 +59,26 @@ def shift_singular_values(G: Array, tau: float, term: RankTerm) -> SingularMap:
     return _spectral_map(s, V, lambda s: np.maximum(s - tau, 0))
 
 
-def shift_by_gram(gram: Any, tau: float, term: RankTerm, *, strict: bool = True) -> Any:
+def shift_by_gram(
+    gram: Any, tau: float, term: RankTerm, *, floor: float = 0.0, strict: bool = True
+) -> Any:
     """As `shift_singular_values`, from G'G alone, in any array library.
 
     Parameters
     ----------
     gram : (l, l), in double precision where it can be had
+    floor : rounding error of the Gram matrix; what lies below is taken as zero
     strict : None is returned if some direction is too coarse in the Gram matrix for 1e-5 of
         relative accuracy; otherwise it is taken as it is.
     """
     xp = namespace(gram)
     squared, V = xp.linalg.eigh(gram)
     top = float(squared[-1])
-    zero, coarse = _resolution(gram.dtype)
-    if strict and bool(xp.any((squared > top * zero) & (squared < top * coarse))):
+    zero, coarse = (top * ratio for ratio in _resolution(gram.dtype))
+    zero, coarse = max(zero, floor), max(coarse, 10 * floor)
+    if strict and bool(xp.any((squared > zero) & (squared < coarse))):
         return None
-    s = xp.sqrt(xp.where(squared > top * zero, squared, 0 * squared))
+    s = xp.sqrt(xp.where(squared > zero, squared, 0 * squared))
     if term == "high":
         return _spectral_map(s, V, lambda s: s + tau)
     return _spectral_map(s, V, lambda s: (s - tau) * (s > tau))

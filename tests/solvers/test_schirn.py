@@ -317,7 +317,7 @@ def test_the_low_rank_step_is_singular_value_thresholding(dtype):
     mu, beta = 0.4, 0.9
     place.step(module.start)
     w = np.random.default_rng(0).normal(size=(X.shape[1], Y.shape[1])).astype(dtype)
-    *_, gram, _, _ = place.step(module.make_G, w, 0.0, "labels")
+    _, gram, *_ = place.step(module.make_G, w, 0.0, "labels")
     state = place.states[0]
     G = state.G + (0 if state.mean is None else state.mean[:, None])
     found = shift_by_gram(gram, 2 * beta, "low")

@@ -12,17 +12,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn.arrays import Array, eps, namespace, to_numpy
+from schirn.arrays import Array, eps, namespace, symmetric_product, to_numpy
 from schirn.blocks import Block, Cells, Coordinates, Place, memory_rows
 from schirn.linalg import RowSpace
 from schirn.prox import (
     NoiseRule,
     RankTerm,
-    SingularMap,
     noise_threshold,
     shift_by_gram,
     shift_singular_values,
 )
+from schirn.solvers.inverse_root import InverseRoot
+
+# On a device, from here on products are cheaper than an eigendecomposition.
+_MANY_LABELS = 256
 
 
 class SchirnResult(NamedTuple):
@@ -146,36 +149,37 @@ def schirn_rounds(
     term = "none" if beta == 0 else rank_term
     sign = {"high": -1, "low": 1, "none": 0}[term]
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
+    roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
     for n_iter in range(1, max_iter + 1):
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
-        change, gram, changed, n_noise = place.step(
+        change, gram, floor, changed, n_noise = place.step(
             make_G, coordinates.send(mu * w), threshold, _side(term, wide)
         )
         if change is not None:
             kept = kept + coordinates.receive(change)
         G = mu * normal + L + 2 * kept
         # eq. (18): singular values of G/(2 + mu) shifted by 2 beta/(2 + mu)
-        found = _singular_map(gram, 2 * beta, term, wide, whole)
         scale = 1 / (2 + mu)
-        matrix = None
-        if found is not None:
-            matrix = namespace(kept).astype(found.right * scale, kept.dtype)
+        matrix, square, nuclear = None, None, 0.0
+        if gram is not None:
+            shift = _shift(gram, floor, 2 * beta, term, wide, whole, roots)
+            matrix = namespace(kept).astype(shift.right * scale, kept.dtype)
+            square, nuclear = shift.square * scale**2, shift.nuclear * scale
         # eq. (19)
-        residual, inside, square, projected = place.step(make_C, matrix, scale, mu, wide)
+        residual, inside, norm, projected = place.step(make_C, matrix, scale, mu, wide)
+        square = norm if square is None else square
         if projected is not None:
             C = coordinates.receive(projected)
         else:
             C = G * scale if matrix is None else G @ matrix
         L = G - 2 * kept - mu * C
-        values = np.zeros(1) if found is None else to_numpy(found.values).astype(np.float64) * scale
-        square = float(values @ values) if square is None else square
         residual = float(np.sqrt(residual)) / mu
         loss = square - 2 * inside + n_cells - n_noise
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
-        objective = loss + alpha * n_noise + sign * beta * float(values.sum()) + ridge
+        objective = loss + alpha * n_noise + sign * beta * nuclear + ridge
         trace.append((objective, residual, n_noise))
         mu = min(mu_max, rho * mu)  # eq. (20)
         if callback is not None:
@@ -192,22 +196,37 @@ def _side(term: RankTerm, wide: bool) -> str | None:
     return "rows" if wide else "labels"
 
 
-def _singular_map(
-    gram: Array | None,
+class _Shift(NamedTuple):
+    """The matrix that shifts the singular values of G, and their two norms afterwards."""
+
+    right: Array
+    square: float
+    nuclear: float
+
+
+def _shift(
+    gram: Array,
+    floor: float,
     tau: float,
     term: RankTerm,
     wide: bool,
     whole: Callable[[], Array] | None,
-) -> SingularMap | None:
-    """The matrix that shifts the singular values of G; None if they stay."""
-    if gram is None:
-        return None
-    found = shift_by_gram(gram, tau, term, strict=whole is not None)
+    roots: InverseRoot | None,
+) -> _Shift:
+    xp = namespace(gram)
+    if roots is not None and term == "high" and gram.shape[0] >= _MANY_LABELS:
+        root = roots(gram, max(floor, float(xp.linalg.trace(gram)) * 1e-13))
+        right = xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device) + tau * root.inverse
+        nuclear = root.trace + tau * root.n_directions
+        square = float(xp.linalg.trace(gram)) + tau * (root.trace + nuclear)
+        return _Shift(right, square, nuclear)
+    found = shift_by_gram(gram, tau, term, floor=floor, strict=whole is not None)
     if found is None:
         assert whole is not None
         G = whole()
-        return shift_singular_values(G.T if wide else G, tau, term)
-    return found
+        found = shift_singular_values(G.T if wide else G, tau, term)
+    values = to_numpy(found.values).astype(np.float64)
+    return _Shift(found.right, float(values @ values), float(values.sum()))
 
 
 def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
@@ -240,8 +259,8 @@ def make_G(
         # L starts at 1 and its mean would drown small singular values in single precision.
         mean = xp.mean(G, axis=1)
         G -= mean[:, None]
-    gram = None if side is None else _gram(G, mean, side)
-    sums = (change, gram, changed, len(cells) - int(kept.shape[0]))
+    gram, floor = (None, 0.0) if side is None else _gram(G, mean, side)
+    sums = (change, gram, floor, changed, len(cells) - int(kept.shape[0]))
     return state._replace(noise=noise, kept=kept, G=G, mean=mean), sums
 
 
@@ -296,17 +315,22 @@ def _times(
     return C, None if mean is None else matrix @ mean
 
 
-def _gram(G: Array, mean: Array | None, side: str) -> Array:
-    """The Gram matrix over labels or rows of G, which is (l, n) and has lost its mean."""
+def _gram(G: Array, mean: Array | None, side: str) -> tuple[Array, float]:
+    """The Gram matrix over labels or rows of G, and its rounding error.
+
+    G is (l, n) and has lost its mean where digits are few; the Gram matrix has it again, in
+    double precision.
+    """
     xp = namespace(G)
     if side == "rows":
         full = G if mean is None else xp.astype(G + mean[:, None], xp.float64)
-        return full.T @ full
-    gram = G @ G.T
+        return full.T @ full, 0.0
+    gram = symmetric_product(G, G.T)
     if mean is None:
-        return gram
+        return gram, 0.0
+    floor = eps(G) * float(xp.linalg.matrix_norm(gram))
     gram, mean = xp.astype(gram, xp.float64), xp.astype(mean, xp.float64)
-    return gram + G.shape[1] * mean[:, None] * mean
+    return gram + G.shape[1] * mean[:, None] * mean, floor
 
 
 def _projected_change(block: Block, state: State, noise: Array) -> tuple[Array | None, int]:

@@ -1,0 +1,146 @@
+"""Schirn's rounds on a GPU: seconds for 100 rounds, and what lower precision does to the scores.
+
+    python -m benchmarks.gpu --shape 500000,1000,1000
+    python -m benchmarks.gpu --shape 500000,1000,1000 --tf32
+    python -m benchmarks.gpu --data eurlex4k            (needs SCHIRN_DATA)
+    python -m benchmarks.gpu --shape 2000,100,300 --device cpu
+
+The plain rate is that of one product X W of the same shape in the same precision; the share says
+how much of it the rounds reach, counting 2 n l (d + 2 l) operations per round.
+"""
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+import torch
+
+from schirn.blocks import Block, Cells, Coordinates, DenseRows, MemoryRows, candidate_cells
+from schirn.datasets import add_noise, load
+from schirn.solvers.schirn import schirn_rounds
+
+ALPHA, BETA, LAM = 0.8, 0.05, 10.0
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--shape", default="500000,1000,1000", help="rows, features, labels")
+    parser.add_argument("--data", help="a data set instead, with 5 wrong labels per row")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tf32", action="store_true", help="products in TF32")
+    parser.add_argument("--double", action="store_true", help="double precision")
+    parser.add_argument("--compare", action="store_true", help="scores against double precision")
+    args = parser.parse_args()
+    torch.backends.cuda.matmul.allow_tf32 = args.tf32
+    X, cells = from_file(args) if args.data else generated(args)
+    if args.double:
+        X = X.double()
+    n, d = X.shape
+    l = cells.shape[1]
+    F, eigenvalues, seconds = clocked(args.device, lambda: factor(X))
+    print(f"{n} x {d}, {l} labels, {len(cells)} candidates; factored in {seconds:.2f} s")
+    w, trace, seconds = clocked(args.device, lambda: rounds(F, eigenvalues, cells, args.rounds))
+    rate = plain_rate(X, l, args.device)
+    share = 2 * n * l * (d + 2 * l) * args.rounds / seconds / rate
+    kind = "TF32" if args.tf32 else str(X.dtype).removeprefix("torch.")
+    print(f"{args.rounds} rounds, {kind}: {seconds:.2f} s, {share:.0%} of the plain rate "
+          f"({rate / 1e12:.1f} TFLOPS); noise {trace.n_noise[-1]}")  # fmt: skip
+    if args.device == "cuda":
+        print(f"peak memory {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+    if args.compare:
+        scores = F @ w
+        torch.backends.cuda.matmul.allow_tf32 = False
+        F, eigenvalues, _ = clocked(args.device, lambda: factor(X.double()))
+        exact, double, _ = clocked(args.device, lambda: rounds(F, eigenvalues, cells, args.rounds))
+        report(scores, F @ exact, trace, double)
+
+
+def generated(args: argparse.Namespace) -> tuple[Any, Cells]:
+    """Rows whose labels follow the features, one false label in a hundred listed."""
+    n, d, l = (int(part) for part in args.shape.split(","))
+    rng = torch.Generator(args.device).manual_seed(0)
+    options = {"generator": rng, "device": args.device}
+    X = torch.randn(n, d, **options)
+    W = torch.randn(d, l, **options) / d**0.5
+    labels, rows = [], []
+    for j in range(0, l, 100):
+        scores = X @ W[:, j : j + 100]
+        listed = (scores > 2.0) | (torch.rand(scores.shape, **options) < 0.01)
+        label, row = torch.nonzero(listed.T, as_tuple=True)
+        labels.append(label + j)
+        rows.append(row)
+    label, row = torch.cat(labels), torch.cat(rows)
+    return X, Cells(label, row, (n, l), label * n + row)
+
+
+def from_file(args: argparse.Namespace) -> tuple[Any, Cells]:
+    """A real data set, dense on the device."""
+    data = load(args.data)
+    if data.n_train is not None:
+        data = data.subset(range(data.n_train))
+    Y = add_noise(data.y_true, 5, random_state=0)
+    X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
+    X = torch.asarray(X.astype(np.float32), device=args.device)
+    return X, candidate_cells(Y, X)
+
+
+def factor(X: Any) -> tuple[Any, Any]:
+    """Rows of F = X V, and the squared singular values."""
+    gram = torch.zeros(X.shape[1], X.shape[1], dtype=torch.float64, device=X.device)
+    for i in range(0, len(X), 50_000):
+        block = X[i : i + 50_000].double()
+        gram += block.T @ block
+    squared, V = torch.linalg.eigh(gram)
+    keep = squared > squared[-1] * 1e-10
+    return X @ V[:, keep].to(X.dtype), squared[keep].to(X.dtype)
+
+
+def rounds(F: Any, eigenvalues: Any, cells: Cells, count: int) -> tuple[Any, Any]:
+    """The weights in the row space, and the trace."""
+    place = MemoryRows([Block(DenseRows(F), cells)])
+    coordinates = Coordinates(eigenvalues, torch.ones_like(eigenvalues), len(F))
+    trace = schirn_rounds(place, coordinates, alpha=ALPHA, beta=BETA, lam=LAM, max_iter=count)
+    return trace.w, trace
+
+
+def clocked(device: str, work: Any) -> tuple[Any, Any, float]:
+    """What a function returns, and its seconds."""
+    synchronize(device)
+    start = time.perf_counter()
+    first, second = work()
+    synchronize(device)
+    return first, second, time.perf_counter() - start
+
+
+def plain_rate(X: Any, l: int, device: str) -> float:
+    """Operations per second of X W."""
+    W = torch.randn(X.shape[1], l, dtype=X.dtype, device=device)
+    X @ W
+    synchronize(device)
+    start = time.perf_counter()
+    for _ in range(5):
+        X @ W
+    synchronize(device)
+    return 10 * X.shape[0] * X.shape[1] * l / (time.perf_counter() - start)
+
+
+def synchronize(device: str) -> None:
+    """Wait for the device."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def report(scores: Any, exact: Any, trace: Any, double: Any) -> None:
+    """How far scores and decisions are from those in double precision."""
+    error = (scores - exact).abs()
+    largest, mean = float(error.max()), float((error**2).mean() ** 0.5)
+    print(f"against double precision: scores differ by {largest:.1e} at most, by {mean:.1e} in the")
+    print(f"root mean square, and reach {float(exact.abs().max()):.2f};", end=" ")
+    print(f"noise {trace.n_noise[-1]} and {double.n_noise[-1]}")
+
+
+if __name__ == "__main__":
+    main()
