@@ -6,6 +6,7 @@ It needs the extra `deep`: ``pip install "schirn[deep]"``.
 from schirn.deep import _torch  # noqa: F401  (first: says in one sentence if PyTorch is missing)
 from schirn.deep.baselines import GeneralizedCrossEntropy, PARDLoss
 from schirn.deep.confidences import Confidences
+from schirn.deep.deep_sieve import DeepSieve
 from schirn.deep.head import SchirnHead, SieveHead
 from schirn.deep.losses import PartialMultiLabelLoss, candidate_nll
 from schirn.deep.posterior import NoiseLaw, bayes, row_posterior
@@ -13,6 +14,7 @@ from schirn.deep.rank import rank_loss
 
 __all__ = [
     "Confidences",
+    "DeepSieve",
     "GeneralizedCrossEntropy",
     "NoiseLaw",
     "PARDLoss",

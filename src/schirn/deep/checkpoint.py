@@ -1,0 +1,192 @@
+"""Files: checkpoints of a run, and fitted models. Tensors and JSON in safetensors, no code."""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from schirn._atomic import atomic_write
+from schirn._optional import optional
+from schirn._values import Decoder, Encoder
+from schirn.calibration import Calibration
+from schirn.deep.crossfit import CrossFit, Verdict
+from schirn.deep.posterior import NoiseLaw
+from schirn.exceptions import InputError, ModelFileError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from schirn.deep.deep_sieve import DeepSieve
+
+Array = np.ndarray
+Tensor = torch.Tensor
+
+VERSION = 1
+_MODEL, _CHECKPOINT = "schirn-deep-model", "schirn-deep-checkpoint"
+# Parameters that may differ between the run that wrote a checkpoint and the one that goes on.
+_FREE = {"checkpoint", "checkpoint_every", "verbose", "max_iter", "device", "threshold"}
+
+
+def write_file(
+    path: str | os.PathLike[str], kind: str, tensors: dict[str, Tensor], meta: dict[str, Any]
+) -> None:
+    """Write tensors and JSON to one file, whole or not at all."""
+    save = optional("safetensors.torch", "deep", "a file of a network").save
+    text = json.dumps({"format": kind, "version": VERSION, **meta})
+    # Tensors that share memory cannot be stored; copies never do.
+    apart = {k: v.detach().cpu().contiguous().clone() for k, v in tensors.items()}
+    data = save(apart, metadata={"schirn": text})
+    with atomic_write(path) as stream:
+        stream.write(data)
+
+
+def read_file(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a file of this kind; a damaged or foreign one raises ModelFileError."""
+    safe_open = optional("safetensors", "deep", "a file of a network").safe_open
+    path = Path(path)
+    if not path.exists():
+        raise ModelFileError(f"{path}: there is no such file")
+    try:
+        with safe_open(path, framework="pt") as file:
+            meta = json.loads((file.metadata() or {}).get("schirn", "{}"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except Exception as error:
+        reason = str(error).splitlines()[0]
+        raise ModelFileError(f"{path}: not a safetensors file, or damaged ({reason})") from error
+    if meta.get("format") != kind:
+        raise ModelFileError(f"{path}: a safetensors file, but not a {kind} of schirn")
+    if meta["version"] > VERSION:
+        raise ModelFileError(
+            f"{path}: written by a newer version of schirn (file format {meta['version']}, this "
+            f"version reads up to {VERSION}); update schirn"
+        )
+    return tensors, meta
+
+
+def stamp(model: "DeepSieve", X: "Array | sp.csr_array", Y: Array) -> str:
+    """A sum of everything that a run depends on: data, parameters and first weights."""
+    digest = hashlib.sha256()
+    params = {k: v for k, v in model.get_params(deep=False).items() if k not in _FREE}
+    params["module"] = str(params["module"])
+    digest.update(json.dumps(params, sort_keys=True, default=str).encode())
+    features: Any = X
+    sparse = sp.issparse(X)
+    parts = [features.data, features.indices, features.indptr] if sparse else [features]
+    weights = [v.detach().cpu().numpy() for v in model._backbone.state_dict().values()]
+    for part in (*parts, Y, *weights):
+        whole = np.ascontiguousarray(part)
+        digest.update(f"{whole.dtype}{whole.shape}".encode())
+        digest.update(whole.tobytes())
+    return digest.hexdigest()
+
+
+def write_checkpoint(run: CrossFit, path: str | os.PathLike[str], mark: str) -> None:
+    """Write the whole state of a run."""
+    tensors = {f"law.{k}": v for k, v in run.law._asdict().items()} | {"Q": run.Q}
+    for k, learner in enumerate(run.learners):
+        tensors |= {f"learner.{k}.{name}": value for name, value in learner.state().items()}
+    meta: dict[str, Any] = {
+        "stamp": mark,
+        "n_iter": run.n_iter,
+        "best_iter": run.best_iter,
+        "moved": run.moved,
+        "objective": run.objective,
+        "held_out_score": run.held_out_score,
+        "n_steps": [learner.n_steps for learner in run.learners],
+    }
+    if run.best is not None:
+        weights, verdict = run.best
+        tensors |= {f"best.{k}": v for k, v in weights.items()}
+        tensors |= {"verdict.log_odds": verdict.log_odds, "verdict.Q": verdict.Q}
+        tensors |= {f"verdict.law.{k}": v for k, v in verdict.law._asdict().items()}
+        meta["calibration"] = list(verdict.calibration)
+    write_file(path, _CHECKPOINT, tensors, meta)
+
+
+def resume(run: CrossFit, path: str | os.PathLike[str], mark: str) -> None:
+    """Bring a new run to the state of a checkpoint, if there is one."""
+    if not Path(path).exists():
+        return
+    tensors, meta = read_file(path, _CHECKPOINT)
+    if meta["stamp"] != mark:
+        raise InputError(
+            f"{os.fspath(path)}: this checkpoint is of other data or other parameters; "
+            f"remove it to start anew, or give another file"
+        )
+    run.Q, run.law = tensors["Q"], _law(tensors, "law.")
+    for k, learner in enumerate(run.learners):
+        learner.restore(_under(tensors, f"learner.{k}."), meta["n_steps"][k])
+    run.n_iter, run.best_iter, run.moved = meta["n_iter"], meta["best_iter"], meta["moved"]
+    run.objective, run.held_out_score = meta["objective"], meta["held_out_score"]
+    if "calibration" in meta:
+        verdict = Verdict(
+            tensors["verdict.log_odds"],
+            tensors["verdict.Q"],
+            _law(tensors, "verdict.law."),
+            Calibration(*meta["calibration"]),
+        )
+        run.best = _under(tensors, "best."), verdict
+
+
+def save_model(model: "DeepSieve", path: str | os.PathLike[str]) -> None:
+    """Write a fitted model."""
+    encoder = Encoder()
+    own = copy_without_modules(model)
+    entry = encoder.estimator(own)
+    tensors = {f"network.{k}": v for k, v in model.network_.state_dict().items()}
+    tensors |= {f"array.{k}": _tensor(a) for k, a in enumerate(encoder.arrays)}
+    kinds = [a.dtype.str for a in encoder.arrays]
+    has_module = model.module is not None
+    write_file(path, _MODEL, tensors, {"model": entry, "arrays": kinds, "has_module": has_module})
+
+
+def load_model(
+    cls: "type[DeepSieve]", path: str | os.PathLike[str], module: "nn.Module | None"
+) -> "DeepSieve":
+    """Read a fitted model."""
+    tensors, meta = read_file(path, _MODEL)
+    if meta["has_module"] and module is None:
+        raise InputError(
+            f"{os.fspath(path)}: the model has a backbone of your own; give an untrained one "
+            f"with load(path, module=...)"
+        )
+    try:
+        arrays = [
+            tensors[f"array.{k}"].numpy().astype(kind, copy=False)
+            for k, kind in enumerate(meta["arrays"])
+        ]
+        model: DeepSieve = Decoder(arrays).estimator(meta["model"], lambda _: cls)
+        model.module = module
+        model._rebuild(_under(tensors, "network."))
+    except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelFileError(f"{os.fspath(path)}: the model file is damaged ({reason})") from error
+    return model
+
+
+def copy_without_modules(model: "DeepSieve") -> "DeepSieve":
+    """The estimator without its networks, which are kept as tensors."""
+    own = type(model)(**{**model.get_params(deep=False), "module": None, "checkpoint": None})
+    left_out = {*own.get_params(deep=False), "network_", "_learned", "_backbone", "_device"}
+    for key, value in vars(model).items():
+        if key not in left_out:
+            setattr(own, key, value)
+    return own
+
+
+def _tensor(array: Array) -> Tensor:
+    # Bool is stored as such; unsigned kinds that torch lacks do not occur among the attributes.
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
+def _law(tensors: dict[str, Tensor], prefix: str) -> NoiseLaw:
+    return NoiseLaw(**_under(tensors, prefix))
+
+
+def _under(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}

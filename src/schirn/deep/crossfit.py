@@ -1,0 +1,191 @@
+"""Networks that judge each other's rows, and one more that learns from the verdicts.
+
+The rows are dealt into folds. Network k is trained without fold k and scores it, so no network
+judges a row it has learned. A last network is trained on all rows and gives the predictions. All
+of them are trained on the same confidences, one epoch at a time.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from schirn.calibration import Calibration, calibrate
+from schirn.deep.learner import Learner, Rows
+from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
+from schirn.deep.ridge import RidgeSums
+from schirn.metrics import average_precision
+
+Array = np.ndarray
+Tensor = torch.Tensor
+
+# Rounds between the posterior and the law of the noise, for one set of scores.
+_LAW_ROUNDS = 3
+
+
+class Schedule(NamedTuple):
+    """How long to train, and how the confidences move."""
+
+    max_iter: int = 60
+    warm_up: int = 3
+    momentum: float = 0.7
+    patience: int = 15
+    validation_fraction: float = 0.1
+    trust: bool = False
+    """Take every candidate as true, always."""
+    counts: bool = True
+
+
+class Verdict(NamedTuple):
+    """What the networks say of the training rows after an epoch."""
+
+    log_odds: Tensor
+    Q: Tensor
+    law: NoiseLaw
+    calibration: Calibration
+
+
+class CrossFit:
+    """The state of a training run: learners, confidences, law of the noise, best epoch."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        Y: Array,
+        make: Callable[[int], Learner],
+        folds: int,
+        schedule: Schedule,
+        seed: int,
+    ):
+        n, l = Y.shape
+        self.rows, self.Y, self.seed, self.schedule = rows, torch.as_tensor(Y != 0), seed, schedule
+        rng = np.random.default_rng([seed, 0])
+        self.splits = deal(n, folds, schedule.validation_fraction, rng)
+        self.learners = [make(k) for k in range(len(self.splits))]
+        self.Q = self.Y.float()
+        self.law = NoiseLaw.independent(torch.full((l,), 0.1))
+        self.n_iter, self.best_iter, self.moved = 0, 0, False
+        self.objective: list[float] = []
+        self.held_out_score: list[float] = []
+        self.best: tuple[dict[str, Tensor], Verdict] | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to do."""
+        stale = self.n_iter - self.best_iter >= self.schedule.patience
+        return self.n_iter >= self.schedule.max_iter or (self.best_iter > 0 and stale)
+
+    def advance(self) -> None:
+        """One epoch of all networks, and new confidences."""
+        losses = [
+            learner.epoch(self.rows, self.Q, train, (self.seed, 1 + self.n_iter, k))
+            for k, (learner, (train, _)) in enumerate(zip(self.learners, self.splits, strict=True))
+        ]
+        self.n_iter += 1
+        self.objective.append(losses[-1])
+        verdict, score = self._judge()
+        self.held_out_score.append(score)
+        moves = self.n_iter >= self.schedule.warm_up and not self.schedule.trust
+        if moves:
+            self.law = verdict.law
+            keep = self.schedule.momentum if self.moved else 0.0
+            self.Q, self.moved = torch.lerp(verdict.Q, self.Q, keep), True
+        self._keep_best(verdict, score)
+
+    def _keep_best(self, verdict: Verdict, score: float) -> None:
+        """Remember the last network at the epoch with the best held-out score."""
+        # Before the confidences move there is nothing to choose from.
+        if self.n_iter < self.schedule.warm_up and not self.schedule.trust:
+            return
+        if self.best_iter and score <= max(self.held_out_score[self._first() : -1]):
+            return
+        averaged = self.learners[-1].averaged.state_dict()
+        weights = {k: v.detach().cpu().clone() for k, v in averaged.items()}
+        self.best = weights, verdict._replace(Q=self.Q.clone())
+        self.best_iter = self.n_iter
+
+    def _first(self) -> int:
+        return 0 if self.schedule.trust else self.schedule.warm_up - 1
+
+    def _judge(self) -> tuple[Verdict, float]:
+        """Verdict on all rows by networks that did not learn them, and the held-out score."""
+        found = self._held_out()
+        unseen = found.unseen if len(found.unseen) else np.arange(len(self.Q))
+        listed = self.Y[unseen].numpy()
+        score = float(average_precision(listed.astype(np.int8), found.network[unseen].numpy()))
+        score = score if np.isfinite(score) else 0.0
+        if self.schedule.trust:
+            plain = Calibration(1.0, 0.0, 1e-4)
+            return Verdict(found.network, self.Q, self.law, plain), score
+        calibration = calibrate(found.network[unseen].numpy(), listed)
+        log_odds = self._pool(found, calibration)
+        Q, law = self._posterior(log_odds.sigmoid(), calibration.noise_rate)
+        return Verdict(log_odds, Q, law, calibration), score
+
+    def _pool(self, found: "_HeldOut", calibration: Calibration) -> Tensor:
+        """Mean log-odds of network and ridge; a lone network leaves it to the ridge."""
+        ridge = calibrate(found.ridge.numpy(), self.Y.numpy())
+        by_ridge = ridge.slope * found.ridge + ridge.offset
+        if len(self.learners) == 1:
+            return by_ridge
+        return (calibration.slope * found.network + calibration.offset + by_ridge) / 2
+
+    def _posterior(self, p: Tensor, first_rate: float) -> tuple[Tensor, NoiseLaw]:
+        """Posterior of the candidates and law of the noise, in turns."""
+        l = self.Y.shape[1]
+        law = self.law if self.moved else NoiseLaw.independent(torch.full((l,), first_rate))
+        for _ in range(_LAW_ROUNDS):
+            sums = NoiseSums(l)
+            sums.add(self.Y, row_posterior(p, self.Y, law))
+            law = sums.law(self.schedule.counts)
+        return row_posterior(p, self.Y, law).Q.float(), law
+
+    def _held_out(self) -> "_HeldOut":
+        """Scores of all rows; a lone network scores its own rows by leave-one-out."""
+        network, ridge = torch.zeros(self.Q.shape), torch.zeros(self.Q.shape)
+        alone = len(self.learners) == 1
+        for learner, (train, held) in zip(self.learners, self.splits, strict=True):
+            if not alone and not len(held):
+                continue
+            if len(held):
+                features, logits = learner.outputs(self.rows, held)
+                network[held] = logits.cpu()
+            if self.schedule.trust and len(held):
+                continue
+            known, logits = learner.outputs(self.rows, train)
+            targets = self.Q[torch.as_tensor(train)].to(known.device)
+            sums = RidgeSums(known.shape[1], self.Q.shape[1], known.device)
+            sums.add(known, targets)
+            solved = sums.solve()
+            if len(held):
+                ridge[held] = solved.scores(features).cpu()
+            if alone:
+                network[train] = logits.cpu()
+                ridge[train] = solved.leave_one_out(known, targets).cpu()
+        return _HeldOut(network, ridge, np.concatenate([held for _, held in self.splits]))
+
+
+class _HeldOut(NamedTuple):
+    """Logits and ridge scores (n, l), and the rows whose logits are of networks without them."""
+
+    network: Tensor
+    ridge: Tensor
+    unseen: Array
+
+
+def deal(
+    n: int, folds: int, validation_fraction: float, rng: np.random.Generator
+) -> list[tuple[Array, Array]]:
+    """Rows to learn and rows to judge, for every network; the last one gives the predictions.
+
+    With one fold there is one network, which holds out `validation_fraction` of the rows.
+    """
+    order = rng.permutation(n)
+    if folds < 2 or n < 2:
+        cut = min(int(validation_fraction * n), n - 1)
+        return [(np.sort(order[cut:]), np.sort(order[:cut]))]
+    fold = np.empty(n, dtype=int)
+    fold[order] = np.arange(n) % min(folds, n)
+    splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(min(folds, n))]
+    return [*splits, (np.arange(n), np.arange(0))]

@@ -1,0 +1,415 @@
+"""DeepSieve: the scikit-learn face of the networks."""
+
+import copy
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import nn
+
+from schirn._params import Number, OneOf
+from schirn.calibration import Calibration
+from schirn.deep import checkpoint as files
+from schirn.deep.crossfit import CrossFit, Schedule, Verdict
+from schirn.deep.learner import Learner, Network, Rows, Steps, mlp, n_outputs, seeded
+from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
+from schirn.exceptions import InputError
+from schirn.labels import as_labels
+from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
+from schirn.scaling import standard_factor
+from schirn.solvers.pard_torch import pick_device
+from schirn.thresholds import ThresholdRule
+
+Array = np.ndarray
+
+
+class DeepSieve(PartialMultiLabelClassifier):
+    r"""Neural networks on soft labels that come from networks which did not see the row.
+
+    .. math::
+        \min_\theta -\frac{1}{nl} \sum_{ij} q_{ij} \log p_{ij} + (1 - q_{ij}) \log(1 - p_{ij})
+        - \frac{\beta}{n} \|P\|_*, \qquad p = \sigma(f_\theta(x))
+
+    The rows are dealt into folds. One network per fold is trained without it and scores its rows,
+    with its own output layer and with a closed-form ridge on its features. The scores become
+    probabilities by a sigmoid fitted to the candidates; the confidences q move towards the exact
+    posterior of the candidates given these (0 outside of them). One more network is trained on
+    all rows and predicts. All are trained on q, epoch by epoch. No true label is used.
+
+    Parameters
+    ----------
+    module : the backbone, a `torch.nn.Module` that turns a batch of rows into one feature vector
+        per row; a linear layer is put on it. It is copied for every network. None builds
+        layers of `hidden_sizes` with ReLU and `dropout`.
+    hidden_sizes, dropout : of the default backbone.
+    input_shape : shape of one row for the module, such as (1, 8, 8); None leaves rows flat.
+    scale : "standard" brings every feature to mean 0 and spread 1, "none" takes it as it is.
+    folds : number of networks that judge. With 1 there is one network in all: its rows are judged
+        by the leave-one-out scores of the ridge, which is faster and less robust.
+    warm_up : number of first epochs in which all candidates count as true.
+    momentum : share of the old confidence that is kept in each epoch.
+    counts : learn how many wrong candidates rows carry, and judge a row as a whole.
+    rank_weight : weight \beta of the rank term on the batches (see `rank_loss`).
+    noise_level : None estimates the noise; 0 trusts every candidate, which is plain
+        cross-entropy with the same networks and the same early stop.
+    max_iter : largest number of epochs.
+    n_iter_no_change : stop when the held-out score has not risen for this many epochs. The score
+        is the average precision on the candidates of rows that the scoring network did not see.
+    validation_fraction : with `folds=1`, part of the rows to keep out of training for this.
+    batch_size, learning_rate, weight_decay : of the AdamW steps.
+    average : decay of the running average of the weights that is used to score; 0 for none.
+    precision : "float32", or "bfloat16" for mixed precision.
+    device : "auto" (a GPU where there is one), "cpu" or "cuda".
+    checkpoint : a file to write after every `checkpoint_every` epochs. If it is there already and
+        belongs to the same data and parameters, `fit` goes on from it and ends with the
+        same model as without a break.
+    checkpoint_every : epochs between two checkpoints.
+    threshold : rule of `predict`. The scores are log-odds, so that 0 means p > 0.5; also one
+        number per label, "top-3", "row-0.9" or "cardinality".
+    random_state : seed of weights, folds, batches and dropout.
+    verbose : print one line per epoch.
+
+    Attributes
+    ----------
+    network_ : the `torch.nn.Module` that predicts; its output is (features, logits).
+    label_confidence_ : (n, l) the confidences q; 0 outside the candidates.
+    noise_ : (n, l) bool, candidates with q < 0.5.
+    noise_rate_ : (l,) rate at which a false label is listed.
+    held_out_score_ : the held-out score after each epoch.
+    objective_ : the loss of the predicting network after each epoch.
+    best_iter_ : the epoch that was kept.
+    calibration_ : the identity: the scores are calibrated log-odds.
+    cardinality_ : estimated number of true labels per row.
+    n_iter_, label_names_, n_features_in_, feature_names_in_, classes_, threshold_
+
+    Notes
+    -----
+    `folds` + 1 networks are trained, and the features of all rows are computed once per judging
+    network and epoch. A dense X is copied to the device in single precision; a sparse one is
+    made dense batch by batch. For a table of confidences on disk, and training loops of your own,
+    use `PartialMultiLabelLoss` or `SieveHead`.
+
+    Examples
+    --------
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> from schirn.deep import DeepSieve
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> model = DeepSieve(hidden_sizes=(32,), max_iter=5).fit(data.X, data.candidates)
+    >>> model.predict(data.X[:3]).shape
+    (3, 6)
+    >>> bool((model.noise_ <= data.candidates).all())
+    True
+    """
+
+    _constraints: ClassVar = {
+        "dropout": Number(high=0.99),
+        "scale": OneOf(("standard", "none")),
+        "folds": Number(low=1, integer=True),
+        "warm_up": Number(low=1, integer=True),
+        "momentum": Number(high=1.0),
+        "counts": OneOf((True, False)),
+        "rank_weight": Number(),
+        "noise_level": Number(high=0, none=True),
+        "max_iter": Number(low=1, integer=True),
+        "n_iter_no_change": Number(low=1, integer=True),
+        "validation_fraction": Number(high=0.9),
+        "batch_size": Number(low=1, integer=True),
+        "learning_rate": Number(open_low=True),
+        "weight_decay": Number(),
+        "average": Number(high=0.99999),
+        "precision": OneOf(("float32", "bfloat16")),
+        "device": OneOf(("auto", "cpu", "cuda")),
+        "checkpoint_every": Number(low=1, integer=True),
+        "random_state": Number(integer=True, none=True),
+    }
+    _info: ClassVar = MethodInfo(
+        family="neural network",
+        reference="ours: cross-fitted networks and the posterior of Sieve",
+        cost="(folds + 1) network epochs",
+        memory="n (d + l) + network",
+    )
+
+    def __init__(
+        self,
+        *,
+        module: nn.Module | None = None,
+        hidden_sizes: Sequence[int] = (256, 256),
+        dropout: float = 0.3,
+        input_shape: Sequence[int] | None = None,
+        scale: Literal["standard", "none"] = "standard",
+        folds: int = 3,
+        warm_up: int = 3,
+        momentum: float = 0.7,
+        counts: bool = True,
+        rank_weight: float = 0.0,
+        noise_level: int | None = None,
+        max_iter: int = 60,
+        n_iter_no_change: int = 15,
+        validation_fraction: float = 0.1,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1e-3,
+        average: float = 0.99,
+        precision: Literal["float32", "bfloat16"] = "float32",
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 1,
+        threshold: ThresholdRule = 0.0,
+        random_state: int | None = 0,
+        verbose: bool = False,
+    ):
+        self.module = module
+        self.hidden_sizes = hidden_sizes
+        self.dropout = dropout
+        self.input_shape = input_shape
+        self.scale = scale
+        self.folds = folds
+        self.warm_up = warm_up
+        self.momentum = momentum
+        self.counts = counts
+        self.rank_weight = rank_weight
+        self.noise_level = noise_level
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.validation_fraction = validation_fraction
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.average = average
+        self.precision = precision
+        self.device = device
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.threshold = threshold
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        self._start(X, Y.shape[1])
+        run = CrossFit(self._rows(X), Y, self._learner, self.folds, self._schedule(), self._seed)
+        stamp = files.stamp(self, X, Y) if self.checkpoint is not None else ""
+        if self.checkpoint is not None:
+            files.resume(run, self.checkpoint, stamp)
+        while not run.finished:
+            run.advance()
+            self._report(run)
+            if self.checkpoint is not None and (
+                run.finished or run.n_iter % self.checkpoint_every == 0
+            ):
+                files.write_checkpoint(run, self.checkpoint, stamp)
+        return self._take(run)
+
+    def _start(self, X: "Array | sp.csr_array", n_labels: int) -> None:
+        """Seed, device, scaling and the first weights of the backbone."""
+        self._seed = int(
+            np.random.SeedSequence().generate_state(1)[0]
+            if self.random_state is None
+            else self.random_state
+        )
+        self._device = pick_device(self.device)
+        self._scaling = _standard(X) if self.scale == "standard" else _plain(X.shape[1])
+        self._n_labels = n_labels
+        with seeded(self._device, self._seed):
+            self._backbone = self._make_backbone(X.shape[1])
+            self._n_hidden = n_outputs(self._backbone, self._rows(X[:1]))
+
+    def _make_backbone(self, n_features: int) -> nn.Module:
+        if self.module is None:
+            return mlp(n_features, tuple(self.hidden_sizes), self.dropout)
+        return copy.deepcopy(self.module)
+
+    def _learner(self, k: int) -> Learner:
+        """Network number k; a default backbone starts from weights of its own."""
+        with seeded(self._device, self._seed, 1 + k):
+            backbone = copy.deepcopy(self._backbone)
+            if self.module is None:
+                for layer in backbone.modules():
+                    if isinstance(layer, nn.Linear):
+                        layer.reset_parameters()
+            network = Network(backbone, self._n_hidden, self._n_labels)
+        return Learner(network, self._steps(), self._device)
+
+    def _steps(self) -> Steps:
+        return Steps(
+            self.batch_size,
+            self.learning_rate,
+            self.weight_decay,
+            self.average,
+            self.rank_weight,
+            self.precision,
+        )
+
+    def _schedule(self) -> Schedule:
+        return Schedule(
+            self.max_iter,
+            min(self.warm_up, self.max_iter),
+            self.momentum,
+            self.n_iter_no_change,
+            self.validation_fraction,
+            self.noise_level == 0,
+            self.counts,
+        )
+
+    def _rows(self, X: "Array | sp.csr_array") -> Rows:
+        return Rows(X, self._scaling, self.input_shape, self._device)
+
+    def _report(self, run: CrossFit) -> None:
+        if self.verbose:
+            print(  # noqa: T201
+                f"DeepSieve: epoch {run.n_iter} of at most {self.max_iter}, "
+                f"loss {run.objective[-1]:.4f}, held-out score {run.held_out_score[-1]:.4f}",
+                flush=True,
+            )
+
+    def _take(self, run: CrossFit) -> Fit:
+        """The best epoch as the fitted model."""
+        assert run.best is not None
+        weights, verdict = run.best
+        self._learned = run.learners[-1]
+        self._learned.averaged.load_state_dict(weights)
+        self.network_ = self._learned.averaged.eval()
+        self.best_iter_ = run.best_iter
+        self.held_out_score_ = np.array(run.held_out_score)
+        self._set_verdict(verdict)
+        log_odds, Q = (part.numpy().astype(np.float32) for part in (verdict.log_odds, verdict.Q))
+        return Fit(None, log_odds, run.n_iter, np.array(run.objective), Q)
+
+    def _set_verdict(self, verdict: Verdict) -> None:
+        self._set_law(verdict.law)
+        self._slope, self._offset = verdict.calibration.slope, verdict.calibration.offset
+
+    def _set_law(self, law: NoiseLaw) -> None:
+        # As arrays: model files hold no tensors among the attributes.
+        self._law = tuple(part.cpu().numpy() for part in law)
+        self.noise_rate_ = self._law[0]
+
+    def _get_law(self) -> NoiseLaw:
+        return NoiseLaw(*(torch.as_tensor(part) for part in self._law))
+
+    def _scores(self, X: "Array | sp.csr_array") -> Array:
+        _, logits = self._learned.outputs(self._rows(X), np.arange(X.shape[0]))
+        return self._slope * logits.cpu().numpy().astype(X.dtype) + self._offset
+
+    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
+        """The scores are calibrated log-odds already."""
+        rate = 1e-4 if self.noise_level == 0 else float(np.mean(self.noise_rate_))
+        return Calibration(1.0, 0.0, rate)
+
+    def disambiguate(self, X: Any, candidates: Any) -> Array:
+        """Posterior (n, l) that each candidate of unseen rows is true; 0 elsewhere.
+
+        Candidates may come in any container that `fit` takes; names and table columns are
+        matched to the labels known from training.
+        """
+        scores = self.decision_function(X)
+        labels = as_labels(candidates, names=self.label_names_)
+        _same_length(len(scores), len(labels.matrix))
+        if self.noise_level == 0:
+            return self.calibration_.confidence(scores, labels.matrix)
+        p = torch.as_tensor(scores).sigmoid()
+        return row_posterior(p, torch.as_tensor(labels.matrix), self._get_law()).Q.numpy()
+
+    def partial_fit(
+        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None
+    ) -> "DeepSieve":
+        """Go on with new rows: judge them first, then learn from the verdicts in one pass.
+
+        A row is judged by the network before it has learned it, so it does not confirm its own
+        noise. On a model that was never fitted, the first `warm_up` calls take candidates as
+        true. `label_confidence_` and `noise_` are of the rows of this call.
+        """
+        self._check()
+        if not hasattr(self, "_learned"):
+            X, Y = self._validate_training(X, y, label_names)
+            self._start(X, Y.shape[1])
+            self._learned, self._calls, self.n_iter_ = self._learner(0), 0, 0
+            self.network_, self.objective_ = self._learned.averaged, np.zeros(0)
+            rates = NoiseLaw.independent(torch.full((self._n_labels,), 0.1))
+            plain = Verdict(torch.zeros(0), torch.zeros(0), rates, Calibration(1.0, 0.0, 0.1))
+            self._set_verdict(plain)
+        else:
+            X = self._validate_rows(X)
+            Y = as_labels(y, names=self.label_names_).matrix
+            _same_length(X.shape[0], len(Y))
+        self._learn_new(X, Y)
+        return self
+
+    def _learn_new(self, X: "Array | sp.csr_array", Y: Array) -> None:
+        rows, n = self._rows(X), X.shape[0]
+        log_odds = torch.as_tensor(self._scores(X))
+        listed = torch.as_tensor(Y != 0)
+        warm = getattr(self, "_calls", self.warm_up) < self.warm_up or self.noise_level == 0
+        Q = listed.float()
+        if not warm:
+            law = self._get_law()
+            found = row_posterior(log_odds.sigmoid(), listed, law)
+            Q, sums = found.Q.float(), NoiseSums(self._n_labels)
+            sums.add(listed, found)
+            # The law of counts stays: the rows of one call may be too few to show it.
+            rates = torch.lerp(sums.law(counts=False).rates, law.rates, self.momentum)
+            self._set_law(law._replace(rates=rates))
+        seed = (self._seed, 1_000_000 + self.n_iter_, 0)
+        loss = self._learned.epoch(rows, Q, np.arange(n), seed)
+        self._calls = getattr(self, "_calls", self.warm_up) + 1
+        objective = np.append(self.objective_, loss)
+        confidence = Q.numpy()
+        fit = Fit(
+            None, log_odds.numpy().astype(np.float32), self.n_iter_ + 1, objective, confidence
+        )
+        self._finish(fit, Y)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one safetensors file, whole or not at all."""
+        if not hasattr(self, "network_"):
+            raise InputError("this DeepSieve is not fitted; call fit before save")
+        files.save_model(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, module: nn.Module | None = None) -> "DeepSieve":
+        """Read a model that `save` wrote; nothing in the file is executed.
+
+        Parameters
+        ----------
+        module : the backbone, for a model that was trained with one of yours; its weights come
+            from the file.
+        """
+        return files.load_model(cls, path, module)
+
+    def _rebuild(self, weights: dict[str, torch.Tensor]) -> None:
+        """The network again, from the weights of a file."""
+        self._device = pick_device(self.device)
+        self._backbone = self._make_backbone(self.n_features_in_)
+        self._learned = self._learner(0)
+        for network in (self._learned.network, self._learned.averaged):
+            network.load_state_dict(weights)
+        self.network_ = self._learned.averaged.eval()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        # The backbone before training is of no use to a fitted model.
+        state.pop("_backbone", None)
+        return state
+
+
+def _plain(n_features: int) -> tuple[Array, Array]:
+    return np.ones(n_features, dtype=np.float32), np.zeros(n_features, dtype=np.float32)
+
+
+def _standard(X: "Array | sp.csr_array") -> tuple[Array, Array]:
+    """Factor and shift that bring every feature to mean 0 and spread 1.
+
+    Both are rounded to a few digits, so that a sparse and a dense X give the same network.
+    """
+    factor = standard_factor(X.astype(np.float64))
+    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    factor = _short(factor)
+    shift = np.round(-mean * factor * 2**10) / 2**10
+    return factor.astype(np.float32), shift.astype(np.float32)
+
+
+def _short(x: Array) -> Array:
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(np.round(mantissa * 2**10) / 2**10, exponent)

@@ -1,0 +1,197 @@
+"""One network in training: its steps, the average of its weights, and its outputs."""
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+
+from schirn.deep.rank import rank_loss
+from schirn.exceptions import InputError
+
+Array = np.ndarray
+Tensor = torch.Tensor
+
+_EVALUATION_ROWS = 1024
+
+
+class Steps(NamedTuple):
+    """How a network is trained."""
+
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-3
+    average: float = 0.99
+    """Decay of the running average of the weights, per step; 0 takes the last weights."""
+    rank_weight: float = 0.0
+    precision: str = "float32"
+
+
+def mlp(n_features: int, hidden_sizes: Sequence[int], dropout: float) -> nn.Sequential:
+    """Layers with ReLU and dropout."""
+    layers: list[nn.Module] = []
+    for size, out in pairwise((n_features, *hidden_sizes)):
+        layers += [nn.Linear(size, out), nn.ReLU(), nn.Dropout(dropout)]
+    return nn.Sequential(*layers)
+
+
+class Network(nn.Module):
+    """A backbone and a linear layer; the output is (features, logits)."""
+
+    def __init__(self, backbone: nn.Module, n_features: int, n_labels: int):
+        super().__init__()
+        self.backbone, self.linear = backbone, nn.Linear(n_features, n_labels)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and logits."""
+        features = self.backbone(x)
+        return features, self.linear(features)
+
+
+class Rows:
+    """Rows of X as tensors on a device, scaled; a sparse X is made dense batch by batch."""
+
+    def __init__(
+        self,
+        X: "Array | sp.csr_array",
+        scaling: tuple[Array, Array],
+        input_shape: Sequence[int] | None,
+        device: str,
+    ):
+        self.sparse, self.shape, self.device = sp.issparse(X), input_shape, device
+        self.factor, self.shift = (torch.as_tensor(part, device=device) for part in scaling)
+        self.X: Any = X if self.sparse else torch.as_tensor(_single(X), device=device)
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def __getitem__(self, rows: Array) -> Tensor:
+        if self.sparse:
+            part = torch.as_tensor(_single(self.X[rows].toarray()), device=self.device)
+        else:
+            part = self.X[torch.as_tensor(rows, device=self.device)]
+        part = part * self.factor + self.shift
+        return part if self.shape is None else part.reshape(len(part), *self.shape)
+
+
+def _single(X: Array) -> Array:
+    """Single precision; a value too large for it is cut to the largest one."""
+    top = np.finfo(np.float32).max
+    return np.clip(X, -top, top).astype(np.float32)
+
+
+@contextmanager
+def seeded(device: str, *numbers: int) -> Iterator[None]:
+    """Draw from a stream of random numbers of its own, and leave the global one as it was."""
+    devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
+    with torch.random.fork_rng(devices=devices):
+        torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
+        yield
+
+
+class Learner:
+    """A network, the running average of its weights, and its optimiser."""
+
+    def __init__(self, network: Network, steps: Steps, device: str):
+        self.network, self.steps, self.device = network.to(device), steps, device
+        self.averaged = copy.deepcopy(self.network)
+        self.adam = torch.optim.AdamW(
+            self.network.parameters(), lr=steps.learning_rate, weight_decay=steps.weight_decay
+        )
+        self.n_steps = 0
+
+    def epoch(self, rows: Rows, targets: Tensor, which: Array, seed: tuple[int, ...]) -> float:
+        """One pass over some of the rows; the mean loss."""
+        order = np.random.default_rng(seed).permutation(which)
+        total = torch.zeros((), device=self.device)
+        self.network.train()
+        with seeded(self.device, *seed):
+            for i in range(0, len(order), self.steps.batch_size):
+                batch = order[i : i + self.steps.batch_size]
+                total += len(batch) * self.step(rows[batch], targets[torch.as_tensor(batch)])
+        return float(total) / max(len(order), 1)
+
+    def step(self, x: Tensor, targets: Tensor) -> Tensor:
+        """One step of the optimiser."""
+        with self._precision():
+            _, logits = self.network(x)
+        logits = logits.float()
+        loss = binary_cross_entropy_with_logits(logits, targets.to(self.device))
+        if self.steps.rank_weight:
+            loss = loss + self.steps.rank_weight * rank_loss(logits.sigmoid()) / len(logits)
+        self.adam.zero_grad(set_to_none=True)
+        loss.backward()
+        self.adam.step()
+        self._average()
+        return loss.detach()
+
+    @torch.no_grad()
+    def outputs(self, rows: Rows, which: Array) -> tuple[Tensor, Tensor]:
+        """Features and logits of some rows by the averaged weights, in single precision."""
+        self.averaged.eval()
+        parts = []
+        for i in range(0, len(which), _EVALUATION_ROWS):
+            with self._precision():
+                features, logits = self.averaged(rows[which[i : i + _EVALUATION_ROWS]])
+            parts.append((features.float(), logits.float()))
+        features, logits = zip(*parts, strict=True)
+        return torch.cat(features), torch.cat(logits)
+
+    @torch.no_grad()
+    def _average(self) -> None:
+        self.n_steps += 1
+        # A short memory at first, so that the random start is forgotten.
+        decay = min(self.steps.average, (1 + self.n_steps) / (10 + self.n_steps))
+        decay = decay if self.steps.average else 0.0
+        weights = zip(self.averaged.parameters(), self.network.parameters(), strict=True)
+        for mean, now in weights:
+            mean.lerp_(now, 1 - decay)
+        for kept, new in zip(self.averaged.buffers(), self.network.buffers(), strict=True):
+            kept.copy_(new)
+
+    def _precision(self) -> Any:
+        kind = torch.device(self.device).type
+        return torch.autocast(kind, torch.bfloat16, enabled=self.steps.precision == "bfloat16")
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that the next step depends on, as named tensors."""
+        state = {f"network.{k}": v for k, v in self.network.state_dict().items()}
+        state |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
+        for place, moments in self.adam.state_dict()["state"].items():
+            state |= {f"adam.{place}.{k}": torch.as_tensor(v) for k, v in moments.items()}
+        return {k: v.detach().cpu().clone() for k, v in state.items()}
+
+    def restore(self, state: dict[str, Tensor], n_steps: int) -> None:
+        """Go back to such a state."""
+        self.network.load_state_dict(_under(state, "network."))
+        self.averaged.load_state_dict(_under(state, "averaged."))
+        moments: dict[int, dict[str, Tensor]] = {}
+        for key, value in _under(state, "adam.").items():
+            place, _, name = key.partition(".")
+            moments.setdefault(int(place), {})[name] = value
+        groups = self.adam.state_dict()["param_groups"]
+        self.adam.load_state_dict({"state": moments, "param_groups": groups})
+        self.n_steps = n_steps
+
+
+def _under(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+
+
+def n_outputs(backbone: nn.Module, rows: Rows) -> int:
+    """The number of features that a backbone gives."""
+    backbone.eval()
+    with torch.no_grad():
+        features = backbone.to(rows.device)(rows[np.zeros(1, dtype=int)])
+    if not isinstance(features, Tensor) or features.ndim != 2:
+        what = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        raise InputError(
+            f"the module must give one vector of features per row; for 1 row it gave {what}"
+        )
+    return int(features.shape[1])
