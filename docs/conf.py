@@ -30,6 +30,7 @@ extensions = [
     "sphinx_copybutton",
     "mathml",
     "tag_cards",
+    "gallery_links",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 templates_path = ["_templates"]
