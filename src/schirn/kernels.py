@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn.arrays import Array, namespace, to_numpy
 from schirn.linalg import RowSpace
-
-Array = np.ndarray
 
 _DISTANCE_SAMPLE = 1000
 _EIGENVALUE_FLOOR = 1e-10
@@ -27,6 +26,9 @@ class Kernel(NamedTuple):
         if self.name == "linear":
             return products
         distance = _squares(A)[:, None] + _squares(B) - 2 * products
+        xp = namespace(distance)
+        if xp is not np:
+            return xp.exp(xp.clip(distance, 0, None) / -self.width)
         np.maximum(distance, 0, out=distance)
         distance /= -self.width
         return np.exp(distance, out=distance)
@@ -34,8 +36,17 @@ class Kernel(NamedTuple):
 
 def median_width(Z: Any, rng: np.random.RandomState) -> float:
     """The median squared distance of rows (of a sample), a width that fits any scale."""
-    n = Z.shape[0]
-    sample = Z[np.sort(rng.choice(n, min(n, _DISTANCE_SAMPLE), replace=False))]
+    return sample_width(Z[width_sample(Z.shape[0], rng)])
+
+
+def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
+    """The rows whose distances are looked at, rising."""
+    return np.sort(rng.choice(n, min(n, _DISTANCE_SAMPLE), replace=False))
+
+
+def sample_width(sample: Any) -> float:
+    """The median squared distance of all pairs of rows; 1 if all are equal."""
+    sample = sample if sp.issparse(sample) else to_numpy(sample)
     products = sample @ sample.T
     products = products.toarray() if sp.issparse(products) else products
     squares = _squares(sample)
@@ -55,7 +66,8 @@ class KernelSpace(RowSpace):
         """Rows of F for the kernel between new rows and the training rows."""
         # The columns of U sum to zero, so constants added to a row of the kernel cancel.
         F = (X - self.centre) @ self._dual()
-        return np.column_stack([F, np.ones(len(F), dtype=F.dtype)])
+        xp = namespace(F)
+        return xp.concat([F, xp.ones_like(X[:, :1])], axis=1)
 
     def coefficients(self, w: Array) -> tuple[Array, Array]:
         """Weights A of the training rows and intercepts b: scores are kernel A + b."""
@@ -63,7 +75,7 @@ class KernelSpace(RowSpace):
         return A, w[-1] - self.centre @ A
 
     def _dual(self) -> Array:
-        return self.basis / np.sqrt(self.eigenvalues[:-1])
+        return self.basis / self.eigenvalues[:-1] ** 0.5
 
 
 def kernel_space(K: Array) -> KernelSpace:
@@ -78,14 +90,17 @@ def kernel_space(K: Array) -> KernelSpace:
     >>> (Kernel("linear")(np.array([[2.0]]), Z) @ A + b).round(3)
     array([[3.]])
     """
-    n, centre = len(K), K.mean(axis=0)
-    centred = K - centre - centre[:, None] + centre.mean()
-    eigenvalues, U = np.linalg.eigh(centred)
-    keep = eigenvalues > max(eigenvalues[-1], 1e-300) * _EIGENVALUE_FLOOR
-    eigenvalues, U = eigenvalues[keep], np.ascontiguousarray(U[:, keep])
-    F = np.column_stack([U * np.sqrt(eigenvalues), np.ones(n, dtype=K.dtype)])
-    penalty = np.append(np.ones_like(eigenvalues), K.dtype.type(0))
-    with_ones = np.append(eigenvalues, K.dtype.type(n))
+    xp, n = namespace(K), len(K)
+    centre = xp.mean(K, axis=0)
+    centred = K - centre - centre[:, None] + xp.mean(centre)
+    eigenvalues, U = xp.linalg.eigh(centred)
+    keep = eigenvalues > max(float(eigenvalues[-1]), 1e-300) * _EIGENVALUE_FLOOR
+    eigenvalues, U = eigenvalues[keep], U[:, keep]
+    U = np.ascontiguousarray(U) if xp is np else U
+    F = xp.concat([U * xp.sqrt(eigenvalues), xp.ones_like(K[:, :1])], axis=1)
+    one = xp.ones_like(K[0, :1])
+    penalty = xp.concat([xp.ones_like(eigenvalues), 0 * one])
+    with_ones = xp.concat([eigenvalues, n * one])
     return KernelSpace(F, with_ones, penalty, np.zeros(0), "kernel", U, F, centre)
 
 
@@ -99,4 +114,6 @@ def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
 def _squares(A: Any) -> Array:
     if sp.issparse(A):
         return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    if not isinstance(A, np.ndarray):
+        return namespace(A).sum(A * A, axis=1)
     return np.einsum("ij,ij->i", A, A)

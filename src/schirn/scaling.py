@@ -55,18 +55,27 @@ def standard_factor(X: Any) -> Array:
     >>> standard_factor(np.array([[0.0, 5.0], [4.0, 5.0]]))
     array([0.5, 0. ])
     """
+    n = X.shape[0]
+    mean, square = moments(X)
+    return deviation_factor(mean, np.sqrt(square / n), n).astype(X.dtype)
+
+
+def moments(X: Any) -> tuple[Array, Array]:
+    """Mean of every feature and the sum of squared distances to it, in double precision."""
     n, d = X.shape
-    if sp.issparse(X):
-        mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
-        zeros = n - np.bincount(X.indices, minlength=d)
-        square = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
-        deviation = np.sqrt((square + zeros * mean**2) / n)
-    else:
-        mean, deviation = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
+    if not sp.issparse(X):
+        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * n
+    mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
+    zeros = n - np.bincount(X.indices, minlength=d)
+    square = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
+    return mean, square + zeros * mean**2
+
+
+def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
+    """One over the standard deviations; 0 for a constant feature."""
     # The mean of equal values is off by its rounding error.
     varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
-    factor = np.divide(1, deviation, out=np.zeros(d), where=varies)
-    return factor.astype(X.dtype)
+    return np.divide(1, deviation, out=np.zeros(len(mean)), where=varies)
 
 
 @dataclass(frozen=True, eq=False)
