@@ -15,6 +15,7 @@ _STYLE = (
     "font-family:sans-serif;font-size:13px;line-height:1.5;margin:.4em 0 .8em;max-width:44em;"
     "color:inherit"
 )
+_TABLE = "border-collapse:collapse;margin:.3em 0 0;border:0;font-size:inherit;color:inherit"
 _CELL = "padding:1px 12px 1px 0;border:0;text-align:left;background:none"
 _BAR = "display:inline-block;height:.7em;background:#c2410c;border-radius:2px;vertical-align:middle"
 
@@ -89,7 +90,7 @@ def _worst(found: Found, names: Any) -> str:
         for title in ("most often wrong", "candidates", "share", "")
     )
     return (
-        '<table style="border-collapse:collapse;margin:.3em 0 0;border:0;color:inherit">'
+        f'<table style="{_TABLE}">'
         f'<thead><tr style="background:none">{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
