@@ -84,6 +84,12 @@ api: $(STAMP)
 coverage: $(STAMP)
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html
 
+# Does a test fail if a line is changed? See docs/testing.md.
+mutants: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "mutmut>=3.8"
+	OMP_NUM_THREADS=1 $(BIN)/mutmut run
+	$(BIN)/mutmut results
+
 # Each of the two files must stay below a megabyte.
 dist: $(STAMP)
 	rm -rf dist
