@@ -58,7 +58,7 @@ def start_child(args: argparse.Namespace, name: str, seconds: float, seed: int) 
     command = [sys.executable, str(HERE), "--child", name, "--seconds", str(seconds)]
     command += ["--seed", str(seed), "--crashes", str(args.crashes), "--engine", args.engine]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 120)
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 600)
         code, told = ran.returncode, ran.stdout + ran.stderr
     except subprocess.TimeoutExpired:
         code, told = -1, "the process did not end"
