@@ -212,7 +212,7 @@ def test_fifty_thousand_rare_tags_need_no_columns(small):
 
 
 def test_more_tags_than_memory_are_refused_with_advice(small):
-    with pytest.raises(InputError, match="needs about 0 GB") as refused:
+    with pytest.raises(InputError, match="needs about 0.00018 GB") as refused:
         find_noisy_labels(small.X, small.candidates, max_memory=3.5 * 200 * 150 / 1e9)
     enough = int(re.search(r"min_count=(\d+), 3 kinds", str(refused.value))[1])
     counts = small.candidates.sum(axis=0)

@@ -88,7 +88,7 @@ def _from_lists(rows: list[Any], names: Sequence[str] | None) -> Tags:
     place = {name: j for j, name in enumerate(known)}
     columns = []
     for i, row in enumerate(unique):
-        unknown = row - place.keys()
+        unknown = [name for name in row if name not in place]
         if unknown:
             raise InputError(
                 f"row {i} of the tags names the label {min(unknown)!r}, which is not in "

@@ -322,7 +322,7 @@ def _check_memory(counts: Array, columns: Array, n_rows: int, max_memory: float)
     largest = np.sort(counts[columns])[::-1]
     enough = int(largest[most]) + 1
     raise InputError(
-        f"judging {len(columns):,} kinds of tags in {n_rows:,} rows needs about {need:.0f} GB of "
+        f"judging {len(columns):,} kinds of tags in {n_rows:,} rows needs about {need:.2g} GB of "
         f"memory; judge only those in at least {enough:,} rows (min_count={enough}, "
         f"{np.count_nonzero(largest >= enough):,} kinds), or allow more than "
         f"max_memory={max_memory:g}"

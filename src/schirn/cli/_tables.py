@@ -1,21 +1,26 @@
 """Tables that are written back as they were read: cells and their order stay as they are."""
 
+import codecs
 import csv
 import io
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 from schirn._atomic import atomic_write
+from schirn._limits import VARIABLE, byte_limit
 from schirn._noisy_labels import spreadsheet_safe
 from schirn._optional import optional
 from schirn.exceptions import DataError
 
 _LONGEST_CELL = 2**31 - 1
+_LONGEST_LINE = 16 * 1024**2
+_BLOCK = 1024**2
 
 
 class Table(Protocol):
@@ -53,11 +58,14 @@ def read_rows(path: str, *, encoding: str, delimiter: str | None) -> Table:
 
 def decode(path: Path, encoding: str) -> str:
     """The text of a file, or a sentence that names the first line that is not in the encoding."""
+    try:
+        wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
+    except LookupError:
+        raise DataError(f"there is no encoding {encoding!r}; try utf-8 or latin-1") from None
+    check_lines(path, wide=wide)
     raw = path.read_bytes()
     if not raw.strip():
         raise DataError(f"{path}: the file is empty")
-    if b"\0" in raw:
-        raise DataError(f"{path}: this is a binary file, not text")
     try:
         return raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError as error:
@@ -66,8 +74,35 @@ def decode(path: Path, encoding: str) -> str:
             f"{path}: line {line} is not {encoding} text (byte 0x{raw[error.start]:02x}); "
             f"name the encoding of the file, such as --encoding latin-1"
         ) from None
-    except LookupError:
-        raise DataError(f"there is no encoding {encoding!r}; try utf-8 or latin-1") from None
+
+
+def check_lines(path: Path, *, wide: bool = False) -> None:
+    """Look through a file before it is in memory: its size, its longest line, binary content."""
+    limit = byte_limit()
+    if path.stat().st_size > limit:
+        raise DataError(
+            f"{path}: is larger than {limit:,} bytes; split it, or raise {VARIABLE} where there is "
+            f"memory for more"
+        )
+    if not wide and _starts_with(path, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise DataError(f"{path}: this is UTF-16 text; pass --encoding utf-16")
+    line, length = 1, 0
+    with path.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            if b"\0" in block and not wide:
+                raise DataError(f"{path}: this is a binary file, not text")
+            if b"\n" not in block:
+                block = block.replace(b"\r", b"\n")
+            # A block is far shorter than the limit, so only lines that began before it count.
+            first = block.find(b"\n")
+            length += len(block) if first < 0 else first
+            if length > _LONGEST_LINE:
+                raise DataError(
+                    f"{path}: line {line:,} is longer than {_LONGEST_LINE:,} bytes; is this a "
+                    f"table with one row per line?"
+                )
+            if first >= 0:
+                line, length = line + block.count(b"\n"), len(block) - 1 - block.rfind(b"\n")
 
 
 class CsvTable:
@@ -78,7 +113,7 @@ class CsvTable:
     def __init__(self, path: Path, encoding: str, delimiter: str) -> None:
         text = decode(path, encoding)
         self.encoding, self.delimiter = encoding, delimiter
-        if encoding == "utf-8" and path.read_bytes().startswith(b"\xef\xbb\xbf"):
+        if encoding == "utf-8" and _starts_with(path, codecs.BOM_UTF8):
             self.encoding = "utf-8-sig"
         ends = re.search(r"\r\n|\n|\r", text)
         self.newline = ends[0] if ends else "\n"
@@ -259,6 +294,11 @@ def whole_folder(path: str) -> Iterator[Path]:
         raise
 
 
+def _starts_with(path: Path, *marks: bytes) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4).startswith(marks)
+
+
 def _objects(path: Path, encoding: str) -> list[dict[str, Any]]:
     rows = []
     for number, line in enumerate(decode(path, encoding).split("\n"), start=1):
@@ -275,9 +315,9 @@ def _objects(path: Path, encoding: str) -> list[dict[str, Any]]:
 
 
 def _check_header(path: Path, header: Sequence[str]) -> None:
-    twice = [name for name in header if list(header).count(name) > 1]
-    if twice:
-        raise DataError(f"{path}: two columns are called {twice[0]!r}; rename one of them")
+    name, times = Counter(header).most_common(1)[0] if header else ("", 0)
+    if times > 1:
+        raise DataError(f"{path}: {times:,} columns are called {name[:60]!r}; rename them")
 
 
 @contextmanager

@@ -1,0 +1,269 @@
+"""Bad and hostile tables through the real command."""
+
+import csv
+import json
+import subprocess
+import sys
+
+import pytest
+from cli.clean_helpers import make_items, read_csv, refused, write_csv
+
+from schirn.cli import main
+
+
+@pytest.fixture(scope="module")
+def items():
+    return make_items()
+
+
+def test_duplicate_ids_fall_back_to_row_numbers(items, tmp_path, capsys):
+    source = write_csv(tmp_path / "items.csv", items)
+    folder = tmp_path / "p"
+    argv = ["clean", source, "--text", "description", "--id", "code", "--project", str(folder)]
+    assert main(argv) == 0
+    assert "the id '000' is there more than once" in capsys.readouterr().err
+    lines = [json.loads(line) for line in (folder / "items.jsonl").read_text("utf-8").splitlines()]
+    assert [line["id"] for line in lines] == [str(i + 1) for i in range(160)]
+
+
+HOSTILE = ["<script>alert(1)</script>", "=HYPERLINK(1)", '"><img src=x onerror=y>', "a</title>b"]
+
+
+def test_hostile_tags_stay_text(tmp_path):
+    items = make_items(names=HOSTILE)
+    hostile = [(f"</p><script>evil()</script> {t}", tags, w) for t, tags, w in items]
+    source = write_csv(tmp_path / "items.csv", hostile)
+    out, page = tmp_path / "c.csv", tmp_path / "r.html"
+    argv = ["clean", source, "--text", "description", "-o", str(out), "--report", str(page)]
+    assert main(argv) == 0
+    text = page.read_text("utf-8")
+    assert text.count("<script>") == 1
+    assert "<img src=x" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    before, after = read_csv(source), read_csv(out)
+    quoted = 0
+    for old, new in zip(before, after, strict=True):
+        assert new["description"] == old["description"]
+        for column in ("tags_removed", "tags_confidence"):
+            assert not new[column].startswith(("=", "+", "-", "@"))
+            quoted += new[column].startswith("'=")
+        # The column of tags is the user's own: no apostrophe is put in.
+        assert not new["tags"].startswith("'")
+        assert set(filter(None, new["tags"].split(";"))) <= set(old["tags"].split(";"))
+    assert quoted > 0
+
+
+def test_a_very_long_line(items, tmp_path):
+    long = [(items[0][0] + " word" * 400_000, *items[0][1:]), *items[1:]]
+    source = write_csv(tmp_path / "items.csv", long)
+    out, page = tmp_path / "c.csv", tmp_path / "r.html"
+    limit = csv.field_size_limit()
+    argv = ["clean", source, "--text", "description", "-o", str(out), "--report", str(page)]
+    assert main(argv) == 0
+    assert csv.field_size_limit() == limit
+    assert out.stat().st_size > 2_000_000
+    assert page.stat().st_size < 1_000_000
+
+
+def run_measured(*argv):
+    """Run the program in a process of its own; exit code, stderr and peak memory in MB."""
+    code = (
+        "import resource, sys; from schirn.cli import main; code = main(sys.argv[1:]); "
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024); sys.exit(code)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True)
+    return ran.returncode, ran.stderr, int(ran.stdout.split()[-1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in kilobytes on Linux only")
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_a_line_without_end_is_refused_before_it_is_in_memory(tmp_path, suffix):
+    path = tmp_path / f"items{suffix}"
+    with path.open("wb") as stream:
+        stream.write(b"description,tags\nfirst,dog\n")
+        # A hole, which takes no room on the disk, behind a line of letters.
+        stream.write(b"word " * 4_000_000)
+        stream.truncate(2**30)
+    code, error, peak = run_measured("clean", str(path), "--text", "description")
+    assert code == 2
+    assert f"{path}: line 3 is longer than 16,777,216 bytes" in error
+    assert error.count("\n") == 1
+    assert peak < 400
+    assert path.stat().st_size == 2**30
+
+
+def test_a_header_of_a_million_columns(tmp_path, capsys):
+    path = tmp_path / "items.csv"
+    path.write_text(f"tags{1_000_000 * ','}\ndog{1_000_000 * ','}\n")
+    assert "1,000,000 columns are called ''" in refused(capsys, "clean", str(path))
+
+
+def test_a_file_over_the_limit(items, tmp_path, monkeypatch, capsys):
+    source = write_csv(tmp_path / "items.csv", items)
+    monkeypatch.setenv("SCHIRN_MAX_BYTES", "1000")
+    assert "is larger than 1,000 bytes" in refused(capsys, "clean", source)
+
+
+def test_more_frequent_tags_than_memory_are_refused_with_the_option_that_helps(
+    items, tmp_path, capsys
+):
+    source = write_csv(tmp_path / "items.csv", items)
+    argv = ["clean", source, "--text", "description", "--max-memory"]
+    assert "(--min-count " in refused(capsys, *argv, "0.00005")
+    assert "number of gigabytes, not 'lots'" in refused(capsys, *argv, "lots")
+
+
+def test_mixed_and_wide_encodings(items, tmp_path, capsys):
+    source = tmp_path / "items.csv"
+    plain = write_csv(source, items)
+    text = source.read_text("utf-8")
+    lines = text.replace("picture", "café").encode().split(b"\n")
+    lines[99] = lines[99].replace("é".encode(), b"\xe9")
+    mixed = b"\n".join(lines)
+    source.write_bytes(mixed)
+    argv = ["clean", plain, "--text", "description"]
+    assert "line 100 is not utf-8 text (byte 0xe9)" in refused(capsys, *argv)
+    out = tmp_path / "c.csv"
+    # Latin-1 takes every byte as it is, and writes it back so.
+    assert main([*argv, "--encoding", "latin-1", "-o", str(out)]) == 0
+    copied = out.read_bytes().replace(b"\r\n", b"\n").split(b"\n")
+    assert all(new.startswith(old.split(b",")[0]) for new, old in zip(copied, lines, strict=True))
+    assert b"caf\xe9" in copied[99]
+    assert "café".encode() in copied[98]
+    assert source.read_bytes() == mixed
+    capsys.readouterr()
+    source.write_text(text, "utf-16")
+    assert "this is UTF-16 text; pass --encoding utf-16" in refused(capsys, *argv)
+    assert main([*argv, "--encoding", "utf-16", "-o", str(out)]) == 0
+    assert out.read_text("utf-16").startswith("id,description")
+
+
+def test_encodings(items, tmp_path, capsys):
+    café = [(text.replace("picture", "café"), tags, wrong) for text, tags, wrong in items]
+    source = tmp_path / "items.csv"
+    plain = write_csv(source, café)
+    text = source.read_text("utf-8")
+    source.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    out = tmp_path / "c.csv"
+    assert main(["clean", plain, "--text", "description", "-o", str(out)]) == 0
+    assert out.read_bytes().startswith(b"\xef\xbb\xbfid,description")
+    source.write_bytes(text.encode("latin-1"))
+    capsys.readouterr()
+    sentence = refused(capsys, "clean", plain, "--text", "description", "-o", str(out))
+    assert "line 2 is not utf-8 text (byte 0xe9)" in sentence
+    assert "--encoding latin-1" in sentence
+    argv = ["clean", plain, "--text", "description", "--encoding", "latin-1", "-o", str(out)]
+    assert main(argv) == 0
+    assert "café" in out.read_text("latin-1")
+    capsys.readouterr()
+    assert "no encoding 'klingon'" in refused(capsys, *argv[:5], "klingon")
+
+
+def test_fifty_thousand_distinct_tags(items, tmp_path, capsys):
+    many = [
+        (text, [*tags, *(f"rare {313 * i + k}" for k in range(313))], wrong)
+        for i, (text, tags, wrong) in enumerate(items)
+    ]
+    source = write_csv(tmp_path / "items.csv", many)
+    out, page, project = tmp_path / "c.csv", tmp_path / "r.html", tmp_path / "p"
+    argv = ["clean", source, "--text", "description", "--json", "-o", str(out)]
+    assert main([*argv, "--report", str(page), "--project", str(project)]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["labels"] == 50_084
+    assert report["unjudged"] == 50_080
+    assert report["removed"] > 10
+    text = page.read_text("utf-8")
+    assert "The 100 tags with the most removals, of 50,084." in text
+    assert len(text) < 2_000_000
+    assert all("rare" in row["tags"] for row in read_csv(out))
+
+
+def test_one_tag_only(items, tmp_path, capsys):
+    some = [(t, ["dog"] if "dog" in tags else [], w) for t, tags, w in items]
+    source = write_csv(tmp_path / "some.csv", some)
+    assert main(["clean", source, "--text", "description", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["unjudged"] == 0
+    assert report["rows_without_tags"] > 0
+    every = write_csv(tmp_path / "every.csv", [(t, ["dog"], w) for t, _, w in items])
+    page = tmp_path / "r.html"
+    assert main(["clean", every, "--text", "description", "--report", str(page)]) == 0
+    assert "wrong tags    unknown" in capsys.readouterr().out
+    assert "no tag could be judged" in page.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("text", "argv", "words"),
+    [
+        ("", [], "the file is empty"),
+        ("tags,a\n", [], "the table has no rows"),
+        ("tags,a\nx,1,2\n", [], "line 2 has 3 cells, but the header has 2"),
+        ("tags,tags\nx,1\n", [], "2 columns are called 'tags'"),
+        ("a,b\nx,1\n", [], "which column holds the tags?"),
+        ("tags,a\nx,1\ny,2\n", ["--labels", "tgas"], "did you mean 'tags'?"),
+        ("tags,a\n,1\n,3\n", [], "holds no tags"),
+        ("tags,a\nx,p\ny,q\n", [], "no column of numbers to learn from"),
+        ("tags,a\nx,1\ny,\nx,2\n", [], "row 2, column 'a': '' is not a number"),
+        ("tags,a\nx,1\ny,nan\nx,2\n", [], "row 2, column 'a': 'nan' is not a number"),
+        ("tags,a\nx,!\ny,?\n", ["--text", "a"], "the texts hold no words"),
+        ("tags,a,b\nx,1,3\ny,2,5\n", ["--known-clean", "a"], "'2' is neither yes nor no"),
+        ("tags,a\nx,1\ny,4\n", ["--image", "i"], "there is no column 'i'"),
+        ("tags,a\nx,1\ny,4\n", ["--id", "i"], "there is no column 'i'"),
+        ("tags,a\nx,1\ny,4\n", ["--group", "i"], "there is no column 'i'"),
+        ("tags,a\nx,1\n", [], "cannot be made of 1 rows"),
+        ("tags,a\nx,1\ny,4\n", ["--features", "no.npy"], "no.npy: there is no such file"),
+        ("tags,a\nx,1\ny,4\n", ["--features", "no.csv"], "give an .npy file"),
+        ("tags,a\nx,1\ny,4\n", ["--text", "a", "--columns", "a"], "give one of"),
+        ("tags,a\nx,1\ny,4\n", ["--keep-threshold", "2"], "from 0 to 1, not '2'"),
+        ("tags,a\nx,1\ny,4\n", ["--method", "Siev"], "did you mean 'Sieve'?"),
+        ("tags,a\nx,1\ny,4\n", ["--method", "OracleRidge"], "needs the true labels"),
+        ("tags,a,tags_removed\nx,1,y\ny,4,z\n", ["-o", "OUT.csv"], "perhaps from an earlier run"),
+        ("tags,a\nx,1\ny,4\n", ["-o", "IN.csv"], "is the input, which is never changed"),
+        ("tags,a\nx,1\ny,4\n", ["--report", "IN.csv"], "is the input, which is never changed"),
+        ("tags,a\nx,1\ny,4\n", ["-o", "OUT.parquet"], "the copy has the format of the input, .csv"),
+        ("tags,a\nx,1\ny,4\n", ["-o", "no/such/place.csv"], "does not exist"),
+        ("tags,a\nx,1\ny,4\n", ["--report", "OUT.txt"], "must end in .html"),
+        ("tags,a\nx\0,1\n", [], "binary file"),
+    ],
+)
+def test_bad_input_gets_one_sentence(tmp_path, monkeypatch, capsys, text, argv, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "IN.csv").write_text(text)
+    assert words in refused(capsys, "clean", "IN.csv", *argv)
+    assert (tmp_path / "IN.csv").read_text() == text
+    assert [p.name for p in tmp_path.iterdir()] == ["IN.csv"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("{", "line 1 is not JSON"),
+        ("[1]", "line 1 is not a JSON object"),
+        ('{"tags": {"a": 1}, "x": 1}', "is neither a text of tags nor a list"),
+    ],
+)
+def test_bad_json_lines(tmp_path, capsys, line, words):
+    path = tmp_path / "items.jsonl"
+    path.write_text(line + "\n")
+    assert words in refused(capsys, "clean", str(path))
+
+
+def test_a_link_to_the_input_is_the_input(items, tmp_path, capsys):
+    source = write_csv(tmp_path / "items.csv", items)
+    (tmp_path / "link.csv").symlink_to(source)
+    argv = ["clean", source, "--text", "description", "-o", str(tmp_path / "link.csv")]
+    assert "is the input" in refused(capsys, *argv)
+
+
+def test_nothing_is_left_when_the_work_fails(items, tmp_path, monkeypatch, capsys):
+    source = write_csv(tmp_path / "items.csv", items)
+
+    def fail(*args, **options):
+        raise OSError(28, "No space left on device", "disk")
+
+    monkeypatch.setattr("os.replace", fail)
+    out = str(tmp_path / "c.csv")
+    project = str(tmp_path / "p")
+    assert main(["clean", source, "--text", "description", "-o", out]) == 2
+    assert main(["clean", source, "--text", "description", "--project", project]) == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["items.csv"]
