@@ -41,7 +41,8 @@ exclude_patterns = [
     "gallery/sg_execution_times.rst",
 ]
 default_role = "py:obj"
-if importlib.util.find_spec("schirn.deep") is None:
+if importlib.util.find_spec("torch") is None:
+    # The reference of the deep part can only be made where PyTorch is.
     exclude_patterns.append("api/deep.md")
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "attrs_inline"]
