@@ -19,7 +19,8 @@ from schirn.arrays import Array, namespace, on_gpu, symmetric_product
 
 # A step costs a hundredth of an eigendecomposition.
 _STEPS = 20
-_FALLS = 0.85
+_FALLS = 0.7
+_SPREADS = 0.5
 
 
 class Root(NamedTuple):
@@ -88,22 +89,24 @@ class InverseRoot:
 
     def _correction(self, B: Array, s: Array) -> Array | None:
         """T of the formulas above, or None where the steps do not converge."""
-        xp = namespace(B)
-        one = xp.eye(B.shape[0], dtype=B.dtype, device=B.device)
-        E = xp.astype(B / (s[:, None] * s) - one, xp.float32)
-        share = xp.astype(s[:, None] / (s[:, None] + s), xp.float32)
+        xp, l = namespace(B), B.shape[0]
+        one = xp.eye(l, dtype=B.dtype, device=B.device)
+        E = _padded(B / (s[:, None] * s) - one)
+        share = _padded(s[:, None] / (s[:, None] + s))
         T, R = 0 * E, -E
-        error = float(xp.max(xp.abs(R)))
+        errors = [float(xp.max(xp.abs(R)))]
         for _ in range(_STEPS):
-            if error <= self.tolerance:
-                return xp.astype(T, B.dtype)
+            if errors[-1] <= self.tolerance:
+                T = xp.astype(T[:l, :l], B.dtype)
+                return T if _is_positive(one + T * xp.sqrt(s / s[:, None])) else None
             self.n_steps += 1
             T = T + R * share
             Q = _rough_product(E, T)
             R = -(E + T + T.T + Q + Q.T + _rough_product(T.T, T + Q))
-            last, error = error, float(xp.max(xp.abs(R)))
+            errors.append(float(xp.max(xp.abs(R))))
+            # The first step spreads the error over all entries, later ones often fall in pairs.
             # Comparisons with NaN are false.
-            if not error <= _FALLS * last:
+            if not errors[-1] <= (_FALLS * errors[-3] if len(errors) > 2 else _SPREADS):
                 return None
         return None
 
@@ -113,6 +116,25 @@ class InverseRoot:
         if null.shape[1] == 0:
             return False
         return float(xp.max(xp.sum(null * (A @ null), axis=0))) > floor
+
+
+def _is_positive(A: Array) -> bool:
+    """Whether a symmetric matrix has no negative eigenvalue: I = ZBZ has other solutions too."""
+    xp = namespace(A)
+    try:
+        factor = xp.linalg.cholesky((A + A.T) / 2)
+    except (RuntimeError, ValueError):
+        return False
+    return bool(xp.all(xp.isfinite(factor)))
+
+
+def _padded(A: Array) -> Array:
+    """A in single precision; half precision is fast on a GPU for sizes that are multiples of 8."""
+    xp, l = namespace(A), A.shape[0]
+    size = -(-l // 8) * 8 if on_gpu(A) else l
+    out = xp.zeros((size, size), dtype=xp.float32, device=A.device)
+    out[:l, :l] = xp.astype(A, xp.float32)
+    return out
 
 
 def _rough_product(A: Array, B: Array) -> Array:
