@@ -1,18 +1,16 @@
 """A session at the keyboard in a real browser."""
 
 import json
-import shutil
 import threading
 
 import pytest
+from browser_helpers import needs_browser, open_browser
 from review.review_helpers import write_project
 
 pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
-pytest.importorskip("selenium", reason="selenium is not installed")
 
 import uvicorn
-from selenium import webdriver
 from selenium.webdriver.support.ui import WebDriverWait
 
 from schirn.review import open_session
@@ -20,30 +18,14 @@ from schirn.review._app import create_app
 from schirn.review._serve import _listen
 from schirn.review._trainer import Trainer
 
-BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason="no Chromium or no chromedriver is installed"
-)
+pytestmark = needs_browser
 NASTY = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--disable-dev-shm-usage --window-size=1100,900"
-)
 
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = BROWSER
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('browser')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+    with open_browser(tmp_path_factory.mktemp("browser")) as driver:
+        yield driver
 
 
 @pytest.fixture

@@ -1,0 +1,130 @@
+"""The report on cleaned tags in a real browser: sort, filter, search."""
+
+import numpy as np
+import pytest
+from browser_helpers import needs_browser, open_browser
+
+from schirn._noisy_labels import NoisyLabels
+
+pytest.importorskip("jinja2", reason="the report needs jinja2")
+pytestmark = needs_browser
+
+NASTY = "<img src=x onerror=\"document.title='broken'\"><script>document.title='broken'</script>"
+CONFIDENCE = {
+    ("a", "beach"): 0.02,
+    ("a", "dog"): 0.97,
+    ("b", "dog"): 0.45,
+    ("b", NASTY): 0.2,
+    ("c", NASTY): 0.6,
+    ("c", "beach"): 0.9,
+    ("c", "dog"): 0.15,
+}
+
+
+def make_page():
+    """Three rows; one tag and one text are code."""
+    ids, labels = ["a", "b", "c"], ["beach", "dog", NASTY]
+    row = np.array([ids.index(i) for i, _ in CONFIDENCE])
+    column = np.array([labels.index(label) for _, label in CONFIDENCE])
+    confidence = np.array(list(CONFIDENCE.values()))
+    judged = np.ones(len(row), dtype=bool)
+    found = NoisyLabels(3, labels, row, column, confidence, confidence < 0.5, judged, 0.5, "Sieve")
+    texts = ["Sand and waves", f"Barking {NASTY}", "A puppy on the sand"]
+    return found.report(texts=texts, ids=ids, title=f"items {NASTY}").html()
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    with open_browser(tmp_path_factory.mktemp("browser")) as driver:
+        yield driver
+
+
+@pytest.fixture
+def page(driver, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(make_page(), "utf-8")
+    driver.get(path.as_uri())
+    yield driver
+    # Nothing failed and nothing was loaded or blocked.
+    assert driver.get_log("browser") == []
+
+
+def cards(page):
+    """Row and tag of the cards that are seen, in their order."""
+    nodes = page.find_elements("css selector", ".card")
+    return [
+        (node.find_element("class name", "where").text.split(",")[0][4:],
+         node.find_element("tag name", "h3").text.rsplit("\n", 1)[0])
+        for node in nodes
+        if node.is_displayed()
+    ]  # fmt: skip
+
+
+def choose(page, name, text):
+    field = page.find_element("css selector", f"#tools [name={name}]")
+    next(o for o in field.find_elements("tag name", "option") if o.text == text).click()
+
+
+def first_cells(page):
+    return [cell.text for cell in page.find_elements("css selector", "#labels tbody th")]
+
+
+def test_hostile_text_is_shown_as_text(page):
+    assert page.title == f"Wrong tags in items {NASTY}"
+    assert page.find_element("tag name", "h1").text == f"Wrong tags in items {NASTY}"
+    assert NASTY in first_cells(page)
+    assert ("b", NASTY) in cards(page)
+    assert f"Barking {NASTY}" in page.find_element("id", "cards").text
+    assert page.find_elements("css selector", "img, #cards script") == []
+
+
+def test_cards_are_ordered(page):
+    low = sorted(CONFIDENCE, key=CONFIDENCE.get)
+    assert cards(page) == low
+    choose(page, "order", "closest calls first")
+    assert cards(page) == sorted(CONFIDENCE, key=lambda tag: abs(CONFIDENCE[tag] - 0.5))
+    choose(page, "order", "by row")
+    assert [row for row, _ in cards(page)] == list("aabbccc")
+
+
+def test_cards_are_filtered(page):
+    choose(page, "verdict", "removed")
+    assert set(cards(page)) == {tag for tag, value in CONFIDENCE.items() if value < 0.5}
+    choose(page, "label", NASTY)
+    assert cards(page) == [("b", NASTY)]
+    assert page.find_element("css selector", "#tools output").text == "1 of 7 shown"
+    choose(page, "verdict", "all")
+    assert set(cards(page)) == {("b", NASTY), ("c", NASTY)}
+    choose(page, "label", "all tags")
+    assert len(cards(page)) == 7
+
+
+def test_cards_are_searched(page):
+    field = page.find_element("css selector", "#tools [name=words]")
+    field.send_keys("SAND pup")
+    assert {row for row, _ in cards(page)} == {"c"}
+    field.clear()
+    field.send_keys("onerror=")
+    assert {row for row, _ in cards(page)} == {"b", "c"}
+    field.clear()
+    field.send_keys("nothing like this")
+    assert cards(page) == []
+    assert page.find_element("css selector", "#tools output").text == "0 of 7 shown"
+    # Return must not send the form, which would load the page anew.
+    field.send_keys("\n")
+    assert field.get_property("value") == "nothing like this"
+
+
+def test_the_table_of_tags_is_sorted(page):
+    heads = {h.text: h for h in page.find_elements("css selector", "#labels thead th")}
+    assert heads["removed"].get_attribute("aria-sort") == "descending"
+    assert first_cells(page) == ["dog", NASTY, "beach"]
+    heads["about wrong"].find_element("tag name", "button").click()
+    shares = {"beach": (0.98 + 0.1) / 2, "dog": (0.03 + 0.55 + 0.85) / 3, NASTY: (0.8 + 0.4) / 2}
+    assert first_cells(page) == sorted(shares, key=shares.get, reverse=True)
+    heads["about wrong"].find_element("tag name", "button").click()
+    assert first_cells(page) == sorted(shares, key=shares.get)
+    assert heads["about wrong"].get_attribute("aria-sort") == "ascending"
+    assert heads["removed"].get_attribute("aria-sort") is None
+    heads["tag"].find_element("tag name", "button").send_keys("\n")
+    assert first_cells(page)[0] == "dog"
