@@ -31,6 +31,7 @@ extensions = [
     "mathml",
     "tag_cards",
     "gallery_links",
+    "example_scripts",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 templates_path = ["_templates"]

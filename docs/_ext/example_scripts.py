@@ -1,0 +1,35 @@
+"""Examples that are programs, not pages of the gallery: their purpose and their text."""
+
+import ast
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+FOLDER = Path(__file__).parents[2] / "examples"
+
+
+class ExampleScripts(SphinxDirective):
+    """One section for every file of the examples that does not start with `plot_`."""
+
+    def run(self) -> list[nodes.Node]:
+        """Sections with the docstring and the code of the scripts."""
+        paths = sorted(FOLDER.glob("*.py"))
+        return [self._section(path) for path in paths if not path.name.startswith(("plot_", "_"))]
+
+    def _section(self, path: Path) -> nodes.section:
+        self.env.note_dependency(str(path))
+        text = path.read_text("utf-8")
+        purpose = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[:2]
+        section = nodes.section(ids=[nodes.make_id(path.stem)])
+        section += nodes.title(text=path.name)
+        section += [nodes.paragraph(text=" ".join(part.split())) for part in purpose]
+        section += nodes.literal_block(text, text, language="python")
+        return section
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register the directive `example-scripts`."""
+    app.add_directive("example-scripts", ExampleScripts)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
