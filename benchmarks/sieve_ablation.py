@@ -21,8 +21,11 @@ from schirn import Sieve
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import average_precision
-from schirn.noise import update_noise
+from schirn.noise import noise_from_sums
 from schirn.solvers import sieve as solver
+from schirn.solvers import sieve_steps
+from schirn.solvers.sieve_blocks import leverage_factors
+from schirn.solvers.sieve_choice import choose_lams
 
 SETTINGS = [
     ("scene", 2),
@@ -36,40 +39,36 @@ SETTINGS = [
 
 def independent_counts(*args: Any) -> Any:
     """The noise model without its law of counts."""
-    model = update_noise(*args)
+    model = noise_from_sums(*args)
     return model._replace(tilt=np.zeros_like(model.tilt))
 
 
-def in_sample(init: Any) -> Any:
-    """Scores of rows by the fit that saw them."""
-
-    def changed(self: Any, *args: Any) -> None:
-        init(self, *args)
-        self.keep = [np.ones_like(keep) for keep in self.keep]
-
-    return changed
+def in_sample(*args: Any) -> Any:
+    """Scores of rows by the fit that saw them: no leverage."""
+    return np.ones_like(leverage_factors(*args))
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "Sieve": {},
     "without label correlations": {"options": {"label_correlations": False}},
-    "without the count law (plain Bayes)": {"patch": ("update_noise", independent_counts)},
-    "pool with equal weights": {"patch": ("_fit_pool", lambda s, w, equal, rng: equal)},
+    "without the count law (plain Bayes)": {
+        "patch": (solver, "noise_from_sums", independent_counts)
+    },
+    "pool with equal weights": {"patch": (solver, "_fit_pool", lambda p, e, w, equal, rng: equal)},
     "one ridge weight instead of three": {"one": True},
-    "in-sample scores instead of leave-one-out": {"state": in_sample},
+    "in-sample scores instead of leave-one-out": {
+        "patch": (sieve_steps, "leverage_factors", in_sample)
+    },
 }
 
 
 def scores(spaces: Any, rows: Any, Y: np.ndarray, change: dict[str, Any]) -> np.ndarray:
     """Test scores of one variant."""
-    model = Sieve()
-    parts = spaces.parts(Y.astype(float), None)
-    lams = model._choose_lams(parts)
+    problem = spaces.problem(Y)
+    lams = choose_lams(problem, kernel="rbf", lam=None, trusting=False)
     lams = lams[-1:] if change.get("one") else lams
-    name, function = change.get("patch", ("sieve", solver.sieve))
-    state = change.get("state", lambda init: init)(solver._State.__init__)
-    with patch.object(solver, name, function), patch.object(solver._State, "__init__", state):
-        result = solver.sieve(parts, lams, rng=check_random_state(0), **change.get("options", {}))
+    with patch.object(*change.get("patch", (solver, "sieve", solver.sieve))):
+        result = solver.sieve(problem, lams, rng=check_random_state(0), **change.get("options", {}))
     return result.pool.log_odds([rows @ w for w in result.w])
 
 

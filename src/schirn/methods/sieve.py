@@ -10,26 +10,18 @@ from sklearn.utils import check_random_state
 
 from schirn._params import Number, OneOf
 from schirn.calibration import Calibration, calibrate
-from schirn.exceptions import InputError
 from schirn.features import learn_scale
 from schirn.labels import as_labels
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
 from schirn.methods._known import as_known
-from schirn.metrics import average_precision
 from schirn.noise import candidate_posterior
-from schirn.solvers.sieve import Part, SieveResult, choose_ridge, sieve, trusting_ridge
-from schirn.solvers.sieve_known import with_knowledge
+from schirn.solvers.sieve import SieveResult
+from schirn.solvers.sieve_choice import known_rates, solve, trusts
 from schirn.solvers.sieve_spaces import Spaces, factor_spaces
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 
-# Ridge weights tried, and those of the experts, relative to the mean variance of the features and
-# to the weight that is best for the candidates.
-_GRID = 10.0 ** np.arange(-3, 3.01, 0.5)
-_WINDOW = np.array([0.05, 0.25, 1.0])
-# Noise asks for a stronger ridge than the cleaned labels want.
-_LARGEST_RBF_LAM = 6.0
 _BLOCK_ROWS = 5000
 
 
@@ -176,8 +168,9 @@ class Sieve(PartialMultiLabelClassifier):
         self.expansion_ = spaces.expansion(result.w)
         self.pool_, self.noise_model_ = result.pool, result.noise
         self.noise_rates_, self.lams_ = result.rates, np.asarray(lams)
-        noise = (Y == 1) & (result.Q < 0.5)
-        confidence = np.where(Y == 1, result.Q, 0).astype(X.dtype)
+        Q = result.Q
+        noise = (Y == 1) & (Q < 0.5)
+        confidence = np.where(Y == 1, Q, 0).astype(X.dtype)
         return Fit(noise, result.log_odds, len(result.objective), result.objective, confidence)
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
@@ -229,65 +222,26 @@ class Sieve(PartialMultiLabelClassifier):
     def _solve(
         self, spaces: Spaces, Y: Array, known: Array | None = None
     ) -> tuple[SieveResult, list[float]]:
-        rates = self._rates(Y)
-        if self._trusts() and known is not None:
-            Y = np.where(known < 0, 0, Y)
-        parts = spaces.parts(Y.astype(np.float64), rates)
-        lams = self._choose_lams(parts)
-        if self._trusts():
-            return trusting_ridge(parts[0], lams[0]), lams
-        rng = check_random_state(self.random_state)
-        callback = self._callback()
-        result = sieve(parts, lams, max_iter=self.max_iter, rng=rng, callback=callback)
-        if known is not None:
-            result = with_knowledge(result, spaces.whole, lams, parts[0].Y, known, rate=rates)
-        return result, lams
-
-    def _choose_lams(self, parts: list[Part]) -> list[float]:
-        if self.lam is not None:
-            return [float(self.lam)]
-        eigenvalues = parts[0].space.eigenvalues[:-1].astype(np.float64)
-        variance = max(float(eigenvalues.sum()) / len(parts[0].Y), 1e-12)
-        if self._trusts():
-            return [choose_ridge(parts[1:], variance * _GRID, _candidate_precision)]
-        best = choose_ridge(parts[1:], variance * _GRID)
-        if self.kernel == "rbf":
-            best = min(best, _LARGEST_RBF_LAM * variance)
-        return (best * _WINDOW).tolist()
+        trusting = self._trusts()
+        rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
+        if trusting and known is not None:
+            Y, known = np.where(known < 0, 0, Y), None
+        return solve(
+            spaces.problem(Y, rates, known),
+            kernel=self.kernel,
+            lam=self.lam,
+            trusting=trusting,
+            max_iter=self.max_iter,
+            rng=check_random_state(self.random_state),
+            callback=self._callback(),
+            known=known is not None,
+        )
 
     def _trusts(self) -> bool:
-        level = self.noise_level
-        return level is not None and not isinstance(level, str) and not np.any(level)
-
-    def _rates(self, Y: Array) -> "float | Array | None":
-        """Rates of listed false labels from the expected numbers of wrong labels."""
-        if self.noise_level is None:
-            return None
-        n, l = Y.shape
-        try:
-            wrong = np.asarray(self.noise_level, dtype=np.float64)
-        except (TypeError, ValueError):
-            wrong = np.array(np.nan)
-        if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
-            raise InputError(
-                f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
-                f"row), got {self.noise_level!r}"
-            )
-        sizes = Y.sum(axis=1) if wrong.ndim else Y.sum(axis=1).mean()
-        wrong = np.minimum(wrong, sizes)
-        rates = wrong / np.maximum(l - sizes + wrong, 1e-12)
-        return rates if wrong.ndim else float(rates)
+        return trusts(self.noise_level)
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
         """The pool is calibrated already; the trusting ridge is not."""
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
-
-
-def _candidate_precision(Y: Array, scores: Array) -> float:
-    """Average precision against candidates; 0 where no row can be scored."""
-    try:
-        return average_precision(Y, scores)
-    except InputError:
-        return 0.0
