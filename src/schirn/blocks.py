@@ -141,7 +141,7 @@ class SparseRows(NamedTuple):
         return np.column_stack([F - self.mean @ self.basis, np.ones(len(F), dtype=F.dtype)])
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Coordinates:
     """The spectrum of X and the way between coordinates and what blocks understand."""
 

@@ -3,15 +3,18 @@
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from schirn._params import Number, OneOf
 from schirn._threads import threads_for
-from schirn.blocks import Coordinates, Place
-from schirn.linalg import RowSpace
+from schirn.blocks import Block, Coordinates, MemoryRows, Place, candidate_cells
+from schirn.factor import FeatureRows
+from schirn.krylov import LOG, choose_solver, krylov_factor
+from schirn.linalg import RowSpace, below_one
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.prox import NoiseRule, RankTerm
 from schirn.solvers.ridge import ridge
-from schirn.solvers.schirn import SchirnResult, SchirnTrace, schirn, schirn_rounds
+from schirn.solvers.schirn import SchirnResult, SchirnTrace, noise_cells, schirn, schirn_rounds
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
@@ -44,6 +47,9 @@ class Schirn(RowSpaceMethod):
         0 runs all rounds, as the paper does.
     fit_intercept : add an unpenalised intercept. The paper has none; centred features need it,
         because without it their scores cannot hold the frequency of a label.
+    solver : "factor" decomposes X once; "cg" solves the ridge systems by conjugate gradients and
+        forms no matrix of features by features; "auto" takes "cg" where the smaller side of X is
+        above 12,000, and logs the reason (logger "schirn", level INFO).
     threshold : rule of `predict`: a number, one number per label, "top-3", or "cardinality",
         which predicts as many labels per row as `label_confidence_` expects.
     verbose : print one line every ten rounds.
@@ -91,6 +97,7 @@ class Schirn(RowSpaceMethod):
         "max_iter": Number(low=1, integer=True),
         "tol": Number(),
         "fit_intercept": OneOf((True, False)),
+        "solver": OneOf(("auto", "factor", "cg")),
     }
     _info: ClassVar = MethodInfo(
         family="sparse noise, high rank",
@@ -99,7 +106,7 @@ class Schirn(RowSpaceMethod):
         cost="n l min(n, d)",
         memory="n min(n, d) + n l",
     )
-    _elsewhere: ClassVar = ("device",)
+    _elsewhere: ClassVar = ("device", "dask", "files")
 
     def __init__(
         self,
@@ -116,6 +123,7 @@ class Schirn(RowSpaceMethod):
         max_iter: int = 100,
         tol: float = 0.0,
         fit_intercept: bool = False,
+        solver: str = "auto",
         threshold: ThresholdRule = "cardinality",
         verbose: bool = False,
     ):
@@ -131,12 +139,35 @@ class Schirn(RowSpaceMethod):
         self.max_iter = max_iter
         self.tol = tol
         self.fit_intercept = fit_intercept
+        self.solver = solver
         self.threshold = threshold
         self.verbose = verbose
 
     def _smallest_ridge(self) -> float:
         largest_mu = min(self.mu_max, self.mu * self.rho ** (self.max_iter - 1))
         return 2 * self.lam / largest_mu
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        solver, reason = choose_solver(X.shape, self.solver)
+        names = {"factor": "one factorisation", "cg": "conjugate gradients"}
+        LOG.info("Schirn: %s, because: %s", names[solver], reason)
+        return super()._fit(X, Y) if solver == "factor" else self._fit_by_steps(X, Y)
+
+    def _fit_by_steps(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        place = MemoryRows([Block(FeatureRows(X), candidate_cells(Y))])
+        factor = krylov_factor(place, len(Y), X.dtype, fit_intercept=self.fit_intercept)
+        trace = self._train_rows(place, factor.coordinates)
+        W, self.intercept_ = factor.coefficients(trace.w)
+        self.coef_ = np.ascontiguousarray(W.T)
+        ((cells, noise),) = place.gather(noise_cells)
+        N = np.zeros(Y.shape, dtype=bool)
+        N[cells.row[noise], cells.label[noise]] = True
+        kept = (Y.astype(bool) & ~N).astype(X.dtype)
+        w, _ = factor.coordinates.solve(trace.kept, 1.0, self.lam)
+        fitted = place.blocks[0].rows.expand(factor.coordinates.send(w)).T
+        h = below_one(place.blocks[0].rows.squares(factor.leverage(self.lam)))
+        unseen = kept - (kept - fitted) / (1 - h)[:, None]
+        return Fit(N, unseen, self.n_iter_, self.objective_)
 
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
         return self._solve(space, Y).w
