@@ -167,6 +167,8 @@ def test_nothing_is_made_by_looking(monkeypatch, tmp_path):
 
 def test_processors_without_affinity(monkeypatch):
     monkeypatch.delattr("os.sched_getaffinity", raising=False)
+    # joblib would warn that it cannot find the number out.
+    monkeypatch.setenv("LOKY_MAX_CPU_COUNT", "2")
     assert environment.processors()["allowed"] is None
 
 
