@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from schirn._atomic import check_writable
+from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_command, natural, positive
 from schirn.cli._reading import add_reading, assignment, read
@@ -23,6 +24,7 @@ _EXAMPLES = """
 schirn fit photos.csv -o photos.schirn
 schirn fit photos.csv --labels tags --param alpha=0.3 --param lam=1 -o photos.schirn
 schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
+schirn fit eurlex4k --part train --add-noise 5 --device cuda -o eurlex.schirn
 schirn fit scene.arff --labels 6 --add-noise 2 --seed 0 -o scene.schirn
 """
 
@@ -62,6 +64,7 @@ def add(found: Any) -> None:
         action="store_true",
         help="leave out of the file what the model says about its training rows",
     )
+    add_device(parser)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the model file")
 
 
@@ -73,7 +76,8 @@ def run(args: argparse.Namespace) -> None:
     start = time.perf_counter()
     # A method with verbose=true prints; stdout is for the result.
     with working(f"training {args.method}", quiet=args.json), redirect_stdout(sys.stderr):
-        train(model, data)
+        train(model, replace(data, X=to_device(data.X, args)))
+        to_memory(model)
     seconds = time.perf_counter() - start
     notes = {"data": data.name, "feature_names": data.feature_names}
     save(model, args.output, include_training=not args.drop_training, notes=notes)

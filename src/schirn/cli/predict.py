@@ -3,12 +3,15 @@
 import argparse
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from schirn._atomic import check_writable
+from schirn.arrays import to_numpy
+from schirn.cli._device import add_device, to_device
 from schirn.cli._output import note, print_json
 from schirn.cli._parser import add_command
 from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, read
@@ -57,6 +60,7 @@ def add(found: Any) -> None:
         action="store_true",
         help="judge each candidate label: confidence that it is true, and a verdict",
     )
+    add_device(parser)
     parser.add_argument(
         "-o", "--output", metavar="FILE", help=".csv, .jsonl or .npz (default: CSV to stdout)"
     )
@@ -68,6 +72,7 @@ def run(args: argparse.Namespace) -> None:
     model = load(args.model)
     data = read(args, **_defaults(args, model))
     _check_fit(args, model, data)
+    data = replace(data, X=to_device(data.X, args))
     arrays, records = (_verdicts if args.disambiguate else _predictions)(args, model, data)
     summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
     if args.output is None:
@@ -127,12 +132,12 @@ def _predictions(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
 ) -> tuple[dict[str, Any], Iterable[Record]]:
     """Predicted labels, with probabilities and scores where asked for."""
-    predicted = model.predict(data.X, threshold=_threshold(args.threshold))
+    predicted = to_numpy(model.predict(data.X, threshold=_threshold(args.threshold)))
     values: dict[str, np.ndarray] = {}
     if args.proba:
-        values["proba"] = model.predict_proba(data.X)
+        values["proba"] = to_numpy(model.predict_proba(data.X))
     if args.scores:
-        values["score"] = model.decision_function(data.X)
+        values["score"] = to_numpy(model.decision_function(data.X))
     names = model.label_names_
 
     def records() -> Iterable[Record]:
@@ -158,7 +163,7 @@ def _verdicts(
         dense = given.toarray() if hasattr(given, "toarray") else given
         given = label_lists(dense, data.label_names)
     candidates = as_labels(given, names=names).matrix.astype(bool)
-    confidence = model.disambiguate(data.X, candidates)
+    confidence = to_numpy(model.disambiguate(data.X, candidates))
     wrong = candidates & (confidence < 0.5)
 
     def records() -> Iterable[Record]:

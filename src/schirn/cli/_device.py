@@ -1,0 +1,55 @@
+"""`--device`: the rows on a GPU, the model back in main memory."""
+
+import argparse
+from typing import Any
+
+import scipy.sparse as sp
+
+from schirn._optional import optional
+from schirn.arrays import is_device_array, to_numpy
+from schirn.cli._output import note
+from schirn.cli._parser import Parser
+from schirn.exceptions import InputError
+
+
+def add_device(parser: Parser) -> None:
+    """Add --device and --tf32."""
+    group = parser.add_argument_group("where to compute")
+    group.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="a device of PyTorch, such as cuda; single precision (default: NumPy, in main memory)",
+    )
+    group.add_argument(
+        "--tf32",
+        action="store_true",
+        help="with --device cuda: products in TF32, faster and with three digits",
+    )
+
+
+def to_device(X: Any, args: argparse.Namespace) -> Any:
+    """X where --device says, or X itself without it."""
+    if args.device is None:
+        if args.tf32:
+            raise InputError("--tf32 is a precision of GPUs; give --device cuda as well")
+        return X
+    torch = optional("torch", "deep", "--device")
+    try:
+        device = torch.device(args.device)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"--device {args.device}: cannot be used here ({reason})") from None
+    torch.backends.cuda.matmul.allow_tf32 = args.tf32
+    if sp.issparse(X):
+        gigabytes = X.shape[0] * X.shape[1] * 4 / 1e9
+        note(f"note: the sparse features become dense on the device ({gigabytes:.2g} GB)")
+        X = X.toarray()
+    return torch.asarray(X, dtype=torch.float32, device=device)
+
+
+def to_memory(model: Any) -> None:
+    """Bring what a model has learned to main memory, so that it can be written anywhere."""
+    for name, value in vars(model).items():
+        if is_device_array(value):
+            setattr(model, name, to_numpy(value))

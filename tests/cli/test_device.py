@@ -1,0 +1,46 @@
+"""`--device` with PyTorch on the CPU."""
+
+import json
+
+import numpy as np
+import pytest
+
+from schirn.cli import main
+
+pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
+
+
+def fit(tmp_path, name, *options):
+    path = tmp_path / name
+    command = ["fit", "digits_attributes", "--part", "all", "--add-noise", "1", "-o", str(path)]
+    assert main([*command, "--method", "Schirn", "--param", "lam=1", "--json", *options]) == 0
+    return path
+
+
+def test_a_model_trained_on_a_device_is_that_of_numpy(tmp_path, capsys):
+    here = fit(tmp_path, "here.schirn")
+    first = json.loads(capsys.readouterr().out)
+    there = fit(tmp_path, "there.schirn", "--device", "cpu")
+    second = json.loads(capsys.readouterr().out)
+    assert second["judged_wrong"] == pytest.approx(first["judged_wrong"], rel=0.01)
+    assert second["noise_finding"]["auc"] == pytest.approx(first["noise_finding"]["auc"], abs=1e-3)
+    scores = []
+    for model, options in ((here, []), (there, []), (there, ["--device", "cpu"])):
+        out = tmp_path / "scores.npz"
+        command = ["predict", str(model), "digits_attributes", "--scores", "-o", str(out)]
+        assert main([*command, *options]) == 0
+        with np.load(out) as arrays:
+            scores.append(arrays["score"])
+    np.testing.assert_allclose(scores[1], scores[0], atol=1e-3)
+    np.testing.assert_allclose(scores[2], scores[1], atol=1e-4)
+
+
+@pytest.mark.parametrize("options", [["--device", "abacus"], ["--tf32"]])
+def test_what_cannot_be_used_is_refused_with_a_sentence(tmp_path, capsys, options):
+    out = tmp_path / "model.schirn"
+    assert main(["fit", "digits_attributes", "--method", "Schirn", "-o", str(out), *options]) == 2
+    message = capsys.readouterr().err
+    assert "--device" in message
+    assert "Traceback" not in message
+    assert not out.exists()
