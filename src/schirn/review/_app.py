@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -63,6 +63,9 @@ class _Api:
             await run_in_threadpool(self._session.decide, *wanted)
         except TooLarge:
             return JSONResponse({"error": "The request is too large."}, 413)
+        except ClientDisconnect:
+            # Nobody is there to read the answer; without it the terminal would get a traceback.
+            return Response(status_code=400)
         except InputError as error:
             return JSONResponse({"error": str(error)}, 400)
         except Conflict as conflict:
