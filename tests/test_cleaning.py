@@ -70,6 +70,8 @@ def test_summaries_count(found):
     labels = found.labels()
     assert whole["tags"] == sum(label.candidates for label in labels) == len(found.row)
     assert whole["removed"] == sum(label.removed for label in labels) == found.removed.sum()
+    close = (found.confidence > 0.2) & (found.confidence < 0.8)
+    assert whole["close_calls"] == close.sum()
     first = labels[0]
     assert first.removed == max(label.removed for label in labels)
     mine = found.label == first.name

@@ -16,6 +16,8 @@ from schirn._optional import optional
 Array = np.ndarray
 
 _WORST = 5
+# A verdict whose confidence is this near the threshold is a close call.
+CLOSE = 0.3
 # A spreadsheet takes a cell that starts with one of these for a formula and runs it.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -78,6 +80,10 @@ class NoisyLabels:
         return names.astype(object)
 
     @property
+    def _distance(self) -> Array:
+        return np.abs(self.confidence - self.threshold)
+
+    @property
     def noise_rate(self) -> float:
         """Estimated share of wrong tags among those that were judged."""
         return float(np.mean(1 - self.confidence[self.judged])) if self.judged.any() else np.nan
@@ -132,6 +138,7 @@ class NoisyLabels:
             "removed": removed,
             "removed_share": removed / max(1, n_tags),
             "unjudged": int((~self.judged).sum()),
+            "close_calls": int((self.judged & (self._distance < CLOSE)).sum()),
             "estimated_noise_rate": None if not self.judged.any() else self.noise_rate,
             "rows_changed": len(np.unique(self.row[self.removed])),
             "rows_without_tags": self.n_rows - len(np.unique(self.row)),

@@ -46,6 +46,7 @@ def test_a_table_of_texts_is_cleaned(items, tmp_path, capsys):
     captured = capsys.readouterr()
     assert "Tags removed most often" in captured.out
     assert f"wrote the output {out}" in captured.err
+    assert "close calls" in captured.out
     assert hashlib.sha256((tmp_path / "items.csv").read_bytes()).hexdigest() == before
     check_copy(read_csv(source), read_csv(out), items)
     assert "picture" in (tmp_path / "report.html").read_text("utf-8")
@@ -135,7 +136,7 @@ def test_embeddings_numbers_and_known_clean(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["removed"] == 0
 
 
-def test_the_project_is_what_review_reads(items, tmp_path):
+def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     from schirn.cleaning import text_features
 
     source = write_csv(tmp_path / "items.csv", items)
@@ -159,6 +160,7 @@ def test_the_project_is_what_review_reads(items, tmp_path):
         assert {tag["label"] for tag in line["tags"]} == set(tags)
         kept = {tag["label"] for tag in line["tags"] if tag["kept"]}
         assert kept == set(row["tags"].split(";")) - {""}
+    assert f"schirn review {folder}" in capsys.readouterr().err
     data = read_npz(folder / "features.npz")
     texts = [text for text, _, _ in items]
     assert abs(data.X - text_features(texts)).max() == 0

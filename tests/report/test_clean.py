@@ -107,6 +107,15 @@ def test_confusions_and_histogram_count():
     assert [bar.removed for bar in bars] == [bar.high <= 0.5 for bar in bars]
 
 
+def test_confusions_are_those_above_chance():
+    # "b" is kept on every row, so that it stands beside a removed "a" says nothing.
+    found = make(
+        n=4, labels="abc", confidence=[0.1, 0.9, 0.9, 0.1, 0.9, 0.9, 0.9, 0.9, 0.1, 0.9, 0.9, 0.1]
+    )
+    pairs = {(pair.removed, pair.kept) for pair in found.report().confusions()}
+    assert pairs == {("a", "c"), ("c", "a")}
+
+
 def test_everything_is_escaped():
     hostile = ["</script><script>x()</script>", '"><img src=x onerror=y()>']
     report = make(labels=hostile).report(

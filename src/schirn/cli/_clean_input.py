@@ -1,6 +1,7 @@
 """What `schirn clean` learns from: texts, numbers or embeddings, and the columns beside them."""
 
 import argparse
+import shlex
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -156,10 +157,20 @@ def _numeric_columns(args: argparse.Namespace, table: Table, labels: str) -> lis
     chosen = [name for name in free if _mostly_numbers(table.column(name))]
     if not chosen:
         raise InputError(
-            f"{args.data}: no column of numbers to learn from; name a column of text with --text, "
-            f"or a file of embeddings with --features"
+            f"{args.data}: no column of numbers to learn from; name a column of text"
+            f"{_longest_text(table, free)}, or a file of embeddings with --features"
         )
     return chosen
+
+
+def _longest_text(table: Table, names: list[str]) -> str:
+    """The advice to take the column with the longest texts, where there is one."""
+    sizes = {
+        name: sum(len(cell) for cell in table.column(name) if isinstance(cell, str))
+        for name in names
+    }
+    best = max(sizes, key=lambda name: sizes[name], default="")
+    return f" with --text, such as --text {shlex.quote(best)}" if best else " with --text"
 
 
 def _mostly_numbers(cells: list[Any]) -> bool:

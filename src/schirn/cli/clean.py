@@ -4,6 +4,7 @@ import argparse
 import math
 import os
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,8 @@ def _tell(args: argparse.Namespace, found: NoisyLabels, features: Features, seco
     for name, place in places.items():
         if place:
             note(f"wrote the {name} {place}")
+    if args.project:
+        note(f"to decide the doubtful tags by hand: schirn review {shlex.quote(args.project)}")
 
 
 def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
@@ -218,6 +221,7 @@ def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
         ("removed", f"{whole['removed']:,} ({whole['removed_share']:.1%} of the tags)"),
         ("rows changed", f"{whole['rows_changed']:,}"),
         ("wrong tags", "unknown" if rate is None else f"about {rate:.1%} of those judged"),
+        ("close calls", f"{whole['close_calls']:,} tags; look at these first"),
     ]
     if whole["unjudged"]:
         lines.append(("not judged", f"{whole['unjudged']:,} tags that are too rare, or everywhere"))

@@ -99,7 +99,7 @@ def chosen(found: NoisyLabels, most: int) -> Array:
 
 
 def confusions(found: NoisyLabels, most: int) -> list[Confusion]:
-    """Counts of (removed, kept) pairs in the same row, the largest first."""
+    """Pairs of a removed and a kept tag in one row, the largest excess over chance first."""
     n_labels = len(found.label_names)
 
     def matrix(mask: Array) -> Any:
@@ -111,7 +111,9 @@ def confusions(found: NoisyLabels, most: int) -> list[Confusion]:
     gone, kept = matrix(found.removed), matrix(~found.removed)
     together = sp.coo_array(gone.T @ kept)
     removals, rows_with = np.asarray(gone.sum(axis=0)), np.asarray(kept.sum(axis=0))
-    order = np.argsort(-together.data, kind="stable")[:most]
+    excess = together.data - removals[together.row] * rows_with[together.col] / found.n_rows
+    order = np.argsort(-excess, kind="stable")[:most]
+    order = order[excess[order] > 0]
     return [
         Confusion(
             found.label_names[i],

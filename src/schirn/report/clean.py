@@ -132,7 +132,7 @@ class CleanReport:
         return cards(self.found, MOST_CARDS, texts=self.texts, images=self.images, ids=self.ids)
 
     def confusions(self) -> list[Confusion]:
-        """Which kept tag stands beside which removed one, the most frequent first."""
+        """Which kept tag stands beside which removed one more often than by chance."""
         return confusions(self.found, MOST_CONFUSIONS)
 
     def histogram(self) -> Histogram:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from schirn._noisy_labels import CLOSE
+
 Array = np.ndarray
 
-# Tags whose confidence is this close to the threshold count as doubtful.
-DOUBT = 0.3
 # Each closer tag of the same label puts a tag back by this much confidence.
 _VARIETY = 0.01
 
@@ -39,4 +39,4 @@ def review_order(confidence: Array, column: Array, threshold: float) -> Array:
 
 def doubtful(confidence: Array, threshold: float) -> Array:
     """Whether each confidence is near the threshold."""
-    return np.abs(confidence - threshold) < DOUBT
+    return np.abs(confidence - threshold) < CLOSE
