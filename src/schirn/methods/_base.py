@@ -16,6 +16,7 @@ from schirn.exceptions import InputError
 from schirn.factor import near
 from schirn.labels import as_labels, check_candidates, label_lists
 from schirn.linalg import RowSpace, row_space
+from schirn.methods._notebook import NotebookView
 from schirn.methods._rows import check_device, fit_rows, kind_of, map_rows
 from schirn.metrics import average_precision
 from schirn.thresholds import LabelThreshold, ThresholdRule, label_threshold
@@ -46,7 +47,9 @@ class MethodInfo(NamedTuple):
     reconstructed: bool = False
 
 
-class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class PartialMultiLabelClassifier(
+    NotebookView, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
+):
     """Base of all methods. A subclass writes `_fit` and `_scores`; the contract is here.
 
     `predict_proba` is calibrated without a true label: a sigmoid of the score and a rate at which
@@ -111,7 +114,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         check_is_fitted(self)
         kind = kind_of(X)
         if kind in ("dask", "files"):
-            return self._map("decision_function", X, "float64")
+            return self._map("decision_function", X)
         if kind == "device" and "device" in self._elsewhere:
             return self._scores(check_device(self, X))
         return self._scores(self._validate_rows(X))
@@ -119,7 +122,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def predict(self, X: Any, *, threshold: ThresholdRule | None = None) -> Array:
         """0/1 predictions (n, l), by `threshold` if given, else by the one of the estimator."""
         if kind_of(X) in ("dask", "files"):
-            return self._map("predict", X, self._label_dtype, threshold=threshold)
+            return self._map("predict", X, threshold=threshold)
         scores = self.decision_function(X)
         rule = self.threshold_ if threshold is None else self._make_threshold(threshold)
         predicted = rule.apply(scores)
@@ -134,14 +137,14 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
     def predict_proba(self, X: Any) -> Array:
         """Probability (n, l) that each label is true, calibrated on candidates only."""
         if kind_of(X) in ("dask", "files"):
-            return self._map("predict_proba", X, "float64")
+            return self._map("predict_proba", X)
         scores = self.decision_function(X)
         return self.calibration_.probability(scores)
 
-    def _map(self, name: str, X: Any, dtype: str, **options: Any) -> Any:
+    def _map(self, name: str, X: Any, **options: Any) -> Any:
         """A method on every block of X."""
         check_is_fitted(self)
-        return map_rows(self, name, X, len(self.label_names_), dtype, **options)
+        return map_rows(self, name, X, len(self.label_names_), **options)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
         """Probability (n, l) that each candidate of unseen rows is true; 0 elsewhere.

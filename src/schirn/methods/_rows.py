@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from schirn.arrays import Array, is_device_array, like, namespace, to_numpy
 from schirn.blocks import Block, MemoryRows, candidate_cells
 from schirn.calibration import Calibration, posterior
+from schirn.cluster import DaskRows, is_lazy, map_lazy
 from schirn.exceptions import InputError
 from schirn.factor import (
     MOST_FEATURES,
@@ -46,7 +47,7 @@ def kind_of(X: Any) -> str:
     if type(X).__module__ == "schirn.outofcore":
         return "files"
     kind = _ELSEWHERE.get(_package(X), "memory")
-    return "memory" if kind == "dask" and hasattr(X, "columns") else kind
+    return "memory" if kind == "dask" and not is_lazy(X) else kind
 
 
 def _package(X: Any) -> str:
@@ -83,12 +84,10 @@ def fit_rows(model: Any, kind: str, X: Any, y: Any, label_names: Any) -> None:
         Y, names = sparse_candidates(y, label_names)
         place: Any = FileRows(X, Y)
     else:
-        from schirn.cluster import DaskRows, is_lazy
-
         names = label_names
         if not is_lazy(y):
             y, names = sparse_candidates(y, label_names)
-        place = DaskRows(X, y)
+        place = DaskRows(X, y, block_candidates)
     with closing(place):
         place.run(lambda: _fit_blocks(model, place, names))
 
@@ -351,16 +350,14 @@ def block_candidates(Y: Any, first: int) -> Any:
         raise InputError(f"in the candidates from row {first} on: {error}") from None
 
 
-def map_rows(model: Any, name: str, X: Any, n_columns: int, dtype: Any, **options: Any) -> Any:
+def map_rows(model: Any, name: str, X: Any, n_columns: int, **options: Any) -> Any:
     """A method of a fitted model on every block of X, lazily where X is lazy."""
     bare = copy(model)
     for attribute in ("noise_", "label_confidence_"):
         bare.__dict__.pop(attribute, None)
     if kind_of(X) == "files":
         return np.concatenate([_call(block, bare, name, options) for block in X.blocks()])
-    from schirn.cluster import map_lazy
-
-    return map_lazy(_call, X, (bare, name, options), n_columns, dtype)
+    return map_lazy(_call, X, (bare, name, options), n_columns)
 
 
 def _call(block: Any, model: Any, name: str, options: dict[str, Any]) -> Any:

@@ -1,0 +1,196 @@
+"""Schirn on a Dask cluster: the result of one machine, also when workers die."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from schirn import CandidateRidge, Schirn, cluster
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError
+from schirn.model_selection import CandidateSearchCV
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask arrays are not installed")
+
+ROWS, BLOCK = 240, 70
+OPTIONS = {"lam": 1.0, "alpha": 0.0, "max_iter": 6, "mu": 0.01, "rho": 4.0}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as workers,
+        distributed.Client(workers) as found,
+    ):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def data():
+    found = make_partial_multilabel(n_samples=ROWS, n_features=15, n_labels=6, r=1, random_state=0)
+    return np.where(np.abs(found.X) > 0.4, found.X + 1.0, 0), found.candidates
+
+
+def cut(A, storage=np.asarray):
+    return [storage(A[i : i + BLOCK]) for i in range(0, len(A), BLOCK)]
+
+
+def lazy_blocks(A, storage=np.asarray):
+    return [dask.delayed(storage)(block) for block in cut(A)]
+
+
+def assert_same_model(found, expected, X, atol=1e-9):
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=atol)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, atol=atol)
+    np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_)
+    np.testing.assert_allclose(
+        found.label_confidence_.toarray(), expected.label_confidence_, atol=1e-7
+    )
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+    assert found.n_iter_ == expected.n_iter_
+    np.testing.assert_allclose(found.objective_, expected.objective_, rtol=1e-8)
+
+
+def test_a_dask_array_gives_the_model_of_an_array(client, data):
+    X, Y = data
+    lazy = da.from_array(X, chunks=(BLOCK, 8))
+    found = Schirn(**OPTIONS).fit(lazy, Y)
+    assert_same_model(found, Schirn(**OPTIONS).fit(X, Y), X)
+    assert 0 < found.noise_.nnz < Y.sum()
+    np.testing.assert_array_equal(found.decision_function(lazy), found.decision_function(X))
+    probability = found.predict_proba(lazy)
+    assert isinstance(probability, da.Array)
+    assert probability.shape == Y.shape
+    np.testing.assert_allclose(probability.compute(), found.predict_proba(X))
+    assert found.predict(lazy).dtype == found.predict(X).dtype
+    np.testing.assert_array_equal(
+        found.predict(lazy, threshold="top-2"), found.predict(X, threshold="top-2")
+    )
+
+
+def test_sparse_delayed_blocks_with_an_intercept(client, data):
+    X, Y = data
+    options = {**OPTIONS, "fit_intercept": True}
+    found = Schirn(**options).fit(lazy_blocks(X, sp.csr_matrix), lazy_blocks(Y, sp.csr_array))
+    assert_same_model(found, Schirn(**options).fit(sp.csr_array(X), Y), X)
+    scores = found.decision_function(lazy_blocks(X, sp.csr_matrix))
+    np.testing.assert_allclose(np.vstack(dask.compute(*scores)), found.decision_function(X))
+
+
+def test_dense_blocks_with_an_intercept_and_candidates_of_dask(client, data):
+    X, Y = data
+    options = {**OPTIONS, "fit_intercept": True}
+    futures = client.scatter(cut(X.astype(np.float32)))
+    found = Schirn(**options).fit(futures, da.from_array(Y, chunks=(100, 3)))
+    assert found.coef_.dtype == np.float32
+    expected = Schirn(**options).fit(X.astype(np.float32), Y)
+    np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-3)
+    scores = client.gather(found.decision_function(futures))
+    np.testing.assert_allclose(np.vstack(scores), found.decision_function(X.astype(np.float32)))
+
+
+def kill_worker_after(monkeypatch, client, rounds):
+    """End the process of one worker by SIGKILL when so many rounds are done."""
+    killed = []
+
+    def callback(self):
+        def report(n_iter):
+            if n_iter == rounds and not killed:
+                process = next(iter(client.run(os.getpid).values()))
+                os.kill(process, signal.SIGKILL)
+                killed.append(process)
+
+        return report
+
+    monkeypatch.setattr(Schirn, "_callback", callback)
+    return killed
+
+
+def count_starts(monkeypatch):
+    starts = []
+    open_place = cluster.DaskRows._open
+
+    def counted(self, again):
+        starts.append(again)
+        open_place(self, again)
+
+    monkeypatch.setattr(cluster.DaskRows, "_open", counted)
+    return starts
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["messages kept", "messages lost"])
+def test_a_killed_worker_changes_nothing(client, data, monkeypatch, kept):
+    X, Y = data
+    lazy = da.from_array(X, chunks=(BLOCK, -1))
+    expected = Schirn(**OPTIONS).fit(lazy, Y)
+    starts = count_starts(monkeypatch)
+    killed = kill_worker_after(monkeypatch, client, rounds=3)
+    if not kept:
+        monkeypatch.setattr(cluster, "LINEAGE_BYTES", 0)
+    found = Schirn(**OPTIONS).fit(lazy, Y)
+    assert len(killed) == 1
+    assert starts == ([False] if kept else [False, True])
+    # A block that was read again may lie differently in memory, and BLAS rounds differently.
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.objective_, expected.objective_, rtol=1e-12)
+    np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_.toarray())
+    confidence = found.label_confidence_.toarray()
+    np.testing.assert_allclose(confidence, expected.label_confidence_.toarray(), atol=1e-9)
+
+
+def test_blocks_that_are_gone_for_good_are_named(client, data, monkeypatch):
+    X, Y = data
+    client.wait_for_workers(2, timeout=30)
+    futures = client.scatter(cut(X), hash=False)
+    kill_worker_after(monkeypatch, client, rounds=3)
+    with pytest.raises(InputError, match="of X is a future whose data are gone"):
+        Schirn(**OPTIONS).fit(futures, Y)
+    client.wait_for_workers(2, timeout=30)
+
+
+def test_bad_blocks_are_refused_in_one_sentence(client, data):
+    X, Y = data
+    broken = X.copy()
+    broken[100, 3] = np.inf
+    with pytest.raises(InputError, match="inf at row 100, column 3"):
+        Schirn().fit(da.from_array(broken, chunks=(BLOCK, -1)), Y)
+    with pytest.raises(InputError, match="240 rows but the candidates have 239"):
+        Schirn().fit(da.from_array(X, chunks=(BLOCK, -1)), Y[:-1])
+    with pytest.raises(InputError, match="4 blocks but the candidates have 3"):
+        Schirn().fit(lazy_blocks(X), lazy_blocks(Y)[:-1])
+    with pytest.raises(InputError, match=r"row \d+ has \d0 rows, but its candidates have \d0"):
+        Schirn().fit(lazy_blocks(X), lazy_blocks(Y)[-1:] + lazy_blocks(Y)[:-1])
+    three = Y.astype(int)
+    three[75, 2] = 3
+    with pytest.raises(InputError, match=r"from row 70 on: .* row 5, label 2 holds 3"):
+        Schirn().fit(lazy_blocks(X), lazy_blocks(three))
+
+
+def test_without_a_client_the_error_says_how_to_make_one(monkeypatch, data):
+    def missing():
+        raise ValueError("No global client found")
+
+    monkeypatch.setattr(distributed, "get_client", missing)
+    with pytest.raises(InputError, match="there is no client; make one"):
+        Schirn().fit(da.from_array(data[0]), data[1])
+
+
+def test_a_search_runs_on_the_same_cluster(client, data):
+    import joblib
+
+    X, Y = data
+    search = CandidateSearchCV(CandidateRidge(), {"lam": [0.1, 1.0, 1e3]}, cv=3)
+    expected = search.fit(X, Y).cv_results_["mean_test_score"]
+    with joblib.parallel_config("dask"):
+        found = search.fit(X, Y).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(found, expected)
+    names = client.run_on_scheduler(
+        lambda dask_scheduler: [*map(str, dask_scheduler.task_prefixes)]
+    )
+    assert any("_run_fold" in name for name in names), names
