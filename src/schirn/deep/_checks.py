@@ -37,3 +37,8 @@ def check_batch(
         raise InputError(
             f"row indices of shape {tuple(rows.shape)} do not fit {len(candidates)} rows"
         )
+
+
+def at_least_single(x: Tensor) -> Tensor:
+    """Half precision, as autocast gives it, brought to single; double stays."""
+    return x if x.dtype == torch.float64 else x.float()

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
-from schirn.deep._checks import check_batch, check_number
+from schirn.deep._checks import at_least_single, check_batch, check_number
 
 Tensor = torch.Tensor
 
@@ -34,7 +34,7 @@ class GeneralizedCrossEntropy(nn.Module):
     def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
         """Mean loss of a batch; the rows are not used."""
         check_batch(logits, candidates, rows, logits.shape[-1], needs_rows=False)
-        logits = logits.float()
+        logits = at_least_single(logits)
         fit = logsigmoid(torch.where(candidates > 0, logits, -logits))
         return (-torch.expm1(self.exponent * fit) / self.exponent).mean()
 
@@ -90,14 +90,14 @@ class PARDLoss(nn.Module):
     def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
         """Mean loss of a batch; the rows are not used."""
         check_batch(logits, candidates, rows, len(self.prior), needs_rows=False)
-        logits = logits.float()
+        logits = at_least_single(logits)
         warm = self.seen < self.warm_up * self.n_rows
         with torch.no_grad():
             q = candidates.float() if warm else self.posterior(logits, candidates)
             if self.training:
                 self.seen += len(logits)
                 self._learn_rates(candidates, q, warm)
-        return self.beta_y * binary_cross_entropy_with_logits(logits, q)
+        return self.beta_y * binary_cross_entropy_with_logits(logits, q.to(logits.dtype))
 
     def posterior(self, logits: Tensor, candidates: Tensor) -> Tensor:
         """The q that is best for the bound."""

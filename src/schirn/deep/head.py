@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from schirn.calibration import calibrate
-from schirn.deep._checks import check_batch, check_number
+from schirn.deep._checks import at_least_single, check_batch, check_number
 from schirn.deep.confidences import Confidences
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.deep.rank import rank_loss
@@ -113,9 +113,9 @@ class SieveHead(nn.Module):
 
     def loss(self, features: Tensor, candidates: Tensor, rows: Tensor) -> Tensor:
         """Mean cross-entropy of the logits with the confidences, which are updated first."""
-        logits = self(features).float()
+        logits = at_least_single(self(features))
         targets = self.targets(features, candidates, rows)
-        loss = binary_cross_entropy_with_logits(logits, targets)
+        loss = binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
         if self.rank_weight:
             loss = loss + self.rank_weight * rank_loss(logits.sigmoid()) / len(logits)
         return loss
@@ -258,7 +258,7 @@ class SchirnHead(SieveHead):
         n_labels: int,
         n_rows: int,
         *,
-        alpha: float = 0.5,
+        alpha: float = 0.2,
         rank_weight: float = 0.01,
         warm_up: int = 3,
         momentum: float = 0.7,

@@ -1,17 +1,22 @@
 """Losses for candidate labels, to put where `BCEWithLogitsLoss` was."""
 
+from collections import deque
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
-from schirn.deep._checks import check_batch, check_number
+from schirn.calibration import calibrate
+from schirn.deep._checks import at_least_single, check_batch, check_number
 from schirn.deep.confidences import Confidences
 from schirn.deep.posterior import NoiseLaw, NoiseSums, RowPosterior, bayes, row_posterior
 from schirn.deep.rank import rank_loss
 
 Tensor = torch.Tensor
+
+# Rows at the end of a pass whose logits are kept to fit the sigmoid.
+_SAMPLE = 4096
 
 
 class PartialMultiLabelLoss(nn.Module):
@@ -24,7 +29,9 @@ class PartialMultiLabelLoss(nn.Module):
     With logits z, p = sigmoid(z). In the warm-up q are the candidates. After it, every batch moves
     the confidences q of its rows towards the probability that a candidate is true given p and the
     rates at which false labels are listed, by Bayes' rule; q stays 0 outside the candidates. The
-    rates are estimated from the posteriors of each pass over the rows.
+    rates are estimated from the posteriors of each pass over the rows. A network that was trained
+    on candidates gives the probability to be listed, not to be true: a sigmoid of the logits,
+    fitted to the candidates of the last rows of each pass, tells the two apart.
 
     Call it with the logits, the candidates and the numbers of the rows. In evaluation mode
     (`eval()`) nothing is learned, the rows are not needed, and the value is the mean negative
@@ -45,6 +52,7 @@ class PartialMultiLabelLoss(nn.Module):
     ----------
     confidences : the table; `confidences.read(rows, candidates)` gives soft labels.
     rates : (n_labels,) present rates.
+    calibration : slope and offset of the sigmoid of the logits.
 
     Notes
     -----
@@ -92,8 +100,9 @@ class PartialMultiLabelLoss(nn.Module):
         for name, part in zip(law._fields, law, strict=True):
             self.register_buffer(name, part.clone())
         self.seen = 0
+        self.calibration = (1.0, 0.0)
         self._sums: NoiseSums | None = None
-        self._period = (0.0, 0.1)
+        self._last: deque[tuple[Tensor, Tensor]] = deque()
 
     @property
     def passes(self) -> float:
@@ -108,12 +117,12 @@ class PartialMultiLabelLoss(nn.Module):
     def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
         """Mean loss of a batch."""
         check_batch(logits, candidates, rows, self.n_labels, needs_rows=self.training)
-        logits = logits.float()
+        logits = at_least_single(logits)
         if not self.training:
             return candidate_nll(logits, candidates, self.rates)
         assert rows is not None
         targets = self.update(logits.detach(), candidates, rows)
-        loss = binary_cross_entropy_with_logits(logits, targets)
+        loss = binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
         if self.rank_weight:
             loss = loss + self.rank_weight * rank_loss(logits.sigmoid()) / len(logits)
         return loss
@@ -121,36 +130,46 @@ class PartialMultiLabelLoss(nn.Module):
     @torch.no_grad()
     def update(self, logits: Tensor, candidates: Tensor, rows: Tensor) -> Tensor:
         """Move the confidences of the rows and return them: the soft labels of the batch."""
-        old = self.confidences.read(rows, candidates)
-        warm = self.passes < self.warm_up
-        self.seen += len(rows)
-        if warm:
-            return old
-        found = self._posterior(logits.sigmoid(), candidates)
-        new = torch.lerp(found.Q, old, self.momentum)
-        self.confidences.write(rows, new)
-        self._learn_rates(candidates, found)
+        new = old = self.confidences.read(rows, candidates)
+        if self.passes >= self.warm_up:
+            slope, offset = self.calibration
+            found = self._posterior((slope * logits + offset).sigmoid(), candidates)
+            new = torch.lerp(found.Q.float(), old, self.momentum)
+            self.confidences.write(rows, new)
+            if self._sums is None:
+                self._sums = NoiseSums(self.n_labels, candidates.device)
+            self._sums.add(candidates, found)
+        self._count(logits, candidates)
         return new
+
+    def _count(self, logits: Tensor, candidates: Tensor) -> None:
+        """Keep the last rows, and learn the noise where a pass over the rows ends."""
+        self._last.append((logits, candidates))
+        while sum(len(part) for part, _ in self._last) - len(self._last[0][0]) >= _SAMPLE:
+            self._last.popleft()
+        done = self.seen // self.n_rows
+        self.seen += len(logits)
+        if self.seen // self.n_rows > done:
+            self._end_pass()
+
+    def _end_pass(self) -> None:
+        """A new sigmoid from the last rows, and a new law from the posteriors of the pass."""
+        logits, candidates = (torch.cat(part) for part in zip(*self._last, strict=True))
+        found = calibrate(logits.cpu().numpy(), candidates.cpu().numpy() > 0)
+        self.calibration = found.slope, found.offset
+        if self._sums is None:
+            rates = torch.full((self.n_labels,), found.noise_rate)
+            self._set_law(NoiseLaw.independent(rates))
+        else:
+            self._set_law(self._sums.law(self.counts))
+        self._sums = None
+        self._last.clear()
 
     def _posterior(self, p: Tensor, candidates: Tensor) -> RowPosterior:
         if self.counts:
             return row_posterior(p, candidates, self.law)
         none = self.tilt.new_zeros(())
         return RowPosterior(bayes(p, candidates, self.rates), none, none)
-
-    def _learn_rates(self, candidates: Tensor, found: RowPosterior) -> None:
-        """Rates after every tenth of a pass at first, then after every pass."""
-        if self.known_rates and not self.counts:
-            return
-        if self._sums is None:
-            self._sums = NoiseSums(self.n_labels, candidates.device)
-            self._period = self.passes, 0.1
-        self._sums.add(candidates, found)
-        begin, length = self._period
-        if self.passes - begin >= length:
-            self._set_law(self._sums.law(self.counts))
-            self._sums = NoiseSums(self.n_labels, candidates.device)
-            self._period = self.passes, min(1.0, 2 * length)
 
     def _set_law(self, law: NoiseLaw) -> None:
         if not self.known_rates:
@@ -161,14 +180,24 @@ class PartialMultiLabelLoss(nn.Module):
     def get_extra_state(self) -> dict[str, Any]:
         """Confidences and progress, for `state_dict`."""
         sums = None if self._sums is None else {k: v.cpu() for k, v in vars(self._sums).items()}
-        state = {"seen": self.seen, "sums": sums, "confidences": self.confidences.state()}
-        return state | {"period": self._period}
+        return {
+            "seen": self.seen,
+            "calibration": self.calibration,
+            "sums": sums,
+            "last": [(logits.cpu(), candidates.cpu()) for logits, candidates in self._last],
+            "confidences": self.confidences.state(),
+        }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         """Go back to such a state."""
-        self.seen, self._period, self._sums = state["seen"], tuple(state["period"]), None
+        device = self.rates.device
+        self.seen, self.calibration = state["seen"], tuple(state["calibration"])
+        self._last = deque(
+            (logits.to(device), listed.to(device)) for logits, listed in state["last"]
+        )
+        self._sums = None
         if state["sums"] is not None:
-            self._sums = NoiseSums(self.n_labels, self.rates.device)
+            self._sums = NoiseSums(self.n_labels, device)
             for name, part in state["sums"].items():
                 getattr(self._sums, name).copy_(part)
         self.confidences.restore(state["confidences"])

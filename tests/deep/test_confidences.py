@@ -1,0 +1,92 @@
+"""The table of confidences: reading, writing, precision, and files far larger than memory."""
+
+import numpy as np
+import pytest
+
+from schirn.exceptions import InputError
+
+torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+
+from schirn.deep import Confidences  # noqa: E402
+
+
+@pytest.fixture(params=["float32", "float16", "file"])
+def table(request, tmp_path):
+    if request.param == "file":
+        return Confidences(20, 3, dtype="float16", path=tmp_path / "rows.npy")
+    return Confidences(20, 3, dtype=request.param)
+
+
+def test_rows_never_written_read_as_their_candidates(table):
+    rows, candidates = torch.tensor([3, 7, 3]), torch.tensor([[1, 0, 1], [0, 0, 1], [1, 0, 1]])
+    torch.testing.assert_close(table.read(rows, candidates), candidates.float())
+
+
+def test_rows_read_back_what_was_written(table):
+    values = torch.tensor([[0.25, 0.0, 1.0], [0.125, 0.5, 0.0]])
+    table.write(torch.tensor([11, 2]), values)
+    found = table.read(torch.tensor([2, 11, 5]), torch.ones(3, 3))
+    torch.testing.assert_close(found, torch.stack([values[1], values[0], torch.ones(3)]))
+    assert found.dtype == torch.float32
+
+
+def test_half_precision_keeps_three_digits():
+    table = Confidences(1000, 1, dtype="float16")
+    values = torch.rand(1000, 1, generator=torch.Generator().manual_seed(0))
+    rows = torch.arange(1000)
+    table.write(rows, values)
+    assert (table.read(rows, torch.zeros(1000, 1)) - values).abs().max() < 5e-4
+
+
+def test_ten_million_rows_on_disk_take_room_only_where_written(tmp_path):
+    path = tmp_path / "large.npy"
+    table = Confidences(10_000_000, 100, dtype="float16", path=path)
+    rows = torch.tensor([0, 1_234_567, 9_999_999])
+    values = torch.rand(3, 100, generator=torch.Generator().manual_seed(0))
+    table.write(rows, values)
+    table.flush()
+    found = table.read(rows, torch.zeros(3, 100))
+    torch.testing.assert_close(found, values, atol=5e-4, rtol=0)
+    assert path.stat().st_size > 2e9
+    assert path.stat().st_blocks * 512 < 10e6
+    mapped = np.load(path, mmap_mode="r")
+    assert mapped.shape == (10_000_000, 100)
+    assert mapped[1_234_567].any()
+    assert not mapped[1_234_568].any()
+
+
+def test_a_file_is_opened_again(tmp_path):
+    path = tmp_path / "rows.npy"
+    first = Confidences(5, 2, path=path)
+    first.write(torch.arange(5), torch.full((5, 2), 0.5))
+    first.flush()
+    again = Confidences.reopen(path)
+    assert (again.read(torch.arange(5), torch.ones(5, 2)) == 0.5).all()
+    again.write(torch.tensor([1]), torch.zeros(1, 2))
+    again.flush()
+    assert np.load(path)[1].tolist() == [0, 0]
+
+
+def test_state_goes_to_another_table():
+    first, second = Confidences(4, 2), Confidences(4, 2)
+    first.write(torch.tensor([2]), torch.tensor([[0.5, 0.25]]))
+    second.restore(first.state())
+    read = second.read(torch.arange(4), torch.ones(4, 2))
+    assert read.tolist() == [[1, 1], [1, 1], [0.5, 0.25], [1, 1]]
+    with pytest.raises(InputError, match="of 4 rows"):
+        Confidences(5, 2).restore(first.state())
+
+
+@pytest.mark.parametrize("row", [-1, 20])
+def test_a_row_outside_of_the_table_is_named(table, row):
+    with pytest.raises(InputError, match=f"row index {row} "):
+        table.read(torch.tensor([0, row]), torch.ones(2, 3))
+
+
+def test_bad_arguments_are_refused(tmp_path):
+    with pytest.raises(InputError, match="float64"):
+        Confidences(3, 2, dtype="float64")
+    with pytest.raises(InputError, match="whole numbers"):
+        Confidences(3, 2).read(torch.tensor([0.5]), torch.ones(1, 2))
+    with pytest.raises(InputError, match="cannot live on"):
+        Confidences(3, 2, path=tmp_path / "x.npy", device="cuda")

@@ -1,0 +1,182 @@
+"""The heads: closed form, leave-one-out, and what they find on a backbone."""
+
+import copy
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge as SklearnRidge
+from sklearn.metrics import roc_auc_score
+
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError
+
+torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+
+from torch import nn  # noqa: E402
+
+from schirn.deep import SchirnHead, SieveHead  # noqa: E402
+from schirn.deep.ridge import RidgeSums  # noqa: E402
+
+
+def problem(n=30, h=5, l=3):
+    rng = np.random.default_rng(0)
+    F = 3 + rng.normal(size=(n, h)) * np.array([1, 2, 0.5, 1, 4])[:h]
+    return F, rng.random((n, l))
+
+
+def solve(F, Q, lam, parts=3):
+    sums = RidgeSums(F.shape[1], Q.shape[1])
+    for f, q in zip(np.array_split(F, parts), np.array_split(Q, parts), strict=True):
+        sums.add(torch.as_tensor(f), torch.as_tensor(q))
+    return sums.solve(lam)
+
+
+def absolute(F, lam):
+    """The weight that scikit-learn calls alpha."""
+    return lam * ((F - F.mean(axis=0)) ** 2).sum() / F.shape[1]
+
+
+def test_sums_over_batches_give_the_ridge_of_scikit_learn():
+    F, Q = problem()
+    found = solve(F, Q, 0.3).scores(torch.as_tensor(F))
+    expected = SklearnRidge(alpha=absolute(F, 0.3)).fit(F, Q).predict(F)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+
+
+def test_leave_one_out_scores_equal_refits_without_the_row():
+    F, Q = problem()
+    # Refits keep the weight of the whole problem, as the formula does.
+    weight = absolute(F, 0.3)
+    found = solve(F, Q, 0.3).leave_one_out(torch.as_tensor(F), torch.as_tensor(Q))
+    for i in range(len(F)):
+        rest = np.arange(len(F)) != i
+        refit = SklearnRidge(alpha=weight).fit(F[rest], Q[rest])
+        np.testing.assert_allclose(found[i], refit.predict(F[i : i + 1])[0], atol=1e-4)
+
+
+def test_weight_is_chosen_between_useless_and_useful_features():
+    rng = np.random.default_rng(0)
+    F = rng.normal(size=(60, 40))
+    pure_noise = rng.random((60, 4))
+    signal = F @ rng.normal(size=(40, 4)) * 0.1
+    shrunk, free = solve(F, pure_noise, None), solve(F, signal, None)
+    loose = solve(F, pure_noise, 1e-4)
+    assert shrunk.weights.norm() < 0.5 * loose.weights.norm()
+    fitted = free.scores(torch.as_tensor(F)).numpy()
+    assert np.corrcoef(fitted.ravel(), signal.ravel())[0, 1] > 0.95
+
+
+def make_data():
+    return make_partial_multilabel(
+        n_samples=600, n_features=20, n_labels=8, cardinality=2.5, r=2, random_state=0
+    )
+
+
+def train(head, data, epochs=12, start=0, backbone=None, adam=None, autocast=False):
+    torch.manual_seed(0)
+    X = torch.as_tensor(data.X, dtype=torch.float32)
+    Y = torch.as_tensor(data.candidates)
+    if backbone is None:
+        backbone = nn.Sequential(nn.Linear(20, 32), nn.ReLU())
+        adam = torch.optim.Adam([*backbone.parameters(), *head.parameters()], lr=3e-3)
+    for epoch in range(start, epochs):
+        order = torch.randperm(len(X), generator=torch.Generator().manual_seed(epoch))
+        for rows in order.split(64):
+            with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+                loss = head.loss(backbone(X[rows]), Y[rows], rows)
+            adam.zero_grad()
+            loss.backward()
+            adam.step()
+        head.end_epoch()
+    return backbone, adam
+
+
+def auc(head, data):
+    Y = torch.as_tensor(data.candidates)
+    q = head.confidences.read(torch.arange(len(Y)), Y).numpy()
+    listed = data.candidates == 1
+    assert (q[~listed] == 0).all()
+    return roc_auc_score(data.y_true[listed], q[listed])
+
+
+@pytest.mark.parametrize(("cls", "options"), [(SieveHead, {}), (SchirnHead, {"alpha": 0.0})])
+@pytest.mark.parametrize("autocast", [False, True])
+def test_heads_find_the_wrong_candidates(cls, options, autocast):
+    data = make_data()
+    torch.manual_seed(0)
+    head = cls(32, 8, 600, **options)
+    backbone, _ = train(head, data, autocast=autocast)
+    assert auc(head, data) > 0.8
+    scores = head.scores(backbone(torch.as_tensor(data.X, dtype=torch.float32))).detach()
+    assert roc_auc_score(data.y_true.ravel(), scores.numpy().ravel()) > 0.85
+
+
+def test_confidences_rest_in_the_warm_up():
+    data = make_data()
+    torch.manual_seed(0)
+    head = SieveHead(32, 8, 600, warm_up=3)
+    train(head, data, epochs=3)
+    assert not head.confidences.written.any()
+    train(head, data, epochs=1)
+    assert head.confidences.written.all()
+
+
+def test_a_row_has_no_say_in_its_own_score():
+    F, _ = problem(40, 5, 3)
+    F = torch.as_tensor(F, dtype=torch.float32)
+    rng = torch.Generator().manual_seed(0)
+    Y = (torch.rand(40, 3, generator=rng) < 0.5).int()
+    scores = []
+    for flipped in (False, True):
+        candidates = Y.clone()
+        if flipped:
+            candidates[0] = 1 - candidates[0]
+        sums = RidgeSums(5, 3)
+        sums.add(F.double(), candidates.double())
+        scores.append(sums.solve(0.3).leave_one_out(F, candidates)[0])
+    torch.testing.assert_close(scores[0], scores[1], atol=1e-5, rtol=0)
+
+
+def test_held_out_rows_are_judged_and_not_learned():
+    data = make_data()
+    torch.manual_seed(0)
+    head = SieveHead(32, 8, 600)
+    backbone, _ = train(head, data, epochs=4)
+    X = torch.as_tensor(data.X[:10], dtype=torch.float32)
+    Y = torch.as_tensor(data.candidates[:10])
+    before = head.confidences.read(torch.arange(10), Y)
+    after = head.targets(backbone(X), Y, torch.arange(10), held_out=True)
+    assert not torch.equal(before, after)
+    torch.testing.assert_close(head.confidences.read(torch.arange(10), Y), after)
+    with pytest.raises(InputError, match="no batch came"):
+        head.end_epoch()
+
+
+def test_training_goes_on_from_a_state_dict_as_if_never_stopped():
+    data = make_data()
+    torch.manual_seed(0)
+    whole = SieveHead(32, 8, 600)
+    start = copy.deepcopy(whole)
+    expected, _ = train(whole, data, epochs=6)
+    backbone, adam = train(start, data, epochs=4)
+    again = SieveHead(32, 8, 600)
+    again.load_state_dict(copy.deepcopy(start.state_dict()))
+    # The optimiser holds the parameters of the head before the break.
+    again.linear = start.linear
+    train(again, data, epochs=6, start=4, backbone=backbone, adam=adam)
+    for one, other in zip(backbone.parameters(), expected.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert torch.equal(again.confidences.table, whole.confidences.table)
+
+
+def test_bad_input_gets_one_sentence():
+    head = SieveHead(4, 3, 10)
+    Y, rows = torch.ones(2, 3), torch.arange(2)
+    with pytest.raises(InputError, match="gave 5 features, in_features=4"):
+        head.targets(torch.zeros(2, 5), Y, rows)
+    with pytest.raises(InputError, match=r"\(rows, 3\)"):
+        head.targets(torch.zeros(2, 4), Y[:, :2], rows)
+    with pytest.raises(InputError, match="end_epoch"):
+        head.scores(torch.zeros(2, 4))
+    with pytest.raises(InputError, match=r"warm_up.*0"):
+        SieveHead(4, 3, 10, warm_up=0)

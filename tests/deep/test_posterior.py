@@ -1,0 +1,107 @@
+"""The posterior in PyTorch against the one in numpy and against all subsets."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from schirn.noise import NoiseModel, candidate_posterior, update_noise
+
+torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+
+from schirn.deep import NoiseLaw, bayes, row_posterior  # noqa: E402
+from schirn.deep.posterior import NoiseSums, _tilt  # noqa: E402
+
+
+def example(n=40, l=6, seed=0):
+    rng = np.random.default_rng(seed)
+    P = rng.uniform(0.01, 0.99, (n, l))
+    Y = (rng.random((n, l)) < 0.5).astype(np.uint8)
+    Y[0] = 0
+    Y[1] = 1
+    return P, Y
+
+
+def tensors(*arrays):
+    return [torch.as_tensor(array) for array in arrays]
+
+
+def test_without_a_tilt_it_is_the_rule_of_bayes():
+    P, Y = tensors(*example())
+    rates = torch.linspace(0.05, 0.6, 6, dtype=torch.float64)
+    found = row_posterior(P, Y, NoiseLaw.independent(rates)).Q
+    torch.testing.assert_close(found, bayes(P, Y, rates))
+    assert (found[Y == 0] == 0).all()
+
+
+def test_law_and_posterior_equal_those_of_numpy():
+    P, Y = example()
+    model = NoiseModel.independent(0.3, 6)
+    law = NoiseLaw.independent(torch.full((6,), 0.3, dtype=torch.float64))
+    for _ in range(3):
+        expected = candidate_posterior(P, Y, model)
+        found = row_posterior(*tensors(P, Y), law)
+        np.testing.assert_allclose(found.Q, expected.Q, atol=1e-6)
+        np.testing.assert_allclose(found.noise_counts, expected.noise_counts, atol=1e-5)
+        np.testing.assert_allclose(
+            found.true_counts[: len(expected.true_counts)], expected.true_counts, atol=1e-5
+        )
+        model = update_noise(Y, expected)
+        sums = NoiseSums(6)
+        sums.add(torch.as_tensor(Y), found)
+        law = sums.law()
+        np.testing.assert_allclose(law.tilt, model.tilt, atol=1e-4)
+    assert np.abs(model.tilt).max() > 0.1
+
+
+def test_posterior_of_a_row_equals_the_sum_over_all_subsets():
+    P, Y = np.array([[0.2, 0.7, 0.4, 0.9]]), np.array([[1, 1, 0, 1]])
+    rates, counts = np.array([0.1, 0.5, 0.3, 0.2]), np.array([1.0, 6, 2, 1, 0])
+    tilt, normaliser = _tilt(counts, np.array([0.0, 5, 5, 0, 0]), 0.25)
+    law = NoiseLaw(*tensors(rates, tilt, normaliser))
+    total, expected = 0.0, np.zeros(4)
+    for true in product([0, 1], repeat=3):
+        subset = np.array([true[0], true[1], 0, true[2]])
+        m, r = subset.sum(), 3 - subset.sum()
+        terms = np.where(subset, P[0], np.where(Y[0], (1 - P[0]) * rates, 1.0))
+        weight = terms.prod() * np.exp(tilt[r] - normaliser[m])
+        total, expected = total + weight, expected + weight * subset
+    found = row_posterior(*tensors(P, Y), law).Q
+    np.testing.assert_allclose(found[0], expected / total, rtol=1e-6)
+
+
+def test_blocks_of_rows_change_nothing(monkeypatch):
+    P, Y = tensors(*example(n=50))
+    sums = NoiseSums(6)
+    sums.add(Y, row_posterior(P, Y, NoiseLaw.independent(torch.full((6,), 0.2))))
+    law = sums.law()
+    whole = row_posterior(P, Y, law)
+    monkeypatch.setattr("schirn.deep.posterior._BLOCK_CELLS", 7 * 49)
+    for one, other in zip(row_posterior(P, Y, law), whole, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_rates_of_labels_are_found():
+    rng = np.random.default_rng(0)
+    truth = rng.random((4000, 4)) < 0.3
+    rates = np.array([0.05, 0.1, 0.3, 0.6])
+    Y = truth | (rng.random(truth.shape) < rates)
+    # Scores that know most of the truth.
+    P = np.where(truth, 0.9, 0.05)
+    law = NoiseLaw.independent(torch.full((4,), 0.2))
+    for _ in range(10):
+        sums = NoiseSums(4)
+        sums.add(torch.as_tensor(Y), row_posterior(*tensors(P, Y), law))
+        law = sums.law(counts=False)
+    np.testing.assert_allclose(law.rates, rates, atol=0.06)
+
+
+def test_equal_rates_stay_equal():
+    rng = np.random.default_rng(0)
+    truth = rng.random((2000, 5)) < 0.3
+    Y = truth | (rng.random(truth.shape) < 0.2)
+    P = np.where(truth, 0.9, 0.05)
+    sums = NoiseSums(5)
+    law = NoiseLaw.independent(torch.full((5,), 0.2))
+    sums.add(torch.as_tensor(Y), row_posterior(*tensors(P, Y), law))
+    assert sums.law(counts=False).rates.unique().numel() == 1
