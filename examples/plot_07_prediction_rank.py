@@ -25,7 +25,7 @@ X, candidates = data.X[:n], data.candidates[:n]
 betas = (0.0, 0.1, 1.0) if quick else (0.0, 0.01, 0.1, 1.0, 3.0, 10.0, 30.0)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8))
 for term, marker in (("high", "o"), ("none", "s"), ("low", "^")):
-    model = Schirn(lam=1.0, beta=10.0, rank_term=term, fit_intercept=True).fit(X, candidates)
+    model = Schirn(lam=1.0, beta=1.0, rank_term=term, fit_intercept=True).fit(X, candidates)
     values = np.linalg.svd(model.decision_function(X), compute_uv=False)
     left.plot(np.arange(1, len(values) + 1), values, marker=marker, markersize=4, label=term)
     quality = []
@@ -38,7 +38,7 @@ ridge = CandidateRidge(lam=1.0, fit_intercept=True).fit(X, candidates)
 reference = average_precision(data.y_true[n:], ridge.decision_function(data.X[n:]))
 right.axhline(reference, color="#8a8fa3", linestyle="--", linewidth=1)
 right.annotate("CandidateRidge", (3e-3, reference), va="bottom", fontsize=9)
-left.set(xlabel="number", ylabel="singular value", title="predictions, beta = 10", yscale="log")
+left.set(xlabel="number", ylabel="singular value", title="predictions, beta = 1", yscale="log")
 left.legend(title="rank term")
 right.set(
     xlabel="beta (leftmost: 0)", ylabel="average precision", title="unseen rows", xscale="log"
