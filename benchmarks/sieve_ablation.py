@@ -46,7 +46,7 @@ def independent_counts(*args: Any) -> Any:
 def in_sample(*args: Any) -> Any:
     """Scores of rows by the fit that saw them, after the first ones."""
     state, sums = begin(*args)
-    return state._replace(spare=tuple(np.ones_like(spare) for spare in state.spare)), sums
+    return state._replace(factors=tuple(np.ones_like(f) for f in state.factors)), sums
 
 
 VARIANTS: dict[str, dict[str, Any]] = {

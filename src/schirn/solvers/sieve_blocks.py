@@ -36,20 +36,34 @@ class Features(NamedTuple):
         return cells_product(label, row, values, self.X, n_labels)
 
 
+class Slice(NamedTuple):
+    """Rows that lie one after the other among the features of a block."""
+
+    start: int
+    stop: int
+
+
 class RowCells(NamedTuple):
     """Candidates sorted by label, for products, and row after row, for the posterior."""
 
-    cells: Cells
+    by_label: tuple[Any, ...]
+    """The fields of `Cells`: a tuple whose length is its own can be weighed by a cluster."""
     order: np.ndarray
     """Places of the candidates, row after row, among those sorted by label."""
     indptr: np.ndarray
     label: np.ndarray
+
+    @property
+    def cells(self) -> Cells:
+        """The candidates sorted by label."""
+        return Cells(*self.by_label)
 
 
 class Part(NamedTuple):
     """The rows of a block that one ridge problem learns from, and those held out from it."""
 
     rows: Any
+    """`DenseRows` or `Features`; a `Slice` where the parts share one array of features."""
     candidates: RowCells
     rates: np.ndarray | None = None
     """Known rate at which false labels are listed in each row."""
@@ -61,11 +75,22 @@ class Part(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What the rounds see of a block; the first part has all rows."""
+    """What the rounds see of a block, but for shared features; the first part has all rows."""
 
     parts: tuple[Part, ...]
     order: np.ndarray
     """Place in the block of each row of the first part."""
+
+    def on(self, X: Any) -> list[Part]:
+        """The parts with their pieces of the shared features."""
+        return [_on(part, X) for part in self.parts]
+
+
+def _on(part: Part, X: Any) -> Part:
+    rows, held = part.rows, part.held
+    if isinstance(rows, Slice):
+        rows = Features(X[rows.start : rows.stop])
+    return part._replace(rows=rows, held=None if held is None else _on(held, X))
 
 
 def row_cells(Y: Any, other: Array | None = None) -> RowCells:
@@ -74,7 +99,7 @@ def row_cells(Y: Any, other: Array | None = None) -> RowCells:
     row, label = to_numpy(cells.row), to_numpy(cells.label)
     order = np.argsort(row, kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=cells.shape[0]))])
-    return RowCells(cells, order, indptr, label[order])
+    return RowCells(tuple(cells), order, indptr, label[order])
 
 
 def candidate_matrix(cells: Cells) -> sp.csr_array:

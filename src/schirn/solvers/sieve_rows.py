@@ -35,7 +35,7 @@ from schirn.solvers.sieve_spaces import (
     pick,
     single_precision,
 )
-from schirn.solvers.sieve_steps import State, log_odds_of
+from schirn.solvers.sieve_steps import State, first_state, log_odds_of
 
 
 class SieveRows(NamedTuple):
@@ -172,7 +172,7 @@ def _factor_blocks(
     *sums, listed = place.step(make_parts, scale, source, np.sort(held), own)
     places, drawn = factor_sums(sums, single_precision(source, seen.dtype)), [held]
     if not listed:
-        place.step(without_splits)
+        place.step(first_state)
         places, drawn = places[:1], []
     rate = None if own is not None or rates is None else float(rates)
     n_labels = looks[0].n_labels
@@ -208,16 +208,11 @@ def make_parts(
     """Features and candidates of a block; sums for the factorisation, candidates that learn."""
     X, first = block.rows.X, block.rows.first
     n = X.shape[0]
-    cuts = feature_cuts(source(scale.transform(X)), _inside(held, first, n))
+    features, cuts = feature_cuts(source(scale.transform(X)), _inside(held, first, n))
     own = None if rates is None else rates[first : first + n]
-    parts = label_parts(cuts, candidate_matrix(block.cells), own, first)
+    parts = label_parts(features, cuts, candidate_matrix(block.cells), own, first)
     listed = len(parts.parts[1].candidates.cells)
-    return State(parts), (*feature_sums(cuts), listed)
-
-
-def without_splits(block: Block, state: State) -> tuple[State, tuple[Any, ...]]:
-    """The state without inner splits."""
-    return State(state.parts._replace(parts=state.parts.parts[:1])), (None,)
+    return State(features, parts), (*feature_sums(features, cuts), listed)
 
 
 def _inside(rows: np.ndarray, first: int, n: int) -> np.ndarray:

@@ -12,11 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.arrays import Array, is_device_array, like, namespace, to_numpy
-from schirn.blocks import Block, Cells, Coordinates, DenseRows, MemoryRows
+from schirn.blocks import Block, Coordinates, DenseRows, MemoryRows, candidate_cells
 from schirn.kernels import Kernel, kernel_space, nystroem_map, sample_width, width_sample
 from schirn.linalg import RowSpace, row_space
 from schirn.solvers.sieve import Problem
-from schirn.solvers.sieve_blocks import Features, Part, Parts, row_cells, values_of
+from schirn.solvers.sieve_blocks import Features, Part, Parts, Slice, row_cells, values_of
 from schirn.solvers.sieve_steps import hold
 
 _INNER_SPLITS = 3
@@ -127,6 +127,8 @@ class Spaces(NamedTuple):
     held: list[np.ndarray]
     """Rows held out of each split, in the order of the draw."""
     source: FeatureMap | SpaceMap
+    X: Any = None
+    """Features that the parts share."""
 
     def problem(
         self, Y: Any, rates: "float | np.ndarray | None" = None, known: Array | None = None
@@ -136,10 +138,9 @@ class Spaces(NamedTuple):
         listed = np.diff(Y.indptr)
         use = [k for k, cut in enumerate(self.cuts) if k == 0 or listed[cut.take].any()]
         own = rates if isinstance(rates, np.ndarray) else None
-        parts = label_parts([self.cuts[k] for k in use], Y, own, known=known)
-        nothing = np.zeros(0, dtype=np.int64)
-        place = MemoryRows([Block(None, Cells(nothing, nothing, Y.shape, nothing))])
-        place.step(hold, parts)
+        parts = label_parts(self.X, [self.cuts[k] for k in use], Y, own, known=known)
+        place = MemoryRows([Block(None, candidate_cells(Y))])
+        place.step(hold, self.X, parts)
         rate = None if own is not None or rates is None else float(rates)
         held = [self.held[k - 1] for k in use[1:]]
         places = [self.places[k] for k in use]
@@ -176,9 +177,9 @@ def factor_spaces(
     held = draw_held(n, many, rng)
     if many and (kernel == "rbf" or d <= n):
         source = draw_features(n, kernel, n_landmarks, rng, lambda rows: pick(Z, rows))
-        cuts = feature_cuts(source(Z), np.sort(held[0]))
-        places = factor_sums(feature_sums(cuts), single_precision(source, Z.dtype))
-        return Spaces(cuts, places, held, source)
+        X, cuts = feature_cuts(source(Z), np.sort(held[0]))
+        places = factor_sums(feature_sums(X, cuts), single_precision(source, Z.dtype))
+        return Spaces(cuts, places, held, source, X)
     function, support = Kernel("linear"), None
     if kernel == "linear" and not is_device_array(Z):
         factor = _row_factoring(Z)
@@ -221,19 +222,22 @@ def draw_features(
     return FeatureMap(function, landmarks, R, shift)
 
 
-def feature_cuts(X: Any, held: np.ndarray) -> list[Cut]:
-    """All rows of the features of a block, and those that are not held out."""
+def feature_cuts(X: Any, held: np.ndarray) -> tuple[Any, list[Cut]]:
+    """The features of a block in another order; all its rows, and those not held out."""
     # Rows held out come last, so that every part is a piece of one array.
     n = X.shape[0]
     rest = np.setdiff1d(np.arange(n), held)
     order, k = np.concatenate([rest, held]), len(rest)
-    X = pick(X, order)
-    return [Cut(Features(X), order), Cut(Features(X[:k]), rest, Features(X[k:]), held)]
+    return pick(X, order), [
+        Cut(Slice(0, n), order),
+        Cut(Slice(0, k), rest, Slice(k, n), held),
+    ]
 
 
-def feature_sums(cuts: Sequence[Cut]) -> tuple[Any, ...]:
+def feature_sums(X: Any, cuts: Sequence[Cut]) -> tuple[Any, ...]:
     """Number, sum and Gram matrix of the rows of the split, and of those held out."""
-    return (*_sums(cuts[1].rows.X), *_sums(cuts[1].held.X))
+    k = cuts[1].rows.stop
+    return (*_sums(X[:k]), *_sums(X[k:]))
 
 
 def factor_sums(sums: Sequence[Any], single: bool) -> list[Coordinates]:
@@ -249,6 +253,7 @@ def single_precision(source: FeatureMap, dtype: Any) -> bool:
 
 
 def label_parts(
+    X: Any,
     cuts: Sequence[Cut],
     Y: sp.csr_array,
     rates: np.ndarray | None,
@@ -258,7 +263,7 @@ def label_parts(
     """Give the rows of each part their candidates and rates; `first` is the first row's place."""
     parts = []
     for cut in cuts:
-        other = values_of(cut.rows)
+        other = values_of((X,) if isinstance(cut.rows, Slice) else cut.rows)
         part = Part(cut.rows, row_cells(Y[cut.take], other), _some(rates, cut.take))
         if cut.held_take is not None:
             cells, own = row_cells(Y[cut.held_take], other), _some(rates, cut.held_take)

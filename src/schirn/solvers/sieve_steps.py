@@ -35,10 +35,12 @@ RATES = (1e-4, 0.98)
 
 
 class State(NamedTuple):
-    """What a block remembers; every field but the first has one entry per part."""
+    """What a block remembers; every field after the first two has one entry per part."""
 
+    X: Any
+    """Features that the parts share, or None; they never change."""
     parts: Parts
-    spare: tuple[Any, ...] = ()
+    factors: tuple[Any, ...] = ()
     """1/(1 - h) with the leverage h of each row, (experts, n)"""
     p: tuple[Any, ...] = ()
     """Probability of each candidate."""
@@ -53,15 +55,15 @@ class State(NamedTuple):
 Sums = tuple[Any, ...]
 
 
-def hold(block: Block, state: None, parts: Parts) -> tuple[State, Sums]:
+def hold(block: Block, state: None, X: Any, parts: Parts) -> tuple[State, Sums]:
     """Begin with parts that were made elsewhere."""
-    return State(parts), (None,)
+    return State(X, parts), (None,)
 
 
 def count(block: Block, state: State) -> tuple[State, Sums]:
     """Of each part: F'Y, and the candidates of each label."""
     ones, sums = [], []
-    for part in state.parts.parts:
+    for part in state.parts.on(state.X):
         cells = part.candidates.cells
         listed = np.bincount(part.candidates.label, minlength=cells.shape[1]).astype(np.float64)
         ones.append(like(np.ones(len(cells)), values_of(part.rows)))
@@ -74,7 +76,7 @@ def held_loss(
 ) -> tuple[State, Sums]:
     """Of each split, for one ridge: loss on the rows held out, and how much it is a sum of."""
     sums: list[float] = []
-    for part, message in zip(state.parts.parts[1:], messages, strict=True):
+    for part, message in zip(state.parts.on(state.X)[1:], messages, strict=True):
         held: Any = part.held
         cells = held.candidates.cells
         S = expand(held.rows, message)
@@ -97,23 +99,23 @@ def begin(
     messages: Sequence[Any],
 ) -> tuple[State, Sums]:
     """Leverages; of each part, sum and number of the first scores outside the candidates."""
-    spare, first_scores, sums = [], [], []
+    factors, first_scores, sums = [], [], []
     for part, where, message, y in zip(
-        state.parts.parts, coordinates, messages, state.q, strict=True
+        state.parts.on(state.X), coordinates, messages, state.q, strict=True
     ):
-        spare.append(leverage_factors(part.rows, where, lams))
+        factors.append(leverage_factors(part.rows, where, lams))
         cells = part.candidates.cells
-        S = _leave_out(expand(part.rows, message), y, cells, spare[-1][first])
+        S = _leave_out(expand(part.rows, message), y, cells, factors[-1][first])
         first_scores.append(at(S, cells))
         outside = cells.shape[0] * cells.shape[1] - len(cells)
         sums += [_double_sum(S) - _double_sum(first_scores[-1]), outside]
-    return state._replace(spare=tuple(spare), p=tuple(first_scores)), tuple(sums)
+    return state._replace(factors=tuple(factors), p=tuple(first_scores)), tuple(sums)
 
 
 def first_chances(block: Block, state: State, rates: Sequence[Any]) -> tuple[State, Sums]:
     """Probabilities from the first scores: what exceeds the rate of false labels."""
     chances = []
-    for part, S, rate in zip(state.parts.parts, state.p, rates, strict=True):
+    for part, S, rate in zip(state.parts.on(state.X), state.p, rates, strict=True):
         if part.rates is not None:
             rate = np.clip(part.rates, *RATES)[to_numpy(part.candidates.cells.row)]
         values = (to_numpy(S) - rate) / (1 - rate)
@@ -124,7 +126,7 @@ def first_chances(block: Block, state: State, rates: Sequence[Any]) -> tuple[Sta
 def soften(block: Block, state: State, noises: Sequence[NoiseModel]) -> tuple[State, Sums]:
     """Posterior of the candidates; of each part F'Q and the sums for the noise model."""
     soft, sums = [], []
-    for part, p, noise in zip(state.parts.parts, state.p, noises, strict=True):
+    for part, p, noise in zip(state.parts.on(state.X), state.p, noises, strict=True):
         found = _posterior(part, to_numpy(p), noise)
         soft.append(like(_by_label(part, found.q), p))
         total, *counts = _noise_sums(part, found)
@@ -138,7 +140,7 @@ def soften_known(block: Block, state: State, noise: NoiseModel) -> tuple[State, 
     The sums for the noise model are those of the rows where something is not known, followed by
     their number and their candidates.
     """
-    (part,), (p,) = state.parts.parts, state.p
+    (part,), (p,) = state.parts.on(state.X), state.p
     q = _known_posterior(part, p, noise)
     row, l = to_numpy(part.candidates.cells.row), part.candidates.cells.shape[1]
     open_rows = np.unique(row[part.known == 0])
@@ -160,15 +162,15 @@ def score(
     """Leave-one-out scores of the ridges; of each part the sums for label correlations."""
     scores, held = [], []
     sums: list[Any] = []
-    for part, spare, q, message in zip(
-        state.parts.parts, state.spare, state.q, messages, strict=True
+    for part, factors, q, message in zip(
+        state.parts.on(state.X), state.factors, state.q, messages, strict=True
     ):
-        S = _experts(expand(part.rows, message), len(spare))
-        for k in range(len(spare)):
-            _leave_out(S[k], q, part.candidates.cells, spare[k])
+        S = _experts(expand(part.rows, message), len(factors))
+        for k in range(len(factors)):
+            _leave_out(S[k], q, part.candidates.cells, factors[k])
         scores.append(S)
         rest = part.held
-        held.append(None if rest is None else _experts(expand(rest.rows, message), len(spare)))
+        held.append(None if rest is None else _experts(expand(rest.rows, message), len(factors)))
         sums += stack_sums(S[leader], q, part.candidates.cells) if correlated else [None] * 3
     return state._replace(scores=tuple(scores), held=tuple(held)), tuple(sums)
 
@@ -191,7 +193,7 @@ def pool_cells(
     """
     found = []
     for part, S, prior, stack, noise, (rows, labels) in zip(
-        state.parts.parts[1:],
+        state.parts.on(state.X)[1:],
         state.held[1:],
         priors[1:],
         stacks[1:],
@@ -231,13 +233,13 @@ def judge(
     """
     chances, log_odds, loss = [], [], 0.0
     for k, (part, S, q, prior, stack) in enumerate(
-        zip(state.parts.parts, state.scores, state.q, priors, stacks, strict=True)
+        zip(state.parts.on(state.X), state.scores, state.q, priors, stacks, strict=True)
     ):
         cells = part.candidates.cells
         experts = [*S]
         if stack is not None and left_out:
-            fitted, spare = stack.leave_one_out(S[leader])
-            experts.append(_leave_out(fitted, q, cells, spare))
+            fitted, factors = stack.leave_one_out(S[leader])
+            experts.append(_leave_out(fitted, q, cells, factors))
         elif stack is not None:
             experts.append(stack.stack.fitted(S[leader]))
         z = combine(weights, experts, prior[:, None])
@@ -253,24 +255,25 @@ def trust(
     block: Block, state: State, where: Coordinates, lam: float, message: Any
 ) -> tuple[State, Sums]:
     """One ridge that takes every candidate as true: its log-odds, and the squared error."""
-    part, y = state.parts.parts[0], state.q[0]
+    part, y = state.parts.on(state.X)[0], state.q[0]
     cells = part.candidates.cells
     S = expand(part.rows, message)
     loss = _squared_error(S, cells)
-    spare = leverage_factors(part.rows, where, [lam])
-    z = soft_logit(_leave_out(S, y, cells, spare[0]))
-    return state._replace(spare=(spare,), p=(y,), q=(y,), scores=(z,)), (loss,)
+    factors = leverage_factors(part.rows, where, [lam])
+    z = soft_logit(_leave_out(S, y, cells, factors[0]))
+    return state._replace(factors=(factors,), p=(y,), q=(y,), scores=(z,)), (loss,)
 
 
 def first_state(block: Block, state: State) -> tuple[State, Sums]:
     """The state without inner splits."""
-    parts, *rest = state
-    return State(parts._replace(parts=parts.parts[:1]), *(field[:1] for field in rest)), (None,)
+    X, parts, *rest = state
+    first = parts._replace(parts=parts.parts[:1])
+    return State(X, first, *(field[:1] for field in rest)), (None,)
 
 
 def soft_labels_of(block: Block, state: State, noise: NoiseModel) -> sp.csr_array:
     """Posterior (n, l) of the candidates, rows in the order of the block."""
-    part = state.parts.parts[0]
+    part = state.parts.on(state.X)[0]
     if part.known is None:
         q = _posterior(part, to_numpy(state.p[0]), noise).q
     else:
@@ -289,7 +292,7 @@ def log_odds_of(block: Block, state: State) -> np.ndarray:
 
 def rates_of(block: Block, state: State) -> np.ndarray:
     """Known rates of all rows, in the order of the block."""
-    rates: Any = state.parts.parts[0].rates
+    rates: Any = state.parts.on(state.X)[0].rates
     out = np.empty(len(state.parts.order))
     out[state.parts.order] = np.clip(rates, *RATES)
     return out
@@ -301,11 +304,11 @@ def _experts(scores: Array, n_experts: int) -> Array:
     return namespace(scores).reshape(scores, shape)
 
 
-def _leave_out(S: Array, q: Array, cells: Cells, spare: Array) -> Array:
-    """Q - (Q - S) spare for fitted scores S (l, n), written into S."""
-    S *= spare
+def _leave_out(S: Array, q: Array, cells: Cells, factors: Array) -> Array:
+    """Q - (Q - S) factors for fitted scores S (l, n), written into S."""
+    S *= factors
     flat = namespace(S).reshape(S, (-1,))
-    flat[cells.flat] += q * (1 - spare[cells.row])
+    flat[cells.flat] += q * (1 - factors[cells.row])
     return S
 
 
