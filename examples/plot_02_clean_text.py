@@ -67,7 +67,7 @@ axes.hist(found.confidence[wrong], bins, alpha=0.75, label="wrong tags")
 axes.hist(found.confidence[~wrong], bins, alpha=0.75, label="true tags")
 axes.axvline(found.threshold, color="#3b3f4e", linestyle="--", linewidth=1)
 axes.set(xlabel="confidence that the tag is right", ylabel="number of tags")
-axes.legend()
+axes.legend(loc="upper center")
 
 confidence = np.zeros(truth.shape)
 confidence[found.row, found.column] = found.confidence
