@@ -51,7 +51,7 @@ $(DOCS_STAMP): $(STAMP)
 
 # The site, in docs/_build/html. Runs every example of the gallery; a warning is an error.
 docs: $(DOCS_STAMP)
-	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -q docs docs/_build/html
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)

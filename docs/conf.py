@@ -1,5 +1,6 @@
 """Settings of the documentation site; `make docs` builds it without a network."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -52,6 +53,18 @@ myst_heading_anchors = 3
 suppress_warnings = ["config.cache", "misc.highlighting_failure"]
 
 autosummary_generate = True
+
+
+def _ours(fullname: str, member: str) -> bool:
+    """Whether a member of a class was written here, and not inherited from another package."""
+    module, _, name = fullname.rpartition(".")
+    for base in getattr(importlib.import_module(module), name).__mro__:
+        if member in vars(base):
+            return base.__module__.split(".")[0] == "schirn"
+    return False
+
+
+autosummary_context = {"ours": _ours}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
