@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn import CandidateRidge, Schirn, cluster
+from schirn import CandidateRidge, Schirn, Sieve, cluster
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.model_selection import CandidateSearchCV
@@ -24,7 +24,7 @@ OPTIONS = {"lam": 1.0, "alpha": 0.0, "max_iter": 6, "mu": 0.01, "rho": 4.0}
 def client():
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as workers,
         distributed.Client(workers) as found,
     ):
@@ -93,6 +93,17 @@ def test_dense_blocks_with_an_intercept_and_candidates_of_dask(client, data):
     np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-3)
     scores = client.gather(found.decision_function(futures))
     np.testing.assert_allclose(np.vstack(scores), found.decision_function(X.astype(np.float32)))
+
+
+def test_sieve_on_the_workers(client, data):
+    X, Y = data
+    options = {"max_kernel_rows": 100, "n_landmarks": 40, "max_iter": 1}
+    expected = Sieve(**options).fit(X, Y)
+    found = Sieve(**options).fit(da.from_array(X, chunks=(BLOCK, -1)), Y)
+    np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_)
+    np.testing.assert_allclose(
+        found.decision_function(da.from_array(X)), expected.decision_function(X), atol=1e-3
+    )
 
 
 def kill_worker_after(monkeypatch, client, rounds):

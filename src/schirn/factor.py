@@ -109,20 +109,32 @@ def look(block: Block, state: Any) -> Seen:
 
 
 def factor_blocks(
-    place: Place, n: int, dtype: np.dtype, sparse: bool, *, ridge: float, fit_intercept: bool
+    place: Place,
+    n: int,
+    d: int,
+    dtype: np.dtype,
+    sparse: bool,
+    *,
+    ridge: float,
+    fit_intercept: bool,
 ) -> Factor:
     """Factor the rows of a place whose blocks hold `FeatureRows`.
 
     Parameters
     ----------
     place : where the blocks live; dense rows are centred there if there is an intercept
-    n, dtype, sparse : number of rows, type and storage of X
+    n, d, dtype, sparse : rows, features, type and storage of X
     ridge : the smallest ridge weight that will be used
 
     See Also
     --------
     schirn.linalg.row_space : the same for X in one piece
     """
+    if d > MOST_FEATURES:
+        raise InputError(
+            f"X has {d:,} features, and above {MOST_FEATURES:,} the matrix of features by features "
+            f'is too large to factor rows in blocks; take solver="cg", or reduce the features'
+        )
     mean = None
     if fit_intercept:
         (total,) = place.step(column_sums)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import schirn
-from schirn import Schirn
+from schirn import Schirn, Sieve
 from schirn.blocks import Block, MemoryRows, candidate_cells
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning, InputError
@@ -123,7 +123,7 @@ def test_blocks_refuse_what_they_cannot_train_on(data):
     with pytest.warns(EmptyCandidatesWarning, match="1 of 150 rows .* row 44"):
         fit_in_blocks(Schirn(max_iter=2), X, empty)
     with pytest.raises(InputError, match="20,001 features"):
-        fit_in_blocks(Schirn(), sp.csr_array((150, 20_001)), Y)
+        fit_in_blocks(Schirn(solver="factor"), sp.csr_array((150, 20_001)), Y)
 
 
 def test_candidates_stay_sparse_and_are_checked(data):
@@ -139,6 +139,58 @@ def test_candidates_stay_sparse_and_are_checked(data):
         sparse_candidates(sp.csr_array(Y), ["a", "b"])
     many = np.tile(Y, (100, 1))
     np.testing.assert_array_equal(sparse_candidates(many, None)[0].toarray(), many)
+
+
+def test_conjugate_gradients_on_blocks(data):
+    X, Y = sp.csr_array(data[0]), data[1]
+    expected = Schirn(lam=1.0).fit(X, Y)
+    found = fit_in_blocks(Schirn(lam=1.0, solver="cg"), X, Y)
+    scores = expected.decision_function(X)
+    np.testing.assert_allclose(found.decision_function(X), scores, atol=1e-5 * np.abs(scores).max())
+
+
+@storages
+@pytest.mark.parametrize("kernel_rows", [4000, 50], ids=["all rows", "landmarks"])
+def test_sieve_on_blocks(data, storage, kernel_rows):
+    X, Y = storage(data[0]), data[1]
+    options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 3}
+    expected = Sieve(**options).fit(X, Y)
+    found = fit_in_blocks(Sieve(**options), X, Y)
+    np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_)
+    np.testing.assert_allclose(
+        found.label_confidence_.toarray(), expected.label_confidence_, atol=1e-4
+    )
+    np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-3)
+    assert found.cardinality_ == pytest.approx(expected.cardinality_, rel=1e-4)
+    np.testing.assert_array_equal(found.predict(X), expected.predict(X))
+
+
+def test_sieve_says_what_needs_all_rows(data, torch):
+    from sklearn.preprocessing import StandardScaler
+
+    X, Y = data
+    with pytest.raises(InputError, match="a transformer needs all rows"):
+        fit_in_blocks(Sieve(features=StandardScaler()), X, Y)
+    with pytest.raises(InputError, match="known labels need rows in main memory"):
+        Sieve().fit(torch.asarray(X), Y, known=np.zeros(Y.shape))
+
+
+@pytest.mark.parametrize("kernel_rows", [4000, 50], ids=["all rows", "landmarks"])
+def test_sieve_takes_and_gives_tensors(data, torch, kernel_rows):
+    X, Y, T = data[0], data[1], torch.asarray(data[0])
+    options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 3}
+    expected, found = Sieve(**options).fit(X, Y), Sieve(**options).fit(T, Y)
+    outputs = {
+        "label_confidence_": (found.label_confidence_, expected.label_confidence_),
+        "noise_": (found.noise_, expected.noise_),
+        "scores": (found.decision_function(T), expected.decision_function(X)),
+        "probabilities": (found.predict_proba(T), expected.predict_proba(X)),
+        "predictions": (found.predict(T), expected.predict(X)),
+        "disambiguate": (found.disambiguate(T, Y), expected.disambiguate(X, Y)),
+    }
+    for name, (tensor, array) in outputs.items():
+        assert isinstance(tensor, torch.Tensor), name
+        np.testing.assert_allclose(tensor.numpy(), array, atol=1e-3, err_msg=name)
 
 
 def test_where_rows_are():

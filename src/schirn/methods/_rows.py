@@ -13,18 +13,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.arrays import Array, is_device_array, like, namespace, to_numpy
-from schirn.blocks import Block, MemoryRows, candidate_cells
+from schirn.blocks import Block
 from schirn.calibration import Calibration, posterior
 from schirn.cluster import DaskRows, is_lazy, map_lazy
 from schirn.exceptions import InputError
 from schirn.factor import (
-    MOST_FEATURES,
     Factor,
     Seen,
     device_bad,
     device_float,
-    factor_blocks,
-    factor_device,
     look,
 )
 from schirn.labels import Labels, as_labels, warn_empty_rows
@@ -54,6 +51,28 @@ def _package(X: Any) -> str:
     return type(X).__module__.partition(".")[0]
 
 
+class Told(NamedTuple):
+    """What X is like over all blocks."""
+
+    n: int
+    d: int
+    dtype: np.dtype
+    sparse: bool
+
+
+class Outcome(NamedTuple):
+    """What a method hands back after training on blocks; `calibration_` is set by then."""
+
+    scores: np.ndarray
+    """Scores (m, l) of a sample of rows, as unseen as the method can make them."""
+    listed: np.ndarray
+    """Candidates of these rows."""
+    noise: sp.csr_array
+    """(n, l) bool"""
+    confidence: sp.csr_array
+    """(n, l), with all candidates in it"""
+
+
 class Unseen(NamedTuple):
     """The state of a block after the last step."""
 
@@ -74,7 +93,10 @@ class Verdicts(NamedTuple):
 
 
 def fit_rows(model: Any, kind: str, X: Any, y: Any, label_names: Any) -> None:
-    """Train a method that has `_train_rows` on rows that are not in main memory."""
+    """Train on rows that are not in main memory.
+
+    The method has `_fit_place(place, told)` for blocks and `_fit_tensor(X, Y)` for a device.
+    """
     if kind == "device":
         _fit_device(model, X, y, label_names)
         return
@@ -94,26 +116,14 @@ def fit_rows(model: Any, kind: str, X: Any, y: Any, label_names: Any) -> None:
 
 def _fit_blocks(model: Any, place: Any, names: Any) -> None:
     seen = place.gather(look)
-    n, dtype = sum(part.n for part in seen), _check_blocks(seen)
+    told = _check_blocks(seen)
     names = [str(j) for j in range(seen[0].n_labels)] if names is None else list(names)
     if len(names) != seen[0].n_labels:
         raise InputError(
             f"the candidates have {seen[0].n_labels} label columns, but {len(names)} are expected"
         )
-    _set_input(model, seen[0].d, names, "<i8")
-    factor = factor_blocks(
-        place,
-        n,
-        dtype,
-        seen[0].sparse,
-        ridge=model._smallest_ridge(),
-        fit_intercept=model.fit_intercept,
-    )
-    scores, listed = _train(model, place, factor, n)
-    _learn(model, scores, listed)
-    verdicts = place.gather(judge, model.calibration_)
-    model.noise_, model.label_confidence_ = _as_csr(verdicts, (n, len(names)))
-    _learn_cut(model, scores, listed, float(model.label_confidence_.sum(dtype=np.float64)) / n)
+    _set_input(model, told.d, names)
+    _finish(model, model._fit_place(place, told))
 
 
 def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
@@ -123,34 +133,32 @@ def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
         raise _unequal(X.shape[0], Y.shape[0])
     empty = np.flatnonzero(np.diff(Y.indptr) == 0)
     _check_rows(Y.shape[0], Y.shape[1], len(empty), int(empty[0]) if len(empty) else -1)
-    _set_input(model, X.shape[1], names, "<i8")
-    rows, factor = factor_device(
-        X, ridge=model._smallest_ridge(), fit_intercept=model.fit_intercept
-    )
-    cells = candidate_cells(Y, rows.F)
-    place = MemoryRows([Block(rows, cells)])
-    scores, listed = _train(model, place, factor, X.shape[0])
-    _learn(model, scores, listed)
-    ((noise, confidence),) = place.gather(_judge_cells, model.calibration_)
-    if sp.issparse(y):
-        verdicts = place.gather(judge, model.calibration_)
-        model.noise_, model.label_confidence_ = _as_csr(verdicts, Y.shape)
-    else:
-        xp, place_of = namespace(X), cells.row * Y.shape[1] + cells.label
-        model.noise_ = _spread(xp.asarray(noise, dtype=xp.bool), place_of, Y.shape)
-        model.label_confidence_ = _spread(like(confidence, X), place_of, Y.shape)
-    _learn_cut(model, scores, listed, float(confidence.sum(dtype=np.float64)) / X.shape[0])
+    _set_input(model, X.shape[1], names)
+    _finish(model, model._fit_tensor(X, Y))
+    if not sp.issparse(y):
+        model.noise_ = _on_device(model.noise_, X, "own")
+        model.label_confidence_ = _on_device(model.label_confidence_, X)
 
 
-def _spread(values: Array, flat: Array, shape: tuple[int, int]) -> Array:
-    """An (n, l) array that is 0 but for these cells."""
-    out = namespace(values).zeros(shape[0] * shape[1], dtype=values.dtype, device=values.device)
-    out[flat] = values
-    return out.reshape(shape)
+def _finish(model: Any, outcome: Outcome) -> None:
+    """Set the fitted attributes that all methods have."""
+    model.noise_, model.label_confidence_ = outcome.noise, outcome.confidence
+    total = outcome.confidence.sum(dtype=np.float64)
+    model.cardinality_ = float(total) / outcome.confidence.shape[0]
+    model._learn_thresholds(outcome.scores, outcome.listed)
 
 
-def _train(model: Any, place: Any, factor: Factor, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Run the rounds; scores and candidates (m, l) of every so many rows."""
+def _on_device(matrix: sp.csr_array, X: Array, dtype: Any = None) -> Array:
+    """A sparse (n, l) matrix as a dense array on the device of X."""
+    n, l = matrix.shape
+    values, rows = like(matrix.data, X, dtype), np.repeat(np.arange(n), np.diff(matrix.indptr))
+    out = namespace(X).zeros(n * l, dtype=values.dtype, device=X.device)
+    out[like(rows * l + matrix.indices, X, "own")] = values
+    return out.reshape(n, l)
+
+
+def fit_ridge(model: Any, place: Any, factor: Factor) -> Outcome:
+    """Train a method that ends in a ridge on Y - N, and judge its candidates."""
     trace = model._train_rows(place, factor.coordinates)
     W, model.intercept_ = factor.coefficients(trace.w)
     xp = namespace(W)
@@ -158,9 +166,20 @@ def _train(model: Any, place: Any, factor: Factor, n: int) -> tuple[np.ndarray, 
     # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
     coordinates = factor.coordinates
     w, _ = coordinates.solve(trace.kept, 1.0, model.lam)
-    stride = max(1, -(-n * w.shape[1] // _SAMPLE_CELLS))
+    n, l = coordinates.n_rows, w.shape[1]
+    stride = sample_stride(n, l)
     place.step(score_unseen, coordinates.send(w), factor.leverage(model.lam), stride)
-    parts = place.gather(sample_rows, stride)
+    scores, listed = _stack(place.gather(sample_rows, stride))
+    model.calibration_ = model._calibrate(scores, listed)
+    return Outcome(scores, listed, *_as_csr(place.gather(judge, model.calibration_), (n, l)))
+
+
+def sample_stride(n: int, l: int) -> int:
+    """Every how many rows one is taken into the sample."""
+    return max(1, -(-n * l // _SAMPLE_CELLS))
+
+
+def _stack(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts])
 
 
@@ -177,41 +196,40 @@ def score_unseen(
     scores /= missing
     flat[state.kept] += 1
     at = xp.take(flat, block.cells.flat)
-    return Unseen(at, state.noise, scores[:, _offset(block, stride) :: stride] + 0), ()
+    return Unseen(at, state.noise, scores[:, offset(block, stride) :: stride] + 0), ()
 
 
 def sample_rows(block: Block, state: Unseen, stride: int) -> tuple[np.ndarray, np.ndarray]:
     """Scores and candidates (m, l) of the sampled rows."""
-    cells, first = block.cells, _offset(block, stride)
-    label, row = to_numpy(cells.label), to_numpy(cells.row) - first
-    chosen = row % stride == 0
     scores = np.ascontiguousarray(to_numpy(state.sample).T)
-    listed = np.zeros(scores.shape, dtype=np.uint8)
+    return scores, sample_candidates(block, stride)
+
+
+def sample_candidates(block: Block, stride: int) -> np.ndarray:
+    """Candidates (m, l) of the sampled rows."""
+    (n, l), first = block.cells.shape, offset(block, stride)
+    label, row = to_numpy(block.cells.label), to_numpy(block.cells.row) - first
+    chosen = row % stride == 0
+    listed = np.zeros((len(range(first, n, stride)), l), dtype=np.uint8)
     listed[row[chosen] // stride, label[chosen]] = 1
-    return scores, listed
+    return listed
 
 
-def _offset(block: Block, stride: int) -> int:
+def offset(block: Block, stride: int) -> int:
     """The first sampled row of a block; over all blocks these are the rows 0, stride, ..."""
     return -getattr(block.rows, "first", 0) % stride
 
 
 def judge(block: Block, state: Unseen, calibration: Calibration) -> Verdicts:
     """Noise and confidence of the candidates, row after row."""
-    noise, confidence = _judge_cells(block, state, calibration)
-    row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
-    order = np.argsort(row, kind="stable")
-    counts = np.bincount(row, minlength=block.cells.shape[0])
-    return Verdicts(counts, label[order].astype(np.int32), noise[order], confidence[order])
-
-
-def _judge_cells(
-    block: Block, state: Unseen, calibration: Calibration
-) -> tuple[np.ndarray, np.ndarray]:
     scores = to_numpy(state.scores)
     p = calibration.probability(scores)
     confidence = posterior(p, calibration.noise_rate).astype(scores.dtype, copy=False)
-    return to_numpy(state.noise), confidence
+    row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
+    order = np.argsort(row, kind="stable")
+    counts = np.bincount(row, minlength=block.cells.shape[0])
+    noise = to_numpy(state.noise)[order]
+    return Verdicts(counts, label[order].astype(np.int32), noise, confidence[order])
 
 
 def _as_csr(verdicts: list[Verdicts], shape: tuple[int, int]) -> tuple[Any, Any]:
@@ -225,24 +243,15 @@ def _as_csr(verdicts: list[Verdicts], shape: tuple[int, int]) -> tuple[Any, Any]
     return found, sp.csr_array((confidence, labels, indptr), shape=shape)
 
 
-def _learn(model: Any, scores: np.ndarray, listed: np.ndarray) -> None:
-    model.calibration_ = model._calibrate(scores, listed)
-
-
-def _learn_cut(model: Any, scores: np.ndarray, listed: np.ndarray, cardinality: float) -> None:
-    model.cardinality_ = cardinality
-    model._learn_thresholds(scores, listed)
-
-
-def _set_input(model: Any, d: int, names: list[str], label_dtype: str) -> None:
+def _set_input(model: Any, d: int, names: list[str]) -> None:
     model.n_features_in_ = int(d)
     model.label_names_ = names
-    model._label_dtype = label_dtype
+    model._label_dtype = "<i8"
     model.classes_ = np.arange(max(len(names), 2))
 
 
-def _check_blocks(seen: list[Seen]) -> np.dtype:
-    """Refuse blocks that do not fit together; the floating type of X."""
+def _check_blocks(seen: list[Seen]) -> Told:
+    """Refuse blocks that do not fit together; what X is like."""
     first = seen[0]
     for k, part in enumerate(seen):
         if (part.d, part.sparse) != (first.d, first.sparse) or part.n_labels != first.n_labels:
@@ -253,16 +262,11 @@ def _check_blocks(seen: list[Seen]) -> np.dtype:
             )
         if part.bad is not None:
             raise bad_value(*part.bad)
-    if first.d > MOST_FEATURES:
-        raise InputError(
-            f"X has {first.d:,} features; rows in blocks are factored through a matrix of "
-            f"features by features, and above {MOST_FEATURES:,} that is too large; "
-            f"reduce the features first (TruncatedSVD, or hashing to fewer columns)"
-        )
     empty = sum(part.n_empty for part in seen)
     first_empty = next((part.first_empty for part in seen if part.n_empty), -1)
-    _check_rows(sum(part.n for part in seen), first.n_labels, empty, first_empty)
-    return np.dtype(max(part.dtype for part in seen))
+    n = sum(part.n for part in seen)
+    _check_rows(n, first.n_labels, empty, first_empty)
+    return Told(n, first.d, np.dtype(max(part.dtype for part in seen)), first.sparse)
 
 
 def _check_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> None:

@@ -8,10 +8,11 @@ import scipy.sparse as sp
 from schirn._params import Number, OneOf
 from schirn._threads import threads_for
 from schirn.blocks import Block, Coordinates, MemoryRows, Place, candidate_cells
-from schirn.factor import FeatureRows
+from schirn.factor import FeatureRows, factor_blocks, factor_device
 from schirn.krylov import LOG, choose_solver, krylov_factor
 from schirn.linalg import RowSpace, below_one
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
+from schirn.methods._rows import Outcome, Told, fit_ridge
 from schirn.prox import NoiseRule, RankTerm
 from schirn.solvers.ridge import ridge
 from schirn.solvers.schirn import SchirnResult, SchirnTrace, noise_cells, schirn, schirn_rounds
@@ -180,6 +181,24 @@ class Schirn(RowSpaceMethod):
         kept = (Y.astype(bool) & ~result.N).astype(space.dtype)
         unseen = ridge(space, kept, self.lam).loo_scores
         return Fit(result.N, unseen, result.n_iter, result.objective)
+
+    def _fit_place(self, place: Place, told: Told) -> Outcome:
+        solver, reason = choose_solver((told.d, told.d), self.solver)
+        LOG.info("Schirn on blocks: %s, because: %s", solver, reason)
+        intercept = self.fit_intercept
+        if solver == "cg":
+            factor = krylov_factor(place, told.n, told.dtype, fit_intercept=intercept)
+        else:
+            factor = factor_blocks(
+                place, *told, ridge=self._smallest_ridge(), fit_intercept=intercept
+            )
+        return fit_ridge(self, place, factor)
+
+    def _fit_tensor(self, X: Any, Y: sp.csr_array) -> Outcome:
+        ridge = self._smallest_ridge()
+        rows, factor = factor_device(X, ridge=ridge, fit_intercept=self.fit_intercept)
+        place = MemoryRows([Block(rows, candidate_cells(Y, rows.F))])
+        return fit_ridge(self, place, factor)
 
     def _train_rows(self, place: Place, coordinates: Coordinates) -> SchirnTrace:
         trace = schirn_rounds(place, coordinates, **self._options())

@@ -9,15 +9,22 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from schirn._params import Number, OneOf
+from schirn.arrays import is_device_array, namespace, to_numpy
+from schirn.blocks import Block, MemoryRows, Place, candidate_cells
 from schirn.calibration import Calibration, calibrate
+from schirn.exceptions import InputError
+from schirn.factor import FeatureRows, near
 from schirn.features import learn_scale
 from schirn.labels import as_labels
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
 from schirn.methods._known import as_known
+from schirn.methods._rows import Outcome, Told, kind_of, offset, sample_candidates, sample_stride
 from schirn.noise import candidate_posterior
 from schirn.solvers.sieve import SieveResult
 from schirn.solvers.sieve_choice import known_rates, solve, trusts
+from schirn.solvers.sieve_rows import SieveRows, sieve_rows
 from schirn.solvers.sieve_spaces import Spaces, factor_spaces
+from schirn.solvers.sieve_steps import log_odds_of
 from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
@@ -101,6 +108,8 @@ class Sieve(PartialMultiLabelClassifier):
         memory="n^2 + n l, or n landmarks + n l",
     )
 
+    _elsewhere: ClassVar = ("device", "dask", "files")
+
     def __init__(
         self,
         *,
@@ -142,6 +151,14 @@ class Sieve(PartialMultiLabelClassifier):
             teach about rows like theirs. Leave a wrong one among the candidates where it was
             listed: that it was tells how much noise there is.
         """
+        if kind_of(X) in self._elsewhere:
+            if known is not None:
+                raise InputError(
+                    "known labels need rows in main memory; leave `known` out, or give X as an "
+                    "array or CSR matrix"
+                )
+            super().fit(X, y, label_names=label_names)
+            return self
         self._check()
         X, Y = self._validate_training(X, y, label_names)
         certain = as_known(known, Y, self.label_names_)
@@ -153,11 +170,11 @@ class Sieve(PartialMultiLabelClassifier):
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
         _same_length(len(scores), len(labels.matrix))
-        P = np.clip(self.calibration_.probability(scores), 1e-4, 1 - 1e-4)
+        P = np.clip(self.calibration_.probability(to_numpy(scores)), 1e-4, 1 - 1e-4)
         noise = self.noise_model_._replace(rate=float(np.mean(self.noise_model_.rate)))
         if self._trusts():
-            return labels.matrix.astype(scores.dtype)
-        return candidate_posterior(P, labels.matrix, noise).Q.astype(scores.dtype)
+            return near(labels.matrix.astype(P.dtype), scores)
+        return near(candidate_posterior(P, labels.matrix, noise).Q.astype(P.dtype), scores)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         return self._fit_known(X, Y, None)
@@ -173,12 +190,50 @@ class Sieve(PartialMultiLabelClassifier):
         confidence = np.where(Y == 1, Q, 0).astype(X.dtype)
         return Fit(noise, result.log_odds, len(result.objective), result.objective, confidence)
 
+    def _fit_tensor(self, X: Any, Y: sp.csr_array) -> Outcome:
+        return self._fit_place(MemoryRows([Block(FeatureRows(X), candidate_cells(Y, X))]), None)
+
+    def _fit_place(self, place: Place, told: Told | None) -> Outcome:
+        if not isinstance(self.features, str):
+            raise InputError(
+                f"a transformer needs all rows in main memory; transform the blocks yourself and "
+                f'set features="none", or choose "auto", "text" or "spread" instead of '
+                f"{self.features!r}"
+            )
+        OneOf(("auto", "text", "spread", "none")).check("features", self.features)
+        names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
+        options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
+        found = sieve_rows(place, callback=self._callback(), **options)
+        self.transformer_, self.scale_, self.expansion_ = None, found.scale, found.expansion
+        self.pool_, self.noise_model_ = found.pool, found.noise
+        self.noise_rates_, self.lams_ = found.rates, found.lams
+        self.objective_, self.n_iter_ = found.objective, len(found.objective)
+        outcome = self._outcome(found)
+        if told is None:
+            return outcome
+        return outcome._replace(confidence=outcome.confidence.astype(told.dtype))
+
+    def _outcome(self, found: SieveRows) -> Outcome:
+        """Verdicts of all rows, and scores of a sample of them."""
+        confidence = sp.csr_array(sp.vstack(found.soft_labels()))
+        stride = sample_stride(*confidence.shape)
+        parts = found.place.gather(_sample_log_odds, stride)
+        scores, listed = (np.concatenate([part[k] for part in parts]) for k in range(2))
+        self.calibration_ = self._calibrate(scores, listed)
+        places = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
+        noise = sp.csr_array(places, shape=confidence.shape)
+        noise.eliminate_zeros()
+        return Outcome(scores, listed, noise, confidence)
+
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         Z = self._scaled(X)
         blocks = [
             self.pool_.log_odds(self.expansion_.scores(Z[i : i + _BLOCK_ROWS]))
             for i in range(0, Z.shape[0], _BLOCK_ROWS)
         ]
+        if is_device_array(X):
+            xp = namespace(X)
+            return xp.astype(xp.concat(blocks), X.dtype)
         return np.concatenate(blocks).astype(X.dtype)
 
     def _share_key(self) -> Hashable:
@@ -245,3 +300,9 @@ class Sieve(PartialMultiLabelClassifier):
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
+
+
+def _sample_log_odds(block: Block, state: Any, stride: int) -> tuple[Array, Array]:
+    """Log-odds and candidates (m, l) of every so many rows."""
+    scores = log_odds_of(block, state)[offset(block, stride) :: stride]
+    return scores, sample_candidates(block, stride)
