@@ -84,11 +84,13 @@ api: $(STAMP)
 coverage: $(STAMP)
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html
 
-# Does a test fail if a line is changed? See docs/testing.md.
+# Does a test fail if a line is changed? See CONTRIBUTING.md. mutmut 3.8 does not know pytest 9.
 mutants: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check "mutmut>=3.8"
-	OMP_NUM_THREADS=1 $(BIN)/mutmut run
-	$(BIN)/mutmut results
+	$(PYTHON) -m venv .venv-mutants
+	.venv-mutants/bin/python -m pip install --quiet --disable-pip-version-check \
+		"mutmut>=3.8" "pytest<9" -e ".[test]"
+	OMP_NUM_THREADS=1 .venv-mutants/bin/mutmut run
+	.venv-mutants/bin/mutmut results
 
 # Each of the two files must stay below a megabyte.
 dist: $(STAMP)
@@ -105,4 +107,4 @@ benchmark: $(STAMP)
 	$(BIN)/python -m benchmarks.speed
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest build dist mutants htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) .venv-oldest .venv-newest .venv-mutants build dist mutants htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery docs/api/generated
