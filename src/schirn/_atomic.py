@@ -10,6 +10,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+# A full disk or quota, a limit on the size of files, a disk that fails or became read-only.
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -17,7 +20,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     A link is followed. A pipe or device is written to directly, since it cannot be replaced.
     """
-    target = Path(os.path.realpath(path))
+    target = _followed(path)
     try:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             with target.open("wb") as device:
@@ -29,15 +32,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with _replacing(target) as stream:
             yield stream
     except OSError as error:
-        # The user knows the file under its own name, not under that of the temporary one.
-        if error.filename is not None and str(error.filename).startswith(str(target.parent)):
+        # The user knows the file under its own name, not under that of the temporary one; and a
+        # write that finds the disk full names no file at all.
+        nameless = error.filename is None and error.errno in _DISK
+        if nameless or str(error.filename).startswith(str(target.parent)):
             raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
         raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise OSError now for a place that cannot be written to, before hours of work."""
-    target = Path(os.path.realpath(path))
+    target = _followed(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", os.fspath(path))
     if not target.parent.is_dir():
@@ -47,6 +52,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     special = target.exists() and not target.is_file()
     if not os.access(target if special else target.parent, os.W_OK):
         raise PermissionError(errno.EACCES, "no permission to write there", os.fspath(path))
+
+
+def _followed(path: str | os.PathLike[str]) -> Path:
+    """The file that a path names in the end; links that go in a circle name none."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    return target
 
 
 @contextmanager

@@ -75,6 +75,11 @@ def _row(**values) -> bytes:
     return (json.dumps(row) + "\n").encode()
 
 
+def _journal(**values) -> bytes:
+    head, first = (json.loads(line) for line in corpus("journal")[0].splitlines()[:2])
+    return "".join(json.dumps(line) + "\n" for line in (head, first | values)).encode()
+
+
 _ARFF = b"@relation 'r -C 1'\n@attribute a {x,y}\n@attribute b {0,1}\n@data\n"
 _WIDE = b"@relation 'r -C 1'\n" + b"".join(b"@attribute a%d {1,0}\n" % k for k in range(2000))
 _SIZES = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }"
@@ -108,6 +113,9 @@ CRASHES = [
     ("bench_rows", b"[" * 100_000 + b"\n"),
     ("bench_rows", _row(finished="yesterday") + _row(finished=1.0)),
     ("bench_rows", _row(dataset=["a"])),
+    ("journal", lambda: _journal(item=["a"])),
+    ("journal", lambda: _journal(label={})),
+    ("journal", lambda: _journal(action=["keep"] * 1000)),
     ("record", b'["a"]'),
     ("record", b"[" * 100_000),
     ("sealed_model", lambda: _header(lambda h: h.update(version=[[[]]]))),

@@ -13,8 +13,8 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Claims:
         """Write the file of this process; the last one to leave may just be removing the folder."""
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError), _named(self._me):
                 self._me.write_text(json.dumps(_identity(self.token)))
                 return
 
@@ -103,10 +103,17 @@ class Claims:
     def _create_without_links(self, path: Path) -> bool:
         """For file systems that have no hard links."""
         try:
-            with path.open("x") as stream:
-                stream.write(json.dumps(_identity(self.token)))
+            stream = path.open("x")
         except FileExistsError:
             return False
+        try:
+            with _named(path), stream:
+                stream.write(json.dumps(_identity(self.token)))
+        except OSError:
+            # An empty claim would hold the cell until it is old.
+            with suppress(OSError):
+                path.unlink()
+            raise
         return True
 
     def _is_stale(self, path: Path) -> bool:
@@ -127,6 +134,17 @@ class Claims:
                 with suppress(OSError):
                     if path == self._me or path.stat().st_nlink == 1:
                         os.utime(path)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Name the file in the error of a write that finds the disk full."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
 def _identity(token: str) -> dict[str, Any]:

@@ -51,6 +51,7 @@ import math
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -241,9 +242,15 @@ class RowWriter:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
         with self._lock:
             handle = os.open(self.path, flags, 0o666)
+            size = os.fstat(handle).st_size
             try:
                 _write_all(handle, line.encode())
                 os.fsync(handle)
+            except OSError as error:
+                # Half a line would spoil the one that follows it.
+                with suppress(OSError):
+                    os.ftruncate(handle, size)
+                raise type(error)(error.errno, error.strerror, str(self.path)) from error
             finally:
                 os.close(handle)
 

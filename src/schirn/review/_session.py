@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._limits import brief
 from schirn.exceptions import DataError, InputError
 from schirn.review._journal import Journal, Record
 from schirn.review._order import doubtful, review_order
@@ -171,14 +172,16 @@ class Session:
             raise Conflict("This page is from another session; it was loaded again.")
 
     def _replay(self, record: Record) -> None:
-        pair = self.project.pairs.get((record.get("item", ""), record.get("label", "")))
+        item, label = record.get("item"), record.get("label")
+        are_names = isinstance(item, str) and isinstance(label, str)
+        pair = self.project.pairs.get((str(item), str(label))) if are_names else None
         action = record.get("action")
         undoes = bool(self.history) and self.history[-1].pair == pair
         if pair is None or action not in ACTIONS or (action == "undo" and not undoes):
             raise DataError(
                 f"{self.journal.path}: record {record['seq']} does not fit the project "
-                f"({action!r} on {record.get('item')!r}, {record.get('label')!r}); restore the "
-                f"file from a copy, or move it away to start anew"
+                f"({brief(action)} on {brief(item)}, {brief(label)}); restore the file from a copy, "
+                f"or move it away to start anew"
             )
         self._apply(str(action), pair, record["seq"])
 
