@@ -180,8 +180,8 @@ class Session:
         if pair is None or action not in ACTIONS or (action == "undo" and not undoes):
             raise DataError(
                 f"{self.journal.path}: record {record['seq']} does not fit the project "
-                f"({brief(action)} on {brief(item)}, {brief(label)}); restore the file from a copy, "
-                f"or move it away to start anew"
+                f"({brief(action)} on {brief(item)}, {brief(label)}); restore the file from a "
+                f"copy, or move it away to start anew"
             )
         self._apply(str(action), pair, record["seq"])
 
