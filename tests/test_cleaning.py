@@ -214,11 +214,17 @@ def test_fifty_thousand_rare_tags_need_no_columns(small):
 
 
 def test_more_tags_than_memory_are_refused_with_advice(small):
-    with pytest.raises(InputError, match="needs about 0.00018 GB") as refused:
-        find_noisy_labels(small.X, small.candidates, max_memory=3.5 * 200 * 150 / 1e9)
+    cell = 200 * 150 / 1e9
+    with pytest.raises(InputError, match=r"needs about 0\.00018 GB") as refused:
+        find_noisy_labels(small.X, small.candidates, method="CandidateRidge", max_memory=3.5 * cell)
     enough = int(re.search(r"min_count=(\d+), 3 kinds", str(refused.value))[1])
     counts = small.candidates.sum(axis=0)
     assert (counts >= enough).sum() == 3
+    # The kernel of Sieve takes 200 x 200.
+    with pytest.raises(InputError, match=r"200 rows need about 0\.0011 GB"):
+        find_noisy_labels(small.X, small.candidates, max_memory=3.5 * cell)
+    few = Sieve(max_kernel_rows=100, n_landmarks=10, max_iter=2)
+    find_noisy_labels(small.X, small.candidates, method=few, max_memory=10 * cell)
 
 
 def test_sparse_tags_are_checked(small):

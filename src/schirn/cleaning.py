@@ -31,8 +31,10 @@ Array = np.ndarray
 
 MIN_COUNT = 5
 MAX_MEMORY = 8.0
-# What Sieve, with the arrays here, holds at its peak per row and kind of tag.
+# What Sieve, with the arrays here, holds at its peak per row and kind of tag, and per row and
+# column of its factored kernel.
 _BYTES_PER_CELL = 150
+_BYTES_PER_KERNEL_CELL = 24
 _MOST_WORDS = 50_000
 
 
@@ -102,7 +104,7 @@ def find_noisy_labels(
     told = _told(known, known_clean, tags)
     counts = tags.counts
     columns = np.flatnonzero((counts >= min_count) & (counts < tags.n_rows))
-    _check_memory(counts, columns, tags.n_rows, max_memory)
+    _check_memory(model, counts, columns, tags.n_rows, max_memory)
     confidence, judged = _out_of_fold(
         model, X, tags, columns, told, _folds(X, cv, groups, random_state), min_count
     )
@@ -311,22 +313,41 @@ def _told(known: Any, known_clean: Any, tags: Tags) -> Array:
     return np.where(right == 1, np.int8(1), told)
 
 
-def _check_memory(counts: Array, columns: Array, n_rows: int, max_memory: float) -> None:
-    """Refuse more tags than memory, and say which number of them would do."""
+def _check_memory(
+    model: PartialMultiLabelClassifier,
+    counts: Array,
+    columns: Array,
+    n_rows: int,
+    max_memory: float,
+) -> None:
+    """Refuse more rows or tags than memory, and say how many would do."""
     if not max_memory > 0:
         raise InputError(f"max_memory must be a number of gigabytes above 0, not {max_memory!r}")
-    need = n_rows * len(columns) * _BYTES_PER_CELL / 1e9
+    base = n_rows * _kernel_columns(model, n_rows) * _BYTES_PER_KERNEL_CELL / 1e9
+    each = n_rows * _BYTES_PER_CELL / 1e9
+    need, room = base + each * len(columns), max_memory - base
     if need <= max_memory:
         return
-    most = int(max_memory * 1e9 / (n_rows * _BYTES_PER_CELL))
+    if room < each:
+        raise InputError(
+            f"{n_rows:,} rows need about {need:.2g} GB of memory, more than "
+            f"max_memory={max_memory:g}; split the table, choose fewer n_landmarks, or allow more"
+        )
     largest = np.sort(counts[columns])[::-1]
-    enough = int(largest[most]) + 1
+    enough = int(largest[int(room / each)]) + 1
     raise InputError(
         f"judging {len(columns):,} kinds of tags in {n_rows:,} rows needs about {need:.2g} GB of "
         f"memory; judge only those in at least {enough:,} rows (min_count={enough}, "
         f"{np.count_nonzero(largest >= enough):,} kinds), or allow more than "
         f"max_memory={max_memory:g}"
     )
+
+
+def _kernel_columns(model: PartialMultiLabelClassifier, n_rows: int) -> int:
+    """Columns of the factored kernel that Sieve holds; 0 for other methods."""
+    if not isinstance(model, Sieve) or model.kernel != "rbf":
+        return 0
+    return n_rows if n_rows <= model.max_kernel_rows else min(n_rows, model.n_landmarks)
 
 
 def _least_likely(row: Array, confidence: Array, removed: Array, most: int) -> Array:
