@@ -1,0 +1,233 @@
+"""Rows in files: the result of rows in memory, within a bounded memory, and nothing left behind."""
+
+import shutil
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import schirn
+from schirn import Schirn, Sieve
+from schirn._scratch import Pool, Shelf
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import DataError, InputError
+from schirn.outofcore import FileRows, RowFile, peak_bytes
+from schirn.solvers import schirn as solver
+
+OPTIONS = {"lam": 1.0, "alpha": 0.0, "max_iter": 20, "mu": 0.01, "rho": 1.5}
+
+
+@pytest.fixture(scope="module")
+def data():
+    found = make_partial_multilabel(n_samples=230, n_features=12, n_labels=6, r=1, random_state=0)
+    return np.where(np.abs(found.X) > 0.4, found.X + 1.0, 0), found.candidates
+
+
+@pytest.fixture
+def scratch(tmp_path):
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+def sources(X, folder):
+    """The same rows in every form that `RowFile` takes."""
+    np.save(folder / "X.npy", X)
+    np.save(folder / "longer.npy", np.vstack([X[:3], X]))
+    cuts = [slice(i, i + 60) for i in range(0, len(X), 60)]
+    for k, rows in enumerate(cuts):
+        sp.save_npz(folder / f"{k}.npz", sp.csr_matrix(X[rows]))
+        np.save(folder / f"piece{k}.npy", X[rows])
+    return {
+        "npy": lambda: folder / "X.npy",
+        "memmap": lambda: np.load(folder / "X.npy", mmap_mode="r"),
+        "part of a memmap": lambda: np.load(folder / "longer.npy", mmap_mode="r")[3:],
+        "iterator": lambda: (X[rows] for rows in cuts),
+        "npy pieces": lambda: [folder / f"piece{k}.npy" for k in range(len(cuts))],
+        "sparse": lambda: (sp.csr_array(X[rows]) for rows in cuts),
+        "npz pieces": lambda: [str(folder / f"{k}.npz") for k in range(len(cuts))],
+    }
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("block_rows", [None, 50])
+def test_files_give_the_model_of_memory(data, tmp_path, scratch, intercept, block_rows):
+    X, Y = data
+    expected = Schirn(**OPTIONS, fit_intercept=intercept).fit(X, Y)
+    assert 0 < expected.noise_.sum() < Y.sum()
+    for name, source in sources(X, tmp_path).items():
+        with RowFile(source(), block_rows=block_rows, scratch=scratch) as rows:
+            assert rows.shape == X.shape, name
+            found = Schirn(**OPTIONS, fit_intercept=intercept).fit(rows, sp.csr_array(Y))
+            scores = found.decision_function(rows)
+            np.testing.assert_array_equal(found.predict(rows), expected.predict(X))
+            read = [b.toarray() if sp.issparse(b) else b for b in rows.blocks()]
+        np.testing.assert_array_equal(np.vstack(read), X, err_msg=name)
+        np.testing.assert_allclose(scores, expected.decision_function(X), atol=1e-9, err_msg=name)
+        np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_)
+        np.testing.assert_allclose(
+            found.label_confidence_.toarray(), expected.label_confidence_, atol=1e-7
+        )
+        np.testing.assert_allclose(found.objective_, expected.objective_, rtol=1e-9)
+        assert not list(scratch.iterdir()), name
+
+
+def test_single_precision_and_integers(data, tmp_path):
+    X, Y = data
+    np.save(tmp_path / "single.npy", X.astype(np.float32))
+    model = Schirn(**OPTIONS).fit(RowFile(tmp_path / "single.npy", block_rows=100), Y)
+    assert model.coef_.dtype == np.float32
+    np.save(tmp_path / "whole.npy", np.rint(X).astype(np.int16))
+    rows = RowFile(tmp_path / "whole.npy", block_rows=100)
+    assert rows.dtype == np.float64
+    expected = Schirn(**OPTIONS).fit(np.rint(X), Y).coef_
+    np.testing.assert_allclose(Schirn(**OPTIONS).fit(rows, Y).coef_, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel_rows", [4000, 50], ids=["all rows", "landmarks"])
+def test_sieve_on_files(data, kernel_rows, scratch):
+    X, Y = data
+    options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 2}
+    expected = Sieve(**options).fit(X, Y)
+    with RowFile([X], block_rows=60, scratch=scratch) as rows:
+        found = Sieve(**options).fit(rows, Y)
+    np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_)
+    np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-3)
+    assert not list(scratch.iterdir())
+
+
+def test_models_of_files_are_saved(data, tmp_path):
+    X, Y = data
+    model = Schirn(**OPTIONS).fit(RowFile([X], block_rows=100), Y)
+    schirn.save(model, tmp_path / "files.schirn")
+    again = schirn.load(tmp_path / "files.schirn")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("error", [ValueError("broken"), KeyboardInterrupt()])
+def test_nothing_is_left_after_an_error(data, scratch, monkeypatch, error):
+    X, Y = data
+    make_C, calls = solver.make_C, []
+
+    def breaks(*args):
+        calls.append(list(scratch.iterdir()))
+        if len(calls) == 6:
+            raise error
+        return make_C(*args)
+
+    monkeypatch.setattr(solver, "make_C", breaks)
+    with RowFile([X], block_rows=60, scratch=scratch) as rows:
+        with pytest.raises(type(error)):
+            Schirn(**OPTIONS).fit(rows, Y)
+        assert len(calls[-1]) == 2
+        assert len(list(scratch.iterdir())) == 1
+    assert not list(scratch.iterdir())
+
+
+def test_a_full_disk_is_told_in_one_sentence(data, scratch, monkeypatch):
+    X, Y = data
+    rows = RowFile([X], block_rows=60, scratch=scratch)
+    usage = shutil.disk_usage(scratch)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=0))
+    with pytest.raises(DataError, match=r"scratch has 0 GB free, but the fit needs .* scratch="):
+        Schirn(**OPTIONS).fit(rows, Y)
+    monkeypatch.undo()
+
+    def full(self, name, *packed):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Shelf, "write", full)
+    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
+        Schirn(**OPTIONS).fit(rows, Y)
+    rows.close()
+    assert not list(scratch.iterdir())
+
+
+def test_files_that_cannot_be_used_are_named(data, tmp_path):
+    X, Y = data
+    np.save(tmp_path / "columns.npy", np.asfortranarray(X))
+    with pytest.raises(DataError, match=r"columns\.npy: the array is stored column after column"):
+        RowFile(tmp_path / "columns.npy")
+    with pytest.raises(DataError, match=r"nowhere\.npy: there is no such file"):
+        RowFile(tmp_path / "nowhere.npy")
+    (tmp_path / "text.npy").write_text("1,2,3")
+    with pytest.raises(DataError, match=r"text\.npy: not a readable"):
+        RowFile(tmp_path / "text.npy")
+    np.save(tmp_path / "X.npy", X)
+    whole = (tmp_path / "X.npy").read_bytes()
+    (tmp_path / "short.npy").write_bytes(whole[:-5])
+    with pytest.raises(DataError, match=r"short\.npy: the file is cut short"):
+        RowFile(tmp_path / "short.npy")
+    rows = RowFile(tmp_path / "X.npy", block_rows=100)
+    with pytest.raises(InputError, match="230 rows but the candidates have 229"):
+        Schirn().fit(rows, Y[:-1])
+    (tmp_path / "X.npy").write_bytes(whole[:-5])
+    with pytest.raises(DataError, match=r"X\.npy: the file is cut short"):
+        Schirn(**OPTIONS).fit(rows, Y)
+    np.savez(tmp_path / "other.npz", X=X)
+    with pytest.raises(DataError, match=r"other\.npz: not a sparse matrix"):
+        RowFile(tmp_path / "other.npz")
+    with pytest.raises(InputError, match="block 1 of X has 11 columns, but block 0 has 12"):
+        RowFile([X, X[:, 1:]])
+    with pytest.raises(InputError, match="X has no rows"):
+        RowFile(iter([]))
+    with pytest.raises(InputError, match="block_rows must be at least 1, got 0"):
+        RowFile(tmp_path / "X.npy", block_rows=0)
+    broken = X.copy()
+    broken[130, 2] = np.nan
+    with pytest.raises(InputError, match="NaN at row 130, column 2"):
+        Schirn().fit(RowFile([broken], block_rows=60), Y)
+
+
+def test_memory_is_bounded_by_the_blocks(tmp_path):
+    rng = np.random.default_rng(0)
+    n, d, l, block_rows = 60_000, 100, 4, 2000
+    X = rng.normal(size=(n, d))
+    Y = sp.csr_array(rng.random((n, l)) < 0.4)
+    np.save(tmp_path / "X.npy", X)
+    size = X.nbytes
+    del X
+    rows = RowFile(tmp_path / "X.npy", block_rows=block_rows)
+    tracemalloc.start()
+    try:
+        with pytest.warns(schirn.exceptions.EmptyCandidatesWarning):
+            Schirn(max_iter=2).fit(rows, Y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < peak_bytes(block_rows, d, l, per_row=1.6, n_rows=n)
+    assert peak < 0.7 * size
+
+
+def test_buffers_are_used_again():
+    pool = Pool()
+    first = pool.take(1000)
+    place = first.ctypes.data
+    assert place % 64 == 0
+    pool.give([first])
+    assert pool.take(900).ctypes.data == place
+    assert pool.take(900).ctypes.data != place
+
+
+def test_unchanged_parts_of_a_state_are_not_written_again(data, monkeypatch):
+    X, Y = data
+    written = []
+    write = Shelf.write
+
+    def spy(self, name, *packed):
+        written.append(name)
+        write(self, name, *packed)
+
+    monkeypatch.setattr(Shelf, "write", spy)
+    place = FileRows(RowFile([X], block_rows=115), sp.csr_array(Y))
+    state = solver.State(*(np.zeros(3) for _ in range(4)))
+    place.step(lambda block, old: (state, (1,)))
+    assert {name for name in written if name.startswith("1.")} == {
+        "1.cells", "1.L", "1.at", "1.noise", "1.kept", "1.G", "1.mean",
+    }  # fmt: skip
+    written.clear()
+    assert place.step(lambda block, old: (old._replace(G=old.L + 1), (2,))) == (4,)
+    assert written == ["0.G", "1.G"]
+    np.testing.assert_array_equal(place.gather(lambda block, old: old.G), np.ones((2, 3)))
+    place.close()
