@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 
 from schirn._atomic import atomic_write
+from schirn._noisy_labels import spreadsheet_safe
 
 Record = dict[str, Any]
-
-# A spreadsheet takes a cell that starts with one of these for a formula and runs it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_lines(records: Iterable[Record]) -> Iterator[str]:
@@ -54,13 +52,8 @@ def _flat(record: Record) -> Iterator[tuple[str, Any]]:
         if isinstance(value, dict):
             yield from ((f"{key} {name}", f"{number:.6g}") for name, number in value.items())
         elif isinstance(value, list):
-            yield key, _safe(";".join(value))
+            yield key, spreadsheet_safe(";".join(value))
         elif isinstance(value, float):
             yield key, f"{value:.6g}"
         else:
-            yield key, _safe(value) if isinstance(value, str) else value
-
-
-def _safe(text: str) -> str:
-    """Text that no spreadsheet runs as a formula."""
-    return f"'{text}" if text.startswith(_FORMULA) else text
+            yield key, spreadsheet_safe(value) if isinstance(value, str) else value
