@@ -101,7 +101,7 @@ def test_a_missing_package_comes_with_its_command(capsys, monkeypatch, state):
     monkeypatch.setattr(doctor, "examine", lambda: state | {"packages": packages})
     assert main(["doctor"]) == 0
     text = capsys.readouterr().out
-    assert 'missing: jinja2; get it with: pip install "schirn[cli]"' in text
+    assert 'missing: jinja2 (pip install "schirn[cli]")' in text
 
 
 def test_a_package_that_is_not_installed_has_no_version(monkeypatch):

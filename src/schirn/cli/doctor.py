@@ -203,7 +203,7 @@ def _show(state: dict[str, Any]) -> None:
 def _show_findings(state: dict[str, Any]) -> None:
     say()
     for extra, names in missing_extras(state["packages"]).items():
-        say(f'missing: {", ".join(names)}; get it with: pip install "schirn[{extra}]"')
+        say(f'missing: {", ".join(names)} (pip install "schirn[{extra}]")')
     for sentence in state["advice"]:
         say(f"advice: {sentence}")
     for sentence in state["broken"]:
