@@ -1,0 +1,85 @@
+"""Schirn on Dask: two workers of one thread against one, and the distance to one machine.
+
+OMP_NUM_THREADS=1 python -m benchmarks.dask_workers --rows 200000 --features 300 --labels 50
+"""
+
+import argparse
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn import Schirn
+from schirn.exceptions import EmptyCandidatesWarning
+
+
+def make_rows(first: int, n: int, d: int) -> np.ndarray:
+    """Random rows; the same for the same place."""
+    return np.random.default_rng([1, first]).normal(size=(n, d))
+
+
+def make_candidates(first: int, X: np.ndarray, l: int) -> sp.csr_array:
+    """Labels of a linear model, and some that are wrong."""
+    W = np.random.default_rng(0).normal(size=(X.shape[1], l)) / np.sqrt(X.shape[1])
+    wrong = np.random.default_rng([2, first]).random((len(X), l)) < 0.03
+    return sp.csr_array(((X @ W > 1.5) | wrong).astype(np.uint8))
+
+
+def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[float, Schirn]:
+    """Seconds of the best fit on so many workers, and its model."""
+    from dask import delayed
+    from dask.distributed import Client, LocalCluster, wait
+
+    options: dict[str, Any] = {"threads_per_worker": 1, "dashboard_address": ":0"}
+    with LocalCluster(n_workers=n_workers, **options) as cluster, Client(cluster) as client:
+        size = -(-args.rows // args.blocks)
+        starts = range(0, args.rows, size)
+        blocks = [(i, min(size, args.rows - i)) for i in starts]
+        X = client.compute([delayed(make_rows)(i, n, args.features) for i, n in blocks])
+        Y = [
+            client.submit(make_candidates, i, rows, args.labels)
+            for (i, _), rows in zip(blocks, X, strict=True)
+        ]
+        wait(Y)
+        # Workers import the library on first use, which is no part of the fit.
+        Schirn(max_iter=1).fit(X, Y)
+        best = np.inf
+        for _ in range(args.repeats):
+            start = time.perf_counter()
+            model = Schirn(max_iter=args.rounds).fit(X, Y)
+            best = min(best, time.perf_counter() - start)
+        return best, model
+
+
+def main() -> None:
+    """Print seconds, the ratio and the difference."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--features", type=int, default=300)
+    parser.add_argument("--labels", type=int, default=50)
+    parser.add_argument("--blocks", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--repeats", type=int, default=2)
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", EmptyCandidatesWarning)
+    one, _ = on_workers(1, args)
+    two, model = on_workers(2, args)
+    size = -(-args.rows // args.blocks)
+    starts = range(0, args.rows, size)
+    X = np.vstack([make_rows(i, min(size, args.rows - i), args.features) for i in starts])
+    Y = sp.vstack([make_candidates(i, X[i : i + size], args.labels) for i in starts])
+    start = time.perf_counter()
+    local = Schirn(max_iter=args.rounds).fit(X, Y)
+    alone = time.perf_counter() - start
+    difference = np.abs(model.decision_function(X) - local.decision_function(X)).max()
+    print(f"{args.rows} x {args.features}, {args.labels} labels, {args.rounds} rounds")
+    print(f"one worker {one:.1f} s, two workers {two:.1f} s, without Dask {alone:.1f} s")
+    print(f"one worker / two workers {one / two:.2f}")
+    print(f"largest difference of scores to one machine {difference:.1e}")
+    print(f"different verdicts {int((model.noise_.toarray() != local.noise_).sum())}")
+
+
+if __name__ == "__main__":
+    main()
