@@ -123,3 +123,15 @@ def test_fetch_hands_its_options_on(capsys, monkeypatch):
     assert main(["data", "fetch", "mine", "--url", "https://example.org/mine.npz"]) == 0
     assert asked["url"] == "https://example.org/mine.npz"
     assert "1797 rows" in capsys.readouterr().err
+
+
+def test_the_memory_of_ranks_can_be_set(tmp_path, capsys):
+    ring = np.eye(9, dtype=np.uint8) | np.roll(np.eye(9, dtype=np.uint8), 1, axis=1)
+    path = tmp_path / "ring.npz"
+    np.savez(path, X=np.ones((9, 1)), Y=ring)
+    assert main(["data", "card", str(path), "--memory", "100", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rank_true"] is None
+    assert main(["data", "card", str(path), "--memory", "1M", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rank_true"] == 9
+    assert main(["data", "card", str(path), "--memory", "much"]) == 2
+    assert "must be a size such as 500M or 8G" in capsys.readouterr().err

@@ -60,3 +60,15 @@ def test_text_and_dict():
     lines = card.to_text().splitlines()
     assert lines[0] == "digits_attributes"
     assert any(line.split() == ["noisy", "per", "row", "2.000"] for line in lines)
+
+
+def test_the_card_says_how_sure_the_ranks_are():
+    assert data_card(Dataset("toy", np.ones((3, 1)), Y, C)).rank_certainty == "proven"
+    assert data_card(Dataset("toy", np.ones((3, 1)))).rank_certainty == ""
+    # A dense square of less than full rank cannot be proven modulo primes.
+    rng = np.random.default_rng(0)
+    base = (rng.random((40, 30)) < 0.5).astype(np.uint8)
+    doubtful = np.hstack([base, 1 - base])
+    card = data_card(Dataset("toy", np.ones((40, 1)), doubtful))
+    assert card.rank_certainty.startswith("truth: modulo ")
+    assert "too low with a probability below" in card.to_text()

@@ -24,6 +24,8 @@ class Facts(NamedTuple):
     skipped: Mapping[str, str]
     date: str | None
     searched: Mapping[str, Mapping[str, Any]]
+    missing: Mapping[str, Sequence[str]] = {}
+    """Fits that were not finished: methods and their settings, and studies."""
 
 
 _WIDENED = (
@@ -111,6 +113,7 @@ def _made(rows: Sequence[Row], studies: Mapping[str, Study], facts: Facts) -> st
         "Tuning of the tables: on the candidates of held-out training rows, three folds, never on "
         "true labels. " + _tuned(facts),
         *_left_out(facts),
+        *_not_finished(facts),
         *(f"Skipped: {name} – {why}" for name, why in facts.skipped.items()),
         *_versions(fits),
     ]
@@ -176,6 +179,18 @@ def _left_out(facts: Facts) -> list[str]:
                 found.setdefault(method, []).append(name)
     return [
         f"Left out for its time: {method} on {', '.join(names)}." for method, names in found.items()
+    ]
+
+
+def _not_finished(facts: Facts) -> list[str]:
+    """What the run had not finished when this page was written."""
+    if not facts.missing:
+        return []
+    parts = [f"{name} on {', '.join(on)}" if on else name for name, on in facts.missing.items()]
+    return [
+        "**Not finished when this page was written**, and so in no table: "
+        + "; ".join(parts)
+        + ". The same command goes on with them."
     ]
 
 

@@ -15,6 +15,7 @@ from schirn.bench import ablations, studies
 from schirn.bench._engine import Batch, Engine, default_threads
 from schirn.bench._methods import importable_here
 from schirn.bench._part import FULL, METHODS, QUICK, Part, expected_seconds
+from schirn.bench._plan import Cell
 from schirn.bench._progress import Report
 from schirn.bench._published_plan import (
     STUDIES,
@@ -138,11 +139,17 @@ def write_results(
     date: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Path]:
-    """Write tables, figures and pages from finished fits; returns the files."""
+    """Write tables, figures and pages from finished fits; returns the files.
+
+    Where fits are missing, a method counts in a setting only with all of its folds, a study only
+    with all of its fits; the page says what is missing.
+    """
     folder = Path(output)
-    tables = _batches(output, plan, chosen)[0]
-    rows = rows_of(*tables)
-    found = list(_studies(plan, folder, chosen, say))
+    batches = _batches(output, plan, chosen)
+    rows, missing = _complete(rows_of(*batches[0]), batches[0].cells)
+    begun = [b.folder.name for b in batches[1:] if len(rows_of(*b)) < len(b.cells)]
+    missing |= {f"the study {name.replace('_', ' ')}": [] for name in begun}
+    found = list(_studies(plan, folder, [name for name in chosen if name not in begun], say))
     say("tables and figures")
     written = _write_studies(folder, found)
     written += write_outputs(
@@ -153,9 +160,25 @@ def write_results(
         sweep=_rows_of(found, "sensitivity"),
         models=_models(_rows_of(found, "convergence")),
     )
-    facts = Facts(plan.part, plan.methods, plan.skipped, date, searched(plan))
+    facts = Facts(plan.part, plan.methods, plan.skipped, date, searched(plan), missing)
     text = page(rows, {study.name: study for study in found}, facts, _figures(folder))
     return [_write(folder / "reproduction.md", text), *written]
+
+
+def _complete(rows: Sequence[Row], cells: Sequence[Cell]) -> tuple[list[Row], dict[str, list[str]]]:
+    """The rows of methods with all folds of a setting, and the settings that others lack."""
+    keys = {row["key"] for row in rows}
+    short = {_place(cell) for cell in cells if cell.key not in keys}
+    missing: dict[str, list[str]] = {}
+    for method, dataset, level in sorted(short, key=str):
+        setting = dataset if level is None else f"{dataset} r={level}"
+        missing.setdefault(method, []).append(setting)
+    where = {cell.key: _place(cell) for cell in cells}
+    return [row for row in rows if where[row["key"]] not in short], missing
+
+
+def _place(cell: Cell) -> tuple[str, str, int | None]:
+    return cell.row["method"], cell.row["dataset"], cell.row["r"]
 
 
 def publish(output: str | os.PathLike[str], page_file: str | os.PathLike[str]) -> list[Path]:

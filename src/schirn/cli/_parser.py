@@ -119,3 +119,14 @@ def natural(text: str) -> int:
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
     return int(text)
+
+
+def memory_size(text: str) -> int:
+    """A number of bytes, written as 500M or 8G."""
+    number, unit = text[:-1], text[-1:].upper()
+    powers = {"K": 10, "M": 20, "G": 30, "T": 40}
+    if unit.isdigit():
+        number, unit = text, ""
+    if not number.isdigit() or int(number) < 1 or (unit and unit not in powers):
+        raise argparse.ArgumentTypeError(f"must be a size such as 500M or 8G, not {text!r}")
+    return int(number) * 2 ** powers.get(unit, 0)

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from schirn import datasets
 from schirn.cli._output import note, print_json, say, table, working
-from schirn.cli._parser import add_command, positive
+from schirn.cli._parser import add_command, memory_size, positive
 from schirn.cli._reading import add_reading, read
 from schirn.labels import label_lists
 
@@ -46,7 +46,15 @@ def add(found: Any) -> None:
         "card",
         run_card,
         help="sizes, noise and ranks of a data set",
-        examples="schirn data card digits_attributes\nschirn data card scene.npz --json",
+        examples="schirn data card digits_attributes\nschirn data card scene.npz --json\n"
+        "schirn data card labels.npz --memory 8G",
+    )
+    card.add_argument(
+        "--memory",
+        type=memory_size,
+        default=datasets.MAX_RANK_BYTES,
+        metavar="SIZE",
+        help="most memory for an exact rank, such as 800M or 8G (default: 512M)",
     )
     add_reading(card)
     fetched = add_command(
@@ -105,7 +113,7 @@ def run_show(args: argparse.Namespace) -> None:
 
 def run_card(args: argparse.Namespace) -> None:
     """Print the data card."""
-    card = datasets.data_card(read(args))
+    card = datasets.data_card(read(args), max_rank_bytes=args.memory)
     if args.json:
         print_json(card.to_dict())
     else:

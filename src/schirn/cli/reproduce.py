@@ -82,6 +82,11 @@ def add(found: Any) -> None:
         metavar="T",
         help="stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits are left",
     )
+    group.add_argument(
+        "--partial",
+        action="store_true",
+        help="with --stop-after: write the pages from what is finished, and what is missing",
+    )
     group.add_argument("--no-scores", action="store_true", help="keep no scores of the test rows")
     group.add_argument(
         "--rows-only",
@@ -127,14 +132,16 @@ def run(args: argparse.Namespace) -> int:
         )
     if left:
         note(f"stopped with {left} fits to go; run the same command again")
-        return UNFINISHED
+        if not args.partial:
+            return UNFINISHED
     day = args.date or date.today().isoformat()
     written: list[Path] = []
     if not args.rows_only:
         written = write_results(args.output, plan, chosen=chosen, date=day, say=say_step)
         written += publish(args.output, args.page) if args.page else []
     _tell(args, plan, written)
-    return _verdict(Path(args.output) / "rows")
+    failed = _verdict(Path(args.output) / "rows")
+    return UNFINISHED if left else failed
 
 
 def _tell(args: argparse.Namespace, plan: Plan, written: list[Path]) -> None:

@@ -1,7 +1,7 @@
 """Data sets: readers, built-in and generated sets, noise, data cards, downloads."""
 
 from schirn.datasets._arff import read_arff
-from schirn.datasets._card import DataCard, data_card
+from schirn.datasets._card import MAX_RANK_BYTES, DataCard, data_card
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._digits import load_digits_attributes
 from schirn.datasets._fetch import fetch
@@ -15,6 +15,7 @@ from schirn.datasets._synthetic import make_partial_multilabel
 from schirn.datasets._table import read_table
 
 __all__ = [
+    "MAX_RANK_BYTES",
     "Available",
     "DataCard",
     "Dataset",

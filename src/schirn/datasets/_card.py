@@ -10,7 +10,7 @@ from scipy import sparse
 
 from schirn.datasets._dataset import Dataset
 from schirn.exceptions import InputError
-from schirn.rank import exact_rank
+from schirn.rank import RankReport, rank_report
 
 # A dense remainder of this size is some 8,000 labels wide and takes a minute or two.
 MAX_RANK_BYTES = 2**29
@@ -32,6 +32,7 @@ class DataCard:
     rows_without_truth, rows_without_candidates : rows with no such label
     empty_labels, full_labels : labels that no row or every row has (true, else candidates)
     rank_true, rank_candidates : exact ranks of the two label matrices (see `schirn.rank`)
+    rank_certainty : "proven", or that a rank is modular and the bound on its risk of being too low
     rank_note : why a rank is missing
     ratio : smallest candidate column sum divided by n × l
     rows_dropped : rows of the source that were left out
@@ -55,6 +56,7 @@ class DataCard:
     full_labels: int | None
     rank_true: int | None
     rank_candidates: int | None
+    rank_certainty: str
     rank_note: str
     ratio: float | None
     rows_dropped: int
@@ -95,6 +97,7 @@ def data_card(dataset: Dataset, *, max_rank_bytes: int = MAX_RANK_BYTES) -> Data
     per_label = None if main is None else _sum(main, 0)
     rank_true, note_true = _rank(truth, "truth", max_rank_bytes)
     rank_candidates, note_candidates = _rank(candidates, "candidates", max_rank_bytes)
+    reports = [("truth", rank_true), ("candidates", rank_candidates)]
     wrong, missed = _disagreement(truth, candidates)
     density = None if main is None else _cardinality(main) / max(1, dataset.n_labels)
     return DataCard(
@@ -116,22 +119,35 @@ def data_card(dataset: Dataset, *, max_rank_bytes: int = MAX_RANK_BYTES) -> Data
         ),
         empty_labels=None if per_label is None else int((per_label == 0).sum()),
         full_labels=None if per_label is None else int((per_label == dataset.n_samples).sum()),
-        rank_true=rank_true,
-        rank_candidates=rank_candidates,
+        rank_true=None if rank_true is None else rank_true.rank,
+        rank_candidates=None if rank_candidates is None else rank_candidates.rank,
+        rank_certainty=_certainty(reports),
         rank_note="; ".join(note for note in (note_true, note_candidates) if note),
         ratio=_ratio(candidates),
         rows_dropped=dataset.n_dropped,
     )
 
 
-def _rank(labels: Any, what: str, max_bytes: int) -> tuple[int | None, str]:
+def _rank(labels: Any, what: str, max_bytes: int) -> tuple[RankReport | None, str]:
     """Return the rank, or None and why it was not computed."""
     if labels is None:
         return None, ""
     try:
-        return exact_rank(labels, max_bytes=max_bytes), ""
+        return rank_report(labels, max_bytes=max_bytes), ""
     except InputError as error:
         return None, f"{what}: {error}"
+
+
+def _certainty(reports: list[tuple[str, RankReport | None]]) -> str:
+    """How sure the ranks are."""
+    known = [(what, report) for what, report in reports if report is not None]
+    doubts = [
+        f"{what}: modulo {len(report.primes)} primes, too low with a probability below "
+        f"{report.risk:.0e}"
+        for what, report in known
+        if not report.proven
+    ]
+    return "; ".join(doubts) or ("proven" if known else "")
 
 
 def _sum(labels: Any, axis: int) -> np.ndarray:

@@ -1,0 +1,186 @@
+"""Time against rows, features and labels: doubling series, exponents, and a model of the cost.
+
+    python -m benchmarks.growth                 (quiet machine, some minutes)
+    python -m benchmarks.growth --largest 4     (fewer doublings)
+    python -m benchmarks.growth --predict       (adds what the model says of large sets)
+
+Every point is the CPU time of 10 rounds of Schirn, or of the factorisation, on one thread in
+double precision. The exponent is the slope between the two largest points of a series; beside it
+stands the slope of the operation count: 2ndl + 4nl^2 + 11l^3 for a round, nd^2 + 11d^3 for the
+factorisation. The model fits one rate to products and one to eigenproblems.
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from schirn.linalg import RowSpace, row_space
+from schirn.solvers.schirn import schirn
+
+ROUNDS = 10
+BASE = {"n": 4000, "d": 200, "l": 50}
+STARTS = {"n": 1000, "d": 50, "l": 25}
+
+
+class Point(NamedTuple):
+    """Seconds of the factorisation and of one round at one shape."""
+
+    n: int
+    d: int
+    l: int
+    factor: float
+    round: float
+
+
+class Large(NamedTuple):
+    """A published set with many labels; d is the size of its bag of words."""
+
+    name: str
+    n: int
+    d: int
+    l: int
+    cardinality: float
+
+
+# Rows and labels from Table 1 of the paper, features and labels per row from the public
+# descriptions of the sets.
+LARGE = (
+    Large("LF-Amazon-131K", 294_805, 80_000, 131_073, 2.29),
+    Large("Amazon-titles", 2_248_619, 128_000, 1_305_265, 22.2),
+)
+
+
+def products(n: float, d: float, l: float) -> float:
+    """Operations of a round in matrix products."""
+    return 2 * n * d * l + 4 * n * l**2
+
+
+def eigenproblem(l: float) -> float:
+    """Operations of a symmetric eigenproblem with vectors and the product that follows."""
+    return 11 * l**3
+
+
+def main() -> None:
+    """Measure, fit, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--largest", type=int, default=5, help="doublings (default: 5)")
+    parser.add_argument("--predict", action="store_true")
+    args = parser.parse_args()
+    shapes = [
+        tuple({**BASE, name: STARTS[name] * 2**k}.values())
+        for name in "ndl"
+        for k in range(args.largest + 1)
+    ]
+    points = [measure(*shape) for shape in dict.fromkeys(shapes)]
+    for name in "ndl":
+        series(name, [p for p in points if _only(p, name)])
+    rates = fitted(points)
+    print(f"model: {rates[0] / 1e9:.1f} GFLOPS in products, {rates[1] / 1e9:.1f} in eigenproblems")
+    errors = [predicted(p, rates) / p.round for p in points if p.round > 1e-3]
+    print(
+        f"model / measured: {min(errors):.2f} to {max(errors):.2f}, median {np.median(errors):.2f}"
+    )
+    if args.predict:
+        for data in LARGE:
+            forecast(data, rates)
+
+
+def measure(n: int, d: int, l: int) -> Point:
+    """The best of three runs."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    Y = (X @ rng.normal(size=(d, l)) > 1.5 * d**0.5).astype(float)
+    space, factor = clocked(lambda: row_space(X, ridge=1.0))
+    options = {"alpha": 0.5, "beta": 0.05, "lam": 10.0, "max_iter": ROUNDS}
+    _, rounds = clocked(lambda: schirn(space, Y, **options))
+    return Point(n, d, l, factor, rounds / ROUNDS)
+
+
+def clocked(work: Callable[[], RowSpace]) -> tuple[RowSpace, float]:
+    """The result, and the least CPU time of three runs."""
+    best = np.inf
+    for _ in range(3):
+        start = time.process_time()
+        result = work()
+        best = min(best, time.process_time() - start)
+    return result, best
+
+
+def series(name: str, points: list[Point]) -> None:
+    """Print one doubling series with its exponents."""
+    points = sorted(points, key=lambda p: getattr(p, name))
+    print(f"\nagainst {name}" + "".join(f", {k}={v}" for k, v in BASE.items() if k != name))
+    print(f"{name:>8} {'factor s':>10} {'round s':>10}")
+    for p in points:
+        print(f"{getattr(p, name):8} {p.factor:10.4f} {p.round:10.4f}")
+    before, last = points[-2:]
+    counts = [
+        (p.n * p.d**2 + eigenproblem(p.d), products(p.n, p.d, p.l) + eigenproblem(p.l))
+        for p in (before, last)
+    ]
+    factor, rounds = np.log2(last.factor / before.factor), np.log2(last.round / before.round)
+    theory = np.log2(np.array(counts[1]) / np.array(counts[0]))
+    print(f"exponent of the factorisation {factor:.2f} (operations: {theory[0]:.2f}), "
+          f"of a round {rounds:.2f} (operations: {theory[1]:.2f})")  # fmt: skip
+
+
+def fitted(points: list[Point]) -> tuple[float, float]:
+    """Operations per second in products and in eigenproblems, by relative least squares."""
+    A = np.array([[products(p.n, p.d, p.l), eigenproblem(p.l)] for p in points])
+    seconds = np.array([p.round for p in points])
+    from scipy.optimize import nnls
+
+    inverse, _ = nnls(A / seconds[:, None], np.ones(len(points)))
+    products_rate, eigen_rate = 1 / np.maximum(inverse, 1e-15)
+    return float(products_rate), float(eigen_rate)
+
+
+def predicted(p: Point, rates: tuple[float, float]) -> float:
+    """Seconds of a round by the model."""
+    return products(p.n, p.d, p.l) / rates[0] + eigenproblem(p.l) / rates[1]
+
+
+def forecast(data: Large, rates: tuple[float, float]) -> None:
+    """What the model says of a large set: memory, messages, time on some machines."""
+    n, d, l = data.n, data.d, data.l
+    state = 3 * n * l * 4
+    print(f"\n{data.name}: {n:,} rows, {d:,} features, {l:,} labels")
+    print(f"  candidates as CSR: {n * data.cardinality * 12 / 1e9:.2g} GB; "
+          f"three n x l arrays in float32: {state / 1e12:.3g} TB")  # fmt: skip
+    print(f"  l x l matrices in float64, three of them: {3 * l**2 * 8 / 1e12:.3g} TB; "
+          f"weights d x l in float32: {d * l * 4 / 1e9:.3g} GB")  # fmt: skip
+    message = 4 * (2 * d * l + 2 * l * l)
+    print(f"  network per round and worker: {message / 1e9:.3g} GB "
+          f"(two sums and two broadcasts in float32)")  # fmt: skip
+    operations = products(n, d, l) + eigenproblem(l)
+    one_core = products(n, d, l) / rates[0] + eigenproblem(l) / rates[1]
+    print(f"  operations per round: {operations:.2g}; one core {_time(one_core)} per round, "
+          f"a card of 50 TFLOPS {_time(operations / 5e13)}")  # fmt: skip
+
+
+def _time(seconds: float) -> str:
+    for size, unit in (
+        (86400 * 365.25, "years"),
+        (86400, "days"),
+        (3600, "hours"),
+        (60, "minutes"),
+    ):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} seconds"
+
+
+def _only(p: Point, name: str) -> bool:
+    return all(getattr(p, k) == v for k, v in BASE.items() if k != name)
+
+
+if __name__ == "__main__":
+    main()
