@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn import CandidateRidge, Schirn, Sieve, cluster
+from schirn import CandidateRidge, Schirn, Sieve, bench, cluster
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.model_selection import CandidateSearchCV
@@ -106,6 +106,10 @@ def test_sieve_on_the_workers(client, data):
     )
 
 
+def task_names(client):
+    return client.run_on_scheduler(lambda dask_scheduler: [*map(str, dask_scheduler.task_prefixes)])
+
+
 def kill_worker_after(monkeypatch, client, rounds):
     """End the process of one worker by SIGKILL when so many rounds are done."""
     killed = []
@@ -201,7 +205,29 @@ def test_a_search_runs_on_the_same_cluster(client, data):
     with joblib.parallel_config("dask"):
         found = search.fit(X, Y).cv_results_["mean_test_score"]
     np.testing.assert_allclose(found, expected)
-    names = client.run_on_scheduler(
-        lambda dask_scheduler: [*map(str, dask_scheduler.task_prefixes)]
+    assert any("_run_fold" in name for name in task_names(client))
+
+
+def test_a_benchmark_runs_on_the_same_cluster(client, tmp_path):
+    found = make_partial_multilabel(n_samples=80, n_labels=5, r=1, random_state=0)
+    options = {"folds": 2, "tuning": "none"}
+    expected = bench.run([found], ["CandidateRidge"], output=tmp_path / "here", jobs=0, **options)
+    rows = bench.run(
+        [found],
+        ["CandidateRidge"],
+        output=tmp_path / "there",
+        scheduler=client.scheduler.address,
+        **options,
     )
-    assert any("_run_fold" in name for name in names), names
+    assert [row["status"] for row in rows] == ["done", "done"]
+    for row, same in zip(rows, expected, strict=True):
+        assert row["metrics"] == pytest.approx(same["metrics"])
+    assert "run_on_worker" in task_names(client)
+
+
+def test_a_benchmark_says_where_it_cannot_run(tmp_path):
+    found = make_partial_multilabel(n_samples=80, n_labels=5, r=1, random_state=0)
+    with pytest.raises(InputError, match="leave out time_limit or scheduler"):
+        bench.run([found], output=tmp_path, scheduler="tcp://127.0.0.1:1", time_limit=5)
+    with pytest.raises(InputError, match="no Dask scheduler answers at 'nonsense'"):
+        bench.run([found], output=tmp_path, scheduler="nonsense")

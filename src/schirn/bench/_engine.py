@@ -46,7 +46,9 @@ class Engine:
         report: Callable[[Report], None] | None,
         cost: Callable[[Cell], float] | None = None,
         stop_after: float | None = None,
+        make_worker: Callable[[int], Any] = Worker,
     ):
+        self._make_worker = make_worker
         self.jobs, self.threads, self.time_limit = jobs, threads, time_limit
         self._deadline = math.inf if stop_after is None else time.monotonic() + stop_after
         self._lock = threading.Lock()
@@ -69,7 +71,7 @@ class Engine:
 
     def run(self) -> None:
         """Run until every cell is finished, here or elsewhere, or the time is over."""
-        workers = [Worker(self.threads) for _ in range(self.jobs)]
+        workers = [self._make_worker(self.threads) for _ in range(self.jobs)]
         try:
             self._refresh(old=True)
             if self.jobs:
@@ -87,7 +89,7 @@ class Engine:
         if self._errors:
             raise self._errors[0]
 
-    def _run_threads(self, workers: list[Worker]) -> None:
+    def _run_threads(self, workers: list[Any]) -> None:
         threads = [
             threading.Thread(target=self._work, args=(worker,), daemon=True) for worker in workers
         ]

@@ -2,14 +2,18 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from schirn.bench._dask import DaskWorker, connected
 from schirn.bench._data import Level, parse_datasets
 from schirn.bench._engine import Batch, Engine, default_threads
 from schirn.bench._methods import importable_here, make_methods
 from schirn.bench._plan import Cell, Settings, make_plan
 from schirn.bench._progress import Report
+from schirn.bench._worker import Worker
 from schirn.bench.grids import Grid, Params
 from schirn.bench.rows import Row, newest, read_rows
 from schirn.exceptions import InputError
@@ -39,6 +43,7 @@ def run(
     time_limit: float | None = None,
     retry: bool = False,
     keep_scores: bool = True,
+    scheduler: str | None = None,
     report: Callable[[Report], None] | None = None,
 ) -> list[Row]:
     """Compare methods on data sets; what is finished in `output` already is not run again.
@@ -71,6 +76,9 @@ def run(
     time_limit : seconds after which a cell (search, fit and scores) is stopped
     retry : run failed and timed-out cells again
     keep_scores : keep the scores of the test rows, so that measures can be added later
+    scheduler : address of a Dask scheduler; cells then run on its workers, as many at a time as
+        they have threads (or `jobs`, if more than 1), with one thread each unless `threads` says
+        otherwise. Files and classes must be found there too.
     report : called with a `Report` after each finished cell
 
     Returns
@@ -91,8 +99,12 @@ def run(
     [(0, 'done'), (1, 'done')]
     """
     _check(jobs, threads, time_limit)
+    if scheduler is not None and time_limit is not None:
+        raise InputError(
+            "a time limit needs processes of its own; leave out time_limit or scheduler"
+        )
     folder = Path(output)
-    with importable_here():
+    with importable_here(), ExitStack() as stack:
         cells = plan_cells(
             datasets,
             methods,
@@ -109,9 +121,15 @@ def run(
             grids=grids,
             reader_options=reader_options,
         )
+        make_worker: Callable[[int], Any] = Worker
+        if scheduler is not None:
+            client = stack.enter_context(connected(scheduler))
+            jobs = jobs if jobs > 1 else sum(client.nthreads().values())
+            threads, make_worker = threads or 1, partial(DaskWorker, client)
         engine = Engine(
             [Batch(folder, cells)],
             jobs=jobs,
+            make_worker=make_worker,
             threads=threads or default_threads(jobs),
             time_limit=time_limit,
             retry=retry,

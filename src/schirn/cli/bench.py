@@ -115,6 +115,11 @@ def _add_how(parser: Parser) -> None:
     group.add_argument(
         "--time-limit", type=seconds, metavar="S", help="seconds after which a cell is stopped"
     )
+    group.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="run the cells on a Dask cluster, such as tcp://127.0.0.1:8786",
+    )
     group.add_argument("--retry", action="store_true", help="run failed and timed-out cells again")
     group.add_argument("--no-scores", action="store_true", help="keep no scores of the test rows")
     group.add_argument("--quiet", action="store_true", help="no progress")
@@ -149,6 +154,7 @@ def run(args: argparse.Namespace) -> int:
             time_limit=args.time_limit,
             retry=args.retry,
             keep_scores=not args.no_scores,
+            scheduler=args.scheduler,
             report=report,
         )
     counts = Counter(row["status"] for row in rows)
