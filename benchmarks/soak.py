@@ -52,8 +52,11 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=120, help="rows of the data set")
     parser.add_argument("--folds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--tuning", default="candidates", help="of schirn bench")
     args = parser.parse_args()
     command = [*PROGRAMS[args.program], "--folds", str(args.folds), "--jobs", str(args.jobs)]
+    if args.program == "bench":
+        command += ["--tuning", args.tuning]
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         write_data(place, args.rows)

@@ -5,13 +5,16 @@ import os
 import resource
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import StringIO
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from schirn._atomic import atomic_write, check_writable
 from schirn.bench import read_rows
+from schirn.cli import main
 from schirn.datasets import load, make_partial_multilabel
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="disks are filled the POSIX way")
@@ -70,12 +73,22 @@ def inputs(tmp_path_factory):
     return folder
 
 
-def schirn(*args, cwd=None, before=None):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "schirn", *map(str, args)],
-        cwd=cwd, env=environment, capture_output=True, text=True, preexec_fn=before,
-    )  # fmt: skip
+class Ran(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def schirn(*args, before=None):
+    """Run the program here, or where `before` is to be done to its process, in one of its own."""
+    if before is not None:
+        command = [sys.executable, "-m", "schirn", *map(str, args)]
+        ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=before)
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(list(map(str, args)))
+    return Ran(code, out.getvalue(), err.getvalue())
 
 
 def limit_files():
@@ -96,6 +109,7 @@ def clean(inputs, output, *more):
 
 def bench(inputs, output):
     grid = ("--methods", "CandidateRidge,OracleRidge", "--folds", "4", "--tuning", "none")
+    grid = (*grid, "--jobs", "0", "--threads", "1")
     return ("bench", "--datasets", f"{inputs / 'set.npz'}:1", *grid, "--output", output)
 
 

@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="benchmarks/ is not here")
 def test_random_kills_change_nothing():
     options = ("--kills", "2", "--rows", "60", "--folds", "2", "--seed", "1")
+    options += ("--tuning", "none")
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks.soak", *options],
         cwd=ROOT, capture_output=True, text=True,

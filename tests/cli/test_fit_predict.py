@@ -290,3 +290,16 @@ def test_svmlight_rows_may_lack_the_last_features(tmp_path, data, capsys):
     new.write_text("0 1:1 2:1\n")
     assert main(["fit", str(train), "-o", str(tmp_path / "m")]) == 0
     assert main(["predict", str(tmp_path / "m"), str(new)]) == 0
+
+
+def test_packed_files_are_read_like_others(tmp_path, capsys):
+    import gzip
+
+    text = "@relation r\n@attribute a real\n@attribute x {0,1}\n@attribute y {0,1}\n@data\n"
+    rows = "".join(f"{k % 7},{int(k % 7 > 3)},{int(k % 7 < 5)}\n" for k in range(40))
+    (tmp_path / "x.arff.gz").write_bytes(gzip.compress((text + rows).encode()))
+    model = str(tmp_path / "model")
+    data = str(tmp_path / "x.arff.gz")
+    assert main(["fit", data, "--labels", "2", "--method", "CandidateRidge", "-o", model]) == 0
+    assert main(["predict", model, data, "--labels", "2"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 40

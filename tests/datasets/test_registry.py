@@ -67,3 +67,9 @@ def test_paths(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.ones((1, 1)), Y=np.ones((1, 1)))
     with pytest.raises(DataError, match="'labels' is not an option of read_npz"):
         load(tmp_path / "a.npz", labels=3)
+
+
+@pytest.mark.parametrize("name", ["~nobody-at-all/x.npz", "a\0b.npz", "x" * 5000 + ".npz"])
+def test_paths_that_no_file_can_have(name):
+    with pytest.raises(DataError, match="there is no such file"):
+        load(name)

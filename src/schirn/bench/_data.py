@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold
 
 from schirn.datasets import Dataset, add_noise, load
 from schirn.datasets._registry import READERS
+from schirn.datasets._text import base_name, format_suffix
 from schirn.exceptions import InputError
 
 Array = np.ndarray
@@ -72,8 +73,8 @@ def _source(item: Any, options: Mapping[str, Any]) -> tuple[Source, Any]:
     if found:
         text, level = found[1], parse_level(found[2])
     path = Path(text)
-    is_file = path.suffix.lower() in READERS or path.name != text
-    name = path.stem if is_file else text
+    is_file = format_suffix(path) in READERS or path.name != text
+    name = base_name(path) if is_file else text
     if not name:
         raise InputError(f"{item!r} is no data set; write a name or a file, as in birds:3")
     return Source(name, text, dict(options) if is_file else {}), level

@@ -8,6 +8,7 @@ from typing import Any
 
 from schirn.cli._parser import Parser
 from schirn.datasets import Dataset, load
+from schirn.datasets._text import format_suffix
 from schirn.exceptions import DataError, InputError
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl")
@@ -43,7 +44,7 @@ def add_reading(parser: Parser) -> None:
 
 def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
     """Load the data set that the arguments describe; `defaults` give way to the user's options."""
-    suffix = Path(args.data).suffix.lower()
+    suffix = format_suffix(Path(args.data))
     options = {**defaults, **dict(args.option)}
     for name in ("labels", "truth", "features"):
         if getattr(args, name) is not None:

@@ -17,6 +17,7 @@ from schirn.cli._parser import add_command
 from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, read
 from schirn.cli._records import csv_lines, json_lines, write_lines
 from schirn.datasets import Dataset
+from schirn.datasets._text import format_suffix
 from schirn.exceptions import InputError
 from schirn.labels import as_labels, label_lists
 from schirn.methods import PartialMultiLabelClassifier
@@ -105,7 +106,7 @@ def _check_arguments(args: argparse.Namespace) -> str:
 
 def _defaults(args: argparse.Namespace, model: PartialMultiLabelClassifier) -> dict[str, Any]:
     """What the model knows about how to read its rows."""
-    suffix = Path(args.data).suffix.lower()
+    suffix = format_suffix(Path(args.data))
     if suffix in SVMLIGHT:
         return {"n_features": model.n_features_in_}
     if suffix not in TABLES:

@@ -101,7 +101,7 @@ def load(
     if labels is not None:
         options["labels"] = labels
     text = os.fspath(name_or_path)
-    path = Path(text).expanduser()
+    path = _expanded(text)
     if _is_path(path, text):
         return _read(path, options)
     found = _find(text, data_home)
@@ -150,6 +150,14 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
     if unknown:
         raise DataError(f"{path}: {unknown[0]!r} is not an option of {function}.")
     return reader(path, **(recorded_options(path) | options))
+
+
+def _expanded(text: str) -> Path:
+    """Return the path with ~ filled in; "~nobody" stays as it is where there is no such user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
 
 
 def _is_file(path: Path) -> bool:
