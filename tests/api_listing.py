@@ -5,7 +5,6 @@ of its path starts with an underscore. Types are left out: how they print depend
 """
 
 import inspect
-import pkgutil
 import re
 from importlib import import_module
 from pathlib import Path
@@ -33,12 +32,16 @@ def public_modules():
     """Names of all modules, private ones and the parts of the program left out."""
     import schirn
 
-    found = ["schirn"]
-    for entry in pkgutil.walk_packages(schirn.__path__, "schirn."):
-        private = any(part.startswith("_") for part in entry.name.split("."))
-        if not private and not entry.name.startswith("schirn.cli."):
-            found.append(entry.name)
-    return sorted(found)
+    # By file: a package whose own requirements are missing could not be walked.
+    root = Path(schirn.__file__).parent
+    found = []
+    for path in root.rglob("*.py"):
+        parts = ["schirn", *path.relative_to(root).with_suffix("").parts]
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        private = any(part.startswith("_") for part in parts)
+        if not private and parts[1:2] != ["cli"]:
+            found.append(".".join(parts))
+    return sorted([*found, "schirn.cli"])
 
 
 def module_lines(module):
