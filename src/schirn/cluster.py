@@ -22,7 +22,7 @@ from schirn.blocks import Block, Cells, Step, add_sums, candidate_cells
 from schirn.exceptions import InputError
 from schirn.factor import FeatureRows
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 LINEAGE_BYTES = 256 * 2**20
 ATTEMPTS = 4
@@ -107,7 +107,7 @@ class DaskRows:
             )
         return blocks
 
-    def run(self, function: Callable[[], T]) -> T:
+    def run(self, function: Callable[[], _T]) -> _T:
         """Run a whole fit, again from the start where data were lost beyond repair."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -268,7 +268,7 @@ def _second(pair: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
     return pair[1]
 
 
-def _same(value: T) -> T:
+def _same(value: _T) -> _T:
     return value
 
 

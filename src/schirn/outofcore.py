@@ -24,7 +24,7 @@ from schirn.exceptions import DataError, InputError
 from schirn.factor import FeatureRows
 
 Array = np.ndarray
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 _BLOCK_BYTES = 64 * 2**20
 # Interpreter-sized pieces of a fit: the sample of the calibration, pieces of products, lists.
@@ -291,7 +291,7 @@ class FileRows:
             self.close()
             raise
 
-    def run(self, function: Callable[[], T]) -> T:
+    def run(self, function: Callable[[], _T]) -> _T:
         """Run a whole fit."""
         return function()
 

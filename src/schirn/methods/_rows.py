@@ -25,6 +25,7 @@ from schirn.factor import (
     look,
 )
 from schirn.labels import Labels, as_labels, warn_empty_rows
+from schirn.outofcore import FileRows, RowFile
 
 # Cells that the calibration and the cut of `predict` are learned from.
 _SAMPLE_CELLS = 1_000_000
@@ -41,7 +42,7 @@ def kind_of(X: Any) -> str:
     if isinstance(X, list | tuple):
         kinds = {_ELSEWHERE.get(_package(block)) for block in X}
         return "dask" if kinds == {"dask"} else "memory"
-    if type(X).__module__ == "schirn.outofcore":
+    if isinstance(X, RowFile):
         return "files"
     kind = _ELSEWHERE.get(_package(X), "memory")
     return "memory" if kind == "dask" and not is_lazy(X) else kind
@@ -101,8 +102,6 @@ def fit_rows(model: Any, kind: str, X: Any, y: Any, label_names: Any) -> None:
         _fit_device(model, X, y, label_names)
         return
     if kind == "files":
-        from schirn.outofcore import FileRows
-
         Y, names = sparse_candidates(y, label_names)
         place: Any = FileRows(X, Y)
     else:
