@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from math import prod
@@ -189,7 +190,10 @@ class _Version4:
 
     def get(self, name: str) -> Any:
         """Return one variable."""
-        found = scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
+        with warnings.catch_warnings():
+            # SciPy 1.18 announces another sparse class, which older ones cannot be asked for.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            found = scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
         return sparse.csr_array(found) if sparse.issparse(found) else found
 
 
