@@ -124,6 +124,7 @@ def resume(run: CrossFit, path: str | os.PathLike[str], mark: str) -> None:
     run.n_iter, run.best_iter, run.moved = meta["n_iter"], meta["best_iter"], meta["moved"]
     run.objective, run.held_out_score = meta["objective"], meta["held_out_score"]
     if "calibration" in meta:
+        run.best_score = run.held_out_score[run.best_iter - 1]
         verdict = Verdict(
             tensors["verdict.log_odds"],
             tensors["verdict.Q"],

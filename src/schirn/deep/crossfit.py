@@ -22,15 +22,18 @@ Tensor = torch.Tensor
 
 # Rounds between the posterior and the law of the noise, for one set of scores.
 _LAW_ROUNDS = 3
+# A warm-up ends by itself after this many epochs at the least, and this many without progress.
+_SHORTEST, _STALE = 3, 3
 
 
 class Schedule(NamedTuple):
     """How long to train, and how the confidences move."""
 
-    max_iter: int = 60
-    warm_up: int = 3
+    max_iter: int = 100
+    warm_up: int | None = None
+    """Epochs on the candidates as they are; None ends them when the held-out score falls."""
     momentum: float = 0.7
-    patience: int = 15
+    patience: int = 10
     validation_fraction: float = 0.1
     trust: bool = False
     """Take every candidate as true, always."""
@@ -66,6 +69,7 @@ class CrossFit:
         self.Q = self.Y.float()
         self.law = NoiseLaw.independent(torch.full((l,), 0.1))
         self.n_iter, self.best_iter, self.moved = 0, 0, False
+        self.best_score = -np.inf
         self.objective: list[float] = []
         self.held_out_score: list[float] = []
         self.best: tuple[dict[str, Tensor], Verdict] | None = None
@@ -86,35 +90,35 @@ class CrossFit:
         self.objective.append(losses[-1])
         verdict, score = self._judge()
         self.held_out_score.append(score)
-        moves = self.n_iter >= self.schedule.warm_up and not self.schedule.trust
-        if moves:
+        if not self.schedule.trust and (self.moved or self._warmed_up()):
             self.law = verdict.law
             keep = self.schedule.momentum if self.moved else 0.0
             self.Q, self.moved = torch.lerp(verdict.Q, self.Q, keep), True
-        self._keep_best(verdict, score)
-
-    def _keep_best(self, verdict: Verdict, score: float) -> None:
-        """Remember the last network at the epoch with the best held-out score."""
         # Before the confidences move there is nothing to choose from.
-        if self.n_iter < self.schedule.warm_up and not self.schedule.trust:
-            return
-        if self.best_iter and score <= max(self.held_out_score[self._first() : -1]):
-            return
+        if (self.moved or self.schedule.trust) and score > self.best_score:
+            self._keep(verdict, score)
+
+    def _warmed_up(self) -> bool:
+        """Whether the candidates have taught what they can before they teach their noise."""
+        if self.schedule.warm_up is not None:
+            return self.n_iter >= self.schedule.warm_up
+        stale = self.n_iter - 1 - int(np.argmax(self.held_out_score))
+        late = self.n_iter >= self.schedule.max_iter // 2
+        return self.n_iter >= min(_SHORTEST, self.schedule.max_iter) and (stale >= _STALE or late)
+
+    def _keep(self, verdict: Verdict, score: float) -> None:
+        """Remember the last network as it is now."""
         averaged = self.learners[-1].averaged.state_dict()
         weights = {k: v.detach().cpu().clone() for k, v in averaged.items()}
         self.best = weights, verdict._replace(Q=self.Q.clone())
-        self.best_iter = self.n_iter
-
-    def _first(self) -> int:
-        return 0 if self.schedule.trust else self.schedule.warm_up - 1
+        self.best_iter, self.best_score = self.n_iter, score
 
     def _judge(self) -> tuple[Verdict, float]:
         """Verdict on all rows by networks that did not learn them, and the held-out score."""
         found = self._held_out()
         unseen = found.unseen if len(found.unseen) else np.arange(len(self.Q))
         listed = self.Y[unseen].numpy()
-        score = float(average_precision(listed.astype(np.int8), found.network[unseen].numpy()))
-        score = score if np.isfinite(score) else 0.0
+        score = held_out_score(listed, found.network[unseen].numpy())
         if self.schedule.trust:
             plain = Calibration(1.0, 0.0, 1e-4)
             return Verdict(found.network, self.Q, self.law, plain), score
@@ -172,6 +176,14 @@ class _HeldOut(NamedTuple):
     network: Tensor
     ridge: Tensor
     unseen: Array
+
+
+def held_out_score(listed: Array, logits: Array) -> float:
+    """Average precision on the candidates; where no row can be ranked, minus cross-entropy."""
+    ranked = listed.any(axis=1) & ~listed.all(axis=1)
+    if ranked.any():
+        return float(average_precision(listed.astype(np.int8), logits))
+    return -float(np.mean(np.logaddexp(0, np.where(listed, -logits, logits))))
 
 
 def deal(

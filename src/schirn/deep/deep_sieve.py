@@ -49,7 +49,8 @@ class DeepSieve(PartialMultiLabelClassifier):
     scale : "standard" brings every feature to mean 0 and spread 1, "none" takes it as it is.
     folds : number of networks that judge. With 1 there is one network in all: its rows are judged
         by the leave-one-out scores of the ridge, which is faster and less robust.
-    warm_up : number of first epochs in which all candidates count as true.
+    warm_up : number of first epochs in which all candidates count as true; None ends them when
+        the held-out score has not risen for three epochs, or after half of `max_iter`.
     momentum : share of the old confidence that is kept in each epoch.
     counts : learn how many wrong candidates rows carry, and judge a row as a whole.
     rank_weight : weight \beta of the rank term on the batches (see `rank_loss`).
@@ -108,7 +109,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         "dropout": Number(high=0.99),
         "scale": OneOf(("standard", "none")),
         "folds": Number(low=1, integer=True),
-        "warm_up": Number(low=1, integer=True),
+        "warm_up": Number(low=1, integer=True, none=True),
         "momentum": Number(high=1.0),
         "counts": OneOf((True, False)),
         "rank_weight": Number(),
@@ -141,15 +142,15 @@ class DeepSieve(PartialMultiLabelClassifier):
         input_shape: Sequence[int] | None = None,
         scale: Literal["standard", "none"] = "standard",
         folds: int = 3,
-        warm_up: int = 3,
+        warm_up: int | None = None,
         momentum: float = 0.7,
         counts: bool = True,
         rank_weight: float = 0.0,
         noise_level: int | None = None,
-        max_iter: int = 60,
-        n_iter_no_change: int = 15,
+        max_iter: int = 100,
+        n_iter_no_change: int = 10,
         validation_fraction: float = 0.1,
-        batch_size: int = 64,
+        batch_size: int = 32,
         learning_rate: float = 1e-3,
         weight_decay: float = 1e-3,
         average: float = 0.99,
@@ -245,7 +246,7 @@ class DeepSieve(PartialMultiLabelClassifier):
     def _schedule(self) -> Schedule:
         return Schedule(
             self.max_iter,
-            min(self.warm_up, self.max_iter),
+            None if self.warm_up is None else min(self.warm_up, self.max_iter),
             self.momentum,
             self.n_iter_no_change,
             self.validation_fraction,
@@ -318,8 +319,9 @@ class DeepSieve(PartialMultiLabelClassifier):
         """Go on with new rows: judge them first, then learn from the verdicts in one pass.
 
         A row is judged by the network before it has learned it, so it does not confirm its own
-        noise. On a model that was never fitted, the first `warm_up` calls take candidates as
-        true. `label_confidence_` and `noise_` are of the rows of this call.
+        noise. On a model that was never fitted, the first `warm_up` calls (three where it is
+        None) take candidates as true. `label_confidence_` and `noise_` are of the rows of this
+        call.
         """
         self._check()
         if not hasattr(self, "_learned"):
@@ -341,7 +343,8 @@ class DeepSieve(PartialMultiLabelClassifier):
         rows, n = self._rows(X), X.shape[0]
         log_odds = torch.as_tensor(self._scores(X))
         listed = torch.as_tensor(Y != 0)
-        warm = getattr(self, "_calls", self.warm_up) < self.warm_up or self.noise_level == 0
+        calls = getattr(self, "_calls", np.inf)
+        warm = calls < (self.warm_up or 3) or self.noise_level == 0
         Q = listed.float()
         if not warm:
             law = self._get_law()
@@ -353,7 +356,7 @@ class DeepSieve(PartialMultiLabelClassifier):
             self._set_law(law._replace(rates=rates))
         seed = (self._seed, 1_000_000 + self.n_iter_, 0)
         loss = self._learned.epoch(rows, Q, np.arange(n), seed)
-        self._calls = getattr(self, "_calls", self.warm_up) + 1
+        self._calls = calls + 1
         objective = np.append(self.objective_, loss)
         confidence = Q.numpy()
         fit = Fit(

@@ -24,7 +24,7 @@ _EVALUATION_ROWS = 1024
 class Steps(NamedTuple):
     """How a network is trained."""
 
-    batch_size: int = 64
+    batch_size: int = 32
     learning_rate: float = 1e-3
     weight_decay: float = 1e-3
     average: float = 0.99

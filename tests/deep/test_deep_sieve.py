@@ -1,0 +1,342 @@
+"""DeepSieve: contract, scikit-learn, what it learns, resuming and files."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from methods.sklearn_checks import EXPECTED_FAILURES
+from sklearn.metrics import roc_auc_score
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from schirn import datasets
+from schirn.exceptions import InputError, ModelFileError
+from schirn.metrics import average_precision
+from schirn.testing import contract_checks
+
+torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+
+from torch import nn  # noqa: E402
+
+from schirn.deep import DeepSieve  # noqa: E402
+from schirn.deep.crossfit import deal  # noqa: E402
+from schirn.deep.learner import Rows  # noqa: E402
+
+CHECKS = dict(contract_checks())
+QUICK = {"hidden_sizes": (24,), "folds": 2, "max_iter": 5, "device": "cpu"}
+# Log-odds are cut at 0, so this check is passed.
+REASONS = {k: v for k, v in EXPECTED_FAILURES.items() if k != "check_classifier_multioutput"}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_contract(name):
+    rounds = {"max_iter": 15, "batch_size": 16} if name == "learns" else {}
+    CHECKS[name](DeepSieve, **QUICK | rounds)
+
+
+@pytest.mark.parametrize("name", ["attributes", "odd_data", "sparse_features"])
+def test_contract_of_one_network(name):
+    CHECKS[name](DeepSieve, **QUICK | {"folds": 1, "max_iter": 4})
+
+
+@pytest.mark.filterwarnings("ignore::schirn.exceptions.EmptyCandidatesWarning")
+@parametrize_with_checks(
+    [DeepSieve(**QUICK | {"max_iter": 2})], expected_failed_checks=lambda _: REASONS
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return datasets.make_partial_multilabel(
+        n_samples=500, n_features=20, n_labels=8, cardinality=2.5, r=2, random_state=0
+    )
+
+
+def model(**options):
+    defaults = {"hidden_sizes": (32,), "folds": 2, "max_iter": 12, "device": "cpu"}
+    return DeepSieve(**defaults | options)
+
+
+LONGER = {"hidden_sizes": (64,), "learning_rate": 5e-3, "max_iter": 30}
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return model(**LONGER).fit(data.X[:350], data.candidates[:350])
+
+
+def test_it_beats_plain_cross_entropy_and_finds_the_noise(data, fitted):
+    plain = model(**LONGER, noise_level=0).fit(data.X[:350], data.candidates[:350])
+    scores = [
+        average_precision(data.y_true[350:], m.decision_function(data.X[350:]))
+        for m in (plain, fitted)
+    ]
+    assert scores[1] > scores[0] + 0.02
+    listed = data.candidates[:350] == 1
+    truth = data.y_true[:350][listed]
+    assert roc_auc_score(truth, fitted.label_confidence_[listed]) > 0.85
+    assert not plain.noise_.any()
+
+
+def test_unseen_candidates_are_judged(data, fitted):
+    Y = data.candidates[350:]
+    q = fitted.disambiguate(data.X[350:], Y)
+    assert roc_auc_score(data.y_true[350:][Y == 1], q[Y == 1]) > 0.85
+
+
+def test_no_network_judges_a_row_that_it_learned():
+    splits = deal(23, 4, 0.1, np.random.default_rng(0))
+    assert len(splits) == 5
+    for train, held in splits[:-1]:
+        assert not set(train) & set(held)
+        assert len(train) + len(held) == 23
+    assert sorted(np.concatenate([held for _, held in splits])) == list(range(23))
+    assert len(splits[-1][0]) == 23
+
+
+def test_one_fold_holds_rows_out():
+    ((train, held),) = deal(50, 1, 0.2, np.random.default_rng(0))
+    assert len(held) == 10
+    assert not set(train) & set(held)
+
+
+def test_seeds(data):
+    X, Y = data.X[:150], data.candidates[:150]
+    before = torch.get_rng_state()
+    one, same, other = (model(random_state=s, max_iter=3).fit(X, Y) for s in (0, 0, 1))
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.array_equal(one.decision_function(X), same.decision_function(X))
+    assert not np.allclose(one.decision_function(X), other.decision_function(X))
+
+
+def test_early_stop_keeps_the_best_epoch(data):
+    found = model(max_iter=60, n_iter_no_change=3, learning_rate=0.02, warm_up=3).fit(
+        data.X[:200], data.candidates[:200]
+    )
+    assert found.n_iter_ < 60
+    # Before the warm-up is over there is nothing to choose.
+    best = 2 + int(np.argmax(found.held_out_score_[2:])) + 1
+    assert found.best_iter_ == best
+    assert found.n_iter_ == best + 3
+
+
+class Convolution(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Dropout(0.1)
+        )
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+def images():
+    digits = datasets.load_digits_attributes(r=2)
+    return digits.X[:300] / 16, digits.candidates[:300], digits.y_true[:300]
+
+
+def test_a_module_of_the_user_on_images(tmp_path):
+    X, Y, truth = images()
+    options = {"input_shape": (1, 8, 8), "scale": "none", "max_iter": 6}
+    torch.manual_seed(0)
+    module = Convolution()
+    first = module.layers[0].weight.detach().clone()
+    found = model(module=module, **options).fit(X, Y)
+    assert torch.equal(first, module.layers[0].weight), "the user's module was changed"
+    assert average_precision(truth, found.decision_function(X)) > 0.85
+    found.save(tmp_path / "images.safetensors")
+    with pytest.raises(InputError, match="backbone of your own"):
+        DeepSieve.load(tmp_path / "images.safetensors")
+    again = DeepSieve.load(tmp_path / "images.safetensors", module=Convolution())
+    np.testing.assert_array_equal(again.decision_function(X), found.decision_function(X))
+
+
+def test_a_module_that_gives_no_vectors_is_refused():
+    X, Y, _ = images()
+    with pytest.raises(InputError, match=r"for 1 row it gave \(1, 1, 8, 8\)"):
+        model(module=nn.Identity(), input_shape=(1, 8, 8)).fit(X, Y)
+
+
+def test_bfloat16_learns_the_same(data):
+    options = LONGER | {"precision": "bfloat16", "rank_weight": 0.01}
+    found = model(**options).fit(data.X[:350], data.candidates[:350])
+    listed = data.candidates[:350] == 1
+    assert roc_auc_score(data.y_true[:350][listed], found.label_confidence_[listed]) > 0.85
+    assert next(found.network_.parameters()).dtype == torch.float32
+
+
+def test_partial_fit_learns_from_a_stream(data):
+    found = model(max_iter=5, batch_size=16, learning_rate=3e-3)
+    for _ in range(8):
+        for part in np.array_split(np.arange(350), 3):
+            found.partial_fit(data.X[part], data.candidates[part])
+    assert found.n_iter_ == 24
+    assert len(found.label_confidence_) == len(part)
+    scores = found.decision_function(data.X[350:])
+    prior = np.tile(data.candidates[:350].mean(axis=0), (150, 1))
+    assert average_precision(data.y_true[350:], scores) > 0.05 + average_precision(
+        data.y_true[350:], prior
+    )
+    listed = data.candidates[part] == 1
+    assert roc_auc_score(data.y_true[part][listed], found.label_confidence_[listed]) > 0.75
+
+
+def test_partial_fit_goes_on_after_fit(data):
+    found = model(max_iter=5).fit(data.X[:200], data.candidates[:200])
+    before = found.decision_function(data.X[:5])
+    found.partial_fit(data.X[200:300], data.candidates[200:300])
+    assert found.n_iter_ == 6
+    assert not np.array_equal(before, found.decision_function(data.X[:5]))
+    with pytest.raises(InputError, match="7 label"):
+        found.partial_fit(data.X[:5], data.candidates[:5, :7])
+
+
+def test_sparse_rows_are_made_dense_batch_by_batch(monkeypatch):
+    X = sp.random_array((300, 50), density=0.1, format="csr", random_state=0)
+    asked = []
+    take = Rows.__getitem__
+
+    def watch(self, rows):
+        asked.append(len(rows))
+        return take(self, rows)
+
+    monkeypatch.setattr(Rows, "__getitem__", watch)
+    monkeypatch.setattr("schirn.deep.learner._EVALUATION_ROWS", 100)
+    Y = (np.random.default_rng(0).random((300, 4)) < 0.5).astype(int)
+    Y[:, 0] = 1
+    model(max_iter=2).fit(X, Y)
+    assert max(asked) <= 100
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupt_after(n, monkeypatch):
+    """Stop training after n epochs, as a kill would, with what was written so far."""
+    from schirn.deep.crossfit import CrossFit
+
+    advance = CrossFit.advance
+
+    def limited(self):
+        if self.n_iter == n:
+            raise Interrupted
+        advance(self)
+
+    monkeypatch.setattr(CrossFit, "advance", limited)
+
+
+@pytest.mark.parametrize("folds", [1, 2])
+def test_a_resumed_run_ends_like_one_without_a_break(data, tmp_path, monkeypatch, folds):
+    pytest.importorskip("safetensors", reason="safetensors (the extra deep) is not installed")
+    X, Y = data.X[:150], data.candidates[:150]
+    whole = model(max_iter=8, folds=folds).fit(X, Y)
+    path = tmp_path / "run.safetensors"
+    with monkeypatch.context() as patch:
+        interrupt_after(5, patch)
+        with pytest.raises(Interrupted):
+            model(max_iter=8, folds=folds, checkpoint=path).fit(X, Y)
+    assert path.exists()
+    resumed = model(max_iter=8, folds=folds, checkpoint=path).fit(X, Y)
+    for name in ("label_confidence_", "noise_rate_", "held_out_score_", "objective_"):
+        np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
+    np.testing.assert_array_equal(resumed.decision_function(X), whole.decision_function(X))
+
+
+def test_a_checkpoint_of_other_data_is_refused(data, tmp_path):
+    path = tmp_path / "run.safetensors"
+    X, Y = data.X[:100], data.candidates[:100]
+    model(max_iter=2, checkpoint=path).fit(X, Y)
+    with pytest.raises(InputError, match="other data or other parameters"):
+        model(max_iter=2, checkpoint=path).fit(X + 1, Y)
+    with pytest.raises(InputError, match="other data or other parameters"):
+        model(max_iter=2, checkpoint=path, momentum=0.1).fit(X, Y)
+    longer = model(max_iter=3, checkpoint=path).fit(X, Y)
+    assert longer.n_iter_ == 3
+
+
+def test_files_give_the_same_model_back(data, fitted, tmp_path):
+    path = tmp_path / "model.safetensors"
+    fitted.save(path)
+    again = DeepSieve.load(path)
+    assert again.get_params() == fitted.get_params()
+    X, Y = data.X[350:], data.candidates[350:]
+    for call in ("decision_function", "predict", "predict_proba"):
+        np.testing.assert_array_equal(getattr(again, call)(X), getattr(fitted, call)(X))
+    np.testing.assert_array_equal(again.disambiguate(X, Y), fitted.disambiguate(X, Y))
+    np.testing.assert_array_equal(again.noise_, fitted.noise_)
+    assert again.predict(X, threshold="cardinality").shape == Y.shape
+    again.partial_fit(X, Y)
+
+
+def test_damaged_and_foreign_files_are_named(fitted, tmp_path):
+    from safetensors.torch import save_file
+
+    path = tmp_path / "model.safetensors"
+    with pytest.raises(ModelFileError, match="no such file"):
+        DeepSieve.load(path)
+    fitted.save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ModelFileError, match=r"model\.safetensors.*damaged"):
+        DeepSieve.load(path)
+    save_file({"x": torch.zeros(2)}, path)
+    with pytest.raises(ModelFileError, match="not a schirn-deep-model"):
+        DeepSieve.load(path)
+    with pytest.raises(InputError, match="not fitted"):
+        DeepSieve().save(path)
+
+
+def test_progress_is_printed(data, capsys):
+    model(max_iter=2, verbose=True).fit(data.X[:60], data.candidates[:60])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert lines[1].startswith("DeepSieve: epoch 2 of at most 2, loss 0.")
+
+
+def test_bad_parameters_are_refused(data):
+    for options, words in (
+        ({"folds": 0}, r"folds.*0"),
+        ({"noise_level": 2}, r"noise_level.*2"),
+        ({"precision": "float8"}, r"precision.*float8"),
+    ):
+        with pytest.raises(InputError, match=words):
+            DeepSieve(**options).fit(data.X, data.candidates)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch sees no CUDA device")
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_on_a_gpu(data, precision):
+    options = LONGER | {"device": "cuda", "precision": precision}
+    found = model(**options).fit(data.X[:350], data.candidates[:350])
+    listed = data.candidates[:350] == 1
+    assert roc_auc_score(data.y_true[:350][listed], found.label_confidence_[listed]) > 0.85
+
+
+def test_cuda_is_asked_for_in_vain(data):
+    if torch.cuda.is_available():
+        pytest.skip("there is a CUDA device here")
+    with pytest.raises(InputError, match="no CUDA device"):
+        DeepSieve(device="cuda").fit(data.X, data.candidates)
+
+
+def run_python(code):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_schirn_does_not_import_torch():
+    ran = run_python("import schirn, sys; sys.exit('torch' in sys.modules)")
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_without_torch_one_sentence_says_what_to_install():
+    hide = "class Hide:\n def find_spec(self, name, *_):\n  if name == 'torch': raise ImportError\n"
+    ran = run_python(f"import sys\n{hide}sys.meta_path.insert(0, Hide())\nimport schirn.deep")
+    last = ran.stderr.strip().splitlines()[-1]
+    assert last.endswith(
+        "MissingExtraError: schirn.deep needs the package 'torch'; "
+        'install it with: pip install "schirn[deep]"'
+    )
