@@ -3,8 +3,8 @@
     python -m benchmarks.deep_gpu
 
 Synthetic images with candidate labels, on the GPU beforehand, so that nothing but training is
-measured; on a GPU in bfloat16. Every loss trains the same network with the same batches. An epoch of
-each is run in turn, the first ones only to warm up, and the middle one of the rest is printed: a
+measured; on a GPU in bfloat16. Every loss trains the same network with the same batches. An epoch
+of each is run in turn, the first ones only to warm up, and the middle one of the rest is printed: a
 change of the clock of the device then meets all losses alike. The closed-form step of a head after
 each epoch is part of its time. Without a GPU, small sizes are measured on the CPU.
 """
@@ -135,7 +135,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64 if there else 8)
     parser.add_argument("--features", type=int, default=512 if there else 64)
     parser.add_argument("--batch-size", type=int, default=512 if there else 64)
-    parser.add_argument("--epochs", type=int, default=7, help="per loss; the first two warm up")
+    parser.add_argument("--epochs", type=int, default=6, help="per loss; the first two warm up")
     default = "bfloat16" if there else "float32"
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default=default)
     parser.add_argument("--device", default="cuda" if there else "cpu")

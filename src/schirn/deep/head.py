@@ -9,7 +9,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from schirn.calibration import calibrate
 from schirn.deep._checks import at_least_single, check_batch, check_number
 from schirn.deep.confidences import Confidences
-from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
+from schirn.deep.posterior import NoiseLaw, NoiseSums, RowPosterior, bayes, row_posterior
 from schirn.deep.rank import rank_loss
 from schirn.deep.ridge import Ridge, RidgeSums
 from schirn.exceptions import InputError
@@ -19,6 +19,8 @@ Tensor = torch.Tensor
 
 # Rows whose features are kept through an epoch to calibrate the scores of the new ridge.
 _SAMPLE = 4096
+# Rows are judged this many at a time: a GPU is not slowed down by many small steps.
+_TOGETHER = 8192
 
 
 class SieveHead(nn.Module):
@@ -60,7 +62,8 @@ class SieveHead(nn.Module):
 
     Notes
     -----
-    A batch of b rows costs O(b h^2) for h features beside the network, and an epoch O(h^3).
+    A batch of b rows costs O(b h^2) for h features beside the network, and an epoch O(h^3). Rows
+    are judged a few thousand at a time; a verdict counts from the next epoch on.
 
     Examples
     --------
@@ -112,7 +115,7 @@ class SieveHead(nn.Module):
         return logits
 
     def loss(self, features: Tensor, candidates: Tensor, rows: Tensor) -> Tensor:
-        """Mean cross-entropy of the logits with the confidences, which are updated first."""
+        """Mean cross-entropy of the logits with the confidences of the rows."""
         logits = at_least_single(self(features))
         targets = self.targets(features, candidates, rows)
         loss = binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
@@ -124,33 +127,51 @@ class SieveHead(nn.Module):
     def targets(
         self, features: Tensor, candidates: Tensor, rows: Tensor, *, held_out: bool = False
     ) -> Tensor:
-        """Soft labels of a batch, after the confidences of its rows were updated.
+        """Soft labels of a batch; its rows are judged soon after, for the next epoch.
 
         Parameters
         ----------
-        held_out : these rows are judged only: they were not, and will not be, among the rows
-            that this head and its backbone are trained on.
+        held_out : these rows are judged at once and only that: they were not, and will not be,
+            among the rows that this head and its backbone are trained on.
         """
         check_batch(features, candidates, rows, self.n_labels, needs_rows=True)
         if features.shape[1] != self.in_features:
             raise InputError(
                 f"the backbone gave {features.shape[1]} features, in_features={self.in_features}"
             )
+        if held_out:
+            return self._update(features.detach(), candidates, rows, held_out)
+        self._waiting.append((features.detach(), candidates, rows))
+        if sum(len(part[2]) for part in self._waiting) >= _TOGETHER:
+            self._judge_waiting()
+        return self.confidences.read(rows, candidates)
+
+    def _judge_waiting(self) -> None:
+        """New confidences of the batches that came since the last time, in one go."""
+        if self._waiting:
+            features, candidates, rows = (
+                torch.cat(part) for part in zip(*self._waiting, strict=True)
+            )
+            self._waiting = []
+            targets = self._update(features, candidates, rows, held_out=False)
+            self._count(features.float(), targets, candidates)
+
+    def _update(self, features: Tensor, candidates: Tensor, rows: Tensor, held_out: bool) -> Tensor:
+        """Move the confidences of some rows and return them."""
+        old = self.confidences.read(rows, candidates)
+        if self.ridge is None or self.epoch < self.warm_up:
+            return old
         with torch.autocast(features.device.type, enabled=False):
-            F = features.detach().float()
-            old = self.confidences.read(rows, candidates)
-            new = old
-            if self.ridge is not None and self.epoch >= self.warm_up:
-                found = self._judge(self._scores(F, old, held_out), candidates)
-                new = torch.lerp(found, old, self.momentum)
-                self.confidences.write(rows, new)
-            if not held_out:
-                self._count(F, new, candidates)
-        return new
+            found = self._judge(self._scores(features.float(), old, held_out), candidates)
+        new = torch.lerp(found, old, self.momentum)
+        self.confidences.write(rows, new)
+        # What the table kept is what the ridge has to learn: the next epoch takes it out again.
+        return self.confidences.read(rows, candidates)
 
     @torch.no_grad()
     def end_epoch(self) -> None:
         """Solve for the ridge and learn the law of the noise from the batches of this epoch."""
+        self._judge_waiting()
         if self._sums is None or self._sample is None:
             raise InputError("end_epoch was called, but no batch came since the last epoch ended")
         self.ridge = self._sums.solve(self.lam)
@@ -168,6 +189,7 @@ class SieveHead(nn.Module):
         return slope * self.ridge.scores(features) + offset
 
     def _begin(self) -> None:
+        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
         self._sums: RidgeSums | None = None
         self._noise: NoiseSums | None = None
         self._sample: list[tuple[Tensor, Tensor, Tensor]] | None = None
@@ -177,8 +199,9 @@ class SieveHead(nn.Module):
         if self._sums is None or self._sample is None:
             self._sums, self._sample = RidgeSums(self.in_features, self.n_labels, F.device), []
         self._sums.add(F, targets)
-        if self._sampled < _SAMPLE:
-            self._sample.append((F, targets, candidates))
+        room = _SAMPLE - self._sampled
+        if room > 0:
+            self._sample.append((F[:room], targets[:room], candidates[:room]))
             self._sampled += len(F)
 
     def _scores(self, F: Tensor, old: Tensor, held_out: bool) -> Tensor:
@@ -189,7 +212,12 @@ class SieveHead(nn.Module):
         """New confidences from scores."""
         slope, offset = self.calibration
         assert self.law is not None
-        found = row_posterior((slope * scores + offset).sigmoid(), candidates, self.law)
+        p = (slope * scores + offset).sigmoid()
+        if self.counts:
+            found = row_posterior(p, candidates, self.law)
+        else:
+            none = self.law.tilt.new_zeros(())
+            found = RowPosterior(bayes(p, candidates, self.law.rates), none, none)
         if self._noise is None:
             self._noise = NoiseSums(self.n_labels, scores.device)
         self._noise.add(candidates, found)
