@@ -154,3 +154,67 @@ def test_a_scorer_says_how_to_hand_over_the_truth():
             "as in cross_validate(..., params={'y_clean': Y}) or search.fit(X, candidates, "
             "y_clean=Y), or use scorer(..., against='candidates')."
         )
+
+
+@pytest.mark.parametrize("name", list(metrics.METRICS))
+def test_every_measure_names_its_options(name):
+    function = metrics.METRICS[name].function
+    assert sentence(function, TRUTH, SCORES, convention="fied") == (
+        "convention is 'fied'; use one of 'field', 'sklearn'."
+    )
+    if name in ("coverage", "hamming_loss"):
+        assert sentence(function, TRUTH, SCORES, empty_rows="dorp") == (
+            "empty_rows is 'dorp'; use one of 'drop', 'keep'."
+        )
+
+
+def test_without_a_row_that_counts_the_whole_sentence_says_why():
+    assert sentence(metrics.one_error, [[1, 1]], [[0.1, 0.2]]) == (
+        "no row is left to score for one_error: rows without a true label, and for rankings rows "
+        "with only true labels, do not count, nor does a row of weight 0; hand in rows with both."
+    )
+
+
+def test_weights_of_another_number_are_refused_with_both_numbers():
+    assert sentence(metrics.coverage, TRUTH, SCORES, sample_weight=[1, 2]) == (
+        "sample_weight has shape (2,) but there are 3 rows; give one weight per row."
+    )
+
+
+def test_rows_scaled_with_infinite_scores_are_refused():
+    scores = SCORES.copy()
+    scores[0, 0] = np.inf
+    assert sentence(metrics.hamming_loss, TRUTH, scores, scale="row") == (
+        "scale='row' needs finite scores; replace infinite ones or scale='none'."
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "loss"),
+    [
+        ([[True, False, False]], 0),
+        ([[1, 0, 0]], 0),
+        # Integers beyond 0 and 1 are scores, cut at the threshold 1.5.
+        ([[2, 0, 1]], 0),
+        ([[1, -1, 2]], 2 / 3),
+        ([[0, -1, 1]], 1 / 3),
+        # So are floats, whatever they are.
+        ([[1.0, 0.0, 0.0]], 1 / 3),
+        ([[2.0, 0.0, 1.0]], 0),
+    ],
+)
+def test_what_counts_as_predictions(scores, loss):
+    found = metrics.hamming_loss([[1, 0, 0]], scores, threshold=1.5)
+    assert found == pytest.approx(loss)
+
+
+def test_scores_that_are_no_table_are_called_scores():
+    assert sentence(metrics.hamming_loss, TRUTH, [["a", "b"], ["c"]]).startswith(
+        "scores is not a table of numbers"
+    )
+
+
+def test_tables_without_rows_or_labels_have_no_row_to_score():
+    for shape in ((0, 3), (3, 0)):
+        empty = np.zeros(shape, dtype=int)
+        assert "no row is left" in sentence(metrics.hamming_loss, empty, empty)
