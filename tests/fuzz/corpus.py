@@ -226,7 +226,18 @@ def _embeddings() -> list[bytes]:
     return [buffer.getvalue()]
 
 
+def _deep_model() -> list[bytes]:
+    from schirn.deep import DeepSieve
+
+    X, _, C = _numbers()
+    with tempfile.TemporaryDirectory() as folder:
+        model = DeepSieve(hidden_sizes=(4,), max_iter=1, folds=2, device="cpu")
+        model.fit(X.astype(np.float32), C).save(Path(folder, "model"))
+        return [Path(folder, "model").read_bytes()]
+
+
 SEEDS = {
+    "deep_model": _deep_model,
     "npz": _npz,
     "mat5": _mat5,
     "mat73": _mat73,

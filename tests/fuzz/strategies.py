@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import struct
 import zipfile
 
 from fuzz.corpus import corpus
@@ -15,6 +16,8 @@ def damaged(target: str) -> st.SearchStrategy[bytes]:
     """Files to try on a target."""
     if target == "sealed_model":
         return sealed_models()
+    if target == "deep_model":
+        return tensor_files() | damages(corpus(target))
     if target.endswith("_gz"):
         inside = damages(corpus(target.removesuffix("_gz"))).map(gzip.compress)
         return inside | damages(corpus(target))
@@ -31,6 +34,18 @@ def sealed_models(draw):
     data = draw(st.sampled_from(corpus("model")))
     header = draw(changed_json(header_of(data)))
     return seal(data, json.dumps(header).encode())
+
+
+@st.composite
+def tensor_files(draw):
+    """A file of tensors whose description says other things; lengths fit."""
+    (data,) = corpus("deep_model")
+    (size,) = struct.unpack("<Q", data[:8])
+    header, rest = json.loads(data[8 : 8 + size]), data[8 + size :]
+    about = draw(changed_json(json.loads(header["__metadata__"]["schirn"])))
+    header["__metadata__"]["schirn"] = json.dumps(about)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + rest
 
 
 @st.composite

@@ -6,6 +6,7 @@ import json
 import warnings
 import zipfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 from fuzz.corpus import TABLE, corpus
@@ -57,6 +58,13 @@ def header_of(data: bytes) -> dict:
     """The header of a model file."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         return json.loads(archive.read("header.json"))
+
+
+def _deep_model(folder: Path, data: bytes) -> object:
+    from schirn.deep import DeepSieve
+
+    (folder / "x.safetensors").write_bytes(data)
+    return DeepSieve.load(folder / "x.safetensors")
 
 
 def _rows(folder: Path, data: bytes) -> object:
@@ -154,6 +162,9 @@ TARGETS: dict[str, Target] = {
     "votes": _votes,
     "embeddings": _embeddings,
 }
+
+if find_spec("torch") and find_spec("safetensors"):
+    TARGETS["deep_model"] = _deep_model
 
 
 def call(target: str, folder: Path, data: bytes) -> object:

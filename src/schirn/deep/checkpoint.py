@@ -11,12 +11,14 @@ import scipy.sparse as sp
 import torch
 
 from schirn._atomic import atomic_write
+from schirn._limits import brief, reason_of
 from schirn._optional import optional
 from schirn._values import Decoder, Encoder
 from schirn.calibration import Calibration
 from schirn.deep.crossfit import CrossFit, Verdict
 from schirn.deep.posterior import NoiseLaw
 from schirn.exceptions import InputError, ModelFileError
+from schirn.persist import _damage_named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -56,13 +58,14 @@ def read_file(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Tensor
             meta = json.loads((file.metadata() or {}).get("schirn", "{}"))
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except Exception as error:
-        reason = str(error).splitlines()[0]
+        reason = reason_of(error)
         raise ModelFileError(f"{path}: not a safetensors file, or damaged ({reason})") from error
-    if meta.get("format") != kind:
+    if not isinstance(meta, dict) or meta.get("format") != kind:
         raise ModelFileError(f"{path}: a safetensors file, but not a {kind} of schirn")
-    if meta["version"] > VERSION:
+    version = meta.get("version")
+    if type(version) is not int or version > VERSION:
         raise ModelFileError(
-            f"{path}: written by a newer version of schirn (file format {meta['version']}, this "
+            f"{path}: written by a newer version of schirn (file format {brief(version)}, this "
             f"version reads up to {VERSION}); update schirn"
         )
     return tensors, meta
@@ -113,7 +116,7 @@ def resume(run: CrossFit, path: str | os.PathLike[str], mark: str) -> None:
     if not Path(path).exists():
         return
     tensors, meta = read_file(path, _CHECKPOINT)
-    if meta["stamp"] != mark:
+    if meta.get("stamp") != mark:
         raise InputError(
             f"{os.fspath(path)}: this checkpoint is of other data or other parameters; "
             f"remove it to start anew, or give another file"
@@ -151,12 +154,12 @@ def load_model(
 ) -> "DeepSieve":
     """Read a fitted model."""
     tensors, meta = read_file(path, _MODEL)
-    if meta["has_module"] and module is None:
+    if meta.get("has_module") and module is None:
         raise InputError(
             f"{os.fspath(path)}: the model has a backbone of your own; give an untrained one "
             f"with load(path, module=...)"
         )
-    try:
+    with _damage_named(Path(path)):
         arrays = [
             tensors[f"array.{k}"].numpy().astype(kind, copy=False)
             for k, kind in enumerate(meta["arrays"])
@@ -164,10 +167,7 @@ def load_model(
         model: DeepSieve = Decoder(arrays).estimator(meta["model"], lambda _: cls)
         model.module = module
         model._rebuild(_under(tensors, "network."))
-    except (KeyError, ValueError, TypeError, RuntimeError, AttributeError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelFileError(f"{os.fspath(path)}: the model file is damaged ({reason})") from error
-    return model
+        return model
 
 
 def copy_without_modules(model: "DeepSieve") -> "DeepSieve":
