@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-import os
 import re
 import sys
 from pathlib import Path
@@ -12,8 +11,6 @@ import schirn
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
-# Small matrices: more threads than one only wait for each other.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 project = "schirn"
 author = "The schirn developers"
