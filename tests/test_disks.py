@@ -158,7 +158,7 @@ def test_a_full_disk_leaves_no_half_report_or_project(inputs, tmp_path, mountabl
         fill(folder, leave=12288)
         more = ("--report", folder / "report.html", "--project", folder / "project")
         ran = schirn(*clean(inputs, tmp_path / "out.csv", *more))
-        assert_sentence(ran, "No space left")
+        assert_sentence(ran, str(folder), "No space left")
         assert {path.name for path in folder.iterdir()} == {"report.html", "ballast"}
         assert (folder / "report.html").read_text() == "old"
 
@@ -280,3 +280,12 @@ def test_a_row_that_does_not_fit_is_taken_back(tmp_path, mountable):
             {"a": 1},
             {"b": 2},
         ]
+
+
+def test_a_project_folder_that_is_a_link_is_followed(inputs, tmp_path):
+    (tmp_path / "place").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "place")
+    ran = schirn(*clean(inputs, tmp_path / "out.csv", "--project", tmp_path / "link"))
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "place" / "project.json").is_file()

@@ -20,7 +20,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     A link is followed. A pipe or device is written to directly, since it cannot be replaced.
     """
-    target = _followed(path)
+    target = followed(path)
     try:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             with target.open("wb") as device:
@@ -29,20 +29,29 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 yield whole
                 device.write(whole.getbuffer())
             return
-        with _replacing(target) as stream:
+        with disk_errors_named(path), _replacing(target) as stream:
             yield stream
     except OSError as error:
-        # The user knows the file under its own name, not under that of the temporary one; and a
-        # write that finds the disk full names no file at all.
-        nameless = error.filename is None and error.errno in _DISK
-        if nameless or str(error.filename).startswith(str(target.parent)):
+        # The user knows the file under its own name, not under that of the temporary one.
+        if error.filename is not None and str(error.filename).startswith(str(target.parent)):
             raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
         raise
 
 
+@contextmanager
+def disk_errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in the error of a write that finds the disk full, which names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno not in _DISK:
+            raise
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
+
+
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Raise OSError now for a place that cannot be written to, before hours of work."""
-    target = _followed(path)
+    target = followed(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", os.fspath(path))
     if not target.parent.is_dir():
@@ -54,7 +63,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise PermissionError(errno.EACCES, "no permission to write there", os.fspath(path))
 
 
-def _followed(path: str | os.PathLike[str]) -> Path:
+def followed(path: str | os.PathLike[str]) -> Path:
     """The file that a path names in the end; links that go in a circle name none."""
     target = Path(os.path.realpath(path))
     if target.is_symlink():

@@ -13,10 +13,12 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from schirn._atomic import disk_errors_named
 
 _BEAT_SECONDS = 5.0
 
@@ -38,7 +40,7 @@ class Claims:
         """Write the file of this process; the last one to leave may just be removing the folder."""
         while True:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with suppress(FileNotFoundError), _named(self._me):
+            with suppress(FileNotFoundError), disk_errors_named(self._me):
                 self._me.write_text(json.dumps(_identity(self.token)))
                 return
 
@@ -107,7 +109,7 @@ class Claims:
         except FileExistsError:
             return False
         try:
-            with _named(path), stream:
+            with disk_errors_named(path), stream:
                 stream.write(json.dumps(_identity(self.token)))
         except OSError:
             # An empty claim would hold the cell until it is old.
@@ -134,17 +136,6 @@ class Claims:
                 with suppress(OSError):
                     if path == self._me or path.stat().st_nlink == 1:
                         os.utime(path)
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Name the file in the error of a write that finds the disk full."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is not None:
-            raise
-        raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
 def _identity(token: str) -> dict[str, Any]:

@@ -92,6 +92,8 @@ def _sentence(error: Exception) -> str:
         return f"not enough memory ({error})" if str(error) else "not enough memory"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
     return " ".join(str(error).split())
 
 

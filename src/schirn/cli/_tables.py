@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from schirn._atomic import atomic_write
+from schirn._atomic import atomic_write, disk_errors_named, followed
 from schirn._limits import VARIABLE, byte_limit
 from schirn._noisy_labels import spreadsheet_safe
 from schirn._optional import optional
@@ -279,10 +279,11 @@ def whole_folder(path: str) -> Iterator[Path]:
     import shutil
     import tempfile
 
-    target = Path(path)
-    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.resolve().parent))
+    target = followed(path)
+    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        yield part
+        with disk_errors_named(path):
+            yield part
         umask = os.umask(0)
         os.umask(umask)
         part.chmod(0o777 & ~umask)

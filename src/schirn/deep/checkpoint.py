@@ -121,6 +121,11 @@ def resume(run: CrossFit, path: str | os.PathLike[str], mark: str) -> None:
             f"{os.fspath(path)}: this checkpoint is of other data or other parameters; "
             f"remove it to start anew, or give another file"
         )
+    with _damage_named(Path(path)):
+        _restore(run, tensors, meta)
+
+
+def _restore(run: CrossFit, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
     run.Q, run.law = tensors["Q"], _law(tensors, "law.")
     for k, learner in enumerate(run.learners):
         learner.restore(_under(tensors, f"learner.{k}."), meta["n_steps"][k])
