@@ -11,8 +11,8 @@ from schirn.blocks import (
     Block,
     Coordinates,
     DenseRows,
+    FeatureRows,
     MemoryRows,
-    SparseRows,
     candidate_cells,
     memory_rows,
 )
@@ -36,10 +36,7 @@ def split(space, Y, cuts, in_place=True):
     edges = [0, *cuts, n]
     blocks = []
     for i, j in pairwise(edges):
-        if space.F is None:
-            rows = SparseRows(space.X[i:j], space.basis, space.mean)
-        else:
-            rows = DenseRows(space.F[i:j])
+        rows = FeatureRows(space.X[i:j], i) if space.F is None else DenseRows(space.F[i:j])
         blocks.append(Block(rows, candidate_cells(Y[i:j]), in_place))
     return MemoryRows(blocks)
 

@@ -20,6 +20,7 @@ from schirn.arrays import Array, cells_product, like, namespace
 from schirn.linalg import RowSpace
 
 _BLOCK_CELLS = 2**22
+_PIECE_CELLS = 2**20
 
 
 class Cells(NamedTuple):
@@ -99,46 +100,46 @@ class DenseRows(NamedTuple):
         return namespace(self.F).concat(pieces) if pieces else weights[:0]
 
 
-class SparseRows(NamedTuple):
-    """Rows of a sparse X that stay sparse: scores come from weights of the features."""
+class FeatureRows(NamedTuple):
+    """Rows of X as they are: weights of the features go in, sums over the rows come out."""
 
-    X: sp.csr_array
-    basis: np.ndarray
-    """From features to coordinates; the mean of the coordinates is taken off."""
-    mean: np.ndarray | None
+    X: Any
+    first: int = 0
+    """Place of the first row among all rows."""
 
-    def expand(self, message: tuple[np.ndarray, np.ndarray], out: Array | None = None) -> Array:
-        """(X W + b)'."""
+    def expand(self, message: tuple[Array, Array], out: Array | None = None) -> Array:
+        """(X W + b)', one label after the other."""
         W, b = message
-        scores = np.matmul(self.X, W).T if not sp.issparse(self.X) else (self.X @ W).T
         if out is None:
-            return np.ascontiguousarray(scores) + b[:, None]
-        return np.add(scores, b[:, None], out=out)
+            out = np.empty((W.shape[1], self.X.shape[0]), dtype=W.dtype)
+        if sp.issparse(self.X):
+            return np.add((self.X @ W).T, b[:, None], out=out)
+        np.matmul(W.T, self.X.T, out=out)
+        if b.any():
+            out += b[:, None]
+        return out
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
         """B'X, and beside it the column of sums of B."""
+        values = values.astype(self.X.dtype)
         sums = np.bincount(label, values, minlength=n_labels).astype(self.X.dtype)
-        product = cells_product(label, row, values.astype(self.X.dtype), self.X, n_labels)
-        return np.column_stack([product, sums])
+        return np.column_stack([cells_product(label, row, values, self.X, n_labels), sums])
 
     def total(self) -> Array:
         """1'X, and the number of rows."""
         n = self.X.shape[0]
         return np.append(np.ones(n, dtype=self.X.dtype) @ self.X, self.X.dtype.type(n))
 
-    def squares(self, weights: Array) -> Array:
-        """Diagonal of F diag(weights) F', with a few rows of F at a time."""
-        n, r = self.X.shape[0], self.basis.shape[1]
-        step = max(1, _BLOCK_CELLS // max(1, r))
-        return np.concatenate(
-            [self._factor(slice(i, i + step)) ** 2 @ weights for i in range(0, n, step)]
-        )
-
-    def _factor(self, rows: slice) -> np.ndarray:
-        F = self.X[rows] @ self.basis
-        if self.mean is None:
-            return F
-        return np.column_stack([F - self.mean @ self.basis, np.ones(len(F), dtype=F.dtype)])
+    def squares(self, message: tuple[Array, Array, float]) -> Array:
+        """||A'x - a||^2 + c of each row x, a few rows at a time."""
+        A, a, c = message
+        step = max(1, _PIECE_CELLS // max(1, A.shape[1]))
+        pieces = []
+        for i in range(0, self.X.shape[0], step):
+            projected = self.X[i : i + step] @ A
+            projected -= a
+            pieces.append(np.einsum("ij,ij->i", projected, projected))
+        return np.concatenate(pieces) + self.X.dtype.type(c)
 
 
 @dataclass(eq=False)
@@ -248,5 +249,4 @@ def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
         coordinates = Coordinates(space.eigenvalues, space.penalty, n)
         return MemoryRows([Block(DenseRows(space.F), cells)]), coordinates
     coordinates = Coordinates(space.eigenvalues, space.penalty, n, space.basis, space.mean)
-    rows = SparseRows(space.X, space.basis, space.mean)
-    return MemoryRows([Block(rows, cells)]), coordinates
+    return MemoryRows([Block(FeatureRows(space.X), cells)]), coordinates

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.arrays import Array, cells_product, eps, like, namespace, to_numpy
-from schirn.blocks import Block, Coordinates, DenseRows, Place
+from schirn.arrays import Array, eps, like, namespace, to_numpy
+from schirn.blocks import Block, Coordinates, DenseRows, FeatureRows, Place
 from schirn.exceptions import InputError
 from schirn.linalg import _gram as gram_matrix
 from schirn.linalg import _gram_is_accurate as gram_is_accurate
@@ -20,48 +20,6 @@ from schirn.linalg import _gram_is_accurate as gram_is_accurate
 _PIECE_CELLS = 2**20
 # The Gram matrix of more features takes more than 3 GB.
 MOST_FEATURES = 20_000
-
-
-class FeatureRows(NamedTuple):
-    """Rows of X as they are: weights of the features go in, sums over the rows come out."""
-
-    X: Any
-    first: int = 0
-    """Place of the first row among all rows."""
-
-    def expand(self, message: tuple[Array, Array], out: Array | None = None) -> Array:
-        """(X W + b)', one label after the other."""
-        W, b = message
-        if out is None:
-            out = np.empty((W.shape[1], self.X.shape[0]), dtype=W.dtype)
-        if sp.issparse(self.X):
-            return np.add((self.X @ W).T, b[:, None], out=out)
-        np.matmul(W.T, self.X.T, out=out)
-        if b.any():
-            out += b[:, None]
-        return out
-
-    def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'X, and beside it the column of sums of B."""
-        values = values.astype(self.X.dtype)
-        sums = np.bincount(label, values, minlength=n_labels).astype(self.X.dtype)
-        return np.column_stack([cells_product(label, row, values, self.X, n_labels), sums])
-
-    def total(self) -> Array:
-        """1'X, and the number of rows."""
-        n = self.X.shape[0]
-        return np.append(np.ones(n, dtype=self.X.dtype) @ self.X, self.X.dtype.type(n))
-
-    def squares(self, message: tuple[Array, Array, float]) -> Array:
-        """||A'x - a||^2 + c of each row x, a few rows at a time."""
-        A, a, c = message
-        step = max(1, _PIECE_CELLS // max(1, A.shape[1]))
-        pieces = []
-        for i in range(0, self.X.shape[0], step):
-            projected = self.X[i : i + step] @ A
-            projected -= a
-            pieces.append(np.einsum("ij,ij->i", projected, projected))
-        return np.concatenate(pieces) + self.X.dtype.type(c)
 
 
 class Factor(NamedTuple):
