@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 LAYERS = {
     "base": (
         (),
-        "exceptions _optional _params _threads _atomic _limits _arrays _scratch",
+        "exceptions _optional _params _threads _atomic _limits _arrays _scratch _input",
     ),
     "arrays": (
         ("base",),
@@ -24,7 +24,7 @@ LAYERS = {
     "tools": (
         ("base", "arrays", "solvers", "data", "methods"),
         "model_selection cleaning _noisy_labels _clean_then_fit bench report demo persist _values "
-        "testing deep",
+        "_records testing deep",
     ),
     "programs": (
         ("base", "arrays", "solvers", "data", "methods", "tools"),

@@ -10,12 +10,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from schirn._clean_then_fit import CleanThenFit
+from schirn._input import check_finite
 from schirn._noisy_labels import LabelSummary, NoisyLabels
 from schirn._tags import Tags, read_tags
 from schirn._votes import Votes, votes_to_candidates
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve, methods
-from schirn.methods._base import _check_finite
 from schirn.methods._known import as_known
 
 __all__ = [
@@ -192,7 +192,7 @@ def _check_numbers(X: Any, tags: Tags, threshold: float, most: int | None, min_c
     if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
         raise InputError(f"X has shape {X.shape} but there are tags for {tags.n_rows} rows")
     # Here, since a fold would count its rows from its own first one.
-    _check_finite(X, None)
+    check_finite(X)
     if not 0 <= threshold <= 1:
         raise InputError(f"threshold must be between 0 and 1, not {threshold!r}")
     if most is not None and (most != int(most) or most < 0):

@@ -11,12 +11,14 @@ to the workers only. If a state cannot be computed again, or X has to be read an
 over, `ATTEMPTS` times at most.
 """
 
+import pickle
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import check_same_length
 from schirn._optional import optional
 from schirn.blocks import Block, Cells, Step, add_sums, candidate_cells
 from schirn.exceptions import InputError
@@ -84,7 +86,8 @@ class DaskRows:
         self._rows = blocks if floats else client.map(as_rows, blocks, pure=False)
         labels = self._cut(Y, sizes, again)
         with _large_graphs():
-            self._cells = client.map(_cells, labels, blocks, self._first, read=read, pure=False)
+            readers = [read] * len(blocks)
+            self._cells = client.map(_cells, labels, blocks, self._first, readers, pure=False)
         self._pairs: list[Any] = [None] * len(blocks)
         self._kept_bytes = 0
 
@@ -92,12 +95,10 @@ class DaskRows:
         """The candidates of each block."""
         n = sum(sizes)
         if not is_lazy(Y):
-            if Y.shape[0] != n:
-                raise _unequal(n, Y.shape[0])
+            check_same_length(n, Y.shape[0])
             return [Y[i : i + size] for i, size in zip(self._first, sizes, strict=True)]
         if hasattr(Y, "rechunk") and not np.isnan(Y.shape[0]):
-            if Y.shape[0] != n:
-                raise _unequal(n, Y.shape[0])
+            check_same_length(n, Y.shape[0])
             Y = Y.rechunk({0: tuple(sizes)})
         blocks = _futures(self._client, Y, "the candidates", again)
         if len(blocks) != len(sizes):
@@ -132,7 +133,7 @@ class DaskRows:
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """f(block, state, *message) of all blocks."""
-        results: list[Any] = self._client.gather(self._map(_ask, function, message))
+        results: list[Any] = self._client.gather(self._map(_run, function, message))
         return results
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
@@ -144,29 +145,26 @@ class DaskRows:
         self._rows, self._cells, self._pairs = [], [], []
 
     def _map(self, task: Callable[..., Any], function: Any, message: tuple[Any, ...]) -> list[Any]:
-        return self._client.map(
-            task,
-            self._rows,
-            self._cells,
-            self._first,
-            self._pairs,
-            function=function,
-            message=self._send(message),
-            pure=False,
-        )
+        k = len(self._rows)
+        common = [function] * k, [self._send(message)] * k
+        with _large_graphs():
+            return self._client.map(
+                task, self._rows, self._cells, self._first, self._pairs, *common, pure=False
+            )
 
     def _send(self, message: tuple[Any, ...]) -> Any:
         """The message for all blocks; it can be sent again as long as there is room to keep it."""
-        size = _n_bytes(message)
-        everywhere = size * len(self._rows)
+        # As bytes it is packed once, and Dask does not look for tasks in it.
+        packed = pickle.dumps(message, protocol=5)
+        everywhere = len(packed) * len(self._rows)
         inline = everywhere <= _INLINE_BYTES
-        self._kept_bytes += everywhere if inline else size
+        self._kept_bytes += everywhere if inline else len(packed)
         if self._kept_bytes > LINEAGE_BYTES:
-            return self._client.scatter([message], broadcast=True, hash=False)[0]
+            return self._client.scatter([packed], broadcast=True, hash=False)[0]
         if inline:
-            return message
+            return packed
         with _large_graphs():
-            return self._client.submit(_same, message, pure=False)
+            return self._client.submit(_same, packed, pure=False)
 
 
 def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns: int) -> Any:
@@ -247,21 +245,17 @@ def _block(X: Any, cells: tuple[Any, ...], first: int) -> Block:
 
 
 def _run(
-    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Step, message: tuple[Any, ...]
-) -> tuple[Any, tuple[Any, ...]]:
-    return function(_block(X, cells, first), None if pair is None else pair[0], *message)
-
-
-def _ask(
-    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: tuple[Any, ...]
+    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: bytes
 ) -> Any:
-    return function(_block(X, cells, first), None if pair is None else pair[0], *message)
+    """A step: the new state and the sums; or any other function of block, state and message."""
+    state = None if pair is None else pair[0]
+    return function(_block(X, cells, first), state, *pickle.loads(message))
 
 
 def _prepared(
-    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: tuple[Any, ...]
+    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: bytes
 ) -> Any:
-    return function(_block(X, cells, first), *message).rows.X
+    return function(_block(X, cells, first), *pickle.loads(message)).rows.X
 
 
 def _second(pair: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -279,12 +273,6 @@ def _add(sums: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     return total
 
 
-def _n_bytes(message: Any) -> int:
-    if isinstance(message, tuple):
-        return sum(map(_n_bytes, message))
-    return int(getattr(message, "nbytes", 64))
-
-
 def _lost() -> tuple[type[BaseException], ...]:
     """What Dask raises when data or workers are gone."""
     from concurrent.futures import CancelledError
@@ -298,10 +286,3 @@ def _large_graphs() -> Any:
     """Messages and candidates are meant to travel with their tasks; no warning about it."""
     dask = optional("dask", "distributed", "training on a Dask cluster")
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
-
-
-def _unequal(rows: int, labels: int) -> InputError:
-    return InputError(
-        f"X has {rows} rows but the candidates have {labels}; "
-        f"inconsistent numbers of samples cannot be matched"
-    )

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import first_bad
 from schirn.arrays import Array, eps, like, namespace, to_numpy
 from schirn.blocks import Block, Coordinates, DenseRows, FeatureRows, Place
 from schirn.exceptions import InputError
@@ -58,7 +59,7 @@ def look(block: Block, state: Any) -> Seen:
         X.shape[1],
         X.dtype.name,
         sp.issparse(X),
-        _first_bad(X, first),
+        first_bad(X, first),
         l,
         len(cells),
         len(empty),
@@ -229,21 +230,6 @@ def _rounding(longest: int, dtype: Any) -> float:
     single = str(dtype).endswith("float32")
     own = np.finfo(np.float32 if single else np.float64).eps
     return max(longest * float(np.finfo(np.float64).eps), (16 * float(own)) ** 2)
-
-
-def _first_bad(X: Any, first: int) -> tuple[int, int, float] | None:
-    """Row, column and value of the first entry that is not finite."""
-    values = X.data if sp.issparse(X) else X
-    # A sum is finite only if all terms are; it overflows rarely and the scan then decides.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
-            return None
-    bad = int(np.flatnonzero(~np.isfinite(values))[0])
-    if sp.issparse(X):
-        row, column = int(np.searchsorted(X.indptr, bad, side="right")) - 1, int(X.indices[bad])
-    else:
-        row, column = divmod(bad, X.shape[1])
-    return first + row, column, float(values.reshape(-1)[bad])
 
 
 def device_bad(X: Array) -> tuple[int, int, float] | None:

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from schirn._atomic import check_writable
+from schirn._records import csv_lines, json_lines, write_lines
 from schirn.arrays import to_numpy
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import note, print_json
 from schirn.cli._parser import add_command
 from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, read
-from schirn.cli._records import csv_lines, json_lines, write_lines
 from schirn.datasets import Dataset
 from schirn.datasets._text import format_suffix
 from schirn.exceptions import InputError

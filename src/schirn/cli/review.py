@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from schirn._atomic import check_writable
+from schirn._records import csv_lines, json_lines, write_lines
 from schirn.cli._output import note, printable, say
 from schirn.cli._parser import add_command, natural
-from schirn.cli._records import csv_lines, json_lines, write_lines
 from schirn.exceptions import InputError
 
 _EXAMPLES = """

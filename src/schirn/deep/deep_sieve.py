@@ -10,6 +10,7 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
+from schirn._input import check_same_length
 from schirn._params import Number, OneOf
 from schirn.calibration import Calibration
 from schirn.deep import checkpoint as files
@@ -18,7 +19,7 @@ from schirn.deep.learner import Learner, Network, Rows, Steps, mlp, n_outputs, s
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
 from schirn.labels import as_labels
-from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
+from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.scaling import standard_factor
 from schirn.solvers.pard_torch import pick_device
 from schirn.thresholds import ThresholdRule
@@ -307,7 +308,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         """
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
-        _same_length(len(scores), len(labels.matrix))
+        check_same_length(len(scores), len(labels.matrix))
         if self.noise_level == 0:
             return self.calibration_.confidence(scores, labels.matrix)
         p = torch.as_tensor(scores).sigmoid()
@@ -335,7 +336,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         else:
             X = self._validate_rows(X)
             Y = as_labels(y, names=self.label_names_).matrix
-            _same_length(X.shape[0], len(Y))
+            check_same_length(X.shape[0], len(Y))
         self._learn_new(X, Y)
         return self
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from schirn._input import check_finite, check_same_length
 from schirn._params import Number, OneOf, check_params
 from schirn.arrays import is_device_array, to_numpy
 from schirn.calibration import Calibration, calibrate
@@ -47,9 +48,7 @@ class MethodInfo(NamedTuple):
     reconstructed: bool = False
 
 
-class PartialMultiLabelClassifier(
-    NotebookView, ClassifierMixin, BaseEstimator, metaclass=ABCMeta
-):
+class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base of all methods. A subclass writes `_fit` and `_scores`; the contract is here.
 
     `predict_proba` is calibrated without a true label: a sigmoid of the score and a rate at which
@@ -154,7 +153,7 @@ class PartialMultiLabelClassifier(
         """
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
-        _same_length(len(scores), len(labels.matrix))
+        check_same_length(len(scores), len(labels.matrix))
         return near(self.calibration_.confidence(to_numpy(scores), labels.matrix), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -175,7 +174,7 @@ class PartialMultiLabelClassifier(
             )
         X = self._validate_rows(X, reset=True)
         labels = as_labels(y, names=label_names)
-        _same_length(X.shape[0], len(labels.matrix))
+        check_same_length(X.shape[0], len(labels.matrix))
         check_candidates(labels)
         self.label_names_ = labels.names
         self._label_dtype = _integer_type(y)
@@ -191,7 +190,7 @@ class PartialMultiLabelClassifier(
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
         )
-        _check_finite(X, getattr(self, "feature_names_in_", None))
+        check_finite(X, getattr(self, "feature_names_in_", None))
         return sp.csr_array(X) if sp.issparse(X) else X
 
     def _finish(self, fit: Fit, Y: Array) -> None:
@@ -307,28 +306,3 @@ def _integer_type(y: Any) -> str:
     """Predictions have the integer type of the candidates, or int64 if they have none."""
     dtype = getattr(y, "dtype", None)
     return dtype.str if isinstance(dtype, np.dtype) and dtype.kind in "iu" else "<i8"
-
-
-def _same_length(rows: int, labels: int) -> None:
-    if rows != labels:
-        raise InputError(
-            f"X has {rows} rows but the candidates have {labels}; "
-            f"inconsistent numbers of samples cannot be matched"
-        )
-
-
-def _check_finite(X: Any, names: Array | None) -> None:
-    """Refuse NaN and infinity with the place of the first one."""
-    values: Array = X.data if sp.issparse(X) else X
-    # A sum is finite only if all terms are; it overflows rarely and the scan then decides.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
-            return
-    bad = int(np.flatnonzero(~np.isfinite(values))[0])
-    if sp.issparse(X):
-        row, column = int(np.searchsorted(X.indptr, bad, side="right")) - 1, int(X.indices[bad])
-    else:
-        row, column = divmod(bad, X.shape[1])
-    kind = "NaN" if np.isnan(values.flat[bad]) else "inf"
-    where = f"column {column}" if names is None else f"column {names[column]!r}"
-    raise InputError(f"X contains {kind} at row {row}, {where}; impute or remove such values first")

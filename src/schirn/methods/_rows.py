@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import bad_value, check_same_length
 from schirn.arrays import Array, is_device_array, like, namespace, to_numpy
 from schirn.blocks import Block
 from schirn.calibration import Calibration, posterior
@@ -128,8 +129,7 @@ def _fit_blocks(model: Any, place: Any, names: Any) -> None:
 def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
     X = check_device(model, X, reset=True)
     Y, names = sparse_candidates(y, label_names)
-    if Y.shape[0] != X.shape[0]:
-        raise _unequal(X.shape[0], Y.shape[0])
+    check_same_length(X.shape[0], Y.shape[0])
     empty = np.flatnonzero(np.diff(Y.indptr) == 0)
     _check_rows(Y.shape[0], Y.shape[1], len(empty), int(empty[0]) if len(empty) else -1)
     _set_input(model, X.shape[1], names)
@@ -273,21 +273,6 @@ def _check_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> None:
         raise InputError("no row carries a candidate label, so there is nothing to learn from")
     if n_empty and n_labels > 1:
         warn_empty_rows(n_empty, n, first_empty)
-
-
-def bad_value(row: int, column: int, value: float) -> InputError:
-    """The error for an entry of X that is not finite."""
-    kind = "NaN" if np.isnan(value) else "inf"
-    return InputError(
-        f"X contains {kind} at row {row}, column {column}; impute or remove such values first"
-    )
-
-
-def _unequal(rows: int, labels: int) -> InputError:
-    return InputError(
-        f"X has {rows} rows but the candidates have {labels}; "
-        f"inconsistent numbers of samples cannot be matched"
-    )
 
 
 def check_device(model: Any, X: Array, reset: bool = False) -> Array:

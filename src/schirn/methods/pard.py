@@ -5,10 +5,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import check_same_length
 from schirn._params import Number, OneOf
 from schirn.calibration import Calibration
 from schirn.labels import as_labels
-from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
+from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.scaling import identity
 from schirn.solvers.pard import PARDResult, Schedule, pard
 from schirn.solvers.pard_model import unit_range
@@ -215,5 +216,5 @@ class PARD(PartialMultiLabelClassifier):
         """
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
-        _same_length(len(scores), len(labels.matrix))
+        check_same_length(len(scores), len(labels.matrix))
         return self._label_model.posterior(scores, labels.matrix.astype(scores.dtype))

@@ -5,11 +5,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from schirn._input import check_same_length
 from schirn._params import Number, OneOf
 from schirn.calibration import Calibration, calibrate
 from schirn.labels import as_labels
 from schirn.linalg import RowSpace
-from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod, _same_length
+from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.solvers.ridge import RidgeResult, ridge
 from schirn.thresholds import ThresholdRule
 
@@ -152,7 +153,7 @@ class OracleRidge(_Ridge):
         self._truth = Y
         if y_clean is not None:
             self._truth = as_labels(y_clean, names=self.label_names_, what="true labels").matrix
-            _same_length(len(Y), len(self._truth))
+            check_same_length(len(Y), len(self._truth))
         self._finish(self._fit(X, Y), Y)
         del self._truth
         return self

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from schirn._input import check_same_length
 from schirn._params import Number, OneOf
 from schirn.arrays import is_device_array, namespace, to_numpy
 from schirn.blocks import Block, MemoryRows, Place, candidate_cells
@@ -16,7 +17,7 @@ from schirn.exceptions import InputError
 from schirn.factor import FeatureRows, near
 from schirn.features import learn_scale
 from schirn.labels import as_labels
-from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier, _same_length
+from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.methods._known import as_known
 from schirn.methods._rows import Outcome, Told, kind_of, offset, sample_candidates, sample_stride
 from schirn.noise import candidate_posterior
@@ -169,7 +170,7 @@ class Sieve(PartialMultiLabelClassifier):
         """Posterior (n, l) of the candidates of unseen rows, given whole sets; 0 elsewhere."""
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
-        _same_length(len(scores), len(labels.matrix))
+        check_same_length(len(scores), len(labels.matrix))
         P = np.clip(self.calibration_.probability(to_numpy(scores)), 1e-4, 1 - 1e-4)
         noise = self.noise_model_._replace(rate=float(np.mean(self.noise_model_.rate)))
         if self._trusts():

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from schirn.cli._records import csv_lines, json_lines
+from schirn._records import csv_lines, json_lines
 from schirn.exceptions import InputError
 from schirn.review._guard import Guard
 from schirn.review._session import Conflict, Session
