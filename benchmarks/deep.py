@@ -68,20 +68,12 @@ def rows_of(name: str, r: int | None, seed: int) -> tuple[np.ndarray, ...]:
 
 def convnet() -> nn.Module:
     """A small convolutional backbone for 8 x 8 images."""
-    return nn.Sequential(
-        nn.Conv2d(1, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(32, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(32, 64, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(256, 128),
-        nn.ReLU(),
-        nn.Dropout(0.3),
-    )
+    layers: list[nn.Module] = []
+    for channels, out in ((1, 32), (32, 64)):
+        layers += [nn.Conv2d(channels, out, 3, padding=1), nn.BatchNorm2d(out), nn.ReLU()]
+        layers.append(nn.MaxPool2d(2))
+    dense = [nn.Linear(256, 128), nn.BatchNorm1d(128), nn.ReLU(), nn.Dropout(0.3)]
+    return nn.Sequential(*layers, nn.Flatten(), *dense)
 
 
 def estimator(name: str, seed: int, **options: Any) -> DeepSieve:
@@ -89,7 +81,7 @@ def estimator(name: str, seed: int, **options: Any) -> DeepSieve:
     torch.manual_seed(seed)
     if name == "digits":
         options |= {"module": convnet(), "input_shape": (1, 8, 8), "scale": "none"}
-        options |= {"batch_size": 64}
+        options |= {"batch_size": 64, "learning_rate": 3e-3}
     return DeepSieve(random_state=seed, **options)
 
 

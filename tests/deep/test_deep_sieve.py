@@ -48,6 +48,13 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
+@pytest.fixture
+def safetensors():
+    return pytest.importorskip(
+        "safetensors", reason="safetensors (the extra deep) is not installed"
+    )
+
+
 @pytest.fixture(scope="module")
 def data():
     return datasets.make_partial_multilabel(
@@ -139,6 +146,7 @@ def images():
     return digits.X[:300] / 16, digits.candidates[:300], digits.y_true[:300]
 
 
+@pytest.mark.usefixtures("safetensors")
 def test_a_module_of_the_user_on_images(tmp_path):
     X, Y, truth = images()
     options = {"input_shape": (1, 8, 8), "scale": "none", "max_iter": 6}
@@ -230,9 +238,9 @@ def interrupt_after(n, monkeypatch):
     monkeypatch.setattr(CrossFit, "advance", limited)
 
 
+@pytest.mark.usefixtures("safetensors")
 @pytest.mark.parametrize("folds", [1, 2])
 def test_a_resumed_run_ends_like_one_without_a_break(data, tmp_path, monkeypatch, folds):
-    pytest.importorskip("safetensors", reason="safetensors (the extra deep) is not installed")
     X, Y = data.X[:150], data.candidates[:150]
     whole = model(max_iter=8, folds=folds).fit(X, Y)
     path = tmp_path / "run.safetensors"
@@ -247,6 +255,7 @@ def test_a_resumed_run_ends_like_one_without_a_break(data, tmp_path, monkeypatch
     np.testing.assert_array_equal(resumed.decision_function(X), whole.decision_function(X))
 
 
+@pytest.mark.usefixtures("safetensors")
 def test_a_checkpoint_of_other_data_is_refused(data, tmp_path):
     path = tmp_path / "run.safetensors"
     X, Y = data.X[:100], data.candidates[:100]
@@ -259,6 +268,7 @@ def test_a_checkpoint_of_other_data_is_refused(data, tmp_path):
     assert longer.n_iter_ == 3
 
 
+@pytest.mark.usefixtures("safetensors")
 def test_files_give_the_same_model_back(data, fitted, tmp_path):
     path = tmp_path / "model.safetensors"
     fitted.save(path)
@@ -273,6 +283,7 @@ def test_files_give_the_same_model_back(data, fitted, tmp_path):
     again.partial_fit(X, Y)
 
 
+@pytest.mark.usefixtures("safetensors")
 def test_damaged_and_foreign_files_are_named(fitted, tmp_path):
     from safetensors.torch import save_file
 
