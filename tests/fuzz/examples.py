@@ -116,6 +116,7 @@ CRASHES = [
     ("journal", lambda: _journal(item=["a"])),
     ("journal", lambda: _journal(label={})),
     ("journal", lambda: _journal(action=["keep"] * 1000)),
+    ("clean_jsonl", b"{}\n{}\n"),
     ("record", b'["a"]'),
     ("record", b"[" * 100_000),
     ("sealed_model", lambda: _header(lambda h: h.update(version=[[[]]]))),

@@ -102,11 +102,12 @@ def _record(folder: Path, data: bytes) -> object:
 def _clean(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
         from schirn.cli._cells import TagColumn
+        from schirn.cli._clean_input import label_column
         from schirn.cli._tables import read_rows as read_table
 
         (folder / name).write_bytes(data)
         table = read_table(str(folder / name), encoding="utf-8", delimiter=None)
-        column = "tags" if "tags" in table.columns else table.columns[-1]
+        column = label_column(name, table, None)
         return TagColumn(table.column(column), ";", column).tags
 
     return read
@@ -117,6 +118,8 @@ def _votes(folder: Path, data: bytes) -> object:
 
     (folder / "x.csv").write_bytes(data)
     table = read_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
+    if not table.columns:
+        return None
     columns = (table.columns * 3)[:3]
     return votes_to_candidates(*(table.column(name) for name in columns))
 
