@@ -21,6 +21,9 @@ def test_python_blocks_run(page, tmp_path):
     blocks = python_blocks(page)
     if not blocks:
         pytest.skip("the page has no plain Python block; its examples are doctests")
+    if page.name == "deep.md":
+        pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+        pytest.importorskip("safetensors", reason="safetensors (the extra deep) is not installed")
     script = tmp_path / "pasted.py"
     script.write_text("\n".join(blocks), "utf-8")
     command = [sys.executable, "-W", "error", str(script)]
