@@ -95,6 +95,20 @@ def test_dense_blocks_with_an_intercept_and_candidates_of_dask(client, data):
     np.testing.assert_allclose(np.vstack(scores), found.decision_function(X.astype(np.float32)))
 
 
+@pytest.mark.parametrize("inline", [True, False])
+def test_large_messages_and_many_blocks(client, monkeypatch, inline):
+    found = make_partial_multilabel(
+        n_samples=400, n_features=150, n_labels=100, r=1, random_state=0
+    )
+    if not inline:
+        monkeypatch.setattr(cluster, "_INLINE_BYTES", 0)
+    options = {"max_iter": 2, "mu": 1.0}
+    expected = Schirn(**options).fit(found.X, found.candidates).decision_function(found.X)
+    lazy = da.from_array(found.X, chunks=(20, -1))
+    scores = Schirn(**options).fit(lazy, found.candidates).decision_function(found.X)
+    np.testing.assert_allclose(scores, expected, atol=1e-9)
+
+
 def test_sieve_on_the_workers(client, data):
     X, Y = data
     options = {"max_kernel_rows": 100, "n_landmarks": 40, "max_iter": 1}

@@ -6,8 +6,8 @@ block, the state before and the message, so what a dead worker held is computed 
 the messages so far, by Dask itself. Sums are added in the order of the blocks, whoever computed
 them: the result does not depend on the workers.
 
-Messages wait on the scheduler for that case, up to `LINEAGE_BYTES` in all; later ones are spread
-to the workers only. If a state cannot be computed again, or X has to be read anew, the fit starts
+Messages wait on the scheduler for that case, up to `LINEAGE_BYTES` in all; later ones lie
+on a worker only. If a state cannot be computed again, or X has to be read anew, the fit starts
 over, `ATTEMPTS` times at most.
 """
 
@@ -160,7 +160,7 @@ class DaskRows:
         inline = everywhere <= _INLINE_BYTES
         self._kept_bytes += everywhere if inline else len(packed)
         if self._kept_bytes > LINEAGE_BYTES:
-            return self._client.scatter([packed], broadcast=True, hash=False)[0]
+            return self._client.scatter([packed], hash=False)[0]
         if inline:
             return packed
         with _large_graphs():
