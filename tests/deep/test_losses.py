@@ -216,6 +216,7 @@ def test_bad_input_gets_one_sentence(call, words):
         call(*batch())
 
 
+@pytest.mark.filterwarnings("ignore")  # those of Lightning are not ours
 def test_under_lightning(tmp_path):
     lightning = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
     data = make_data()

@@ -315,20 +315,20 @@ class DeepSieve(PartialMultiLabelClassifier):
         return row_posterior(p, torch.as_tensor(labels.matrix), self._get_law()).Q.numpy()
 
     def partial_fit(
-        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None
+        self, X: Any, y: Any, classes: Any = None, *, label_names: Sequence[str] | None = None
     ) -> "DeepSieve":
         """Go on with new rows: judge them first, then learn from the verdicts in one pass.
 
         A row is judged by the network before it has learned it, so it does not confirm its own
         noise. On a model that was never fitted, the first `warm_up` calls (three where it is
         None) take candidates as true. `label_confidence_` and `noise_` are of the rows of this
-        call.
+        call. `classes` is there for scikit-learn and not used: the labels are the columns of y.
         """
         self._check()
         if not hasattr(self, "_learned"):
             X, Y = self._validate_training(X, y, label_names)
             self._start(X, Y.shape[1])
-            self._learned, self._calls, self.n_iter_ = self._learner(0), 0, 0
+            self._learned, self._calls, self.n_iter_ = self._learner(0), 0.0, 0
             self.network_, self.objective_ = self._learned.averaged, np.zeros(0)
             rates = NoiseLaw.independent(torch.full((self._n_labels,), 0.1))
             plain = Verdict(torch.zeros(0), torch.zeros(0), rates, Calibration(1.0, 0.0, 0.1))
@@ -344,7 +344,8 @@ class DeepSieve(PartialMultiLabelClassifier):
         rows, n = self._rows(X), X.shape[0]
         log_odds = torch.as_tensor(self._scores(X))
         listed = torch.as_tensor(Y != 0)
-        calls = getattr(self, "_calls", np.inf)
+        # A model that came from `fit` has no calls to count: its warm-up is over.
+        calls: float = getattr(self, "_calls", np.inf)
         warm = calls < (self.warm_up or 3) or self.noise_level == 0
         Q = listed.float()
         if not warm:

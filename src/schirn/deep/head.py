@@ -108,6 +108,7 @@ class SieveHead(nn.Module):
 
     ridge: Ridge | None
     law: NoiseLaw | None
+    _waiting: list[tuple[Tensor, Tensor, Tensor]]
 
     def forward(self, features: Tensor) -> Tensor:
         """Logits."""
@@ -189,7 +190,7 @@ class SieveHead(nn.Module):
         return slope * self.ridge.scores(features) + offset
 
     def _begin(self) -> None:
-        self._waiting: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._waiting = []
         self._sums: RidgeSums | None = None
         self._noise: NoiseSums | None = None
         self._sample: list[tuple[Tensor, Tensor, Tensor]] | None = None
