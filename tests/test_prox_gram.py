@@ -44,6 +44,9 @@ def test_a_coarse_direction_is_refused_or_taken_as_it_is():
     assert shift_by_gram(G.T @ G, 0.1, "high") is None
     found = shift_by_gram(G.T @ G, 0.1, "high", strict=False)
     np.testing.assert_allclose(np.sort(found.values), [small + 0.1, 1.1], rtol=1e-6)
+    # Coarse is measured against the largest value, not against a neighbour.
+    three = with_singular_values([1.0, small, small])
+    assert shift_by_gram(three.T @ three, 0.1, "high") is None
     clear = with_singular_values([1.0, 2 * np.sqrt(coarse)])
     assert shift_by_gram(clear.T @ clear, 0.1, "high") is not None
 
