@@ -77,7 +77,9 @@ def test_a_dask_array_gives_the_model_of_an_array(client, data):
 def test_sparse_delayed_blocks_with_an_intercept(client, data):
     X, Y = data
     options = {**OPTIONS, "fit_intercept": True}
-    found = Schirn(**options).fit(lazy_blocks(X, sp.csr_matrix), lazy_blocks(Y, sp.csr_array))
+    empty = [dask.delayed(sp.csr_matrix)((0, 15))], [dask.delayed(sp.csr_array)((0, 6))]
+    blocks = lazy_blocks(X, sp.csr_matrix), lazy_blocks(Y, sp.csr_array)
+    found = Schirn(**options).fit(empty[0] + blocks[0], empty[1] + blocks[1])
     assert_same_model(found, Schirn(**options).fit(sp.csr_array(X), Y), X)
     scores = found.decision_function(lazy_blocks(X, sp.csr_matrix))
     np.testing.assert_allclose(np.vstack(dask.compute(*scores)), found.decision_function(X))

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 LAYERS = {
     "base": (
         (),
-        "exceptions _optional _params _threads _atomic _limits _arrays _scratch _input",
+        "exceptions _optional _params _threads _atomic _limits _arrays _scratch _row_file _input",
     ),
     "arrays": (
         ("base",),

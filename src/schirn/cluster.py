@@ -80,11 +80,17 @@ class DaskRows:
         client, (X, Y, read) = self._client, self._source
         blocks = _futures(client, X, "X", again)
         shapes = client.gather(client.map(_shape, blocks, pure=False))
+        full = [k for k, (shape, _) in enumerate(shapes) if shape[0]]
+        if not full:
+            raise InputError("X has no rows: all its blocks are empty")
         sizes = [shape[0] for shape, _ in shapes]
+        labels = self._cut(Y, sizes, again)
+        blocks, labels, sizes, shapes = (
+            [items[k] for k in full] for items in (blocks, labels, sizes, shapes)
+        )
         self._first = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
         floats = all(dtype in ("float32", "float64") for _, dtype in shapes)
         self._rows = blocks if floats else client.map(as_rows, blocks, pure=False)
-        labels = self._cut(Y, sizes, again)
         with _large_graphs():
             readers = [read] * len(blocks)
             self._cells = client.map(_cells, labels, blocks, self._first, readers, pure=False)
@@ -96,7 +102,8 @@ class DaskRows:
         n = sum(sizes)
         if not is_lazy(Y):
             check_same_length(n, Y.shape[0])
-            return [Y[i : i + size] for i, size in zip(self._first, sizes, strict=True)]
+            ends = np.cumsum(sizes).tolist()
+            return [Y[end - size : end] for end, size in zip(ends, sizes, strict=True)]
         if hasattr(Y, "rechunk") and not np.isnan(Y.shape[0]):
             check_same_length(n, Y.shape[0])
             Y = Y.rechunk({0: tuple(sizes)})

@@ -245,6 +245,8 @@ def device_bad(X: Array) -> tuple[int, int, float] | None:
 
 def device_float(X: Array) -> Array:
     """X in single or double precision: float32 stays, anything else becomes float64."""
+    # Weights that are being trained elsewhere must not be trained from here.
+    X = X.detach() if hasattr(X, "detach") else X
     xp = namespace(X)
     return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
 

@@ -260,6 +260,10 @@ def test_models_of_tensors_are_saved_as_numpy(data, torch, tmp_path):
 
 def test_tensors_are_checked(data, torch):
     T, Y = torch.asarray(data[0]), data[1]
+    with pytest.raises(InputError, match=r"sparse tensor \(torch.sparse_coo\)"):
+        Schirn().fit(T.to_sparse(), Y)
+    trained = Schirn(max_iter=2).fit(T.clone().requires_grad_(), Y)
+    assert not trained.coef_.requires_grad
     with pytest.raises(InputError, match="150 rows but the candidates have 149"):
         Schirn().fit(T, Y[:-1])
     broken = T.clone()

@@ -279,6 +279,11 @@ def check_device(model: Any, X: Array, reset: bool = False) -> Array:
     """X of a device as floating numbers, after the checks that all rows pass."""
     if X.ndim != 2 or 0 in X.shape:
         raise InputError(f"X must have rows and columns, got shape {tuple(X.shape)}")
+    if not str(getattr(X, "layout", "strided")).endswith("strided"):
+        raise InputError(
+            f"a sparse tensor ({X.layout}) cannot be used; give X.to_dense(), or a CSR matrix of "
+            f"SciPy, which is used in main memory"
+        )
     if not reset and X.shape[1] != model.n_features_in_:
         raise InputError(
             f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
