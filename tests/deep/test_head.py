@@ -137,6 +137,20 @@ def test_a_row_has_no_say_in_its_own_score():
     torch.testing.assert_close(scores[0], scores[1], atol=1e-5, rtol=0)
 
 
+def test_autocast_leaves_the_closed_form_in_single_precision():
+    F, _ = problem(40, 5, 3)
+    F, Y = torch.as_tensor(F, dtype=torch.float32), torch.ones(40, 3)
+    Y[::3, 1] = 0
+    weights = []
+    for autocast in (False, True):
+        head = SieveHead(5, 3, 40, lam=0.1)
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            head.targets(F, Y, torch.arange(40))
+            head.end_epoch()
+        weights.append(head.ridge.weights)
+    assert torch.equal(*weights)
+
+
 def test_held_out_rows_are_judged_and_not_learned():
     data = make_data()
     torch.manual_seed(0)

@@ -149,12 +149,12 @@ class SieveHead(nn.Module):
 
     def _judge_waiting(self) -> None:
         """New confidences of the batches that came since the last time, in one go."""
-        if self._waiting:
-            features, candidates, rows = (
-                torch.cat(part) for part in zip(*self._waiting, strict=True)
-            )
-            self._waiting = []
-            targets = self._update(features, candidates, rows, held_out=False)
+        if not self._waiting:
+            return
+        features, candidates, rows = (torch.cat(part) for part in zip(*self._waiting, strict=True))
+        self._waiting = []
+        targets = self._update(features, candidates, rows, held_out=False)
+        with torch.autocast(features.device.type, enabled=False):
             self._count(features.float(), targets, candidates)
 
     def _update(self, features: Tensor, candidates: Tensor, rows: Tensor, held_out: bool) -> Tensor:
