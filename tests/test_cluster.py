@@ -111,6 +111,20 @@ def test_large_messages_and_many_blocks(client, monkeypatch, inline):
     np.testing.assert_allclose(scores, expected, atol=1e-9)
 
 
+def test_blocks_are_shared_out(client, data):
+    X, Y = data
+    client.wait_for_workers(2, timeout=30)
+    one = next(iter(client.nthreads()))
+    futures = client.scatter(cut(X), workers=[one], hash=False)
+    place = cluster.DaskRows(futures, sp.csr_array(Y), lambda block, first: block)
+    place.gather(lambda block, state: None)
+    holders = client.who_has(place._rows)
+    counts = [sum(worker in held for held in holders.values()) for worker in client.nthreads()]
+    assert sorted(counts) == [2, 2]
+    np.testing.assert_array_equal(np.vstack(client.gather(place._rows)), X)
+    place.close()
+
+
 def test_sieve_on_the_workers(client, data):
     X, Y = data
     options = {"max_kernel_rows": 100, "n_landmarks": 40, "max_iter": 1}

@@ -4,7 +4,8 @@ X stays where it is: a step travels to the blocks as a task, and only messages (
 features) and sums (of the size of the weights) come and go. Every task is a pure function of its
 block, the state before and the message, so what a dead worker held is computed again from X and
 the messages so far, by Dask itself. Sums are added in the order of the blocks, whoever computed
-them: the result does not depend on the workers.
+them: the result does not depend on the workers. Before the first step blocks are shared out, so
+that no worker waits for one that holds more than its share.
 
 Messages wait on the scheduler for that case, up to `LINEAGE_BYTES` in all; later ones lie
 on a worker only. If a state cannot be computed again, or X has to be read anew, the fit starts
@@ -89,6 +90,7 @@ class DaskRows:
             [items[k] for k in full] for items in (blocks, labels, sizes, shapes)
         )
         self._first = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
+        blocks = _shared_out(client, blocks)
         floats = all(dtype in ("float32", "float64") for _, dtype in shapes)
         self._rows = blocks if floats else client.map(as_rows, blocks, pure=False)
         with _large_graphs():
@@ -220,6 +222,27 @@ def _futures(client: Any, X: Any, what: str, again: bool) -> list[Any]:
                 f"block {k} of {what} is a future whose data are gone with a worker; give a Dask "
                 f"array or delayed blocks, which can be computed again"
             )
+    return found
+
+
+def _shared_out(client: Any, blocks: list[Any]) -> list[Any]:
+    """The blocks, with copies of some on workers that hold fewer than their share."""
+    threads = client.nthreads()
+    share = {worker: -(-len(blocks) * n // sum(threads.values())) for worker, n in threads.items()}
+    holders = client.who_has(blocks)
+    left, found = dict(share), list(blocks)
+    surplus = []
+    for k, block in enumerate(blocks):
+        held = [worker for worker in holders.get(block.key, ()) if left.get(worker)]
+        if held:
+            left[held[0]] -= 1
+        else:
+            surplus.append(k)
+    for k in surplus:
+        target = max(left, key=lambda worker: left[worker])
+        left[target] -= 1
+        options = {"workers": [target], "allow_other_workers": True, "pure": False}
+        found[k] = client.submit(_same, blocks[k], **options)
     return found
 
 

@@ -284,13 +284,16 @@ def make_C(
     elif wide:
         projected = _project_dense(block, C if shift is None else C + shift[:, None])
     C *= mu
-    L = xp.subtract(G, C, out=G) if block.in_place else G - C
+    L = xp.subtract(G, C, out=G if block.in_place else C)
     xp.reshape(L, (-1,))[state.kept] -= 2
     if mean is not None:
         L += (mean if shift is None else mean - mu * shift)[:, None]
     # L changes by mu (XW - C)
-    step = xp.subtract(state.L, L, out=C) if block.in_place else state.L - L
-    residual = float(xp.linalg.vector_norm(step)) ** 2
+    if block.in_place:
+        residual = float(xp.linalg.vector_norm(xp.subtract(state.L, L, out=C))) ** 2
+    else:
+        pairs = zip(state.L, L, strict=True)
+        residual = sum(float(xp.linalg.vector_norm(old - new)) ** 2 for old, new in pairs)
     spare = (state.L, C) if block.in_place else (None, None)
     return State(L, at, state.noise, state.kept, spare=spare), (residual, inside, square, projected)
 
