@@ -1,6 +1,7 @@
 """Small data for every test."""
 
 import os
+import signal
 
 import pytest
 
@@ -25,3 +26,9 @@ def real():
         return load(name)
 
     return get
+
+
+def pytest_configure():
+    # A shell starts background jobs with Ctrl-C ignored, and programs under test inherit that.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
