@@ -65,7 +65,8 @@ def read_tags(candidates: Any, names: Sequence[str] | None, separator: str) -> T
         tags = _from_sparse(candidates, names)
     else:
         labels = as_labels(candidates, names=names, what="tags")
-        tags = Tags(*np.nonzero(labels.matrix), len(labels.matrix), labels.names)
+        row, column = np.nonzero(labels.matrix)
+        tags = Tags(row, column, len(labels.matrix), labels.names)
     if not len(tags.row):
         raise InputError("no row carries a tag, so there is nothing to clean")
     return tags
