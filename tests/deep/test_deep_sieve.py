@@ -133,6 +133,16 @@ def test_early_stop_keeps_the_best_epoch(data):
     assert found.n_iter_ == best + 3
 
 
+def test_the_warm_up_ends_at_its_best_epoch(data):
+    # Steps this long make the networks learn their rows by heart at once.
+    options = {"hidden_sizes": (256,), "learning_rate": 0.02, "max_iter": 30}
+    score = model(**options).fit(data.X[:150], data.candidates[:150]).held_out_score_
+    end = next(t for t in range(3, 15) if t - int(np.argmax(score[:t])) >= 3)
+    best = int(np.argmax(score[:end]))
+    assert score[end - 1] < score[best]
+    assert score[end] == score[best]
+
+
 class Convolution(nn.Module):
     def __init__(self):
         super().__init__()
@@ -242,13 +252,13 @@ def interrupt_after(n, monkeypatch):
 
 
 @pytest.mark.usefixtures("safetensors")
-@pytest.mark.parametrize("folds", [1, 2])
-def test_a_resumed_run_ends_like_one_without_a_break(data, tmp_path, monkeypatch, folds):
+@pytest.mark.parametrize(("folds", "epochs"), [(1, 5), (2, 5), (2, 2)])
+def test_a_resumed_run_ends_like_one_without_a_break(data, tmp_path, monkeypatch, folds, epochs):
     X, Y = data.X[:150], data.candidates[:150]
     whole = model(max_iter=8, folds=folds).fit(X, Y)
     path = tmp_path / "run.safetensors"
     with monkeypatch.context() as patch:
-        interrupt_after(5, patch)
+        interrupt_after(epochs, patch)
         with pytest.raises(Interrupted):
             model(max_iter=8, folds=folds, checkpoint=path).fit(X, Y)
     assert path.exists()

@@ -93,6 +93,8 @@ def write_checkpoint(run: CrossFit, path: str | os.PathLike[str], mark: str) -> 
     tensors = {f"law.{k}": v for k, v in run.law._asdict().items()} | {"Q": run.Q}
     for k, learner in enumerate(run.learners):
         tensors |= {f"learner.{k}.{name}": value for name, value in learner.state().items()}
+    for k, (state, _) in enumerate(run.warmest):
+        tensors |= {f"warmest.{k}.{name}": value for name, value in state.items()}
     meta: dict[str, Any] = {
         "stamp": mark,
         "n_iter": run.n_iter,
@@ -101,6 +103,7 @@ def write_checkpoint(run: CrossFit, path: str | os.PathLike[str], mark: str) -> 
         "objective": run.objective,
         "held_out_score": run.held_out_score,
         "n_steps": [learner.n_steps for learner in run.learners],
+        "warmest_steps": [n_steps for _, n_steps in run.warmest],
     }
     if run.best is not None:
         weights, verdict = run.best
@@ -131,6 +134,10 @@ def _restore(run: CrossFit, tensors: dict[str, Tensor], meta: dict[str, Any]) ->
         learner.restore(_under(tensors, f"learner.{k}."), meta["n_steps"][k])
     run.n_iter, run.best_iter, run.moved = meta["n_iter"], meta["best_iter"], meta["moved"]
     run.objective, run.held_out_score = meta["objective"], meta["held_out_score"]
+    run.warmest = [
+        (_under(tensors, f"warmest.{k}."), n_steps)
+        for k, n_steps in enumerate(meta["warmest_steps"])
+    ]
     if "calibration" in meta:
         run.best_score = run.held_out_score[run.best_iter - 1]
         verdict = Verdict(

@@ -73,6 +73,7 @@ class CrossFit:
         self.objective: list[float] = []
         self.held_out_score: list[float] = []
         self.best: tuple[dict[str, Tensor], Verdict] | None = None
+        self.warmest: list[tuple[dict[str, Tensor], int]] = []
 
     @property
     def finished(self) -> bool:
@@ -90,13 +91,36 @@ class CrossFit:
         self.objective.append(losses[-1])
         verdict, score = self._judge()
         self.held_out_score.append(score)
-        if not self.schedule.trust and (self.moved or self._warmed_up()):
-            self.law = verdict.law
-            keep = self.schedule.momentum if self.moved else 0.0
-            self.Q, self.moved = torch.lerp(verdict.Q, self.Q, keep), True
+        if not self.schedule.trust:
+            ends = not self.moved and self._warmed_up()
+            if not self.moved and self.schedule.warm_up is None:
+                verdict, score = self._watch_warm_up(verdict, score, ends)
+            if self.moved or ends:
+                self._move(verdict)
         # Before the confidences move there is nothing to choose from.
         if (self.moved or self.schedule.trust) and score > self.best_score:
             self._keep(verdict, score)
+
+    def _move(self, verdict: Verdict) -> None:
+        """Bring the confidences nearer to the verdict; the first one replaces the candidates."""
+        keep = self.schedule.momentum if self.moved else 0.0
+        self.Q, self.law, self.moved = torch.lerp(verdict.Q, self.Q, keep), verdict.law, True
+
+    def _watch_warm_up(self, verdict: Verdict, score: float, ends: bool) -> tuple[Verdict, float]:
+        """Remember the best epoch of the warm-up, and go back to it when the warm-up ends.
+
+        Networks that learn their rows by heart judge worse with every epoch after it.
+        """
+        if score >= max(self.held_out_score):
+            self.warmest = [(learner.state(), learner.n_steps) for learner in self.learners]
+        elif ends:
+            for learner, (state, n_steps) in zip(self.learners, self.warmest, strict=True):
+                learner.restore(state, n_steps)
+            verdict, score = self._judge()
+            self.held_out_score[-1] = score
+        if ends:
+            self.warmest = []
+        return verdict, score
 
     def _warmed_up(self) -> bool:
         """Whether the candidates have taught what they can before they teach their noise."""

@@ -51,7 +51,8 @@ class DeepSieve(PartialMultiLabelClassifier):
     folds : number of networks that judge. With 1 there is one network in all: its rows are judged
         by the leave-one-out scores of the ridge, which is faster and less robust.
     warm_up : number of first epochs in which all candidates count as true; None ends them when
-        the held-out score has not risen for three epochs, or after half of `max_iter`.
+        the held-out score has not risen for three epochs, or after half of `max_iter`, and goes
+        back to the best of them.
     momentum : share of the old confidence that is kept in each epoch.
     counts : learn how many wrong candidates rows carry, and judge a row as a whole.
     rank_weight : weight \beta of the rank term on the batches (see `rank_loss`).
