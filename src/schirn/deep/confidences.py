@@ -74,8 +74,10 @@ class Confidences:
     def write(self, rows: Tensor, values: Tensor) -> None:
         """Replace the confidences of some rows."""
         place = self._places(rows)
-        self.table[place] = values.detach().to(self.table.device, self.table.dtype)
-        self.written[place] = True
+        values = values.detach().to(self.table.device, self.table.dtype)
+        self.table.index_copy_(0, place, values)
+        # An assignment of True would copy it to the device, and wait.
+        self.written.index_fill_(0, place, True)
 
     def flush(self) -> None:
         """Bring a table on disk up to date there."""
