@@ -11,7 +11,6 @@ precision at 1, 3 and 5 and average precision against the true labels, with scik
 """
 
 import argparse
-import resource
 import time
 from typing import Any
 
@@ -20,6 +19,7 @@ from sklearn.linear_model import Ridge
 
 from schirn import Schirn
 from schirn.arrays import to_numpy
+from schirn.bench._memory import peak_memory
 from schirn.datasets import add_noise, load
 from schirn.metrics import average_precision
 
@@ -53,7 +53,7 @@ def main() -> None:
     scores = ridge.predict(X_test)
     end = time.perf_counter()
     report("ridge of scikit-learn", test.y_true, scores, middle - start, end - middle)
-    print(f"peak memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GB")
+    print(f"peak memory {(peak_memory() or np.nan) / 2**10:.1f} GB")
 
 
 def choose_alpha(X: Any, Y: Any, args: argparse.Namespace) -> float:

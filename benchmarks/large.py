@@ -4,13 +4,13 @@ python -m benchmarks.large --rows 50000 --features 500 --labels 100
 """
 
 import argparse
-import resource
 import time
 import warnings
 
 import numpy as np
 
 from schirn import Sieve
+from schirn.bench._memory import peak_memory
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import average_precision, noise_auc
@@ -33,11 +33,11 @@ def main() -> None:
         random_state=0,
     )
     X, Y = data.X[: args.rows], data.candidates[: args.rows]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    before = (peak_memory() or np.nan) * 2**20 / 1e9
     start = time.perf_counter()
     model = Sieve().fit(X, Y)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = (peak_memory() or np.nan) * 2**20 / 1e9
     truth, new = data.y_true[: args.rows], data.X[args.rows :]
     quality = average_precision(data.y_true[args.rows :], model.decision_function(new))
     found = noise_auc(truth, Y, np.asarray(model.label_confidence_))

@@ -9,7 +9,6 @@ as multiples of the CandidateRidge fit of the same run.
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import numpy as np
 
 import schirn
 from benchmarks.measure import PAPER_SHAPES
+from schirn.bench._memory import peak_memory
 from schirn.datasets import load
 
 
@@ -41,7 +41,7 @@ def fit_one(method: str, name: str) -> None:
     start = time.perf_counter()
     model = schirn.methods()[method]().fit(X, Y)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = (peak_memory() or np.nan) * 2**20 / 1e9
     print(json.dumps({"seconds": seconds, "gb": peak, "rounds": int(model.n_iter_)}))
 
 

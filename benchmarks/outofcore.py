@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn import Schirn
+from schirn.bench._memory import peak_memory
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.outofcore import RowFile, peak_bytes
 
@@ -53,7 +54,7 @@ def measure(folder: Path, block_rows: int, rounds: int) -> None:
     else:
         model.fit(np.load(folder / "X.npy"), Y)
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
+    peak = (peak_memory() or np.nan) * 2**20 - before
     np.save(folder / f"coef{block_rows}.npy", model.coef_)
     print(json.dumps({"seconds": seconds, "peak": peak}))
 

@@ -68,11 +68,11 @@ def test_a_very_long_line(items, tmp_path):
 def run_measured(*argv):
     """Run the program in a process of its own; exit code, stderr and peak memory in MB."""
     code = (
-        "import resource, sys; from schirn.cli import main; code = main(sys.argv[1:]); "
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024); sys.exit(code)"
+        "import sys; from schirn.cli import main; from schirn.bench._memory import peak_memory; "
+        "code = main(sys.argv[1:]); print(peak_memory()); sys.exit(code)"
     )
     ran = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True)
-    return ran.returncode, ran.stderr, int(ran.stdout.split()[-1])
+    return ran.returncode, ran.stderr, float(ran.stdout.split()[-1])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted in kilobytes on Linux only")
