@@ -292,8 +292,11 @@ def make_C(
     if block.in_place:
         residual = float(xp.linalg.vector_norm(xp.subtract(state.L, L, out=C))) ** 2
     else:
+        one = xp.empty_like(L[0])
         pairs = zip(state.L, L, strict=True)
-        residual = sum(float(xp.linalg.vector_norm(old - new)) ** 2 for old, new in pairs)
+        residual = sum(
+            float(xp.linalg.vector_norm(xp.subtract(old, new, out=one))) ** 2 for old, new in pairs
+        )
     spare = (state.L, C) if block.in_place else (None, None)
     return State(L, at, state.noise, state.kept, spare=spare), (residual, inside, square, projected)
 
