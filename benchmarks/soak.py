@@ -28,6 +28,7 @@ from schirn.datasets import make_partial_multilabel
 VOLATILE = (
     "tune_seconds",
     "fit_seconds",
+    "fit_cpu_seconds",
     "predict_seconds",
     "peak_memory_mb",
     "threads",

@@ -78,6 +78,7 @@ class NotAMethod:
 VOLATILE = (
     "tune_seconds",
     "fit_seconds",
+    "fit_cpu_seconds",
     "predict_seconds",
     "peak_memory_mb",
     "threads",

@@ -154,7 +154,12 @@ def test_time_quality_has_a_point_per_method(rows, ax):
     ]
     assert len(ax.lines) == 8
     assert ax.get_xscale() == "log"
-    assert "seconds per fit" in ax.get_xlabel()
+    assert "processor seconds per fit" in ax.get_xlabel()
+
+
+def test_time_quality_of_rows_without_processor_time(rows, ax):
+    figures.time_quality([{**row, "fit_cpu_seconds": None} for row in rows], ax=ax)
+    assert ax.get_xlabel().startswith("seconds per fit")
 
 
 def test_figures_make_their_own_axes(rows):

@@ -205,12 +205,22 @@ def test_win_tie_loss_totals_leave_the_ceiling_out():
 
 def test_costs_by_hand():
     rows = [
-        row("d", 1, "NLR", k, one_error=0.1, fit_seconds=s, peak_memory_mb=m, tune_seconds=None)
+        row(
+            "d",
+            1,
+            "NLR",
+            k,
+            one_error=0.1,
+            fit_seconds=s,
+            fit_cpu_seconds=s / 2,
+            peak_memory_mb=m,
+            tune_seconds=None,
+        )
         for k, (s, m) in enumerate(((1.0, 100.0), (3.0, 300.0)))
     ]
     table = tables.costs([*rows, lost("d", 1, "NLR", 2)])
     texts = [cell.text for cell in table.body[0]]
-    assert texts == ["NLR", "2", "3", "–", "0.01", "300", "2", "1"]
+    assert texts == ["NLR", "2", "3", "1", "–", "0.01", "300", "2", "1"]
 
 
 def test_gaps_by_hand():

@@ -34,6 +34,7 @@ def row(dataset, r, method, fold, **values):
         "params": {},
         "tune_seconds": 2.0,
         "fit_seconds": 0.5,
+        "fit_cpu_seconds": 0.4,
         "predict_seconds": 0.01,
         "peak_memory_mb": 200.0,
         "versions": {"schirn": "0.1", "python": "3.11", "numpy": "2.0"},
@@ -76,6 +77,7 @@ def study(oracle=("NLR",), failing=("GLC", "birds", 11), seed=0):
                             oracle=method in oracle,
                             tuning="oracle" if method in oracle else "candidates",
                             fit_seconds=0.1 * (number + 1) ** 2 * (1 + d),
+                            fit_cpu_seconds=0.09 * (number + 1) ** 2 * (1 + d),
                             peak_memory_mb=150.0 + 20 * number,
                         )
                     )

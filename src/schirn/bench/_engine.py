@@ -30,8 +30,9 @@ class Engine:
     """One process's part in a benchmark.
 
     With `cost`, the seconds that a cell will take, the longest cells come first, so that many
-    jobs stay busy to the end. With `stop_after` no cell is begun that would end later, and what
-    is not finished by then is given up without a trace; `left` counts such cells.
+    jobs stay busy to the end. With `stop_after` the shortest do, so that most is done by then; no
+    cell is begun that would end later, and what is not finished is given up without a trace;
+    `left` counts such cells.
     """
 
     def __init__(
@@ -61,7 +62,8 @@ class Engine:
         self._all = list(self._pending)
         self._shelves = list(dict.fromkeys(shelf for shelf, _ in self._pending))
         self._cost = cost if cost is not None else lambda cell: 0.0
-        self._pending.sort(key=lambda item: -self._cost(item[1]))
+        sign = -1 if stop_after is None else 1
+        self._pending.sort(key=lambda item: sign * self._cost(item[1]))
         self._progress = Progress([cell for _, cell in self._pending], max(1, jobs), report)
 
     @property

@@ -38,6 +38,7 @@ MEASURES: dict[str, Measure] = {
 COSTS: dict[str, Measure] = {
     "tune_seconds": Measure("tuning seconds ↓", False, False),
     "fit_seconds": Measure("fit seconds ↓", False, False),
+    "fit_cpu_seconds": Measure("fit CPU seconds ↓", False, False),
     "predict_seconds": Measure("predict seconds ↓", False, False),
     "peak_memory_mb": Measure("peak MB ↓", False, False),
 }

@@ -21,6 +21,7 @@ _BLANK: Row = {
     "params": {},
     "tune_seconds": None,
     "fit_seconds": None,
+    "fit_cpu_seconds": None,
     "predict_seconds": None,
     "peak_memory_mb": None,
     "n_train": None,

@@ -241,9 +241,13 @@ def gap_closed(
 def time_quality(
     rows: Iterable[Row], metric: str = "average_precision", *, ax: "Axes | None" = None
 ) -> "Axes":
-    """Quality against the time of a fit, both averaged over the settings all methods have."""
+    """Quality against the time of a fit, both averaged over the settings all methods have.
+
+    The time is that of the processor where the rows have it, which a busy machine does not stretch.
+    """
     rows = list(rows)
-    cells, seconds = grid(rows, metric), grid(rows, "fit_seconds")
+    known = all(row.get("fit_cpu_seconds") is not None for row in rows if row.get("metrics"))
+    cells, seconds = grid(rows, metric), grid(rows, "fit_cpu_seconds" if known else "fit_seconds")
     both = cells.values.keys() & seconds.values.keys()
     shown = [c for c in cells.contenders if any((s, c) in both for s in cells.settings)]
     whole = [s for s in cells.settings if shown and all((s, c) in both for c in shown)]
@@ -259,7 +263,8 @@ def time_quality(
         ax.annotate(c.label, (x, y), (7, 4), textcoords="offset points", fontsize="small")
     ax.set_xscale("log")
     ax.margins(x=0.18, y=0.12)
-    ax.set_xlabel("seconds per fit" + _hint(cells.contenders))
+    unit = "processor seconds" if known else "seconds"
+    ax.set_xlabel(f"{unit} per fit" + _hint(cells.contenders))
     ax.set_ylabel(_unit(cells))
     ax.grid(True, alpha=0.6)
     return ax

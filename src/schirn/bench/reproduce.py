@@ -100,7 +100,7 @@ def run_fits(
     report: Callable[[Report], None] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Run the fits of the tables and of the studies, the longest first.
+    """Run the fits of the tables and of the studies, the longest first (with `stop_after` the shortest).
 
     Parameters
     ----------

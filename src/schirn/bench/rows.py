@@ -27,8 +27,9 @@ A cell is one data set, noise level, method, fold and seed. Its row has all of t
                    "noise_recall" on the training candidates
 ``params``         parameters set by the benchmark: fixed, recommended and chosen ones
 ``grid``           the grid that was searched, or null
-``tune_seconds``   search, without the final fit; null unless done, as the next two
+``tune_seconds``   search, without the final fit; null unless done, as the next three
 ``fit_seconds``    final fit on the training rows of the fold
+``fit_cpu_seconds``  the same fit in seconds of the processor, which a busy machine does not stretch
 ``predict_seconds``  scores of the test rows
 ``peak_memory_mb``   peak resident memory of the process during the cell, MiB; null if unknown
 ``n_train``, ``n_test``, ``n_features``, ``n_labels``   sizes; null for a set that is absent
@@ -88,6 +89,7 @@ FIELDS = (
     "grid",
     "tune_seconds",
     "fit_seconds",
+    "fit_cpu_seconds",
     "predict_seconds",
     "peak_memory_mb",
     "n_train",
