@@ -100,7 +100,9 @@ def run_fits(
     report: Callable[[Report], None] | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> int:
-    """Run the fits of the tables and of the studies, the longest first (with `stop_after` the shortest).
+    """Run the fits of the tables and of the studies, the longest first.
+
+    With `stop_after` the shortest come first, so that most is done by then.
 
     Parameters
     ----------
