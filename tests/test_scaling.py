@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.pmlni import minmax_features, with_bias
+from sklearn.preprocessing import StandardScaler
 
 from schirn.linalg import DensifyWarning
-from schirn.scaling import biased_row_space, identity, minmax, standard_factor
+from schirn.scaling import biased_row_space, identity, is_centred, minmax, standard_factor
 
 
 @pytest.fixture(params=[(60, 9), (15, 40)], ids=["tall", "wide"])
@@ -67,3 +68,27 @@ def test_standard_factor(X, container, dtype):
     assert not factor[[2, 4, 5]].any()
     others = np.delete(np.arange(X.shape[1]), [2, 4, 5])
     np.testing.assert_allclose(factor[others], 1 / deviation[others], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("X", "expected"),
+    [
+        (np.array([[1.0, 5.0], [-1.0, -5.0]]), True),
+        (np.array([[1.0, 0.0], [-1.0, 0.0]]), True),
+        (np.array([[1.0, 5.0], [-1.0, 5.0]]), False),
+        (np.array([[1.0, 5.0], [-1.0, -4.9]]), False),
+        (1e200 * np.array([[1.0, 5.0], [-1.0, -5.0]]), False),
+        (np.zeros((3, 2)), False),
+        (np.zeros((1, 2)), False),
+        (np.zeros((3, 0)), False),
+        (sp.csr_array([[1.0], [-1.0]]), False),
+    ],
+)
+def test_centred_features_are_seen(X, expected):
+    assert is_centred(X) is expected
+
+
+def test_scaled_single_precision_is_centred():
+    X = np.random.default_rng(0).normal(1, 3, size=(5000, 20)).astype(np.float32)
+    assert not is_centred(X)
+    assert is_centred(StandardScaler().fit_transform(X))

@@ -21,5 +21,9 @@ class EmptyCandidatesWarning(UserWarning):
     """Some rows carry no candidate label; they count as rows whose labels are all false."""
 
 
+class CentredFeaturesWarning(UserWarning):
+    """The features are centred and the model has no intercept: it cannot hold label frequencies."""
+
+
 class ApproximationWarning(UserWarning):
     """The data are too large for the method as it is written; a cheaper form of it is used."""

@@ -15,6 +15,9 @@ from schirn.linalg import DensifyWarning, RowSpace, row_space
 
 Array = np.ndarray
 
+# A mean of no more than this share of a column's length counts as zero.
+_CENTRED = 1e-5
+
 
 class Scaling(NamedTuple):
     """x -> x factor + shift, feature by feature."""
@@ -76,6 +79,20 @@ def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
     # The mean of equal values is off by its rounding error.
     varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
     return np.divide(1, deviation, out=np.zeros(len(mean)), where=varies)
+
+
+def is_centred(X: "Array | sp.csr_array") -> bool:
+    """Whether every column has mean zero, as after StandardScaler; never for sparse X.
+
+    >>> is_centred(np.array([[1.0, 5.0], [-1.0, -5.0]])), is_centred(np.eye(2))
+    (True, False)
+    """
+    if sp.issparse(X) or len(X) < 2:
+        return False
+    mean = np.abs(X.mean(axis=0, dtype=np.float64))
+    with np.errstate(over="ignore"):
+        length = np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64) / len(X))
+    return bool(length.any() and np.isfinite(length).all() and (mean <= _CENTRED * length).all())
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import schirn
+from schirn import NLR, PMLLRS, CandidateRidge, Schirn
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import CentredFeaturesWarning
 from schirn.testing import check_method, contract_checks
 
 CHECKS = dict(contract_checks())
@@ -36,3 +39,13 @@ class RanksBackwards(schirn.CandidateRidge):
 def test_contract_checks_can_fail(cls):
     with pytest.raises(AssertionError):
         check_method(cls)
+
+
+@pytest.mark.parametrize("cls", [Schirn, CandidateRidge, NLR, PMLLRS])
+def test_centred_features_without_an_intercept_are_told(cls):
+    data = make_partial_multilabel(n_samples=60, n_labels=4, r=1, random_state=0)
+    X = data.X - data.X.mean(axis=0)
+    with pytest.warns(CentredFeaturesWarning, match=rf"take {cls.__name__}\(fit_intercept=True\)"):
+        cls().fit(X, data.candidates)
+    cls(fit_intercept=True).fit(X, data.candidates)
+    cls().fit(data.X + 1, data.candidates)

@@ -1,5 +1,6 @@
 """What every method shares: validation, thresholds, calibration, the public contract."""
 
+import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -13,13 +14,14 @@ from schirn._input import check_finite, check_same_length
 from schirn._params import Number, OneOf, check_params
 from schirn.arrays import is_device_array, to_numpy
 from schirn.calibration import Calibration, calibrate
-from schirn.exceptions import InputError
+from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.factor import near
 from schirn.labels import as_labels, check_candidates, label_lists
 from schirn.linalg import RowSpace, row_space
 from schirn.methods._notebook import NotebookView
 from schirn.methods._rows import check_device, fit_rows, kind_of, map_rows
 from schirn.metrics import average_precision
+from schirn.scaling import is_centred
 from schirn.thresholds import LabelThreshold, ThresholdRule, label_threshold
 
 Array = np.ndarray
@@ -82,6 +84,13 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
             self._label_dtype = _integer_type(y)
             return self
         X, Y = self._validate_training(X, y, label_names)
+        if not getattr(self, "fit_intercept", True) and is_centred(X):
+            warnings.warn(
+                "the features are centred, so that without an intercept the scores cannot hold how "
+                f"frequent a label is; take {type(self).__name__}(fit_intercept=True)",
+                CentredFeaturesWarning,
+                stacklevel=2,
+            )
         self._finish(self._fit(X, Y), Y)
         return self
 
