@@ -17,6 +17,9 @@ WHEEL = $(shell ls -t dist/schirn-*.whl 2>/dev/null | head -n 1)
 .PHONY: install demo test check lint types docs docs-test fuzz benchmark clean
 .PHONY: test-oldest test-newest test-pythons api coverage mutants dist smoke
 
+# Matrices in tests and examples are small: more threads would only wait for each other.
+test docs-test docs fuzz test-oldest test-newest coverage mutants: export OMP_NUM_THREADS ?= 1
+
 install: $(STAMP)
 
 $(STAMP): pyproject.toml
@@ -50,9 +53,8 @@ $(DOCS_STAMP): $(STAMP)
 	@touch $(DOCS_STAMP)
 
 # The site, in docs/_build/html. Runs every example of the gallery; a warning is an error.
-# The matrices of the examples are small: more threads than one would only wait for each other.
 docs: $(DOCS_STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -E -W --keep-going -q docs docs/_build/html
+	$(BIN)/python -m sphinx -E -W --keep-going -q docs docs/_build/html
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
@@ -90,7 +92,7 @@ mutants: $(STAMP)
 	$(PYTHON) -m venv .venv-mutants
 	.venv-mutants/bin/python -m pip install --quiet --disable-pip-version-check \
 		"mutmut>=3.8" "pytest<9" -e ".[test]"
-	OMP_NUM_THREADS=1 .venv-mutants/bin/mutmut run
+	.venv-mutants/bin/mutmut run
 	.venv-mutants/bin/mutmut results
 
 # Each of the two files must stay below a megabyte.
