@@ -57,7 +57,9 @@ def test_display_text_switches_it_off(fitted):
 
 
 def test_a_pipeline_still_draws_itself(fitted, small):
-    pipeline = make_pipeline(StandardScaler(), Schirn()).fit(small.X, small.candidates)
+    pipeline = make_pipeline(StandardScaler(), Schirn(fit_intercept=True)).fit(
+        small.X, small.candidates
+    )
     assert "StandardScaler" in pipeline._repr_html_()
 
 

@@ -50,7 +50,9 @@ def test_clone_and_pickle_keep_parameters_and_results(cls, small):
 
 def test_pipeline_with_kernel_map(small):
     model = make_pipeline(
-        Nystroem(n_components=30, random_state=0), PCA(20), schirn.Schirn(lam=0.1)
+        Nystroem(n_components=30, random_state=0),
+        PCA(20),
+        schirn.Schirn(lam=0.1, fit_intercept=True),
     )
     model.fit(small.X, small.candidates)
     assert model.predict(small.X).shape == small.candidates.shape
