@@ -84,6 +84,7 @@ def test_given_names_and_folds(tmp_path, write):
         ({"data": X, "target": Y[:4]}, r"'target' has shape \(4, 3\), but the features have 5"),
         ({"data": X, "target": np.eye(5)}, "rows and labels cannot be told apart"),
         ({"data": X, "target": Y * 3.0}, "holds 3"),
+        ({"data": np.zeros((5, 2, 2)), "target": Y}, r"a matrix of numbers, not .* \(5, 2, 2\)"),
     ],
 )
 def test_wrong_content(tmp_path, write, variables, message):
@@ -91,6 +92,22 @@ def test_wrong_content(tmp_path, write, variables, message):
     write(path, variables)
     with pytest.raises(DataError, match=message):
         read_mat(path)
+
+
+@pytest.mark.parametrize(
+    ("train", "test"),
+    [
+        (np.eye(5, 2), np.eye(5, 3)),
+        (np.eye(5, 2) * 2, np.eye(5, 2)),
+        (np.eye(4, 2), np.eye(4, 2)),
+        (sparse.csc_array(np.eye(5, 2)), np.eye(5, 2)),
+    ],
+    ids=["other folds", "no 0 and 1", "other rows", "sparse"],
+)
+def test_what_are_no_masks_of_folds_are_not_taken_for_them(tmp_path, write, train, test):
+    path = tmp_path / "set.mat"
+    write(path, {"data": X, "target": Y, "tr_idx": train, "te_idx": test})
+    assert read_mat(path).folds is None
 
 
 def test_unknown_name_is_quoted(tmp_path, write):
@@ -131,6 +148,77 @@ def test_links_to_other_files_are_not_followed(tmp_path):
         file["target"] = h5py.ExternalLink(str(tmp_path / "other.mat"), "/target")
     with pytest.raises(DataError, match="no label matrix among the variables data"):
         read_mat(tmp_path / "set.mat")
+
+
+@pytest.fixture
+def h5py():
+    return pytest.importorskip("h5py", reason="files of version 7.3 need h5py")
+
+
+def add_text(h5py, file, folder):
+    file["target"] = np.array([b"beach", b"dog"])
+
+
+def add_virtual(h5py, file, folder):
+    write73(folder / "other.mat", {"target": Y})
+    layout = h5py.VirtualLayout(shape=Y.T.shape, dtype=Y.dtype)
+    layout[:] = h5py.VirtualSource(str(folder / "other.mat"), "target", shape=Y.T.shape)
+    file.create_virtual_dataset("target", layout)
+
+
+def add_external(h5py, file, folder):
+    (folder / "raw.bin").write_bytes(Y.tobytes())
+    where = [(str(folder / "raw.bin"), 0, Y.size)]
+    file.create_dataset("target", Y.T.shape, Y.dtype, external=where)
+
+
+@pytest.mark.parametrize("add", [add_text, add_virtual, add_external])
+def test_only_numbers_that_are_in_the_file_itself(tmp_path, h5py, add):
+    """The numbers of another file, which the user may not have meant to open, are not read."""
+    write73(tmp_path / "set.mat", {"data": X})
+    with h5py.File(tmp_path / "set.mat", "r+") as file:
+        add(h5py, file, tmp_path)
+    with pytest.raises(DataError, match="'/target' is not a plain array of numbers"):
+        read_mat(tmp_path / "set.mat")
+
+
+def test_a_struct_is_not_taken_for_a_matrix(tmp_path, h5py):
+    write73(tmp_path / "set.mat", {"data": X})
+    with h5py.File(tmp_path / "set.mat", "r+") as file:
+        file["target/jc"] = np.arange(3)
+    with pytest.raises(DataError, match="'/target' is a struct, not a matrix"):
+        read_mat(tmp_path / "set.mat")
+
+
+def test_a_sparse_matrix_without_entries(tmp_path, write):
+    write(tmp_path / "set.mat", {"data": sparse.csc_array((5, 4)), "target": Y})
+    data = read_mat(tmp_path / "set.mat")
+    assert data.X.shape == (5, 4)
+    assert data.X.nnz == 0
+    assert (data.y_true == Y).all()
+
+
+@pytest.mark.parametrize("content", [np.zeros((500, 500)), sparse.csc_array((100_000, 4))])
+def test_what_takes_more_memory_than_disk(tmp_path, h5py, content):
+    with h5py.File(tmp_path / "set.mat", "w") as file:
+        if sparse.issparse(content):
+            file["data/jc"] = content.indptr
+            file["data"].attrs["MATLAB_sparse"] = content.shape[0]
+        else:
+            file.create_dataset("data", data=content, compression="gzip")
+        file["target"] = Y.T
+    with pytest.raises(DataError, match=r"'/data' .*max_bytes"):
+        read_mat(tmp_path / "set.mat", max_bytes=100_000)
+    assert (tmp_path / "set.mat").stat().st_size < 100_000
+
+
+def test_version_4_takes_more_memory_than_disk(tmp_path):
+    small = np.ones((100, 100), dtype=np.uint8)
+    io.savemat(tmp_path / "set.mat", {"data": small, "target": np.eye(100, 3)}, format="4")
+    assert (tmp_path / "set.mat").stat().st_size < 20_000
+    assert read_mat(tmp_path / "set.mat").n_features == 100
+    with pytest.raises(DataError, match=r"'data' of shape \(100, 100\).*max_bytes"):
+        read_mat(tmp_path / "set.mat", max_bytes=20_000)
 
 
 def test_missing_extra(tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Our reader of version 5 against SciPy's writer and reader."""
 
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -66,19 +67,131 @@ def test_what_is_no_matrix_is_named_when_it_is_asked_for(tmp_path):
             read_mat(path, truth=name)
 
 
+def element(kind, content, order="<"):
+    fill = b"\0" * (-len(content) % 8)
+    return struct.pack(f"{order}II", kind, len(content)) + content + fill
+
+
+def packed(content):
+    """A packed variable; only this element is not filled up to 8 bytes."""
+    raw = zlib.compress(content)
+    return struct.pack("<II", 15, len(raw)) + raw
+
+
+def header(order="<"):
+    version, mark = struct.pack(f"{order}H", 0x0100), b"IM" if order == "<" else b"MI"
+    return b"MATLAB 5.0".ljust(124) + version + mark
+
+
 def test_the_other_byte_order(tmp_path):
     """Written by hand, since nothing here writes it."""
-
-    def element(kind, content):
-        return struct.pack(">II", kind, len(content)) + content + b"\0" * (-len(content) % 8)
-
-    body = element(6, struct.pack(">II", 6, 0)) + element(5, struct.pack(">ii", 2, 2))
-    body += struct.pack(">HH4s", 1, 1, b"x") + element(3, struct.pack(">4h", 1, 2, 3, -4))
-    head = b"MATLAB 5.0".ljust(124) + struct.pack(">H", 0x0100) + b"MI"
-    (tmp_path / "x.mat").write_bytes(head + element(14, body))
+    body = element(6, struct.pack(">II", 6, 0), ">") + element(5, struct.pack(">ii", 2, 2), ">")
+    body += struct.pack(">HH4s", 1, 1, b"x") + element(3, struct.pack(">4h", 1, 2, 3, -4), ">")
+    (tmp_path / "x.mat").write_bytes(header(">") + element(14, body, ">"))
     expected = io.loadmat(tmp_path / "x.mat")["x"]
     np.testing.assert_array_equal(Mat5(tmp_path / "x.mat", LIMIT).get("x"), expected)
     assert expected.tolist() == [[1, 3], [2, -4]]
+
+
+def matrix(kind, shape, *numbers):
+    """A matrix called x; the numbers are pairs of a type and the content."""
+    body = element(6, struct.pack("<II", kind, 0)) + element(
+        5, struct.pack(f"<{len(shape)}i", *shape)
+    )
+    body += element(1, b"x") + b"".join(element(*part) for part in numbers)
+    return element(14, body)
+
+
+def whole(*numbers):
+    return 5, struct.pack(f"<{len(numbers)}i", *numbers)
+
+
+def doubles(*numbers):
+    return 9, struct.pack(f"<{len(numbers)}d", *numbers)
+
+
+SPARSE, DOUBLE = 5, 6
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (
+            matrix(SPARSE, (2, 2, 2), whole(0), whole(0, 1, 1), doubles(1)),
+            "a sparse matrix with other than two sides",
+        ),
+        (
+            matrix(SPARSE, (2, 2), whole(0), whole(0, 1, 3), doubles(1)),
+            "a sparse matrix with fewer entries than it says",
+        ),
+        (
+            matrix(SPARSE, (2, 2), whole(0, 1), whole(0, 1, 2), doubles(1)),
+            "a sparse matrix with fewer entries than it says",
+        ),
+        (matrix(SPARSE, (2, 2), whole(0), whole(0, 1), doubles(1)), "2 numbers where 3 belong"),
+        (matrix(DOUBLE, (2, 2), doubles(1, 2, 3)), "3 numbers where 4 belong"),
+        (matrix(DOUBLE, (2, 2), (4, b"\1")), "not a readable MATLAB file"),
+        (matrix(DOUBLE, (2, 2), (17, b"")), "an element of type 17, which holds no numbers"),
+        (matrix(DOUBLE, (2, 2)), "a matrix is cut short"),
+        (matrix(DOUBLE, (2,), doubles(1, 2)), "a variable of shape"),
+        (matrix(DOUBLE, (-2, 2), doubles(1, 2)), "a variable of shape"),
+        (matrix(DOUBLE, (1, 1), doubles(1)) + b"\x0e\0\0", "the last element is cut short"),
+        (matrix(DOUBLE, (1, 1), doubles(1))[:-8], "a variable is cut short"),
+        (packed(element(9, b"\0" * 8)), "a packed variable is not a matrix"),
+        (packed(b"\x0e"), "a packed variable is not a matrix"),
+    ],
+)
+def test_damaged_variables_are_refused_with_the_reason(tmp_path, content, reason):
+    path = tmp_path / "x.mat"
+    path.write_bytes(header() + content)
+    with pytest.raises(DataError, match=reason) as caught:
+        read_mat(path, features="x")
+    assert str(path) in str(caught.value)
+
+
+def test_a_sparse_matrix_with_room_for_more_entries(tmp_path):
+    """MATLAB allots room ahead; only the last start says how much of it is used."""
+    content = matrix(SPARSE, (3, 2), whole(2, 0, 1, 0), whole(0, 1, 2), doubles(5, 7, 8, 9))
+    (tmp_path / "x.mat").write_bytes(header() + content)
+    found = Mat5(tmp_path / "x.mat", LIMIT).get("x").toarray()
+    assert found.tolist() == [[0, 7], [0, 0], [5, 0]]
+
+
+def test_what_is_no_variable_is_passed_over(tmp_path):
+    other = element(9, b"\0" * 24)
+    content = other + matrix(DOUBLE, (1, 2), doubles(3, 4)) + other
+    (tmp_path / "x.mat").write_bytes(header() + content)
+    reader = Mat5(tmp_path / "x.mat", LIMIT)
+    assert reader.names() == ["x"]
+    assert reader.get("x").tolist() == [[3, 4]]
+
+
+def test_a_variable_that_unpacks_to_more_than_it_says(tmp_path):
+    """The shape promises one number, the stream holds a megabyte."""
+    path = tmp_path / "x.mat"
+    path.write_bytes(header() + packed(matrix(DOUBLE, (1, 1), doubles(*[0.0] * 131_072))))
+    assert path.stat().st_size < 10_000
+    with pytest.raises(DataError, match="a variable unpacks to over 50,000 bytes"):
+        read_mat(path, features="x", max_bytes=50_000)
+
+
+def test_a_matrix_that_says_it_is_huge(tmp_path):
+    path = tmp_path / "x.mat"
+    path.write_bytes(header() + matrix(DOUBLE, (2**30, 2**20), doubles(1)))
+    with pytest.raises(DataError, match=r"'x' of shape .*max_bytes"):
+        read_mat(path)
+    path.write_bytes(header() + matrix(SPARSE, (2**31 - 1, 2), whole(), whole(0, 0, 0), doubles()))
+    with pytest.raises(DataError, match=r"'x' of shape .*max_bytes"):
+        read_mat(path)
+
+
+def test_too_many_variables(tmp_path, monkeypatch):
+    path = tmp_path / "x.mat"
+    path.write_bytes(header() + matrix(DOUBLE, (1, 1), doubles(1)) * 4)
+    assert Mat5(path, LIMIT).names() == ["x"]
+    monkeypatch.setattr("schirn.datasets._mat5.MOST_VARIABLES", 4)
+    with pytest.raises(DataError, match="more than 4 variables"):
+        read_mat(path)
 
 
 def test_version_4(tmp_path):
