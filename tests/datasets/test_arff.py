@@ -3,6 +3,7 @@ import pytest
 from scipy import sparse
 
 from schirn.datasets import load, read_arff
+from schirn.datasets._arff_rows import split_values
 from schirn.exceptions import DataError
 
 HEADER = """% a comment
@@ -156,3 +157,37 @@ def test_many_rows_survive_a_round_trip(tmp_path):
     data = read_arff(write(tmp_path, "\n".join(lines)), labels=3)
     assert (data.X == X).all()
     assert (data.y_true == y).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"labels": 2, "ignore": ["colour"]}, "ignore names 'colour', which is no attribute"),
+        ({"labels": 2, "label_side": "left"}, 'label_side must be "end" or "start", not \'left\''),
+        ({"labels": 2, "missing": "mean"}, "missing must be .*, not 'mean'"),
+        ({"labels": 7}, "7 labels asked for, of 6 attributes"),
+    ],
+)
+def test_wrong_options_are_quoted(tmp_path, options, message):
+    with pytest.raises(DataError, match=message):
+        read_arff(write(tmp_path, DENSE), **options)
+
+
+@pytest.mark.parametrize("content", ["", "<label/>", '<label name="beach"/><label/>'])
+def test_xml_without_names(tmp_path, content):
+    write(tmp_path, f"<labels>{content}</labels>", "tiny.xml")
+    with pytest.raises(DataError, match=r"tiny\.xml: no <label name=\.\.\.> entries"):
+        read_arff(write(tmp_path, DENSE))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("'a, b',c", ["'a, b'", "c"]),
+        ("'a',", ["'a'", ""]),
+        ("'a',,\"b\"", ["'a'", "", '"b"']),
+        ("a,'open, b", ["a", "'open, b"]),
+    ],
+)
+def test_values_between_commas(text, values):
+    assert split_values(text) == values

@@ -3,11 +3,14 @@ import http.server
 import io
 import json
 import threading
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from schirn.datasets import fetch, load
+from schirn.datasets._cache import cache_folder
 from schirn.exceptions import DataError
 
 
@@ -194,3 +197,21 @@ def test_openml_foreign_answer(openml, server):
     server.files["/api/40589"] = b"<html>maintenance</html>"
     with pytest.raises(DataError, match="not a description of a data set"):
         fetch("emotions")
+
+
+@pytest.mark.parametrize(
+    ("system", "variables", "folder"),
+    [
+        ("posix", {"XDG_CACHE_HOME": "/x"}, "/x/schirn"),
+        ("posix", {"XDG_CACHE_HOME": ""}, "~/.cache/schirn"),
+        ("nt", {"LOCALAPPDATA": "/local"}, "/local/schirn"),
+        ("nt", {}, "~/AppData/Local/schirn"),
+        ("nt", {"LOCALAPPDATA": "/local", "SCHIRN_CACHE": "~/mine"}, "~/mine"),
+    ],
+)
+def test_where_the_cache_is(monkeypatch, system, variables, folder):
+    monkeypatch.setattr(
+        "schirn.datasets._cache.os", SimpleNamespace(name=system, environ=variables)
+    )
+    assert cache_folder() == Path(folder).expanduser()
+    assert cache_folder("~/other") == Path("~/other").expanduser()

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from schirn.datasets import add_noise
+from schirn.datasets._noise_keys import ridge_weights
 from schirn.exceptions import InputError
 
 
@@ -113,12 +114,26 @@ def test_feature_noise_on_wide_and_sparse_features():
     assert (dense == thin).all()
 
 
+@pytest.mark.parametrize("n_labels", [1, 5])
+@pytest.mark.parametrize("shape", [(60, 7), (12, 40)])
+def test_many_rows_and_features_are_solved_step_by_step(monkeypatch, n_labels, shape):
+    """Where no Gram matrix fits, the weights are those of the closed form."""
+    truth = sparse.csr_array(random_truth(shape[0], n_labels))
+    X = sparse.csr_array(np.random.RandomState(3).random_sample(shape))
+    closed = ridge_weights(X, truth)
+    monkeypatch.setattr("schirn.datasets._noise_keys.MAX_GRAM", 5)
+    steps = ridge_weights(X, truth)
+    assert steps.shape == (shape[1], n_labels)
+    np.testing.assert_allclose(steps, closed, atol=0.02 * np.abs(closed).max())
+
+
 def test_legacy_equals_the_row_by_row_recipe():
     y = random_truth(200, 15, 0.4)
     y[0] = 1
     y[1] = 1
     y[1, 4] = 0
     assert (add_noise(y, 3, kind="legacy") == legacy_by_hand(y, 3, 3)).all()
+    assert (add_noise(y, 3.0, kind="legacy") == legacy_by_hand(y, 3, 3)).all()
     assert (add_noise(y, kind="legacy", seed=100, r=3) == legacy_by_hand(y, 3, 100)).all()
     assert (add_noise(y, 3, kind="legacy", random_state=8) == legacy_by_hand(y, 3, 8)).all()
 

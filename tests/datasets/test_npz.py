@@ -71,6 +71,18 @@ def test_labels_only(tmp_path):
         ({"X": np.array([["a", "b"]]), "Y": Y}, "X must be a matrix of numbers"),
         ({"X": np.eye(2), "Y": Y, "train_mask": Y}, "train_mask and test_mask"),
         (
+            {"data": [1.0], "indices": [0], "indptr": [0, 1], "shape": [1, 2, 3], "Y": Y},
+            "the sparse features are not a matrix of numbers",
+        ),
+        (
+            {"data": ["a"], "indices": [0], "indptr": [0, 1], "shape": [1, 2], "Y": Y},
+            "the sparse features are not a matrix of numbers",
+        ),
+        (
+            {"X": np.eye(2), "Y": Y[0], "Y_indices": [0], "Y_indptr": [0, 1, 1]},
+            r"Y must be a matrix \(rows × labels\), not \[3\]",
+        ),
+        (
             {"data": [1.0], "indices": [9], "indptr": [0, 1, 1], "shape": [2, 3], "Y": Y},
             "the sparse matrix X is damaged",
         ),

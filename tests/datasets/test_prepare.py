@@ -11,6 +11,7 @@ from schirn.datasets import (
     noise_levels,
     prepare_yeast,
 )
+from schirn.datasets._prepare import _tie_to_rank
 from schirn.exceptions import InputError
 
 
@@ -65,6 +66,16 @@ def test_cooccurrence_reaches_a_rank():
         make_cooccurrence(y, target_rank=5, random_state=0)
     with pytest.raises(InputError, match=r"between 0 and 0\.5"):
         make_cooccurrence(y, 0.8)
+
+
+def test_a_pair_that_would_go_below_the_rank_is_left_alone():
+    """The union of the first two columns is the third: two ranks less at once."""
+    y = np.array([[1, 0, 1, 0], [1, 1, 1, 0], [0, 1, 1, 0], [0, 0, 0, 1]], dtype=np.uint8)
+    pairs = np.array([[0, 1], [2, 3]])
+    tied = _tie_to_rank(sparse.csc_array(y), pairs, target_rank=3).toarray()
+    assert (tied[:, :2] == y[:, :2]).all()
+    assert (tied[:, 2:] == 1).all()
+    assert np.linalg.matrix_rank(tied) == 3
 
 
 def test_cooccurrence_with_an_odd_number_of_labels():

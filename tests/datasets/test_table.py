@@ -1,3 +1,5 @@
+import gzip
+
 import numpy as np
 import pytest
 
@@ -136,3 +138,44 @@ def test_missing_extra(tmp_path, monkeypatch):
     monkeypatch.setattr("schirn._optional.import_module", refuse)
     with pytest.raises(MissingExtraError, match=r"schirn\[table\]"):
         read_table(target)
+
+
+def test_as_many_true_as_listed_columns(tmp_path):
+    target = tmp_path / "t.csv"
+    target.write_text("x,a,b,true_a\n1,1,0,1\n2,1,1,0\n")
+    with pytest.raises(DataError, match="2 label columns but 1 true"):
+        read_table(target, labels=["a", "b"], truth=["true_a"])
+    data = read_table(target, labels=["a"], truth=["true_a"])
+    assert data.y_true.tolist() == [[1], [0]]
+
+
+def test_other_formats_are_named(tmp_path):
+    (tmp_path / "t.xlsx").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"t\.xlsx: a table must be \.csv, \.tsv, \.parquet or"):
+        read_table(tmp_path / "t.xlsx")
+
+
+def test_two_columns_of_one_name(tmp_path):
+    arrow = pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = [arrow.array([1.0, 2.0]), arrow.array([3.0, 4.0]), arrow.array(["a", "b"])]
+    table = arrow.Table.from_arrays(columns, names=["x", "x", "tags"])
+    parquet.write_table(table, tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="two columns are called 'x'; rename one of them"):
+        read_table(tmp_path / "t.parquet")
+
+
+def test_a_packed_table_near_the_limit(tmp_path):
+    """A file that could unpack to more than the limit is counted, and read where it does not."""
+    target = tmp_path / "t.csv.gz"
+    content = b"x,tags\n" + b"1,a\n" * 5000
+    with gzip.open(target, "wb") as stream:
+        stream.write(content)
+    assert read_table(target, max_bytes=len(content)).n_samples == 5000
+    with pytest.raises(DataError, match="unpacks to over 20,006 bytes"):
+        read_table(target, max_bytes=len(content) - 1)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match=r"gone\.csv: there is no such file"):
+        read_table(tmp_path / "gone.csv")

@@ -186,15 +186,14 @@ def split_values(text: str) -> list[str]:
         return [value.strip() for value in text.split(",")]
     values: list[str] = []
     place = 0
-    while place <= len(text):
+    while True:
         match = _VALUE.match(text, place)
         if match is None:
             return [*values, text[place:].strip()]
         values.append(match[1].strip())
         place = match.end()
         if place == len(text) and not match[0].endswith(","):
-            break
-    return values
+            return values
 
 
 def unquote(token: str) -> str:

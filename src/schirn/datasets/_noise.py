@@ -181,13 +181,12 @@ def _truth(y: Any) -> sparse.csr_array:
 
 def _legacy_seed(seed: int | None, random_state: Any, r: int | None) -> int:
     """Return the start of the legacy stream: seed, else an int random_state, else r."""
-    for value in (seed, random_state, r):
-        if value is None:
-            continue
-        if isinstance(value, (int, np.integer)):
-            return int(value)
-        raise InputError(f'kind="legacy" needs an int seed, not {value!r}.')
-    raise InputError('kind="legacy" needs r, the number of wrong labels per row.')
+    start = seed if seed is not None else random_state
+    if start is None:
+        return int(r or 0)
+    if isinstance(start, (int, np.integer)):
+        return int(start)
+    raise InputError(f'kind="legacy" needs an int seed, not {start!r}.')
 
 
 def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:

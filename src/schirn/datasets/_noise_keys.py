@@ -70,7 +70,9 @@ def ridge_weights(X: Any, truth: Any) -> np.ndarray:
     if min(X.shape) > MAX_GRAM:
         from sklearn.linear_model import Ridge
 
-        return Ridge(fit_intercept=False, solver="sparse_cg").fit(X, labels.toarray()).coef_.T
+        found = Ridge(fit_intercept=False, solver="sparse_cg").fit(X, labels.toarray())
+        # Of a single label scikit-learn returns a vector.
+        return np.atleast_2d(found.coef_).T
     if n_features <= n_samples:
         return np.asarray(linalg.solve(_gram(X.T, X), _dense(X.T @ labels), assume_a="pos"))
     dual = linalg.solve(_gram(X, X.T), labels.toarray(), assume_a="pos")
