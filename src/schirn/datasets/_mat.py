@@ -76,8 +76,8 @@ def read_mat(
     X = source.get(_pick(path, names, FEATURES, features, "features"))
     X = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
     if X.ndim != 2 or X.dtype.kind not in "iufb":
-        found = f"{X.dtype} of shape {X.shape}"
-        raise DataError(f"{path}: the features must be a matrix of numbers, not {found}.")
+        kind = f"{X.dtype} of shape {X.shape}"
+        raise DataError(f"{path}: the features must be a matrix of numbers, not {kind}.")
     n_samples = X.shape[0]
     found: dict[str, Any] = {}
     for part, usual, given in (("truth", TRUTH, truth), ("candidates", CANDIDATES, candidates)):
