@@ -84,7 +84,6 @@ def page(
         _figure(figures, "gap_closed", "Gap closed"),
         *_noise_finding(rows),
         tables.costs(rows).render("markdown"),
-        "## Studies\n",
         *_studies(studies, figures),
     ]
     return "\n".join(part for part in parts if part).rstrip() + "\n"
@@ -250,7 +249,7 @@ def _studies(studies: Mapping[str, Study], figures: Mapping[str, str]) -> list[s
             ("convergence_n_noise", "Labels judged wrong per round"),
         ],
     }
-    found = []
+    found = ["## Studies\n"] if studies else []
     for name, study in studies.items():
         found.append(study.table.render("markdown"))
         found += [_figure(figures, file, title) for file, title in drawn.get(name, [])]

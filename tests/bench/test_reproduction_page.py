@@ -1,0 +1,110 @@
+"""The page of a reproduction, from rows made by hand."""
+
+import pytest
+from reference.bench_rows import lost, row, study
+
+from schirn.bench._part import FULL, QUICK, SMALL
+from schirn.bench._render import Cell, Table
+from schirn.bench._reproduction_page import Facts, page
+from schirn.bench._study import Study
+
+
+def facts(part=FULL, methods=("Schirn",), searched=None, missing=None):
+    return Facts(part, methods, {}, None, searched or {}, missing or {})
+
+
+def lines(text, start):
+    return [line for line in text.splitlines() if line.startswith(start)]
+
+
+def table(text, title):
+    """Cells of a Markdown table by its title, without head and rule."""
+    rows = text.split(title, 1)[1].split("\n\n", 2)[1].splitlines()
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in rows[2:]]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return page(study(), {}, facts(methods=("Schirn", "NLR")), {"gap_closed": "gap_closed.svg"})
+
+
+def test_distances_are_means_over_the_settings_with_a_result():
+    rows = [
+        row("scene", 1, "Schirn", 0, average_precision=0.872, one_error=0.9),
+        row("scene", 2, "Schirn", 0, average_precision=0.848),
+        row("scene", 1, "NLR", 0, average_precision=0.1),
+        lost("scene", 3, "Schirn", 0),
+        lost("scene", 3, "GLC", 0),
+    ]
+    text = page(rows, {}, facts(), {})
+    found = {line[0]: line[1:] for line in table(text, "Ours − published, in points")}
+    assert found["Schirn"][:1] == ["0.0"]
+    assert found["Schirn"][2:] == ["1", "1", "3"]
+    assert found["GLC"] == ["–", "–", "0", "0", "0"]
+    assert found["NLR"][1:] == ["–", "0", "0", "1"]
+
+
+def test_the_page_of_other_sets_has_no_distance_and_no_comparison():
+    rows = [row("mine", 1, "Schirn", 0, average_precision=0.5)]
+    text = page(rows, {}, facts(), {})
+    assert "## Distance from the paper" not in text
+    assert "Win/tie/loss" not in text
+    assert "Gap closed" not in text
+    assert "Noise AUC" not in text
+    assert "## Studies" not in text
+    assert "50.0" in text
+
+
+def test_the_page_compares_what_the_rows_allow(whole):
+    assert "## Distance from the paper" in whole
+    for name in ("Schirn", "Sieve"):
+        assert f"**Win/tie/loss of {name} against each method**" in whole
+    assert "Gap closed in average precision" in whole
+    assert "Noise AUC" in whole
+    assert "![Gap closed](figures/gap_closed.svg)" in whole
+    assert "noise_levels_average_precision" not in whole
+
+
+def test_only_the_quick_part_is_called_so(whole):
+    assert "Made by `schirn reproduce`: " in whole
+    assert "quick part" not in whole
+    rows = [row("mine", 1, "Schirn", 0, average_precision=0.5)]
+    quick = page(rows, {}, facts(QUICK), {})
+    assert "Made by `schirn reproduce --quick`: 1 fits" in quick
+    assert "**This is the quick part**" in quick
+
+
+def test_methods_left_out_are_named_with_their_sets():
+    rows = [row("mine", 1, "Schirn", 0, average_precision=0.5)]
+    searched = {
+        "birds": {"Schirn": SMALL["Schirn"], "Sieve": None},
+        "scene": {"Schirn": None, "PAKS": {"k": [1, 2]}, "Sieve": None},
+        "enron": {"Schirn": {"lam": [1.0, 2.0, 3.0]}, "Sieve": None},
+    }
+    text = page(rows, {}, facts(methods=("Schirn", "PAKS", "Sieve"), searched=searched), {})
+    assert lines(text, "- Left out") == ["- Left out for its time: PAKS on birds, enron."]
+    assert table(text, "Points searched in every fold") == [
+        ["Schirn", "16", "0", "3"],
+        ["PAKS", "–", "2", "–"],
+        ["Sieve", "own", "own", "own"],
+    ]
+    assert "Schirn's small grid, of 16 points, had 8 in a first quick run" in text
+
+
+def test_what_is_not_finished_is_named():
+    rows = [row("mine", 1, "Schirn", 0, average_precision=0.5)]
+    missing = {"PAKS": ["birds r=3", "scene r=1"], "the study ablation": []}
+    (line,) = lines(page(rows, {}, facts(missing=missing), {}), "- **Not finished")
+    assert "PAKS on birds r=3, scene r=1; the study ablation. The same command" in line
+    assert not lines(page(rows, {}, facts(), {}), "- **Not finished")
+
+
+def test_a_study_comes_with_its_figures_and_its_fits_are_counted():
+    rows = [row("mine", 1, "Schirn", 0, average_precision=0.5)]
+    swept = [rows[0] | {"key": "k", "tune_seconds": 7200.0}, {"round": 1}]
+    shown = Table("sensitivity", "A table of the study", ["data"], [[Cell("x")]])
+    studies = {"sensitivity": Study("sensitivity", swept, shown)}
+    text = page(rows, studies, facts(), {"sensitivity": "sensitivity.png"})
+    assert "2 fits with their searches, which took 2 hours of one core" in text
+    assert "## Studies\n\n**A table of the study**" in text
+    assert "(figures/sensitivity.png)" in text
