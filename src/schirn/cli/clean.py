@@ -79,7 +79,9 @@ def _add_columns(parser: Parser) -> None:
         "them about the other rows",
     )  # fmt: skip
     group.add_argument("--encoding", default="utf-8", metavar="NAME", help="default: utf-8")
-    group.add_argument("--delimiter", metavar="CHARACTER", help="between CSV cells (default: ,)")
+    group.add_argument(
+        "--delimiter", type=_character, metavar="CHARACTER", help="between CSV cells (default: ,)"
+    )
 
 
 def _add_choices(parser: Parser) -> None:
@@ -289,6 +291,12 @@ def _share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text!r}")
     return value
+
+
+def _character(text: str) -> str:
+    if len(text) != 1 or text in '\r\n"':
+        raise argparse.ArgumentTypeError(f"must be one character, not {text!r}")
+    return text
 
 
 def _gigabytes(text: str) -> float:
