@@ -76,9 +76,9 @@ class Worker:
             if process.poll() is None:
                 _kill(process)
         for pipe in (process.stdin, process.stdout):
+            assert pipe is not None
             with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
+                pipe.close()
         return process.wait()
 
     def _task(self, cell: Cell) -> bytes:
