@@ -1,11 +1,14 @@
+import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from schirn.bench import _claims
 from schirn.bench._claims import Claims, _place
 
 
@@ -124,4 +127,58 @@ def test_sweep_removes_what_the_dead_left(folder):
     assert not (folder / "process-old.json").exists()
     assert not (folder / "finished.0").exists()
     assert (folder / "open.0").exists()
+    claims.close()
+
+
+@pytest.mark.parametrize(("age", "taken"), [(5.0, False), (500.0, True)])
+def test_where_processes_cannot_be_asked_the_heartbeat_decides(folder, monkeypatch, age, taken):
+    """On Windows there are neither signals to ask with nor /proc."""
+    leave_claim(folder, "k.0", age=age)
+    claims = Claims(folder)
+    with monkeypatch.context() as windows:
+        windows.setattr(os, "name", "nt")
+        windows.setattr(_claims, "_born", lambda pid: None)
+        windows.delattr(os, "kill")
+        found = claims.take("k")
+    assert found is taken
+    claims.close()
+
+
+def test_a_living_process_of_another_user_keeps_its_claim(folder, monkeypatch):
+    def refuse(pid, number):
+        raise PermissionError("not yours")
+
+    if not os.path.exists("/proc/self/stat"):
+        pytest.skip("the start of a process is read from /proc")
+    me = os.getpid()
+    leave_claim(folder, "k.0", pid=me, born=_claims._born(me), age=500.0)
+    claims = Claims(folder)
+    monkeypatch.setattr(os, "kill", refuse)
+    assert not claims.take("k")
+    claims.close()
+
+
+def test_a_machine_without_namespaces_is_a_place_too(monkeypatch):
+    def absent(path):
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(os, "readlink", absent)
+    assert _place().startswith(socket.gethostname())
+
+
+def test_a_full_disk_leaves_no_empty_claim(folder, monkeypatch):
+    def refuse(*_):
+        raise PermissionError("no links here")
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    claims = Claims(folder)
+    monkeypatch.setattr(os, "link", refuse)
+    with monkeypatch.context() as disk:
+        disk.setattr(_claims, "_identity", full)
+        with pytest.raises(OSError, match=r"k\.0"):
+            claims.take("k")
+    assert not (folder / "k.0").exists()
+    assert claims.take("k")
     claims.close()
