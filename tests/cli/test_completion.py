@@ -6,7 +6,8 @@ import pytest
 from schirn import methods
 from schirn.cli import COMMANDS, main
 from schirn.cli._parser import build_parser
-from schirn.cli.completion import walk
+from schirn.cli._shells import fish
+from schirn.cli.completion import Command, Values, walk
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +137,14 @@ def test_every_option_is_in_the_script(shell, folder, capsys):
         for option in command.options:
             for flag in option.flags:
                 assert (f"*{flag}[" if shell == "zsh" else f"{flag.strip('-')} ") in text
+
+
+def test_a_place_for_anything_offers_nothing():
+    """Words that cannot be guessed, such as a new name, get no line of their own."""
+    places = (Values(), Values(("one", "two")), Values(files=True))
+    lines = fish([Command("make", "make it", (), (), places)]).splitlines()
+    start = "complete -c schirn -n '__fish_seen_subcommand_from make'"
+    assert lines[2:] == [f"{start} -a 'one two'", f"{start} -F"]
 
 
 def test_an_unknown_shell_is_refused(capsys):

@@ -123,6 +123,9 @@ def test_fetch_hands_its_options_on(capsys, monkeypatch):
     assert main(["data", "fetch", "mine", "--url", "https://example.org/mine.npz"]) == 0
     assert asked["url"] == "https://example.org/mine.npz"
     assert "1797 rows" in capsys.readouterr().err
+    assert main(["data", "fetch", "mine", "--json"]) == 0
+    assert asked["url"] is None
+    assert json.loads(capsys.readouterr().out)["n_samples"] == 1797
 
 
 def test_the_memory_of_ranks_can_be_set(tmp_path, capsys):

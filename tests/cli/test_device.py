@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from schirn.cli import main
 
@@ -44,3 +45,28 @@ def test_what_cannot_be_used_is_refused_with_a_sentence(tmp_path, capsys, option
     assert "--device" in message
     assert "Traceback" not in message
     assert not out.exists()
+
+
+def test_sparse_features_become_dense_on_the_device(tmp_path, capsys):
+    """A sparse file and the same numbers in a dense one give the same scores."""
+    rng = np.random.default_rng(0)
+    X = rng.random((60, 5)) * (rng.random((60, 5)) < 0.6)
+    Y = np.column_stack([X[:, 0] > 0.2, X[:, 1] > 0.2, np.ones(60)]).astype(np.uint8)
+    thin = sparse.csr_array(X)
+    parts = {"data": thin.data, "indices": thin.indices, "indptr": thin.indptr, "shape": X.shape}
+    np.savez(tmp_path / "thin.npz", C=Y, **parts)
+    np.savez(tmp_path / "dense.npz", C=Y, X=X)
+    scores = []
+    for name in ("thin", "dense"):
+        model, out = tmp_path / f"{name}.schirn", tmp_path / "scores.npz"
+        argv = ["fit", str(tmp_path / f"{name}.npz"), "--method", "Schirn", "--device", "cpu"]
+        assert main([*argv, "--param", "lam=1", "-o", str(model)]) == 0
+        noted = "the sparse features become dense on the device" in capsys.readouterr().err
+        assert noted == (name == "thin")
+        assert (
+            main(["predict", str(model), str(tmp_path / "dense.npz"), "--scores", "-o", str(out)])
+            == 0
+        )
+        with np.load(out) as arrays:
+            scores.append(arrays["score"])
+    np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)

@@ -8,7 +8,7 @@ import pytest
 
 import schirn
 from schirn.cli import main
-from schirn.datasets import make_partial_multilabel
+from schirn.datasets import make_partial_multilabel, read_table
 
 
 @pytest.fixture(scope="module")
@@ -229,6 +229,9 @@ def test_predict_mistakes(model, npz, data, tmp_path, capsys):
     assert "must end in .csv" in refused(capsys, "predict", model, npz, "-o", "out.xlsx")
     err = refused(capsys, "predict", model, npz, "--disambiguate", "--proba")
     assert "--disambiguate goes without" in err
+    np.savez(tmp_path / "bare.npz", X=data.X, Y=np.zeros((60, 0)))
+    err = refused(capsys, "predict", model, str(tmp_path / "bare.npz"), "--disambiguate")
+    assert "bare.npz: --disambiguate needs rows that come with labels" in err
     assert "there is no such file" in refused(capsys, "predict", "absent", npz)
     assert "not a model file" in refused(capsys, "predict", npz.replace("train", "narrow"), npz)
     with open(model, "r+b") as stream:
@@ -273,6 +276,21 @@ class TestTables:
         new.write_text("a,b,tags\n1,1,warm\n1,1,foggy\n")
         err = refused(capsys, "predict", fitted, str(new), "--disambiguate")
         assert "row 1 of the candidates names the label 'foggy'" in err
+
+    def test_a_model_of_the_library_takes_the_columns_as_they_are(
+        self, table, tmp_path, data, capsys
+    ):
+        """It was trained on arrays, so it knows no names of columns."""
+        train = read_table(table)
+        model = schirn.CandidateRidge(lam=1).fit(train.X, train.candidates)
+        schirn.save(model, tmp_path / "m.schirn")
+        new = tmp_path / "new.csv"
+        new.write_text("p,q\n5,-5\n-5,5\n")
+        argv = ["predict", str(tmp_path / "m.schirn"), str(new), "--scores", "-o"]
+        assert main([*argv, str(tmp_path / "s.npz")]) == 0
+        with np.load(tmp_path / "s.npz") as found:
+            expected = model.decision_function(np.array([[5.0, -5], [-5, 5]]))
+            np.testing.assert_allclose(found["score"], expected)
 
     def test_a_cell_that_is_no_number_is_named(self, fitted, tmp_path, capsys):
         new = tmp_path / "new.csv"

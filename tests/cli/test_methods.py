@@ -26,6 +26,14 @@ def test_reconstructed_methods_are_marked(capsys, monkeypatch):
     assert "* reconstructed from" in out
 
 
+def test_no_mark_is_explained_where_none_is_shown(capsys, monkeypatch):
+    monkeypatch.setattr("schirn.cli.methods.all_methods", lambda: {"Schirn": schirn.Schirn})
+    main(["methods"])
+    out = capsys.readouterr().out
+    assert "Schirn" in out
+    assert "reconstructed" not in out
+
+
 @pytest.mark.parametrize("name", sorted(schirn.methods()))
 def test_every_parameter_has_a_meaning(name):
     for entry in parameters(schirn.methods()[name]):

@@ -4,6 +4,7 @@ import argparse
 import io
 import os
 import sys
+from collections import Counter
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -11,10 +12,11 @@ import numpy as np
 import pytest
 
 import schirn.cli as cli
-from schirn.cli._bench_output import _cell, _left, duration, seconds
+from schirn.cli._bench_output import _cell, _left, duration, progress, seconds
 from schirn.cli._output import _plain, rich_console
 from schirn.cli._project import check_project
 from schirn.cli._reading import _columns, _part, assignment
+from schirn.cli.bench import _verdict
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 
@@ -195,3 +197,35 @@ def test_lines_of_cells(monkeypatch):
     row |= {"seed": 0, "status": "done", "metrics": {"average_precision": 0.5}}
     row |= {"tune_seconds": 1.0, "fit_seconds": 0.5, "predict_seconds": 0.1}
     assert _cell(SimpleNamespace(row=row)) == "birds Sieve fold 1: 0.500 in 1.6 s"
+
+
+def test_a_cell_that_failed_stays_on_the_screen(monkeypatch):
+    """The bar moves on; what went wrong is printed above it."""
+    console = pytest.importorskip("rich.console", reason="the bar needs rich")
+    screen = io.StringIO()
+    shown = console.Console(file=screen, force_terminal=True, color_system=None, width=200)
+    monkeypatch.setattr("schirn.cli._bench_output.rich_console", lambda stream: shown)
+    monkeypatch.setattr("schirn.cli._bench_output.set_label", lambda row: "birds")
+    monkeypatch.setattr("schirn.cli._bench_output.method_label", lambda row: "Sieve")
+    row = {"fold": 1, "seed": 0, "reason": "[bold]no memory"}
+    with progress(quiet=False) as report:
+        for k, status in enumerate(("skipped", "failed")):
+            row = {**row, "status": status}
+            report(SimpleNamespace(row=row, finished=k + 1, total=2, seconds_left=None))
+    lines = [line.strip() for line in screen.getvalue().replace("\r", "\n").splitlines()]
+    assert any(line.endswith("birds Sieve fold 1: failed ([bold]no memory)") for line in lines)
+    assert "birds Sieve fold 1: skipped\n" not in screen.getvalue()
+
+
+def test_why_cells_were_not_run(capsys):
+    rows = [{"status": "skipped", "reason": f"reason {k // 2}"} for k in range(14)]
+    rows += [{"status": "timeout", "reason": "60 s"}] * 3
+    assert _verdict(rows, Counter(row["status"] for row in rows)) == 1
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].endswith("3 timeout: 60 s")
+    assert lines[-2].endswith("and 3 more reasons; see the rows")
+    assert lines[-1].endswith("3 of 17 cells failed or timed out")
+    assert len(lines) == 7
+    assert _verdict(rows[:2], Counter(skipped=2)) == 1
+    assert "no cell was run" in capsys.readouterr().err
+    assert _verdict([{"status": "done"}], Counter(done=1)) == 0
