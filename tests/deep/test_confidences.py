@@ -77,6 +77,27 @@ def test_state_goes_to_another_table():
         Confidences(5, 2).restore(first.state())
 
 
+def test_the_state_of_a_file_is_which_rows_are_written(tmp_path):
+    """The table lies on the disk already, and may be far larger than a checkpoint."""
+    path = tmp_path / "rows.npy"
+    first = Confidences(4, 2, path=path)
+    first.write(torch.tensor([2]), torch.tensor([[0.5, 0.25]]))
+    state = first.state()
+    assert list(state) == ["written"]
+    assert np.load(path)[2].tolist() == [0.5, 0.25]
+    again = Confidences.reopen(path)
+    again.restore(state)
+    read = again.read(torch.arange(4), torch.ones(4, 2))
+    assert read.tolist() == [[1, 1], [1, 1], [0.5, 0.25], [1, 1]]
+
+
+def test_no_rows_are_read_as_none(table):
+    none = torch.zeros(0, dtype=torch.int64)
+    assert table.read(none, torch.ones(0, 3)).shape == (0, 3)
+    table.write(none, torch.ones(0, 3))
+    assert not table.written.any()
+
+
 @pytest.mark.parametrize("row", [-1, 20])
 def test_a_row_outside_of_the_table_is_named(table, row):
     with pytest.raises(InputError, match=f"row index {row} "):

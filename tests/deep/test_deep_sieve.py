@@ -89,6 +89,10 @@ def test_it_beats_plain_cross_entropy_and_finds_the_noise(data, fitted):
     truth = data.y_true[:350][listed]
     assert roc_auc_score(truth, fitted.label_confidence_[listed]) > 0.85
     assert not plain.noise_.any()
+    assert (
+        plain.disambiguate(data.X[350:], data.candidates[350:])[data.candidates[350:] == 1].min()
+        > 0.5
+    )
 
 
 def test_unseen_candidates_are_judged(data, fitted):
@@ -309,6 +313,10 @@ def test_damaged_and_foreign_files_are_named(fitted, tmp_path):
         DeepSieve.load(path)
     save_file({"x": torch.zeros(2)}, path)
     with pytest.raises(ModelFileError, match="not a schirn-deep-model"):
+        DeepSieve.load(path)
+    head = {"schirn": '{"format": "schirn-deep-model", "version": 99}'}
+    save_file({"x": torch.zeros(2)}, path, metadata=head)
+    with pytest.raises(ModelFileError, match=r"newer version of schirn \(file format 99"):
         DeepSieve.load(path)
     with pytest.raises(InputError, match="not fitted"):
         DeepSieve().save(path)

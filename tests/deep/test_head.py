@@ -7,6 +7,7 @@ import pytest
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.metrics import roc_auc_score
 
+from schirn.calibration import calibrate
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 
@@ -14,7 +15,7 @@ torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not ins
 
 from torch import nn  # noqa: E402
 
-from schirn.deep import SchirnHead, SieveHead  # noqa: E402
+from schirn.deep import SchirnHead, SieveHead, bayes  # noqa: E402
 from schirn.deep.ridge import RidgeSums  # noqa: E402
 
 
@@ -164,6 +165,67 @@ def test_held_out_rows_are_judged_and_not_learned():
     torch.testing.assert_close(head.confidences.read(torch.arange(10), Y), after)
     with pytest.raises(InputError, match="no batch came"):
         head.end_epoch()
+
+
+def features(n=90, h=6):
+    """Features of which the first three say which labels are true, and candidates."""
+    rng = torch.Generator().manual_seed(0)
+    F = torch.randn(n, h, generator=rng)
+    true = F[:, :3] > 0
+    return F, (true | (torch.rand(n, 3, generator=rng) < 0.2)).int()
+
+
+def epochs(head, F, Y, number, size=10):
+    """Epochs of batches in order, with a backbone that does not change."""
+    for _ in range(number):
+        for rows in torch.arange(len(F)).split(size):
+            head.targets(F[rows], Y[rows], rows)
+        head.end_epoch()
+    return head
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_how_many_rows_are_judged_at_once_changes_nothing(monkeypatch, counts):
+    F, Y = features()
+    whole = epochs(SieveHead(6, 3, 90, warm_up=1, lam=0.1, counts=counts), F, Y, 3)
+    monkeypatch.setattr("schirn.deep.head._TOGETHER", 25)
+    parts = epochs(SieveHead(6, 3, 90, warm_up=1, lam=0.1, counts=counts), F, Y, 3)
+    assert whole.confidences.written.all()
+    torch.testing.assert_close(parts.confidences.table, whole.confidences.table)
+    torch.testing.assert_close(parts.law.rates, whole.law.rates)
+    torch.testing.assert_close(parts.ridge.weights, whole.ridge.weights)
+
+
+def test_rows_are_judged_while_the_epoch_goes_on(monkeypatch):
+    """Of a large set nothing has to wait for the end: the features of few rows are kept."""
+    monkeypatch.setattr("schirn.deep.head._TOGETHER", 25)
+    F, Y = features()
+    head = epochs(SieveHead(6, 3, 90, warm_up=1), F, Y, 1)
+    written = []
+    for rows in torch.arange(90).split(10):
+        head.targets(F[rows], Y[rows], rows)
+        written.append(int(head.confidences.written.sum()))
+    assert written == [0, 0, 30, 30, 30, 60, 60, 60, 90]
+
+
+def test_the_sigmoid_is_fitted_to_no_more_rows_than_are_kept(monkeypatch):
+    F, Y = features()
+    monkeypatch.setattr("schirn.deep.head._TOGETHER", 10)
+    monkeypatch.setattr("schirn.deep.head._SAMPLE", 25)
+    head = epochs(SieveHead(6, 3, 90, lam=0.1), F, Y, 1)
+    scores = head.ridge.leave_one_out(F[:25], Y[:25].float()).numpy()
+    expected = calibrate(scores, Y[:25].numpy() > 0)
+    np.testing.assert_allclose(head.calibration, (expected.slope, expected.offset), rtol=1e-4)
+
+
+def test_without_counts_every_candidate_is_judged_by_itself():
+    F, Y = features()
+    head = epochs(SieveHead(6, 3, 100, warm_up=1, momentum=0.6, counts=False), F, Y, 2)
+    new, listed = features(8)
+    q = bayes(head.scores(new).sigmoid(), listed, head.law.rates)
+    found = head.targets(new, listed, torch.arange(90, 98), held_out=True)
+    torch.testing.assert_close(found, 0.6 * listed + 0.4 * q)
+    assert (head.law.tilt == 0).all()
 
 
 def test_training_goes_on_from_a_state_dict_as_if_never_stopped():

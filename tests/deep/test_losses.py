@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from schirn import PARD
+from schirn.calibration import calibrate
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 
@@ -182,6 +183,57 @@ def test_mixed_precision_learns_the_same():
     model, _ = train(loss, data, autocast=True)
     assert noise_auc(loss, data) > 0.85
     assert all(part.isfinite().all() for part in model.parameters())
+
+
+def test_the_sigmoid_is_fitted_to_the_last_rows_only(monkeypatch):
+    monkeypatch.setattr("schirn.deep.losses._SAMPLE", 20)
+    logits, candidates, rows = batch(n=60, dtype=torch.float32)
+    loss = PartialMultiLabelLoss(60, 4)
+    for part in rows.split(10):
+        loss(logits[part], candidates[part], part)
+    assert loss.passes == 1
+    expected = calibrate(logits[-20:].detach().numpy(), candidates[-20:].numpy() > 0)
+    np.testing.assert_allclose(loss.calibration, (expected.slope, expected.offset), rtol=1e-5)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_break_in_the_middle_of_a_pass_changes_nothing(counts):
+    logits, candidates, rows = batch(n=60, dtype=torch.float32)
+    parts = [*rows.split(20), *rows.split(20)]
+    whole, first, second = (
+        PartialMultiLabelLoss(60, 4, counts=counts, warm_up=0) for _ in range(3)
+    )
+    for part in parts:
+        whole(logits[part], candidates[part], part)
+    for part in parts[:4]:
+        first(logits[part], candidates[part], part)
+    second.load_state_dict(copy.deepcopy(first.state_dict()))
+    assert second.passes == pytest.approx(4 / 3)
+    for part in parts[4:]:
+        second(logits[part], candidates[part], part)
+    assert second.calibration == whole.calibration
+    assert torch.equal(second.rates, whole.rates)
+    assert torch.equal(second.tilt, whole.tilt)
+    assert torch.equal(second.confidences.table, whole.confidences.table)
+
+
+def test_pard_learns_rates_after_its_warm_up():
+    logits, candidates, _ = batch(dtype=torch.float32)
+    loss = PARDLoss(torch.full((4,), 0.5), n_rows=8, warm_up=1, momentum=0.75)
+    before = loss.rates.clone()
+    expected = binary_cross_entropy_with_logits(logits, candidates.float())
+    torch.testing.assert_close(loss(logits, candidates), expected)
+    assert torch.equal(loss.rates, before)
+    q = loss.posterior(logits.detach(), candidates)
+    torch.testing.assert_close(
+        loss(logits, candidates), binary_cross_entropy_with_logits(logits, q)
+    )
+    # Of the labels that are false by the posterior, the share that is listed.
+    found = (candidates * (1 - q)).sum(dim=0) / (1 - q).sum(dim=0)
+    torch.testing.assert_close(loss.rates, 0.75 * before + 0.25 * found.clamp(1e-3, 0.95))
+    learned = loss.rates.clone()
+    loss.eval()(logits, candidates)
+    assert torch.equal(loss.rates, learned)
 
 
 def test_training_goes_on_from_a_state_dict_as_if_never_stopped():

@@ -105,3 +105,20 @@ def test_equal_rates_stay_equal():
     law = NoiseLaw.independent(torch.full((5,), 0.2))
     sums.add(torch.as_tensor(Y), row_posterior(*tensors(P, Y), law))
     assert sums.law(counts=False).rates.unique().numel() == 1
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_no_rows_have_no_posterior_and_add_nothing(counts):
+    law = NoiseLaw.independent(torch.full((3,), 0.25))
+    none = row_posterior(torch.zeros(0, 3), torch.zeros(0, 3, dtype=torch.int64), law)
+    assert none.Q.shape == (0, 3)
+    P, Y = tensors(*example(l=3))
+    found = row_posterior(P, Y, law)
+    laws = []
+    for parts in ([found], [none, found]):
+        sums = NoiseSums(3)
+        for part in parts:
+            sums.add(Y[: len(part.Q)], part)
+        laws.append(sums.law(counts))
+    for one, other in zip(*laws, strict=True):
+        torch.testing.assert_close(one, other)
