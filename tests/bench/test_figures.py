@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import matplotlib
 import numpy as np
 import pytest
@@ -5,6 +7,7 @@ from reference.bench_rows import row, study
 
 from schirn import NLR, Schirn
 from schirn.bench import figures, stats
+from schirn.bench._drawings import _convergence, _levels, _sensitivity
 from schirn.bench._grid import grid
 from schirn.bench._style import COLOURS, look, theme
 from schirn.exceptions import InputError
@@ -201,4 +204,41 @@ def test_themes_differ_only_in_ink():
         "xtick.color",
         "ytick.color",
         "grid.color",
+    }
+
+
+def test_sensitivity_leaves_out_runs_that_failed(sweep, ax):
+    failed = row("scene", 1, "Schirn", 9, params=_at(2.0)) | {"status": "failed"}
+    figures.sensitivity([*sweep, failed], "alpha", ax=ax)
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[0.1, 1.0, 3.0]] * 2
+
+
+def test_time_quality_needs_a_setting_of_all_methods(ax):
+    rows = [row("a", 1, "NLR", 0, one_error=0.5), row("b", 1, "GLC", 0, one_error=0.5)]
+    with pytest.raises(InputError, match="No setting has both results and fit seconds of all"):
+        figures.time_quality(rows, "one_error", ax=ax)
+
+
+def test_panels_that_are_not_needed_are_hidden():
+    rows = [row(f"d{i}", r, "NLR", 0, one_error=0.1 * r) for i in range(5) for r in (1, 2)]
+    figure = pyplot.figure()
+    _levels(figure, rows, "one_error")
+    assert [ax.get_visible() for ax in figure.axes] == [True] * 5 + [False]
+    assert [ax.get_title() for ax in figure.axes[:5]] == ["d0", "d1", "d2", "d3", "d4"]
+    pyplot.close(figure)
+
+
+def test_a_sweep_that_varies_nothing_says_so(sweep):
+    drawing = _sensitivity(sweep[:1], "average_precision", "average precision")
+    assert drawing.missing == "No row of the sweep varies one of: alpha, beta, lam."
+    assert drawing.light == b""
+
+
+def test_convergence_is_drawn_of_what_was_recorded():
+    half = SimpleNamespace(objective_=np.array([2.0, 1.0]))
+    whole = SimpleNamespace(objective_=np.array([3.0, 1.0]), n_noise_=np.array([1, 2]))
+    drawings = {found.name: found.alt for found in _convergence({"half": half, "whole": whole})}
+    assert drawings == {
+        "convergence_objective": "Lines of half, whole.",
+        "convergence_n_noise": "Lines of whole.",
     }

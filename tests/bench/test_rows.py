@@ -74,3 +74,20 @@ def test_a_row_is_plain_json(tmp_path):
 def test_the_key_changes_with_its_parts_and_not_with_their_order():
     assert content_key({"a": 1, "b": 2}) == content_key({"b": 2, "a": 1})
     assert content_key({"a": 1}) != content_key({"a": 2})
+
+
+def test_blank_lines_are_counted_and_skipped(run, tmp_path):
+    _, (row, other) = run
+    text = f"{json.dumps(row)}\n\n{json.dumps(other)}\n"
+    (tmp_path / "rows-x.jsonl").write_text(text)
+    assert RowReader(tmp_path).refresh() == [row, other]
+    (tmp_path / "rows-x.jsonl").write_text(f"{text}{{}}\n")
+    with pytest.raises(DataError, match="line 4: not a benchmark row"):
+        bench.read_rows(tmp_path)
+
+
+def test_a_file_is_no_folder_of_rows(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    path.write_text("")
+    with pytest.raises(DataError, match="not a folder of benchmark rows"):
+        bench.read_rows(path)

@@ -390,6 +390,8 @@ def test_an_edited_method_is_run_again(place):
         ({"datasets": ["tiny.npz:1", "x/tiny.npz:1"]}, "two data sets are called 'tiny'"),
         ({"tuning": "truth"}, "tuning must be one of none, candidates, oracle, not 'truth'"),
         ({"folds": 1}, "folds must be at least 2"),
+        ({"seeds": []}, "no seed was given"),
+        ({"datasets": [" "]}, "' ' is no data set; write a name or a file"),
         ({"params": {"NLR": {"lam": 1}}}, "'NLR', which is not among the methods Schirn"),
         ({"params": {"Schirn": {"lamm": 1}}}, "Schirn has no parameter 'lamm'; did you mean 'lam'"),
         ({"time_limit": 1}, "a time limit needs processes of its own"),
@@ -436,3 +438,13 @@ def test_sparse_features(tmp_path):
         for tuning in ("none", "oracle"):
             rows = quick([data], ["CandidateRidge"], tmp_path, features=features, tuning=tuning)
             assert [row["status"] for row in rows] == ["done", "done"]
+
+
+def test_rescore_leaves_rows_without_scores_as_they_are(place):
+    failed = quick(["tiny.npz:1"], ["mymethods.Failing"], "out")
+    bare = quick(["tiny.npz:1"], ["NLR"], "out", keep_scores=False)
+    done = quick(["tiny.npz:1"], ["CandidateRidge"], "out")
+    rows = bench.rescore("out", extra={"precision_at_1": precision_at_k})
+    assert rows[:4] == failed + bare
+    assert [row["key"] for row in rows[4:]] == [row["key"] for row in done]
+    assert all("precision_at_1" in row["metrics"] for row in rows[4:])

@@ -2,14 +2,19 @@
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from bench.bench_helpers import tiny
 
-from schirn.bench import run
+from schirn.bench import overview, run
 from schirn.bench._memory import peak_memory
+from schirn.bench._methods import importable_here, make_methods
+from schirn.bench._render import Cell, Table
 from schirn.bench._scores import read_arrays
 from schirn.bench._study import show, spread
+from schirn.bench.reproduce import _complete
 from schirn.exceptions import DataError, InputError
 
 
@@ -76,3 +81,81 @@ def test_cells_of_a_table():
 def test_numbers_that_make_no_sense(tmp_path, options, sentence):
     with pytest.raises(InputError, match=sentence):
         run("digits_attributes", ["CandidateRidge"], output=tmp_path, **options)
+
+
+def test_peak_memory_where_the_status_has_no_peak(monkeypatch):
+    pytest.importorskip("resource", reason="Windows counts no resources")
+    monkeypatch.setattr(Path, "read_text", lambda self: "Name:\tpython\nVmRSS:\t1 kB\n")
+    assert peak_memory() > 10
+
+
+def test_the_overview_of_nothing():
+    assert overview([]) == "no cell was run"
+
+
+def test_a_table_without_notes_has_no_empty_lines_below_it():
+    table = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]])
+    text = table.render("latex")
+    assert "footnotesize" not in text
+    assert text.endswith("\\end{tabular}\n\\end{table}\n")
+    noted = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]], ["A note."])
+    assert "\\footnotesize\nA note.\n\\end{table}" in noted.render("latex")
+
+
+class Anything:
+    """Takes every parameter, and scores by probabilities only."""
+
+    def __init__(self, **params):
+        self.params = params
+
+    def fit(self, X, y):
+        self.mean_ = y.mean(axis=0)
+        return self
+
+    def predict_proba(self, X):
+        return self.mean_ * (1 + self.params["slope"] * X[:, :1])
+
+
+def test_a_class_may_take_any_parameter_and_give_probabilities_only(tmp_path):
+    data = tiny()
+    params = {"Anything": {"slope": 0.25}}
+    options = {"folds": 2, "tuning": "none", "jobs": 0, "params": params}
+    rows = run([data], [Anything], output=tmp_path, **options)
+    assert [row["status"] for row in rows] == ["done", "done"]
+    arrays = read_arrays(tmp_path / rows[0]["scores"])
+    assert (arrays["scores"] != arrays["scores"][:1]).any()
+    assert rows[0]["params"] == {"slope": 0.25}
+
+
+def test_a_class_without_a_file_has_no_checksum():
+    made = type("Typed", (Anything,), {"__module__": "nowhere"})
+    (method,) = make_methods({"typed": made}, {}, {})
+    (own,) = make_methods({"filed": Anything}, {}, {})
+    assert method.source == ""
+    assert len(own.source) == 16
+
+
+def test_the_current_folder_is_importable_for_a_while(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = list(sys.path)
+    with importable_here():
+        assert sys.path == [str(tmp_path), *before]
+    assert sys.path == before
+    with importable_here():
+        # A module of the user may put things right itself.
+        sys.path.remove(str(tmp_path))
+    assert sys.path == before
+
+
+def cell(key, method, r=None):
+    return SimpleNamespace(key=key, row={"method": method, "dataset": "birds", "r": r})
+
+
+def test_a_method_counts_in_a_setting_only_with_all_folds():
+    cells = [cell("a", "NLR", 3), cell("b", "NLR", 3), cell("c", "NLR"), cell("d", "GLC")]
+    rows = [{"key": "a"}, {"key": "c"}]
+    kept, missing = _complete(rows, cells)
+    assert kept == [{"key": "c"}]
+    assert missing == {"GLC": ["birds"], "NLR": ["birds r=3"]}
+    assert _complete(rows[1:], cells[2:3]) == (rows[1:], {})

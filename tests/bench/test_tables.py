@@ -278,3 +278,12 @@ def test_bad_format_and_reference(hand):
         tables.result_table(hand, "average_precision", format="html")
     with pytest.raises(InputError, match="reference method"):
         tables.win_tie_loss([row("d", 1, "NLR", 0, one_error=0.1)])
+
+
+def test_costs_are_not_shown_in_percent():
+    rows = [row("scene", 1, "NLR", k, fit_seconds=v) for k, v in enumerate((1.0, 2.0))]
+    rows.append(row("scene", 1, "GLC", 0, fit_seconds=0.01234))
+    table = tables.results(rows, "fit_seconds")
+    assert "percent" not in table.title
+    assert [cell.text for cell in table.body[0][2:]] == ["1.5 ± 0.71", "0.0123"]
+    assert [cell.best for cell in table.body[0][2:]] == [False, True]

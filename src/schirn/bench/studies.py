@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from schirn.bench._render import Cell, Table
 from schirn.bench._study import Printed, Row, Study, printed, show
 from schirn.datasets import Dataset, data_card
-from schirn.exceptions import InputError
 from schirn.methods.schirn import Schirn
 from schirn.rank import exact_rank
 
@@ -247,8 +246,6 @@ def convergence(sets: Iterable[tuple[str, Any, Any]], **params: Any) -> Study:
 def _settled(objective: Any, residual: Any, n_noise: Any) -> list[Cell]:
     """Cells of one line of the table."""
     values = np.asarray(objective, dtype=float)
-    if not len(values):
-        raise InputError("the fit recorded no rounds; let it do at least one")
     before = values[max(0, len(values) - 11)]
     change = 100 * abs(float(values[-1] - before)) / max(abs(float(values[-1])), 1e-300)
     counts = np.asarray(n_noise)
