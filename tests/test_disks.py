@@ -83,7 +83,9 @@ def schirn(*args, before=None):
     """Run the program here, or where `before` is to be done to its process, in one of its own."""
     if before is not None:
         command = [sys.executable, "-m", "schirn", *map(str, args)]
-        ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=before)
+        # A process that may not write files cannot measure its coverage either.
+        own = {k: v for k, v in os.environ.items() if not k.startswith(("COVERAGE_", "COV_CORE_"))}
+        ran = subprocess.run(command, capture_output=True, text=True, preexec_fn=before, env=own)
         return Ran(ran.returncode, ran.stdout, ran.stderr)
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
