@@ -134,7 +134,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return np.clip(self._columns(self.classifier_.predict(X)), 0, 1)
         found = self.classifier_.predict_proba(X)
         if isinstance(found, list):
-            classes = [np.asarray(c) for c in self._classes_of_outputs(len(found))]
+            classes = [np.asarray(c) for c in self.classifier_.classes_]
             return np.column_stack(
                 [
                     p[:, np.flatnonzero(c == 1)[0]] if (c == 1).any() else np.zeros(len(p))
@@ -168,13 +168,6 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if values.ndim == 2:
             return values[:, -1:] if len(self.label_names_) == 1 else values
         return values[:, None]
-
-    def _classes_of_outputs(self, n: int) -> list[Any]:
-        """The classes of each output of a classifier that gives one array per label."""
-        inner = self.classifier_
-        if hasattr(inner, "estimators_") and len(inner.estimators_) == n:
-            return [estimator.classes_ for estimator in inner.estimators_]
-        return list(inner.classes_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
