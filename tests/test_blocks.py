@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.arrays import cells_product, like, namespace, to_numpy
+from schirn.arrays import cells_product, like, namespace, symmetric_product, to_numpy
 from schirn.blocks import (
     Block,
     Coordinates,
@@ -126,3 +126,16 @@ def test_torch_helpers():
     np.testing.assert_allclose(to_numpy(cells_product(*tensors, 4)), expected)
     assert namespace(tensors[0]).__name__.startswith("array_api_compat")
     assert like(np.zeros(2), tensors[3]).dtype == torch.float64
+
+
+@pytest.mark.parametrize("l", [255, 256, 300])
+def test_symmetric_products_by_stripes(l):
+    """Most of the lower half is copied from the upper one."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
+    A = np.random.default_rng(0).normal(size=(l, 20))
+    found = to_numpy(symmetric_product(torch.asarray(A), torch.asarray(A.T)))
+    np.testing.assert_allclose(found, A @ A.T, atol=1e-12)
+    np.testing.assert_allclose(symmetric_product(A, A.T), A @ A.T)
+    if l > 255:
+        assert (found == found.T).all()

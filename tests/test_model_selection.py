@@ -1,6 +1,7 @@
 """Searches on candidates: honest, fast, and in scikit-learn's shape."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -175,3 +176,30 @@ def test_without_refit_there_is_no_model(small):
     search.fit(small.X, small.candidates)
     with pytest.raises(AttributeError):
         search.predict(small.X)
+
+
+def test_a_function_as_scoring_and_tables(small):
+    """A function gets the labels and scores of the rows held out, as the metric does."""
+    named = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=3).fit(small.X, small.candidates)
+    own = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=3, scoring=average_precision)
+    table = pd.DataFrame(small.X, columns=[f"x{j}" for j in range(small.X.shape[1])])
+    own.fit(table, small.candidates)
+    for key in ("mean_test_score", "split1_test_score"):
+        np.testing.assert_allclose(own.cv_results_[key], named.cv_results_[key])
+    assert list(own.best_estimator_.feature_names_in_) == list(table.columns)
+
+
+def test_the_best_model_is_at_hand(small):
+    search = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=2)
+    search.fit(small.X, small.candidates)
+    best = clone(search.best_estimator_).fit(small.X, small.candidates)
+    np.testing.assert_allclose(search.predict_proba(small.X), best.predict_proba(small.X))
+    np.testing.assert_allclose(search.label_confidence_, best.label_confidence_)
+    np.testing.assert_array_equal(search.noise_, best.noise_)
+    np.testing.assert_array_equal(search.classes_, np.arange(small.candidates.shape[1]))
+
+
+def test_progress_is_told_fold_by_fold(small, capsys):
+    search = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=2, verbose=1)
+    search.fit(small.X, small.candidates)
+    assert capsys.readouterr().out == "CandidateRidge: fold 1 of 2\nCandidateRidge: fold 2 of 2\n"

@@ -180,6 +180,23 @@ def test_files_that_cannot_be_used_are_named(data, tmp_path):
         Schirn().fit(RowFile([broken], block_rows=60), Y)
 
 
+def test_arrays_that_are_no_rows(data, tmp_path):
+    X, _ = data
+    for name, array in (("flat", X[0]), ("empty", X[:0]), ("text", X.astype("U4"))):
+        np.save(tmp_path / f"{name}.npy", array)
+        with pytest.raises(DataError, match=rf"{name}\.npy: X must be a matrix of numbers"):
+            RowFile(tmp_path / f"{name}.npy")
+    np.save(tmp_path / "X.npy", X)
+    with pytest.raises(InputError, match="hold whole rows one after the other"):
+        RowFile(np.load(tmp_path / "X.npy", mmap_mode="r")[:, :5])
+    with pytest.raises(InputError, match=r"a block of X must be .* ndarray of shape \(12,\)"):
+        RowFile([X, X[0]])
+    with pytest.raises(InputError, match=r"list of shape .* type <U1"):
+        RowFile([[["a", "b"]]])
+    with pytest.raises(DataError, match=r"gone\.npz: there is no such file"):
+        RowFile(tmp_path / "gone.npz")
+
+
 def test_memory_is_bounded_by_the_blocks(tmp_path):
     rng = np.random.default_rng(0)
     n, d, l, block_rows = 60_000, 100, 4, 2000

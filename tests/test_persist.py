@@ -3,6 +3,7 @@ import os
 import pickle
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -132,8 +133,22 @@ def test_notes(ridge, tmp_path):
     assert read_notes(tmp_path / "m") == {"columns": ["a", "b"]}
 
 
+class Foreign(NamedTuple):
+    """A named tuple that is not of this package."""
+
+    a: int
+
+
 @pytest.mark.parametrize(
-    "value", [object(), NearestNeighbors(), {1: 2}, sp.coo_array(np.eye(2)), np.array([{}])]
+    "value",
+    [
+        object(),
+        NearestNeighbors(),
+        {1: 2},
+        sp.coo_array(np.eye(2)),
+        np.array([{}]),
+        Foreign(1),
+    ],
 )
 def test_an_unknown_attribute_is_named_and_nothing_is_written(ridge, tmp_path, value):
     ridge.extra_ = [value]

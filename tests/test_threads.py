@@ -7,8 +7,10 @@ import sys
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import schirn
+from schirn._threads import threads_for
 
 METHODS = sorted(schirn.methods())
 # Their scores are counts of votes.
@@ -72,3 +74,18 @@ def test_threads_do_not_change_the_result(results, name):
     for part in ("confidence", "probability"):
         # The calibration is an iteration with a tolerance of its own.
         np.testing.assert_allclose(shared[part], alone[part], rtol=0, atol=1e-6)
+
+
+def test_large_products_keep_their_threads():
+    """One thread inside only where the products are small; afterwards as before."""
+
+    def threads():
+        return [part["num_threads"] for part in threadpool_info() if part["user_api"] == "blas"]
+
+    with threadpool_limits(2, user_api="blas"):
+        before = threads()
+        with threads_for(1e9):
+            assert threads() == before
+        with threads_for(1e3):
+            assert set(threads()) <= {1}
+        assert threads() == before

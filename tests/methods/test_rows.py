@@ -126,6 +126,28 @@ def test_blocks_refuse_what_they_cannot_train_on(data):
         fit_in_blocks(Schirn(solver="factor"), sp.csr_array((150, 20_001)), Y)
 
 
+def test_blocks_must_fit_together(data):
+    X, Y = data[0], sp.csr_array(data[1])
+
+    def fit(second, labels=Y[100:], names=None):
+        parts = [(X[:100], Y[:100]), (second, labels)]
+        blocks = [
+            Block(FeatureRows(rows, 100 * k), candidate_cells(listed), False)
+            for k, (rows, listed) in enumerate(parts)
+        ]
+        _fit_blocks(Schirn(max_iter=2), MemoryRows(blocks), names)
+
+    fit(X[100:])
+    with pytest.raises(InputError, match=r"block 1 has 11 features .* but block 0 has 12"):
+        fit(X[100:, 1:])
+    with pytest.raises(InputError, match=r"6 labels \(sparse\), but block 0 has .* 6 \(dense\)"):
+        fit(sp.csr_array(X[100:]))
+    with pytest.raises(InputError, match=r"and 5 labels .*; blocks must agree"):
+        fit(X[100:], Y[100:, :5])
+    with pytest.raises(InputError, match="have 6 label columns, but 2 are expected"):
+        fit(X[100:], names=["a", "b"])
+
+
 def test_candidates_stay_sparse_and_are_checked(data):
     Y = data[1]
     sparse, names = sparse_candidates(sp.csr_array(Y.astype(float)), None)
@@ -273,6 +295,9 @@ def test_tensors_are_checked(data, torch):
     model = Schirn(max_iter=2).fit(T, Y)
     with pytest.raises(InputError, match="11 features, but Schirn is expecting 12"):
         model.predict(T[:, :-1])
+    for wrong in (T[0], T[:0], T[:, :0]):
+        with pytest.raises(InputError, match=r"X must have rows and columns, got shape \("):
+            Schirn().fit(wrong, Y)
     with pytest.raises(InputError, match="y is None"):
         Schirn().fit(T, None)
     with pytest.raises(InputError, match="no row carries a candidate"):

@@ -86,3 +86,11 @@ def test_nan_does_not_loop():
     B[1, 2] = B[2, 1] = np.nan
     roots(B, 1e-9)
     assert roots.n_eigh == 2
+
+
+def test_too_many_steps_ask_for_new_eigenvectors(monkeypatch):
+    monkeypatch.setattr("schirn.solvers.inverse_root._STEPS", 1)
+    roots = InverseRoot()
+    for A in sequence(count=3):
+        np.testing.assert_allclose(roots(A, 1e-9).inverse, slow_root(A, 1e-9)[0], atol=1e-12)
+    assert roots.n_eigh == 3
