@@ -121,6 +121,15 @@ def test_largest_entries_stay_exact():
     assert (out.astype(int) % p == (-(p // 2) - inner * (p // 2) ** 2) % p).all()
 
 
+def test_of_equal_rows_one_is_left():
+    """Rows without labels are left out; where nothing repeats, nothing is copied."""
+    y = np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0]])
+    found = _peel._distinct_rows(sparse.csr_array(y))
+    assert found.toarray().tolist() == [[1, 0, 1], [0, 1, 0]]
+    different = sparse.csr_array(y[[1, 4]])
+    assert _peel._distinct_rows(different) is different
+
+
 def test_primes():
     numbers = np.ones(2**23, dtype=bool)
     numbers[:2] = False

@@ -1,3 +1,4 @@
+import asyncio
 import json
 import os
 import warnings
@@ -9,6 +10,7 @@ pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 
 from schirn.review import open_session
 from schirn.review._app import MAX_BODY, create_app
+from schirn.review._guard import Guard
 from schirn.review._trainer import Trainer
 
 with warnings.catch_warnings():
@@ -244,3 +246,13 @@ def test_a_full_disk_is_told_and_nothing_counts(client, session, monkeypatch):
     assert "No space" in answer.json()["error"]
     assert client.get("/api/state").json()["seq"] == 0
     assert post(client).json()["seq"] == 1
+
+
+def test_only_http_is_answered():
+    """A web socket, which a browser opens without asking, gets neither an answer nor the page."""
+
+    async def told(*anything):
+        raise AssertionError("nothing may be sent, received or handed on")
+
+    scope = {"type": "websocket", "path": "/", "headers": [(b"host", b"127.0.0.1:8000")]}
+    asyncio.run(Guard(told, TOKEN, PORT)(scope, told, told))

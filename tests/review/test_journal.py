@@ -1,5 +1,7 @@
 import json
 import os
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -110,3 +112,25 @@ def test_a_full_disk_leaves_the_file_as_it_was(path, monkeypatch):
         assert path.read_bytes() == before
         assert journal.append({"item": "e"}) == 4
     assert items(path) == ["a", "b", "c", "e"]
+
+
+def test_a_closed_journal_takes_nothing(path):
+    before = path.read_bytes()
+    journal = Journal(path, "mine")
+    journal.close()
+    with pytest.raises(InputError, match="the journal is closed"):
+        journal.append({"item": "d"})
+    assert journal.sequence == 3
+    assert path.read_bytes() == before
+
+
+def no_locks(*anything):
+    raise OSError(38, "Function not implemented")
+
+
+@pytest.mark.parametrize("fcntl", [None, SimpleNamespace(flock=no_locks, LOCK_EX=2, LOCK_NB=4)])
+def test_where_there_are_no_locks_it_works_all_the_same(path, monkeypatch, fcntl):
+    monkeypatch.setitem(sys.modules, "fcntl", fcntl)
+    with Journal(path, "mine") as journal:
+        assert journal.append({"item": "d"}) == 4
+    assert items(path) == ["a", "b", "c", "d"]

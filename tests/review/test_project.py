@@ -80,3 +80,16 @@ def test_foreign_folders(tmp_path, folder):
     (folder / "project.json").write_bytes(b"\xff\xfe")
     assert "not valid JSON" in sentence(folder)
     assert "nothing to review" in sentence(write_project(tmp_path / "n", [("a", "", {})], ["x"]))
+
+
+def test_empty_lines_are_no_items(folder):
+    path = folder / "items.jsonl"
+    expected = read_project(folder)
+    path.write_text("\n" + path.read_text("utf-8").replace("\n", "\n  \n"), "utf-8")
+    found = read_project(folder)
+    assert found.items == expected.items
+    assert found.confidence.tolist() == expected.confidence.tolist()
+    lines = path.read_text("utf-8").splitlines()
+    path.write_text("\n".join([*lines, "{"]), "utf-8")
+    with pytest.raises(DataError, match=r"items\.jsonl"):
+        read_project(folder)

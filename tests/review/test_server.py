@@ -156,3 +156,24 @@ def test_opens_the_browser(folder, monkeypatch):
     assert len(told) == 2
     assert told[0] == told[1]
     assert told[0].startswith("http://127.0.0.1:")
+
+
+def test_no_browser_and_nobody_to_tell(folder, monkeypatch, capsys):
+    from schirn.review import serve
+
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
+    assert serve(folder, browser=False) == 0
+    assert opened == []
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_address_that_is_not_of_this_machine(folder, monkeypatch):
+    from schirn.review import serve
+
+    monkeypatch.setattr("schirn.review._serve.HOST", "203.0.113.1")
+    with pytest.raises(OSError, match="assign requested address"):
+        serve(folder, browser=False)
+    # Nothing is left open: the journal can be taken again.
+    open_session(folder).journal.close()

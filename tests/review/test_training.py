@@ -102,6 +102,47 @@ def test_the_process_says_in_one_sentence_what_is_wrong(trainable, tmp_path, cap
     assert text.count("\n") == 1
 
 
+def test_no_features_and_no_usable_confidences(folder, trainable, capsys, monkeypatch):
+    assert main(str(folder), "0") == 1
+    assert "the project has no features to train on" in capsys.readouterr().err
+
+    def fit(self, X, candidates, known):
+        self.label_confidence_ = np.full(candidates.shape, np.nan)
+
+    monkeypatch.setattr("schirn.review._retrain.Sieve.fit", fit)
+    assert main(str(trainable), "0") == 1
+    captured = capsys.readouterr()
+    assert "features.npz: training gave no usable confidences" in captured.err
+    assert captured.out == ""
+
+
+def test_confidences_of_other_tags_are_not_taken_over(session, tmp_path):
+    text = "import sys, numpy; numpy.save(sys.stdout.buffer, numpy.ones(3))"
+    trainer = Trainer(session, every=1, command=script(tmp_path, text))
+    before = session.confidence.tolist()
+    decide(session, 1)
+    trainer.poke()
+    trainer.wait(20)
+    assert "the wrong number of confidences" in trainer.view()["message"]
+    decided = np.isin(session.status, (KEEP, DROP))
+    assert [c for c, d in zip(before, decided, strict=True) if not d] == session.confidence[
+        ~decided
+    ].tolist()
+
+
+def test_nothing_starts_after_the_end(session, tmp_path):
+    """Also where the end comes between the decision to train and the start of the process."""
+    trainer = Trainer(session, every=1, command=script(tmp_path, "open('started', 'w')"))
+    trainer.wait(0)
+    trainer.stop()
+    decide(session, 1)
+    trainer.poke()
+    assert trainer.view()["status"] == "idle"
+    trainer._train(session.sequence)
+    assert (trainer.view()["status"], trainer.view()["message"]) == ("failed", "stopped")
+    assert trainer._process is None
+
+
 def test_sparse_features(trainable, session):
     with np.load(trainable / "features.npz") as store:
         X = sparse.csr_array(store["X"])

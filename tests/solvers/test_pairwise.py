@@ -122,3 +122,12 @@ def test_the_limit_of_iterations_is_reported(problem):
     free = pairwise_svms(X, credible, Y, options=SVMOptions(), virtual=True, K=kernel_matrix(X))
     assert capped.n_capped > 0
     assert free.n_capped == 0
+
+
+def test_no_kernel_matrix_where_it_would_not_fit(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(9, 3)).astype(np.float32)
+    monkeypatch.setattr("schirn.solvers.pairwise._KERNEL_ROWS", 8)
+    assert kernel_matrix(X) is None
+    K = kernel_matrix(sp.csr_array(X[:8]))
+    assert K.dtype == np.float64
+    np.testing.assert_allclose(K, X[:8].astype(float) @ X[:8].T.astype(float))

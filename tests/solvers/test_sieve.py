@@ -6,7 +6,7 @@ import pytest
 from schirn.datasets import make_partial_multilabel
 from schirn.metrics import average_precision
 from schirn.noise import candidate_posterior, update_noise
-from schirn.solvers.sieve import choose_ridge, sieve, trusting_ridge
+from schirn.solvers.sieve import _pick_cells, choose_ridge, sieve, trusting_ridge
 from schirn.solvers.sieve_blocks import row_cells
 from schirn.solvers.sieve_pool import fit_stack, newton, soft_logit, stack_sums
 from schirn.solvers.sieve_spaces import factor_spaces
@@ -173,3 +173,17 @@ def test_all_rows_listed_everywhere_does_not_crash():
         rng=np.random.RandomState(0),
     )
     assert np.isfinite(result.log_odds).all()
+
+
+@pytest.mark.parametrize("many", [10, 10**6], ids=["of many", "of few"])
+def test_cells_to_learn_the_pool_from(monkeypatch, many):
+    monkeypatch.setattr("schirn.solvers.sieve._MANY_CELLS", many)
+    held = np.array([3, 8, 21, 40])
+    row, label = _pick_cells(held, 7, 15, np.random.RandomState(0))
+    assert len(row) == 15
+    assert (np.diff(row) >= 0).all()
+    assert set(row) <= set(held)
+    assert set(label) <= set(range(7))
+    assert len(set(zip(row.tolist(), label.tolist(), strict=True))) == 15
+    again = _pick_cells(held, 7, 15, np.random.RandomState(0))
+    np.testing.assert_array_equal(again, (row, label))
