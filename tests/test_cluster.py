@@ -211,6 +211,12 @@ def test_bad_blocks_are_refused_in_one_sentence(client, data):
         Schirn().fit(lazy_blocks(X), lazy_blocks(Y)[:-1])
     with pytest.raises(InputError, match=r"row \d+ has \d0 rows, but its candidates have \d0"):
         Schirn().fit(lazy_blocks(X), lazy_blocks(Y)[-1:] + lazy_blocks(Y)[:-1])
+    with pytest.raises(InputError, match=r"X must have rows and columns, got shape \(240,\)"):
+        Schirn().fit(da.from_array(X[:, 0], chunks=BLOCK), Y)
+    with pytest.raises(InputError, match=r"a block of X must have .* ndarray of shape \(15,\)"):
+        Schirn().fit([*lazy_blocks(X[:BLOCK]), dask.delayed(np.asarray)(X[0])], Y[: BLOCK + 1])
+    with pytest.raises(InputError, match="X has no rows: all its blocks are empty"):
+        Schirn().fit([dask.delayed(np.asarray)(A[:0]) for A in (X, X)], lazy_blocks(Y)[:2])
     three = Y.astype(int)
     three[75, 2] = 3
     with pytest.raises(InputError, match=r"from row 70 on: .* row 5, label 2 holds 3"):
