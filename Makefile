@@ -67,7 +67,9 @@ $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(3) -e ".[te
 $(1)/bin/python -m pytest -p no:cacheprovider
 endef
 
-# The oldest dependencies that pyproject.toml allows, on the oldest Python.
+# The oldest dependencies that pyproject.toml allows, on the oldest Python. The checks of
+# scikit-learn 1.6 cannot be imported beside array-api-compat without this switch of SciPy.
+test-oldest: export SCIPY_ARRAY_API = 1
 test-oldest:
 	$(call fresh-suite,.venv-oldest,$(firstword $(PYTHONS)),-c tests/oldest.txt)
 
