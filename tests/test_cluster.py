@@ -141,13 +141,15 @@ def task_names(client):
 
 
 def kill_worker_after(monkeypatch, client, rounds):
-    """End the process of one worker by SIGKILL when so many rounds are done."""
+    """End the worker that holds most by SIGKILL when so many rounds are done."""
+    client.wait_for_workers(2, timeout=60)
     killed = []
 
     def callback(self):
         def report(n_iter):
             if n_iter == rounds and not killed:
-                process = next(iter(client.run(os.getpid).values()))
+                held = {worker: len(keys) for worker, keys in client.has_what().items()}
+                process = client.run(os.getpid)[max(held, key=held.__getitem__)]
                 os.kill(process, signal.SIGKILL)
                 killed.append(process)
 
