@@ -1,7 +1,7 @@
 """Many labels: EUR-Lex (15,539 training rows, 5,000 features, 3,993 labels) in one command.
 
     SCHIRN_DATA=... python -m benchmarks.eurlex --device cuda
-    SCHIRN_DATA=... python -m benchmarks.eurlex --rounds 100        (NumPy, half an hour on two cores)
+    SCHIRN_DATA=... python -m benchmarks.eurlex --rounds 100    (NumPy, half an hour on two cores)
     SCHIRN_DATA=... python -m benchmarks.eurlex --rows 4000 --rounds 20
 
 Trains Schirn on the training part with wrong labels added, predicts the test part, and prints
