@@ -105,6 +105,6 @@ def test_a_study_comes_with_its_figures_and_its_fits_are_counted():
     shown = Table("sensitivity", "A table of the study", ["data"], [[Cell("x")]])
     studies = {"sensitivity": Study("sensitivity", swept, shown)}
     text = page(rows, studies, facts(), {"sensitivity": "sensitivity.png"})
-    assert "2 fits with their searches, which took 2 hours of one core" in text
+    assert "2 fits with their searches, which took 2 hours of one process by the clock" in text
     assert "## Studies\n\n**A table of the study**" in text
     assert "(figures/sensitivity.png)" in text

@@ -96,7 +96,7 @@ def _made(rows: Sequence[Row], studies: Mapping[str, Study], facts: Facts) -> st
     fits = [*rows, *(row for study in studies.values() for row in study.rows if "key" in row)]
     lines = [
         f"Made by `{command}`{when}: {len(fits)} fits with their searches, which took "
-        f"{describe(_seconds(fits))} of one core.\n"
+        f"{describe(_seconds(fits))} of one process by the clock.\n"
     ]
     if part.name == "quick":
         lines.append(

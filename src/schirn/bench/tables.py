@@ -215,7 +215,11 @@ def costs(rows: Iterable[Row]) -> Table:
         "Time and memory per run",
         head,
         body,
-        ["One run is one fold; times are wall-clock seconds.", *mark_notes(rows)],
+        [
+            "One run is one fold. Times are by the clock, which other work on the machine stretches; "
+            "CPU s: seconds of the processor, which it does not.",
+            *mark_notes(rows),
+        ],
     )
 
 
