@@ -216,7 +216,7 @@ def costs(rows: Iterable[Row]) -> Table:
         head,
         body,
         [
-            "One run is one fold. Times are by the clock, which other work on the machine stretches; "
+            "One run is one fold. Times are by the clock, which other work stretches; "
             "CPU s: seconds of the processor, which it does not.",
             *mark_notes(rows),
         ],
