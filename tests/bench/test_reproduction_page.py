@@ -93,9 +93,10 @@ def test_methods_left_out_are_named_with_their_sets():
 
 def test_what_is_not_finished_is_named():
     rows = [row("mine", 1, "Schirn", 0, average_precision=0.5)]
-    missing = {"PAKS": ["birds r=3", "scene r=1"], "the study ablation": []}
+    both = ["birds r=3", "scene r=1"]
+    missing = {"PAKS": both, "NLR": ["birds r=3"], "GLC": both, "the study ablation": []}
     (line,) = lines(page(rows, {}, facts(missing=missing), {}), "- **Not finished")
-    assert "PAKS on birds r=3, scene r=1; the study ablation. The same command" in line
+    assert ": PAKS, GLC on birds r=3, scene r=1; NLR on birds r=3; the study ablation. The" in line
     assert not lines(page(rows, {}, facts(), {}), "- **Not finished")
 
 

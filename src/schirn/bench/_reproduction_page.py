@@ -185,7 +185,13 @@ def _not_finished(facts: Facts) -> list[str]:
     """What the run had not finished when this page was written."""
     if not facts.missing:
         return []
-    parts = [f"{name} on {', '.join(on)}" if on else name for name, on in facts.missing.items()]
+    together: dict[tuple[str, ...], list[str]] = {}
+    for name, on in facts.missing.items():
+        together.setdefault(tuple(on), []).append(name)
+    parts = [
+        f"{', '.join(names)} on {', '.join(on)}" if on else ", ".join(names)
+        for on, names in together.items()
+    ]
     return [
         "**Not finished when this page was written**, and so in no table: "
         + "; ".join(parts)
