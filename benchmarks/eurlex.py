@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import Ridge
 
+from benchmarks.measure import peak_gigabytes
 from schirn import Schirn
 from schirn.arrays import to_numpy
-from schirn.bench._memory import peak_memory
 from schirn.datasets import add_noise, load
 from schirn.metrics import average_precision
 
@@ -53,7 +53,7 @@ def main() -> None:
     scores = ridge.predict(X_test)
     end = time.perf_counter()
     report("ridge of scikit-learn", test.y_true, scores, middle - start, end - middle)
-    print(f"peak memory {(peak_memory() or np.nan) / 2**10:.1f} GB")
+    print(f"peak memory {peak_gigabytes():.1f} GB")
 
 
 def choose_alpha(X: Any, Y: Any, args: argparse.Namespace) -> float:

@@ -9,8 +9,8 @@ import warnings
 
 import numpy as np
 
+from benchmarks.measure import peak_gigabytes
 from schirn import Sieve
-from schirn.bench._memory import peak_memory
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import average_precision, noise_auc
@@ -33,11 +33,11 @@ def main() -> None:
         random_state=0,
     )
     X, Y = data.X[: args.rows], data.candidates[: args.rows]
-    before = (peak_memory() or np.nan) * 2**20 / 1e9
+    before = peak_gigabytes()
     start = time.perf_counter()
     model = Sieve().fit(X, Y)
     seconds = time.perf_counter() - start
-    peak = (peak_memory() or np.nan) * 2**20 / 1e9
+    peak = peak_gigabytes()
     truth, new = data.y_true[: args.rows], data.X[args.rows :]
     quality = average_precision(data.y_true[args.rows :], model.decision_function(new))
     found = noise_auc(truth, Y, np.asarray(model.label_confidence_))

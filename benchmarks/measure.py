@@ -1,11 +1,13 @@
 """Timing and peak memory of a function, and shapes to measure on."""
 
 import gc
+import math
 import time
 import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from schirn.bench._memory import peak_memory
 from schirn.datasets import Dataset, make_partial_multilabel
 
 
@@ -56,6 +58,11 @@ def seconds(run: Callable[[], Any], *, repeats: int = 3, budget: float = 20.0) -
         if spent > budget:
             break
     return best
+
+
+def peak_gigabytes() -> float:
+    """Peak resident memory of this process; NaN where the system does not tell."""
+    return (peak_memory() or math.nan) * 2**20 / 1e9
 
 
 def peak_megabytes(run: Callable[[], Any]) -> float:

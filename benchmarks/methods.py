@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 
 import schirn
-from benchmarks.measure import PAPER_SHAPES
-from schirn.bench._memory import peak_memory
+from benchmarks.measure import PAPER_SHAPES, peak_gigabytes
 from schirn.datasets import load
 
 
@@ -41,7 +40,7 @@ def fit_one(method: str, name: str) -> None:
     start = time.perf_counter()
     model = schirn.methods()[method]().fit(X, Y)
     seconds = time.perf_counter() - start
-    peak = (peak_memory() or np.nan) * 2**20 / 1e9
+    peak = peak_gigabytes()
     print(json.dumps({"seconds": seconds, "gb": peak, "rounds": int(model.n_iter_)}))
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.measure import peak_gigabytes
 from schirn import Schirn
-from schirn.bench._memory import peak_memory
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.outofcore import RowFile, peak_bytes
 
@@ -54,7 +54,7 @@ def measure(folder: Path, block_rows: int, rounds: int) -> None:
     else:
         model.fit(np.load(folder / "X.npy"), Y)
     seconds = time.perf_counter() - start
-    peak = (peak_memory() or np.nan) * 2**20 - before
+    peak = 1e9 * peak_gigabytes() - before
     np.save(folder / f"coef{block_rows}.npy", model.coef_)
     print(json.dumps({"seconds": seconds, "peak": peak}))
 

@@ -23,19 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from schirn.bench.rows import VOLATILE
 from schirn.datasets import make_partial_multilabel
 
-VOLATILE = (
-    "tune_seconds",
-    "fit_seconds",
-    "fit_cpu_seconds",
-    "predict_seconds",
-    "peak_memory_mb",
-    "threads",
-    "host",
-    "finished",
-    "versions",
-)
 GRID = ("--methods", "Schirn,NLR,Sieve,CandidateRidge,OracleRidge")
 PROGRAMS = {
     "bench": ("bench", "--datasets", "tiny.npz", "--r", "1,2", *GRID, "--quiet"),

@@ -5,19 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
-from sklearn.multiclass import OneVsRestClassifier
-from sklearn.multioutput import MultiOutputClassifier
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeClassifier
 
 import schirn
-from schirn import CandidateRidge, CleanThenFit, OracleRidge, Sieve, find_noisy_labels
+from schirn import CandidateRidge, OracleRidge, Sieve, find_noisy_labels
 from schirn.cleaning import votes_to_candidates
 from schirn.datasets import load_digits_attributes
 from schirn.exceptions import InputError
@@ -374,85 +366,6 @@ def test_votes_help_to_find_wrong_tags(digits):
     assert errors[1] < errors[0]
 
 
-@pytest.mark.parametrize(
-    "classifier",
-    [
-        OneVsRestClassifier(LogisticRegression(max_iter=2000)),
-        MultiOutputClassifier(LogisticRegression(max_iter=2000)),
-        RandomForestClassifier(20, random_state=0),
-        RidgeClassifier(),
-        Ridge(),
-    ],
-    ids=lambda c: type(c).__name__,
-)
-@pytest.mark.parametrize("labels", ["clean", "soft"])
-def test_any_classifier_gets_better_labels(digits, classifier, labels):
-    train, test = slice(0, 500), slice(1000, 1400)
-    model = CleanThenFit(classifier, labels=labels, method=Sieve(max_iter=3), cv=2)
-    model = clone(model).fit(digits.X[train] / 16, digits.candidates[train])
-    X = digits.X[test] / 16
-    predicted = model.predict(X)
-    given = digits.candidates[train].astype(int)
-    noisy = clone(classifier).fit(digits.X[train] / 16, given).predict(X)
-    truth = digits.y_true[test]
-    assert (predicted == truth).mean() > ((noisy > 0.5) == truth).mean()
-    if hasattr(model, "predict_proba"):
-        proba = model.predict_proba(X)
-        assert proba.shape == truth.shape
-        assert ((proba > 0.5) == predicted).mean() > 0.99
-    if hasattr(model, "decision_function"):
-        assert model.decision_function(X).shape == truth.shape
-
-
-@pytest.mark.parametrize(
-    "classifier",
-    [
-        MultiOutputClassifier(KNeighborsClassifier(3)),
-        KNeighborsClassifier(3),
-        RandomForestClassifier(6, random_state=0),
-    ],
-    ids=lambda c: type(c).__name__,
-)
-def test_a_label_that_no_row_or_every_row_keeps(small, classifier):
-    """Its probability is 0 or 1; a forest of as many trees as labels is no special case."""
-    candidates = small.candidates.copy()
-    candidates[:, 0], candidates[:, 1] = 0, 1
-    model = CleanThenFit(classifier, method=CandidateRidge()).fit(small.X, candidates)
-    assert model.noisy_labels_.clean[:, 1].all()
-    proba = model.predict_proba(small.X)
-    assert (proba[:, 0] == 0).all()
-    assert (proba[:, 1] == 1).all()
-    assert ((proba > 0.5) == model.predict(small.X))[:, 2:].mean() > 0.95
-
-
-def test_soft_labels_in_every_container(small):
-    rows = {
-        "array": small.X,
-        "sparse": sp.csr_array(small.X),
-        "table": pd.DataFrame(small.X, columns=[f"x{j}" for j in range(small.X.shape[1])]),
-    }
-    found = {}
-    for name, X in rows.items():
-        # A tree, whose splits the container does not change.
-        tree = DecisionTreeClassifier(max_depth=4, random_state=0)
-        model = CleanThenFit(tree, method=CandidateRidge(), labels="soft")
-        found[name] = model.fit(X, small.candidates).predict_proba(X)
-        assert model.n_features_in_ == small.X.shape[1]
-    for name in ("sparse", "table"):
-        np.testing.assert_allclose(found[name], found["array"], atol=0.05, err_msg=name)
-
-
-def test_a_classifier_of_texts():
-    texts = ["bark tail", "wave sand", "bark paw", "salt wave", "tail paw", "sand salt"] * 10
-    tags = [["dog"] if "bark" in t or "tail" in t else ["sea"] for t in texts]
-    tags[0] = ["dog", "sea"]
-    pipeline = make_pipeline(CountVectorizer(), OneVsRestClassifier(LogisticRegression()))
-    model = CleanThenFit(pipeline, min_count=2).fit(texts, tags)
-    assert model.label_names_ == ["dog", "sea"]
-    assert not hasattr(model, "n_features_in_")
-    assert model.predict(["bark bark", "sand"]).tolist() == [[1, 0], [0, 1]]
-
-
 def test_cells_of_tags_may_be_missing_or_lists(small):
     names = [[f"t{j}" for j in np.flatnonzero(row)] for row in small.candidates]
     names[3] = []
@@ -463,27 +376,6 @@ def test_cells_of_tags_may_be_missing_or_lists(small):
         found = find_noisy_labels(small.X, mixed, method=CandidateRidge())
         assert found.label_names == lists.label_names
         np.testing.assert_array_equal(found.confidence, lists.confidence)
-
-
-def test_a_classifier_is_told_what_is_known(small):
-    known = np.where(small.y_true == 1, 0, -1)
-    model = CleanThenFit(RidgeClassifier(), method=CandidateRidge())
-    found = model.fit(small.X, small.candidates, known=known).noisy_labels_
-    assert (found.clean <= small.y_true).all()
-
-
-def test_delegation_and_contract(small):
-    model = CleanThenFit(RidgeClassifier(alpha=2.0), method=CandidateRidge())
-    assert not hasattr(model, "predict_proba")
-    assert hasattr(model, "decision_function")
-    assert model.get_params()["classifier__alpha"] == 2.0
-    fitted = model.fit(small.X, pd.DataFrame(small.candidates, columns=list("abcdef")))
-    assert fitted.label_names_ == list("abcdef")
-    assert not hasattr(model.classifier, "coef_")
-    with pytest.raises(InputError, match="labels must be one of"):
-        clone(model).set_params(labels="hard").fit(small.X, small.candidates)
-    with pytest.raises(InputError, match="scikit-learn estimator"):
-        CleanThenFit("ridge").fit(small.X, small.candidates)
 
 
 def test_the_names_are_exported():

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 
+from schirn.bench.rows import VOLATILE
 from schirn.datasets import make_partial_multilabel
 
 METHODS = '''
@@ -74,18 +75,6 @@ class Tuned(Mean):
 class NotAMethod:
     pass
 '''
-
-VOLATILE = (
-    "tune_seconds",
-    "fit_seconds",
-    "fit_cpu_seconds",
-    "predict_seconds",
-    "peak_memory_mb",
-    "threads",
-    "host",
-    "finished",
-    "versions",
-)
 
 
 def tiny(n_samples=60, r=1):

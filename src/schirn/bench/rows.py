@@ -42,8 +42,9 @@ A cell is one data set, noise level, method, fold and seed. Its row has all of t
 ``traceback``      text for a failed cell, else null
 =================  ===========================================================================
 
-Everything but the seconds, the memory, ``threads``, ``host``, ``finished`` and ``versions`` is the
-same whenever and wherever a cell is run. `read_rows` gives one row per cell, the newest.
+Everything but the seconds, the memory, ``threads``, ``host``, ``finished`` and ``versions``
+(`VOLATILE`) is the same whenever and wherever a cell is run. `read_rows` gives one row per cell,
+the newest.
 """
 
 import hashlib
@@ -103,6 +104,19 @@ FIELDS = (
     "host",
     "finished",
     "traceback",
+)
+
+# What depends on when and where a cell was run.
+VOLATILE = (
+    "tune_seconds",
+    "fit_seconds",
+    "fit_cpu_seconds",
+    "predict_seconds",
+    "peak_memory_mb",
+    "threads",
+    "host",
+    "finished",
+    "versions",
 )
 
 # Two rows with equal values here speak of the same cell; the key also knows data and parameters.
