@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels import as_labels
-from schirn.methods._base import PartialMultiLabelClassifier
-from schirn.methods.ridge import OracleRidge
+from schirn.methods._base import PartialMultiLabelClassifier, sees_truth
 from schirn.metrics import METRICS
 
 Array = np.ndarray
@@ -297,7 +296,7 @@ def _shared_cells(
         share = (time.perf_counter() - start) / len(members)
         for k in members:
             start = time.perf_counter()
-            learns = truth if isinstance(models[k], OracleRidge) and truth is not None else Y
+            learns = truth if truth is not None and sees_truth(models[k]) else Y
             test_scores = scores(models[k], learns)
             fitted = time.perf_counter()
             score = _score(metric, target, test_scores)
@@ -310,8 +309,8 @@ def _shares(model: Any) -> bool:
 
 
 def _fit_model(model: Any, X: Any, y: Any, y_clean: Any) -> None:
-    """Train; only the oracle is handed the truth."""
-    if isinstance(model, OracleRidge) and y_clean is not None:
+    """Train; only a method that sees the truth is handed it."""
+    if y_clean is not None and sees_truth(model):
         model.fit(X, y, y_clean=y_clean)
     else:
         model.fit(X, y)

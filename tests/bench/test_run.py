@@ -10,7 +10,7 @@ from schirn.bench._methods import make_methods
 from schirn.bench._plan import Settings, make_plan
 from schirn.datasets import Dataset, add_noise, make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.methods import Schirn, methods
+from schirn.methods import OracleRidge, Schirn, methods
 from schirn.metrics import METRICS, average_precision, precision_at_k
 from schirn.model_selection import CandidateSearchCV
 
@@ -251,6 +251,32 @@ def test_the_oracle_ridge_learns_from_the_truth(tmp_path):
     assert [row["sees_truth"] for row in rows] == [False, False, True, True]
     assert rows[2]["metrics"]["noise_precision"] == 1.0
     assert rows[2]["metrics"]["average_precision"] > rows[0]["metrics"]["average_precision"]
+
+
+def test_a_method_that_sees_the_truth_is_tuned_on_the_truth_of_training_rows(tmp_path):
+    data = make_partial_multilabel(n_samples=90, n_labels=8, cardinality=2, random_state=0)
+    candidates = add_noise(data.y_true, 5, random_state=0)
+    noisy = Dataset("noisy", data.X, data.y_true, candidates)
+    rows = quick([noisy], ["CandidateRidge", "OracleRidge"], tmp_path, tuning="candidates", folds=3)
+    cells = plan([noisy], ["OracleRidge"], folds=3)
+    trusting, oracle = rows[:3], rows[3:]
+    for row, cell in zip(oracle, cells, strict=True):
+        train, test = load_for(cell).splits[row["fold"]]
+        search = CandidateSearchCV(OracleRidge(), row["grid"], cv=3, oracle=True, random_state=0)
+        search.fit(data.X[train], candidates[train], y_clean=data.y_true[train])
+        assert row["params"] == search.best_params_
+        scores = search.decision_function(data.X[test])
+        expected = average_precision(data.y_true[test], scores)
+        assert row["metrics"]["average_precision"] == pytest.approx(expected)
+        assert not row["oracle"]
+    assert [row["params"] for row in oracle] != [row["params"] for row in trusting]
+
+
+def test_the_reference_from_above_does_not_depend_on_the_noise(tmp_path):
+    data = tiny(120)
+    rows = quick([(data, 1), (data, 3)], ["OracleRidge"], tmp_path, tuning="candidates")
+    few, many = ([r["metrics"]["average_precision"] for r in rows if r["r"] == k] for k in (1, 3))
+    assert few == many
 
 
 def test_auto_features_undo_a_bad_scale(tmp_path):

@@ -123,11 +123,22 @@ def _cut(data: Prepared, split: Split, scales_itself: bool, features: str) -> _F
 
 
 def _tune(model: Any, cell: Cell, fold: _Fold) -> dict[str, Any]:
-    """The best parameters by held-out candidates, or as released scripts do: on the test truth."""
+    """The best parameters by held-out training rows, or as released scripts do: on the test truth.
+
+    Held-out rows are scored by their candidates; for a method that sees the truth, by their truth.
+    """
     grid, seed = cell.known["grid"], cell.row["seed"]
     if not cell.row["oracle"]:
-        search = CandidateSearchCV(model, grid, cv=cell.inner_folds, refit=False, random_state=seed)
-        return dict(search.fit(fold.X, fold.candidates).best_params_)
+        search = CandidateSearchCV(
+            model,
+            grid,
+            cv=cell.inner_folds,
+            refit=False,
+            oracle=cell.method.sees_truth,
+            random_state=seed,
+        )
+        extra = {"y_clean": fold.truth} if cell.method.sees_truth else {}
+        return dict(search.fit(fold.X, fold.candidates, **extra).best_params_)
     X, candidates, truth = _stacked(fold)
     rows = np.arange(len(truth))
     split = rows[: len(fold.truth)], rows[len(fold.truth) :]

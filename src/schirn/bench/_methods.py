@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from schirn.bench.grids import Grid, Params, default_grid, recommended
 from schirn.exceptions import InputError
 from schirn.methods import methods as all_methods
+from schirn.methods._base import sees_truth
 
 
 class Method(NamedTuple):
@@ -93,8 +94,7 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
     # What the user fixes is not searched.
     grid = {key: list(values) for key, values in (grid or {}).items() if key not in params}
     path = f"{cls.__module__}:{cls.__qualname__}"
-    sees_truth = "y_clean" in inspect.signature(cls.fit).parameters  # type: ignore[attr-defined]
-    return Method(name, path, fixed, grid or None, sees_truth, "" if own else _code_sum(cls))
+    return Method(name, path, fixed, grid or None, sees_truth(cls), "" if own else _code_sum(cls))
 
 
 def find_class(text: str) -> type:

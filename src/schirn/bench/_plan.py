@@ -128,6 +128,8 @@ def _cells(
         "grid": searched,
         "inner_folds": settings.inner_folds if settings.tuning == "candidates" else None,
     }
+    if method.sees_truth and searched is not None:
+        hidden["tuned_on"] = "truth"
     known: Row = {
         "reason": facts.reason,
         "grid": searched,

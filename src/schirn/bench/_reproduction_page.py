@@ -110,7 +110,8 @@ def _made(rows: Sequence[Row], studies: Mapping[str, Study], facts: Facts) -> st
         "scales them and uses a Gaussian kernel. That is part of "
         "its lead, and why it can close more than the gap between two linear ridges.",
         "Tuning of the tables: on the candidates of held-out training rows, three folds, never on "
-        "true labels. " + _tuned(facts),
+        "true labels; only OracleRidge, which is trained on the truth of the training rows, is "
+        "tuned on it too. " + _tuned(facts),
         *_left_out(facts),
         *_not_finished(facts),
         *(f"Skipped: {name} – {why}" for name, why in facts.skipped.items()),

@@ -10,9 +10,10 @@ A cell is one data set, noise level, method, fold and seed. Its row has all of t
 ``noise``          "legacy", "exact", "rate", "label", "feature", or "own" where r is null
 ``noise_seed``     start of the noise; null for "own"
 ``method``         class name, import path as given, or the user's name for a variant
-``sees_truth``     true for a method that is trained on the true labels (``OracleRidge``)
+``sees_truth``     true for a method that is trained, and with "candidates" tuned, on the true
+                   labels of the training rows (``OracleRidge``)
 ``tuning``         what was asked: "none", "candidates" or "oracle"
-``oracle``         true where parameters were in fact chosen on true labels; never hide this
+``oracle``         true where parameters were chosen on the truth of the test rows; never hide this
 ``features``       "raw" or "auto"
 ``split``          "kfold" or "stored"
 ``seed``           seed of the folds and of the method

@@ -17,6 +17,7 @@ from schirn.cli.methods import find_method, nearest
 from schirn.datasets import Dataset, add_noise
 from schirn.exceptions import InputError
 from schirn.methods import PartialMultiLabelClassifier
+from schirn.methods._base import sees_truth
 from schirn.metrics import noise_report
 from schirn.persist import save
 
@@ -115,7 +116,7 @@ def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
 def train(model: PartialMultiLabelClassifier, data: Dataset) -> None:
     """Fit; a method that is allowed to see the truth gets it."""
     extra: dict[str, Any] = {"label_names": list(data.label_names)}
-    if data.y_true is not None and "y_clean" in inspect.signature(model.fit).parameters:
+    if data.y_true is not None and sees_truth(model):
         extra["y_clean"] = data.y_true
     model.fit(data.X, data.candidates, **extra)
 

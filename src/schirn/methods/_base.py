@@ -1,5 +1,6 @@
 """What every method shares: validation, thresholds, calibration, the public contract."""
 
+import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
@@ -309,6 +310,11 @@ class RowSpaceMethod(LinearMethod):
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         ridge = self._smallest_ridge()
         return self._fit_space(row_space(X, ridge=ridge, fit_intercept=self.fit_intercept), Y)
+
+
+def sees_truth(method: Any) -> bool:
+    """Whether a class or model may learn from true labels: its `fit` takes `y_clean`."""
+    return "y_clean" in inspect.signature(method.fit).parameters
 
 
 def _integer_type(y: Any) -> str:
