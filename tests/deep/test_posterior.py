@@ -76,9 +76,22 @@ def test_blocks_of_rows_change_nothing(monkeypatch):
     sums.add(Y, row_posterior(P, Y, NoiseLaw.independent(torch.full((6,), 0.2))))
     law = sums.law()
     whole = row_posterior(P, Y, law)
-    monkeypatch.setattr("schirn.deep.posterior._BLOCK_CELLS", 7 * 49)
+    monkeypatch.setattr("schirn.deep.posterior._CPU_CELLS", 7 * 49)
     for one, other in zip(row_posterior(P, Y, law), whole, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("labels", [6, 80])
+def test_on_a_gpu(labels):
+    P, Y = tensors(*example(n=50, l=labels))
+    sums = NoiseSums(labels)
+    sums.add(Y, row_posterior(P, Y, NoiseLaw.independent(torch.full((labels,), 0.2))))
+    law = sums.law()
+    expected = row_posterior(P, Y, law)
+    found = row_posterior(P.cuda(), Y.cuda(), law.to("cuda"))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.cpu(), other)
 
 
 def test_rates_of_labels_are_found():

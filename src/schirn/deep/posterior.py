@@ -23,7 +23,12 @@ _MARGIN = 1e-4
 _LOWEST_RATE, _HIGHEST_RATE = 1e-4, 0.98
 # Rates of labels differ only as far as they vary more than chance explains, plus this much.
 _OVER_DISPERSION = 0.05
-_BLOCK_CELLS = 1_000_000
+# Rows are taken so many that a table of (row, candidate, number) has this many entries: on the CPU
+# it stays in the cache, a GPU is kept busy.
+_CPU_CELLS, _GPU_CELLS = 1_000_000, 16_000_000
+# On a GPU the longest row is not asked for where there are this few labels: to wait for the answer
+# takes longer than to go through all of them.
+_FEW_LABELS = 64
 
 
 class NoiseLaw(NamedTuple):
@@ -82,8 +87,8 @@ def row_posterior(p: Tensor, candidates: Tensor, law: NoiseLaw) -> RowPosterior:
     tensor([[0.5000, 0.8000, 0.0000]])
     """
     n, l = p.shape
-    widest = int(candidates.sum(dim=1).max()) if n else 0
-    step = max(1, _BLOCK_CELLS // (widest + 1) ** 2)
+    widest = l if p.is_cuda and l <= _FEW_LABELS else _widest(candidates)
+    step = max(1, (_GPU_CELLS if p.is_cuda else _CPU_CELLS) // (widest + 1) ** 2)
     parts = [
         _block(p[i : i + step], candidates[i : i + step] > 0, law, widest)
         for i in range(0, n, step)
@@ -96,6 +101,10 @@ def row_posterior(p: Tensor, candidates: Tensor, law: NoiseLaw) -> RowPosterior:
         torch.stack([part.noise_counts for part in parts]).sum(dim=0),
         torch.stack([part.true_counts for part in parts]).sum(dim=0),
     )
+
+
+def _widest(candidates: Tensor) -> int:
+    return int(candidates.sum(dim=1).max()) if len(candidates) else 0
 
 
 def _block(p: Tensor, listed: Tensor, law: NoiseLaw, width: int) -> RowPosterior:
@@ -127,23 +136,20 @@ def _block(p: Tensor, listed: Tensor, law: NoiseLaw, width: int) -> RowPosterior
 def _sum_over_subsets(true: Tensor, false: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Marginals and size of a random subset S with weight[|S|] prod_S true prod_rest false."""
     width = true.shape[1]
-    backward = [weight]
+    # Entry c of both tables lies between candidates c - 1 and c.
+    backward = weight.new_empty(width + 1, *weight.shape)
+    forward = torch.zeros_like(backward)
+    backward[width] = weight
+    forward[0, :, 0] = 1
     for c in range(width - 1, -1, -1):
-        message = false[:, c, None] * backward[-1]
-        message[:, :-1] += true[:, c, None] * backward[-1][:, 1:]
-        backward.append(message)
-    backward.reverse()
-    forward = torch.zeros_like(weight)
-    forward[:, 0] = 1
-    marginals = []
+        torch.mul(backward[c + 1], false[:, c, None], out=backward[c])
+        backward[c, :, :-1].addcmul_(backward[c + 1, :, 1:], true[:, c, None])
     for c in range(width):
-        marginals.append(true[:, c] * (forward[:, :-1] * backward[c + 1][:, 1:]).sum(dim=1))
-        longer = forward * false[:, c, None]
-        longer[:, 1:] += forward[:, :-1] * true[:, c, None]
-        forward = longer
-    total = backward[0][:, :1].clamp_min(1e-300)
-    marginal = torch.stack(marginals, dim=1) if marginals else true
-    return (marginal / total).clamp(0, 1), forward * weight / total
+        torch.mul(forward[c], false[:, c, None], out=forward[c + 1])
+        forward[c + 1, :, 1:].addcmul_(forward[c, :, :-1], true[:, c, None])
+    total = backward[0, :, :1].clamp_min(1e-300)
+    marginal = true * (forward[:-1, :, :-1] * backward[1:, :, 1:]).sum(dim=2).T
+    return (marginal / total).clamp(0, 1), forward[width] * weight / total
 
 
 class NoiseSums:
