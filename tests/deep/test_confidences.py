@@ -1,5 +1,7 @@
 """The table of confidences: reading, writing, precision, and files far larger than memory."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -111,3 +113,32 @@ def test_bad_arguments_are_refused(tmp_path):
         Confidences(3, 2).read(torch.tensor([0.5]), torch.ones(1, 2))
     with pytest.raises(InputError, match="cannot live on"):
         Confidences(3, 2, path=tmp_path / "x.npy", device="cuda")
+
+
+def test_write_returns_what_the_table_keeps(table):
+    values = torch.rand(4, 3, generator=torch.Generator().manual_seed(0))
+    rows = torch.tensor([5, 1, 9, 0])
+    kept = table.write(rows, values)
+    assert kept.dtype == torch.float32
+    assert torch.equal(kept, table.read(rows, torch.zeros(4, 3)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("numbers_on", ["cpu", "cuda"])
+def test_rows_on_their_way_from_a_gpu_arrive(table, numbers_on):
+    expected = torch.zeros(20, 3)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(30):
+        rows = torch.randperm(20, generator=generator)[:7]
+        values = torch.rand(7, 3, generator=generator)
+        expected[rows] = table.write(rows.to(numbers_on), values.cuda()).cpu()
+        some = torch.randperm(20, generator=generator)[:5]
+        found = table.read(some.to(numbers_on), torch.zeros(5, 3, device="cuda"))
+        assert found.is_cuda
+        assert torch.equal(found.cpu(), expected[some])
+    table.write(rows, torch.ones(7, 3, device="cuda"))
+    copied = copy.deepcopy(table) if table.path is None else table
+    assert (copied.table[rows] == 1).all()
+    table.write(rows, torch.zeros(7, 3, device="cuda"))
+    assert (table.state().get("table", table.table)[rows] == 0).all()
+    assert table.written.all()

@@ -25,14 +25,19 @@ class Confidences:
     n_rows, n_labels : shape of the table.
     dtype : "float32" or "float16". Half precision keeps three digits, enough for soft labels.
     path : keep the table in this .npy file, mapped into memory; None keeps it in memory.
-    device : where a table without a path lives, for instance "cuda". Reading rows from the main
-        memory costs a copy to the device of the rows for every batch.
+    device : where a table without a path lives, for instance "cuda".
+
+    Notes
+    -----
+    From a table in main memory the rows of a batch are copied to the GPU and back while it works.
+    Give the numbers of the rows as a data loader does, in main memory: to bring them from the GPU
+    makes every batch wait.
 
     Examples
     --------
     >>> table = Confidences(4, 2)
     >>> rows, candidates = torch.tensor([0, 2]), torch.tensor([[1, 0], [1, 1]])
-    >>> table.write(rows[:1], torch.tensor([[0.25, 0.0]]))
+    >>> kept = table.write(rows[:1], torch.tensor([[0.25, 0.0]]))
     >>> table.read(rows, candidates)
     tensor([[0.2500, 0.0000],
             [1.0000, 1.0000]])
@@ -54,8 +59,23 @@ class Confidences:
         self.shape = (int(n_rows), int(n_labels))
         self.path = None if path is None else Path(path)
         self.device = torch.device(device)
-        self.table = self._open(dtype)
-        self.written = torch.zeros(n_rows, dtype=torch.bool, device=self.device)
+        self._table = self._open(dtype)
+        self._written = torch.zeros(n_rows, dtype=torch.bool, device=self.device)
+
+    # Rows on their way from a GPU: their places, their values, and when these will be there.
+    _coming: tuple[Tensor, Tensor, torch.cuda.Event] | None = None
+
+    @property
+    def table(self) -> Tensor:
+        """(n_rows, n_labels) values of all rows."""
+        self._settle()
+        return self._table
+
+    @property
+    def written(self) -> Tensor:
+        """(n_rows,) whether a row was written."""
+        self._settle()
+        return self._written
 
     def _open(self, dtype: str) -> Tensor:
         if self.path is None:
@@ -67,20 +87,46 @@ class Confidences:
     def read(self, rows: Tensor, candidates: Tensor) -> Tensor:
         """Confidences of some rows in single precision, on the device of the candidates."""
         place = self._places(rows)
-        values = self.table[place].to(candidates.device, torch.float32, non_blocking=True)
-        known = self.written[place].to(candidates.device, non_blocking=True)
+        values = _send(self.table[place], candidates.device).float()
+        known = _send(self.written[place], candidates.device)
         return torch.where(known[:, None], values, candidates.float())
 
-    def write(self, rows: Tensor, values: Tensor) -> None:
-        """Replace the confidences of some rows."""
+    def write(self, rows: Tensor, values: Tensor) -> Tensor:
+        """Replace the confidences of some rows; return them as the table keeps them."""
         place = self._places(rows)
-        values = values.detach().to(self.table.device, self.table.dtype)
-        self.table.index_copy_(0, place, values)
+        self._settle()
+        kept = values.detach().to(self._table.dtype)
+        if kept.is_cuda and self.device.type == "cpu":
+            buffer = torch.empty(kept.shape, dtype=kept.dtype, pin_memory=True)
+            buffer.copy_(kept, non_blocking=True)
+            there = torch.cuda.Event()
+            there.record(torch.cuda.current_stream(kept.device))
+            self._coming = place, buffer, there
+        else:
+            self._put(place, kept.to(self.device))
+        return kept.float()
+
+    def _put(self, place: Tensor, values: Tensor) -> None:
+        self._table.index_copy_(0, place, values)
         # An assignment of True would copy it to the device, and wait.
-        self.written.index_fill_(0, place, True)
+        self._written.index_fill_(0, place, True)
+
+    def _settle(self) -> None:
+        """Put the rows that are on their way where they belong."""
+        if self._coming is not None:
+            place, values, there = self._coming
+            there.synchronize()
+            self._coming = None
+            self._put(place, values)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the rows on their way, which are waited for."""
+        self._settle()
+        return self.__dict__
 
     def flush(self) -> None:
         """Bring a table on disk up to date there."""
+        self._settle()
         if self.path is not None:
             self._mapped.flush()
 
@@ -109,8 +155,8 @@ class Confidences:
         mapped = np.lib.format.open_memmap(path, mode="r+")
         table = cls.__new__(cls)
         table.shape, table.path, table.device = mapped.shape, Path(path), torch.device("cpu")
-        table._mapped, table.table = mapped, torch.from_numpy(mapped)
-        table.written = torch.ones(len(mapped), dtype=torch.bool)
+        table._mapped, table._table = mapped, torch.from_numpy(mapped)
+        table._written = torch.ones(len(mapped), dtype=torch.bool)
         return table
 
     def _places(self, rows: Tensor) -> Tensor:
@@ -126,3 +172,10 @@ class Confidences:
                     f"that the confidences were made for"
                 )
         return place
+
+
+def _send(values: Tensor, device: torch.device) -> Tensor:
+    """Values on a device; a copy from pinned memory to a GPU is not waited for."""
+    if device.type == "cuda" and not values.is_cuda:
+        values = values.pin_memory()
+    return values.to(device, non_blocking=True)

@@ -142,10 +142,11 @@ class SieveHead(nn.Module):
             )
         if held_out:
             return self._update(features.detach(), candidates, rows, held_out)
+        found = self.confidences.read(rows, candidates)
         self._waiting.append((features.detach(), candidates, rows))
         if sum(len(part[2]) for part in self._waiting) >= _TOGETHER:
             self._judge_waiting()
-        return self.confidences.read(rows, candidates)
+        return found
 
     def _judge_waiting(self) -> None:
         """New confidences of the batches that came since the last time, in one go."""
@@ -165,9 +166,8 @@ class SieveHead(nn.Module):
         with torch.autocast(features.device.type, enabled=False):
             found = self._judge(self._scores(features.float(), old, held_out), candidates)
         new = torch.lerp(found, old, self.momentum)
-        self.confidences.write(rows, new)
-        # What the table kept is what the ridge has to learn: the next epoch takes it out again.
-        return self.confidences.read(rows, candidates)
+        # What the table keeps is what the ridge has to learn: the next epoch takes it out again.
+        return self.confidences.write(rows, new)
 
     @torch.no_grad()
     def end_epoch(self) -> None:
