@@ -25,7 +25,7 @@ _LOWEST_RATE, _HIGHEST_RATE = 1e-4, 0.98
 _OVER_DISPERSION = 0.05
 # Rows are taken so many that a table of (row, candidate, number) has this many entries: on the CPU
 # it stays in the cache, a GPU is kept busy.
-_CPU_CELLS, _GPU_CELLS = 1_000_000, 16_000_000
+_CPU_CELLS, _GPU_CELLS = 400_000, 16_000_000
 # On a GPU the longest row is not asked for where there are this few labels: to wait for the answer
 # takes longer than to go through all of them.
 _FEW_LABELS = 64

@@ -49,7 +49,7 @@ class _RankLoss(torch.autograd.Function):
             P = predictions.double()
             wide = P.shape[0] < P.shape[1]
             gram = P @ P.T if wide else P.T @ P
-            norm, inverse = (by_products if P.is_cuda else by_eigenvalues)(gram, smoothing)
+            norm, inverse = (_by_products if P.is_cuda else _by_eigenvalues)(gram, smoothing)
             gradient = inverse @ P if wide else P @ inverse
         ctx.save_for_backward(gradient.to(predictions.dtype))
         return -norm.to(predictions.dtype)
@@ -61,14 +61,14 @@ class _RankLoss(torch.autograd.Function):
         return -above * gradient, None
 
 
-def by_eigenvalues(gram: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def _by_eigenvalues(gram: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Trace of the root of G + tau^2 I, and the inverse of that root."""
     values, V = torch.linalg.eigh(gram)
     root = (values.clamp_min(0) + smoothing**2).sqrt()
     return root.sum(), (V / root) @ V.T
 
 
-def by_products(gram: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+def _by_products(gram: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """The same by matrix products alone, which the processor need not wait for.
 
     Newton-Schulz: Y and Z tend to the root and its inverse. If x^2 is an eigenvalue of ZY, a step
