@@ -14,6 +14,7 @@ from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.factor import FeatureRows
 from schirn.methods import _rows
 from schirn.methods._rows import _fit_blocks, kind_of, sparse_candidates
+from schirn.outofcore import RowFile
 
 storages = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 intercepts = pytest.mark.parametrize("intercept", [False, True])
@@ -302,3 +303,14 @@ def test_tensors_are_checked(data, torch):
         Schirn().fit(T, None)
     with pytest.raises(InputError, match="no row carries a candidate"):
         Schirn().fit(T, 0 * Y)
+
+
+def test_a_method_for_main_memory_says_so(data, tmp_path):
+    X, Y = data
+    np.save(tmp_path / "X.npy", X)
+    with RowFile(tmp_path / "X.npy") as rows, pytest.raises(InputError) as caught:
+        schirn.NLR().fit(rows, Y)
+    assert str(caught.value) == (
+        "NLR works in main memory, but the rows are in files; load them, or take a method that "
+        "trains where the rows are: Schirn or Sieve"
+    )

@@ -20,7 +20,7 @@ from schirn.factor import near
 from schirn.labels import as_labels, check_candidates, label_lists
 from schirn.linalg import RowSpace, row_space
 from schirn.methods._notebook import NotebookView
-from schirn.methods._rows import check_device, fit_rows, kind_of, map_rows
+from schirn.methods._rows import check_device, check_in_memory, fit_rows, kind_of, map_rows
 from schirn.metrics import average_precision
 from schirn.scaling import is_centred
 from schirn.thresholds import LabelThreshold, ThresholdRule, label_threshold
@@ -192,6 +192,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         return X, labels.matrix
 
     def _validate_rows(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
+        check_in_memory(type(self).__name__, X)
         X = validate_data(
             self,
             X,

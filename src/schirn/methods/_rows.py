@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import bad_value, check_same_length
-from schirn.arrays import Array, is_device_array, like, namespace, to_numpy
+from schirn.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.blocks import Block
 from schirn.calibration import Calibration, posterior
 from schirn.cluster import DaskRows, is_lazy, map_lazy
@@ -47,6 +47,20 @@ def kind_of(X: Any) -> str:
         return "files"
     kind = _ELSEWHERE.get(_package(X), "memory")
     return "memory" if kind == "dask" and not is_lazy(X) else kind
+
+
+def check_in_memory(name: str, X: Any) -> None:
+    """Refuse rows in files and on a GPU, for what works in main memory only."""
+    if isinstance(X, RowFile):
+        where, bring = "in files", "load them"
+    elif is_device_array(X) and on_gpu(X):
+        where, bring = "on a GPU", "bring them there (X.cpu() or X.get())"
+    else:
+        return
+    raise InputError(
+        f"{name} works in main memory, but the rows are {where}; {bring}, or take a method that "
+        f"trains where the rows are: Schirn or Sieve"
+    )
 
 
 def _package(X: Any) -> str:

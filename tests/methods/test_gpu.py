@@ -1,0 +1,93 @@
+"""On a GPU: the model of the CPU, with results where the features are."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import schirn
+from schirn import Schirn, Sieve
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError
+
+torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
+if not torch.cuda.is_available():
+    pytest.skip("there is no CUDA device here", allow_module_level=True)
+
+MODELS = {
+    "Schirn": Schirn(lam=1.0, alpha=0.6),
+    "Schirn, many labels": Schirn(lam=1.0, alpha=0.6, fit_intercept=True),
+    "Sieve": Sieve(random_state=0),
+}
+
+
+def example(name):
+    labels = 120 if "many" in name else 10
+    return make_partial_multilabel(
+        n_samples=800, n_features=40, n_labels=labels, r=2, random_state=0
+    )
+
+
+def cupy_array(values):
+    cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
+    return cupy.asarray(values)
+
+
+ARRAYS = {
+    "torch": lambda values: torch.asarray(values, device="cuda"),
+    "cupy": cupy_array,
+}
+
+
+def back(values):
+    return values.cpu().numpy() if isinstance(values, torch.Tensor) else values.get()
+
+
+@pytest.mark.parametrize("library", ARRAYS)
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_the_model_of_the_cpu(name, library, dtype):
+    data = example(name)
+    expected = clone(MODELS[name]).fit(data.X, data.candidates)
+    X = ARRAYS[library](data.X.astype(dtype))
+    found = clone(MODELS[name]).fit(X, data.candidates)
+    scores = found.decision_function(X)
+    assert type(scores) is type(X)
+    scale = np.abs(expected.decision_function(data.X)).max()
+    tolerance = 1e-6 if dtype == "float64" else 5e-3
+    np.testing.assert_allclose(
+        back(scores), expected.decision_function(data.X), atol=tolerance * scale
+    )
+    # The likelihood that calibrates is flat: the last digits of scores move it a little.
+    proba = back(found.predict_proba(X))
+    np.testing.assert_allclose(
+        proba, expected.predict_proba(data.X), atol=max(2e-3, 10 * tolerance)
+    )
+    assert back(found.predict(X)).shape == data.candidates.shape
+    differs = _dense(found.noise_) != expected.noise_
+    assert differs.sum() <= (0 if dtype == "float64" else 0.01 * expected.noise_.sum())
+
+
+def test_a_model_of_a_gpu_is_saved_and_judges_rows_in_main_memory(tmp_path):
+    data = example("Schirn")
+    X = ARRAYS["torch"](data.X)
+    model = Schirn(lam=1.0).fit(X, data.candidates)
+    schirn.save(model, tmp_path / "model.schirn")
+    again = schirn.load(tmp_path / "model.schirn")
+    np.testing.assert_allclose(
+        np.asarray(again.decision_function(data.X)), back(model.decision_function(X)), atol=1e-6
+    )
+
+
+def test_a_method_for_main_memory_says_so():
+    data = example("Schirn")
+    with pytest.raises(InputError, match=r"NLR works in main memory, but the rows are on a GPU"):
+        schirn.NLR().fit(ARRAYS["torch"](data.X), data.candidates)
+    model = schirn.NLR().fit(data.X, data.candidates)
+    with pytest.raises(InputError, match=r"on a GPU; bring them there \(X\.cpu\(\)"):
+        model.predict(ARRAYS["torch"](data.X))
+
+
+def _dense(noise):
+    if hasattr(noise, "toarray"):
+        return np.asarray(noise.toarray())
+    return noise if isinstance(noise, np.ndarray) else back(noise)
