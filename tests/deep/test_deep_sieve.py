@@ -1,5 +1,6 @@
 """DeepSieve: contract, scikit-learn, what it learns, resuming and files."""
 
+import json
 import subprocess
 import sys
 
@@ -320,6 +321,26 @@ def test_damaged_and_foreign_files_are_named(fitted, tmp_path):
         DeepSieve.load(path)
     with pytest.raises(InputError, match="not fitted"):
         DeepSieve().save(path)
+
+
+@pytest.mark.usefixtures("safetensors")
+@pytest.mark.parametrize("sizes", [[24, 24], [10**9]])
+def test_a_file_that_asks_for_another_network_takes_no_memory(fitted, tmp_path, sizes):
+    from safetensors import safe_open
+    from safetensors.torch import save_file
+
+    path = tmp_path / "model.safetensors"
+    fitted.save(path)
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        text = file.metadata()["schirn"]
+    described = json.loads(text)["model"]["params"]["hidden_sizes"]
+    assert json.dumps(described) in text
+    changed = text.replace(json.dumps(described), json.dumps({**described, "tuple": sizes}))
+    assert changed != text
+    save_file(tensors, path, metadata={"schirn": changed})
+    with pytest.raises(ModelFileError, match="not those of the network that it describes"):
+        DeepSieve.load(path)
 
 
 def test_progress_is_printed(data, capsys):

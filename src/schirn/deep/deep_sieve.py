@@ -386,6 +386,12 @@ class DeepSieve(PartialMultiLabelClassifier):
 
     def _rebuild(self, weights: dict[str, torch.Tensor]) -> None:
         """The network again, from the weights of a file."""
+        # The sizes in a bad file could ask for any amount of memory; tried here, they take none.
+        with torch.device("meta"):
+            own = self._make_backbone(self.n_features_in_) if self.module is None else nn.Identity()
+            tried = Network(own, self._n_hidden, self._n_labels).state_dict()
+        if any(name not in weights or weights[name].shape != v.shape for name, v in tried.items()):
+            raise ValueError("the weights are not those of the network that it describes")
         self._device = pick_device(self.device)
         self._backbone = self._make_backbone(self.n_features_in_)
         self._learned = self._learner(0)
