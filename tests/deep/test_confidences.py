@@ -93,6 +93,26 @@ def test_the_state_of_a_file_is_which_rows_are_written(tmp_path):
     assert read.tolist() == [[1, 1], [1, 1], [0.5, 0.25], [1, 1]]
 
 
+def test_after_a_break_nothing_is_lost_or_forgotten(tmp_path, monkeypatch):
+    monkeypatch.setattr("schirn.deep.confidences._ROWS_AT_ONCE", 3)
+    path = tmp_path / "rows.npy"
+    first = Confidences(8, 2, path=path)
+    first.write(torch.tensor([2, 7]), torch.tensor([[0.5, 0.25], [0.0, 1.0]]))
+    state = first.state()
+    with pytest.raises(InputError, match=r"rows\.npy: there is a file already; .*reopen"):
+        Confidences(8, 2, path=path)
+    again = Confidences.reopen(path)
+    assert again.written.nonzero().ravel().tolist() == [2, 7]
+    read = again.read(torch.arange(8), torch.ones(8, 2))
+    assert read[2].tolist() == [0.5, 0.25]
+    assert (read[:2] == 1).all()
+    new = Confidences(8, 2, path=tmp_path / "new.npy")
+    with pytest.raises(InputError, match="this table is a new one; open that file with"):
+        new.restore(state)
+    first.restore(state)
+    assert first.written.sum() == 2
+
+
 def test_no_rows_are_read_as_none(table):
     none = torch.zeros(0, dtype=torch.int64)
     assert table.read(none, torch.ones(0, 3)).shape == (0, 3)

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not ins
 
 from torch import nn  # noqa: E402
 
-from schirn.deep import SchirnHead, SieveHead, bayes  # noqa: E402
+from schirn.deep import Confidences, SchirnHead, SieveHead, bayes  # noqa: E402
 from schirn.deep.ridge import RidgeSums  # noqa: E402
 
 
@@ -165,6 +165,34 @@ def test_held_out_rows_are_judged_and_not_learned():
     torch.testing.assert_close(head.confidences.read(torch.arange(10), Y), after)
     with pytest.raises(InputError, match="no batch came"):
         head.end_epoch()
+
+
+def test_two_heads_judge_the_rows_of_each_other():
+    data = make_data()
+    X = torch.as_tensor(data.X, dtype=torch.float32)
+    Y = torch.as_tensor(data.candidates)
+    halves = torch.arange(600).split(300)
+    torch.manual_seed(0)
+    table = Confidences(600, 8)
+    heads = [SieveHead(32, 8, 600, judge_own=False, confidences=table) for _ in halves]
+    backbones = [nn.Sequential(nn.Linear(20, 32), nn.ReLU()) for _ in halves]
+    for epoch in range(10):
+        for k, (head, backbone) in enumerate(zip(heads, backbones, strict=True)):
+            adam = torch.optim.Adam([*backbone.parameters(), *head.parameters()], lr=3e-3)
+            for rows in halves[k][torch.randperm(300)].split(50):
+                adam.zero_grad()
+                head.loss(backbone(X[rows]), Y[rows], rows).backward()
+                adam.step()
+            head.end_epoch()
+            if epoch == 6:
+                # Nobody has judged the other half yet: a head keeps off its own rows.
+                assert not table.written.any()
+        if epoch > 6:
+            for k in (0, 1):
+                rows = halves[1 - k]
+                heads[k].targets(backbones[k](X[rows]), Y[rows], rows, held_out=True)
+    assert table.written.all()
+    assert auc(heads[0], data) > 0.8
 
 
 def features(n=90, h=6):

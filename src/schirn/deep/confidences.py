@@ -12,6 +12,7 @@ from schirn.exceptions import InputError
 Tensor = torch.Tensor
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16}
+_ROWS_AT_ONCE = 100_000
 
 
 class Confidences:
@@ -24,7 +25,8 @@ class Confidences:
     ----------
     n_rows, n_labels : shape of the table.
     dtype : "float32" or "float16". Half precision keeps three digits, enough for soft labels.
-    path : keep the table in this .npy file, mapped into memory; None keeps it in memory.
+    path : keep the table in this new .npy file, mapped into memory; None keeps it in memory.
+        `Confidences.reopen` goes on with a file that is there.
     device : where a table without a path lives, for instance "cuda".
 
     Notes
@@ -80,6 +82,11 @@ class Confidences:
     def _open(self, dtype: str) -> Tensor:
         if self.path is None:
             return torch.zeros(self.shape, dtype=_TYPES[dtype], device=self.device)
+        if self.path.exists():
+            raise InputError(
+                f"{self.path}: there is a file already; Confidences.reopen goes on with it, "
+                f"or remove it to start anew"
+            )
         mapped = np.lib.format.open_memmap(self.path, mode="w+", dtype=dtype, shape=self.shape)
         self._mapped = mapped
         return torch.from_numpy(mapped)
@@ -139,11 +146,19 @@ class Confidences:
         return state
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to such a state; a table on disk is taken as it lies there."""
+        """Go back to such a state; a table on disk is taken as it lies there.
+
+        After a break that is a table from `reopen`: a new one has forgotten the rows.
+        """
         if tuple(state["written"].shape) != self.shape[:1]:
             raise InputError(
                 f"the saved confidences are of {len(state['written'])} rows, "
                 f"this table has {self.shape[0]}"
+            )
+        if "table" not in state and state["written"].any() and not self.written.any():
+            raise InputError(
+                "the saved confidences are in a file, and this table is a new one; open that file "
+                "with Confidences.reopen, and give it as confidences="
             )
         self.written.copy_(state["written"])
         if "table" in state and self.path is None:
@@ -151,12 +166,16 @@ class Confidences:
 
     @classmethod
     def reopen(cls, path: str | os.PathLike[str]) -> "Confidences":
-        """Map a table that is on disk already; all its rows count as written."""
+        """Map a table that is on disk already; rows of zeros count as never written."""
         mapped = np.lib.format.open_memmap(path, mode="r+")
         table = cls.__new__(cls)
         table.shape, table.path, table.device = mapped.shape, Path(path), torch.device("cpu")
         table._mapped, table._table = mapped, torch.from_numpy(mapped)
-        table._written = torch.ones(len(mapped), dtype=torch.bool)
+        parts = [
+            (mapped[i : i + _ROWS_AT_ONCE] != 0).any(axis=1)
+            for i in range(0, len(mapped), _ROWS_AT_ONCE)
+        ]
+        table._written = torch.from_numpy(np.concatenate(parts))
         return table
 
     def _places(self, rows: Tensor) -> Tensor:

@@ -38,8 +38,8 @@ class SieveHead(nn.Module):
     and the confidences move towards it. The network is trained on the confidences.
 
     Leaving a row out of the ridge does not take it out of the backbone. Where a backbone can learn
-    its rows by heart, keep the warm-up short, or train two and let each judge the rows of the
-    other, as `DeepSieve` does: `targets(..., held_out=True)`.
+    its rows by heart, keep the warm-up short, or train two with `judge_own=False` and let each
+    judge the rows of the other, as `DeepSieve` does: `targets(..., held_out=True)`.
 
     Parameters
     ----------
@@ -51,6 +51,8 @@ class SieveHead(nn.Module):
         chooses it in every epoch.
     counts : learn how many wrong candidates rows carry, and judge a row as a whole.
     rank_weight : weight of the rank term (`rank_loss`) on the batch of probabilities.
+    judge_own : judge the rows that are trained on; False leaves them to another head, which shares
+        the table and sees them with `held_out=True`.
     confidences : the table of confidences; None keeps one in memory in single precision.
 
     Attributes
@@ -89,6 +91,7 @@ class SieveHead(nn.Module):
         lam: float | None = None,
         counts: bool = True,
         rank_weight: float = 0.0,
+        judge_own: bool = True,
         confidences: Confidences | None = None,
     ):
         super().__init__()
@@ -99,7 +102,7 @@ class SieveHead(nn.Module):
             check_number("lam", lam, open_low=True)
         self.in_features, self.n_labels, self.n_rows = in_features, n_labels, n_rows
         self.warm_up, self.momentum, self.lam = warm_up, momentum, lam
-        self.counts, self.rank_weight = counts, rank_weight
+        self.counts, self.rank_weight, self.judge_own = counts, rank_weight, judge_own
         self.confidences = Confidences(n_rows, n_labels) if confidences is None else confidences
         self.linear = nn.Linear(in_features, n_labels)
         self.epoch, self.ridge, self.law = 0, None, None
@@ -154,7 +157,11 @@ class SieveHead(nn.Module):
             return
         features, candidates, rows = (torch.cat(part) for part in zip(*self._waiting, strict=True))
         self._waiting = []
-        targets = self._update(features, candidates, rows, held_out=False)
+        targets = (
+            self._update(features, candidates, rows, held_out=False)
+            if self.judge_own
+            else self.confidences.read(rows, candidates)
+        )
         with torch.autocast(features.device.type, enabled=False):
             self._count(features.float(), targets, candidates)
 
@@ -270,7 +277,8 @@ class SchirnHead(SieveHead):
 
     Parameters
     ----------
-    in_features, n_labels, n_rows, warm_up, momentum, lam, confidences : as in `SieveHead`.
+    in_features, n_labels, n_rows, warm_up, momentum, lam, judge_own, confidences : as in
+        `SieveHead`.
     alpha : price of calling a candidate noise.
     rank_weight : \beta.
 
@@ -292,6 +300,7 @@ class SchirnHead(SieveHead):
         warm_up: int = 3,
         momentum: float = 0.7,
         lam: float | None = None,
+        judge_own: bool = True,
         confidences: Confidences | None = None,
     ):
         super().__init__(
@@ -302,6 +311,7 @@ class SchirnHead(SieveHead):
             momentum=momentum,
             lam=lam,
             rank_weight=rank_weight,
+            judge_own=judge_own,
             confidences=confidences,
         )
         check_number("alpha", alpha)
