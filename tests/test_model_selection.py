@@ -5,15 +5,18 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import schirn
 from schirn.exceptions import InputError
 from schirn.methods import _base
 from schirn.methods import sieve as sieve_module
-from schirn.metrics import average_precision
+from schirn.metrics import average_precision, hamming_loss
 from schirn.model_selection import CandidateSearchCV
 
 GRID = {"lam": [0.01, 1.0, 100.0]}
@@ -203,3 +206,65 @@ def test_progress_is_told_fold_by_fold(small, capsys):
     search = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=2, verbose=1)
     search.fit(small.X, small.candidates)
     assert capsys.readouterr().out == "CandidateRidge: fold 1 of 2\nCandidateRidge: fold 2 of 2\n"
+
+
+def test_hamming_loss_is_that_of_the_predictions(small):
+    splits = list(KFold(3, shuffle=True, random_state=0).split(small.X))
+    grid = {"threshold": ["top-1", "top-3"]}
+    for model in (schirn.Sieve(max_iter=2), schirn.CandidateRidge()):
+        search = CandidateSearchCV(model, grid, scoring="hamming_loss", cv=splits)
+        search.fit(small.X, small.candidates)
+        expected = [
+            -np.mean(
+                [
+                    hamming_loss(
+                        small.candidates[test],
+                        clone(model)
+                        .set_params(threshold=rule)
+                        .fit(small.X[train], small.candidates[train])
+                        .predict(small.X[test]),
+                    )
+                    for train, test in splits
+                ]
+            )
+            for rule in grid["threshold"]
+        ]
+        np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected)
+        assert expected[0] != expected[1]
+        found = search.score(small.X, small.candidates)
+        assert found == -hamming_loss(small.candidates, search.predict(small.X))
+
+
+def test_transformers_with_the_same_text_are_told_apart(small):
+    X = np.hstack([small.X] * 16)
+    picks = [ColumnTransformer([("keep", "passthrough", list(range(k)))]) for k in (3, 60, 80)]
+    assert repr(picks[1]) == repr(picks[2])
+    search = CandidateSearchCV(schirn.Sieve(max_iter=1), {"features": picks}, cv=2, refit=False)
+    together = search.fit(X, small.candidates).cv_results_["mean_test_score"]
+    alone = [
+        CandidateSearchCV(schirn.Sieve(max_iter=1), {"features": [pick]}, cv=2, refit=False)
+        .fit(X, small.candidates)
+        .best_score_
+        for pick in picks
+    ]
+    np.testing.assert_allclose(together, alone)
+    assert len({round(score, 6) for score in alone}) > 1
+
+
+def test_a_number_of_folds_of_numpy_is_a_number_of_folds(small):
+    found = [
+        CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=cv, random_state=5)
+        .fit(small.X, small.candidates)
+        .best_score_
+        for cv in (3, np.int64(3))
+    ]
+    assert found[0] == found[1]
+
+
+def test_columns_of_labels_are_matched_by_name_behind_a_pipeline(small):
+    Y = pd.DataFrame(small.candidates, columns=[f"tag {j}" for j in range(6)])
+    search = CandidateSearchCV(
+        make_pipeline(StandardScaler(), schirn.CandidateRidge(fit_intercept=True)),
+        {"candidateridge__lam": [1.0]},
+    ).fit(small.X, Y)
+    assert search.score(small.X, Y) == search.score(small.X, Y[Y.columns[::-1]])

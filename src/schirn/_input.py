@@ -17,6 +17,30 @@ def check_finite(X: Any, names: Array | None = None) -> None:
         raise bad_value(*bad, names=names)
 
 
+def check_squares(X: Any, names: Array | None = None) -> None:
+    """Refuse values in single precision whose squares are too large to be added up."""
+    values = X.data if sp.issparse(X) else X
+    if values.dtype != np.float32 or not values.size:
+        return
+    highest = np.sqrt(np.finfo(np.float32).max / X.shape[0])
+    if max(values.max(), -values.min()) < highest:
+        return
+    row, column, value = _place(X, int(np.flatnonzero(np.abs(values) >= highest)[0]))
+    raise InputError(
+        f"X holds {value:g} at row {row}, {_column(column, names)}, too large for single "
+        f"precision; is it a mark for a missing value? Remove it, or give X in double precision"
+    )
+
+
+def canonical(X: Any) -> sp.csr_array:
+    """A CSR matrix with sorted indices, in which no cell stands twice; X is left as it is."""
+    X = sp.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
 def check_same_length(rows: int, labels: int) -> None:
     """Refuse candidates for another number of rows."""
     if rows != labels:
@@ -33,18 +57,27 @@ def first_bad(X: Any, first: int = 0) -> tuple[int, int, float] | None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
             return None
-    bad = int(np.flatnonzero(~np.isfinite(values))[0])
+    row, column, value = _place(X, int(np.flatnonzero(~np.isfinite(values))[0]))
+    return first + row, column, value
+
+
+def _place(X: Any, k: int) -> tuple[int, int, float]:
+    """Row, column and value of the k-th stored entry."""
     if sp.issparse(X):
-        row, column = int(np.searchsorted(X.indptr, bad, side="right")) - 1, int(X.indices[bad])
-    else:
-        row, column = divmod(bad, X.shape[1])
-    return first + row, column, float(values.reshape(-1)[bad])
+        row, column = int(np.searchsorted(X.indptr, k, side="right")) - 1, int(X.indices[k])
+        return row, column, float(X.data[k])
+    row, column = divmod(k, X.shape[1])
+    return row, column, float(X[row, column])
+
+
+def _column(column: int, names: Array | None) -> str:
+    return f"column {column}" if names is None else f"column {names[column]!r}"
 
 
 def bad_value(row: int, column: int, value: float, names: Array | None = None) -> InputError:
     """The error for an entry of X that is not finite."""
     kind = "NaN" if np.isnan(value) else "inf"
-    where = f"column {column}" if names is None else f"column {names[column]!r}"
     return InputError(
-        f"X contains {kind} at row {row}, {where}; impute or remove such values first"
+        f"X contains {kind} at row {row}, {_column(column, names)}; "
+        f"impute or remove such values first"
     )

@@ -51,7 +51,34 @@ class OneOf:
             raise InputError(f"{name} must be one of {allowed}, got {value!r}")
 
 
-def check_params(values: dict[str, Any], constraints: dict[str, Number | OneOf]) -> None:
+@dataclass(frozen=True)
+class Seed:
+    """A whole number of at least 0, a `numpy.random.RandomState`, or None."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if the value is not allowed."""
+        if isinstance(value, np.random.RandomState):
+            return
+        Number(high=2**32 - 1, integer=True, none=True).check(name, value)
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """How many processes or threads: at least 1, or counted down from all by -1, -2, ..."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise InputError if the value is not allowed."""
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if value is not None and not (whole and value != 0):
+            raise InputError(
+                f"{name} must be at least 1, or -1 for all processors, or None, got {value!r}"
+            )
+
+
+Constraint = Number | OneOf | Seed | Jobs
+
+
+def check_params(values: dict[str, Any], constraints: dict[str, Constraint]) -> None:
     """Check every parameter that has a constraint."""
     for name, constraint in constraints.items():
         constraint.check(name, values[name])

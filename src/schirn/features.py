@@ -19,7 +19,8 @@ class FeatureScale(NamedTuple):
     - "spread": x -> x / (standard deviation sqrt(number of varying features))
     - "none": x
 
-    Sparse data are not centred and stay sparse; kernels and intercepts take care of the mean.
+    Where it is learned from sparse data it does not centre, and they stay sparse; kernels and
+    intercepts take care of the mean. Sparse rows become dense where it was learned from dense ones.
     """
 
     kind: str
@@ -31,8 +32,9 @@ class FeatureScale(NamedTuple):
         if self.kind == "none":
             return X
         if self.kind == "spread":
-            if sp.issparse(X):
+            if sp.issparse(X) and not self.shift.any():
                 return sp.csr_array(X * self.weights[None, :])
+            X = X.toarray() if sp.issparse(X) else X
             return (X - like(self.shift, X)) * like(self.weights, X)
         if is_device_array(X):
             return self._dense_text(X)

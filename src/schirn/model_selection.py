@@ -3,6 +3,7 @@
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,13 +116,23 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         settings = list(ParameterGrid(self.param_grid))
         labels = as_labels(y)
+        self._label_names = labels.names
         truth = self._truth(y_clean, labels.names)
-        metric = self._metric()
+        metric, by_prediction = self._metric(), self._by_prediction()
         splits = self._splits(X, labels.matrix, groups)
         target = labels.matrix if truth is None else truth
         cells = Parallel(n_jobs=self.n_jobs)(
             delayed(_run_fold)(
-                self.estimator, settings, X, labels.matrix, truth, target, split, metric, report
+                self.estimator,
+                settings,
+                X,
+                labels.matrix,
+                truth,
+                target,
+                split,
+                metric,
+                by_prediction,
+                report,
             )
             for split, report in zip(splits, self._reports(len(splits)), strict=True)
         )
@@ -165,8 +176,10 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The search's metric for the labels y."""
-        labels = as_labels(y, names=getattr(self._best(), "label_names_", None), what="labels")
-        return self._metric()(labels.matrix, self.decision_function(X))
+        names = getattr(self._best(), "label_names_", self._label_names)
+        labels = as_labels(y, names=names, what="labels")
+        response = self.predict(X) if self._by_prediction() else self.decision_function(X)
+        return self._metric()(labels.matrix, response)
 
     @property
     def classes_(self) -> Array:
@@ -210,10 +223,14 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         sign = 1.0 if metric.greater_is_better else -1.0
         return lambda labels, scores: sign * metric.function(labels, scores)
 
+    def _by_prediction(self) -> bool:
+        """Whether the metric wants what `predict` gives."""
+        return not callable(self.scoring) and METRICS[self.scoring].response == "predict"
+
     def _splits(self, X: Any, Y: Array, groups: Any) -> list[Split]:
         splitter = self.cv
-        if isinstance(splitter, int):
-            splitter = KFold(splitter, shuffle=True, random_state=self.random_state)
+        if isinstance(splitter, Integral):
+            splitter = KFold(int(splitter), shuffle=True, random_state=self.random_state)
         return list(check_cv(splitter).split(X, Y, groups))
 
     def _reports(self, n_folds: int) -> Iterable[str | None]:
@@ -236,6 +253,7 @@ def _run_fold(
     target: Array,
     split: Split,
     metric: Callable[[Array, Array], float],
+    by_prediction: bool,
     report: str | None,
 ) -> list[_Cell]:
     """All settings on one fold."""
@@ -246,10 +264,12 @@ def _run_fold(
     with warnings.catch_warnings():
         # The rows of a fold are the user's rows; they were warned about once already.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
-        if all(_shares(model) for model in models):
+        if not by_prediction and all(_shares(model) for model in models):
             cells = _shared_cells(models, data, Y[train], truth_train, target[test], metric)
         else:
-            cells = _plain_cells(models, data, Y[train], truth_train, target[test], metric)
+            cells = _plain_cells(
+                models, data, Y[train], truth_train, target[test], metric, by_prediction
+            )
     if report:
         print(f"{type(estimator).__name__}: {report}", flush=True)  # noqa: T201
     return cells
@@ -262,6 +282,7 @@ def _plain_cells(
     truth: Array | None,
     target: Array,
     metric: Callable[[Array, Array], float],
+    by_prediction: bool,
 ) -> list[_Cell]:
     """One `fit` per setting."""
     cells = []
@@ -269,7 +290,8 @@ def _plain_cells(
         start = time.perf_counter()
         _fit_model(model, data[0], Y, truth)
         fitted = time.perf_counter()
-        score = _score(metric, target, model.decision_function(data[1]))
+        response = model.predict if by_prediction else model.decision_function
+        score = _score(metric, target, response(data[1]))
         cells.append(_Cell(score, fitted - start, time.perf_counter() - fitted))
     return cells
 

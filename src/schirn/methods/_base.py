@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from schirn._input import check_finite, check_same_length
-from schirn._params import Number, OneOf, check_params
+from schirn._input import canonical, check_finite, check_same_length, check_squares
+from schirn._params import Constraint, check_params
 from schirn.arrays import is_device_array, to_numpy
 from schirn.calibration import Calibration, calibrate
 from schirn.exceptions import CentredFeaturesWarning, InputError
@@ -59,7 +59,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
     `schirn.calibration`), using leave-one-out scores where the method has them.
     """
 
-    _constraints: ClassVar[dict[str, Number | OneOf]] = {}
+    _constraints: ClassVar[dict[str, Constraint]] = {}
     _info: ClassVar[MethodInfo]
     _elsewhere: ClassVar[tuple[str, ...]] = ()
     """Where rows may be besides main memory: "device", "dask", "files" (see `_rows.kind_of`)."""
@@ -201,8 +201,10 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
         )
-        check_finite(X, getattr(self, "feature_names_in_", None))
-        return sp.csr_array(X) if sp.issparse(X) else X
+        names = getattr(self, "feature_names_in_", None)
+        check_finite(X, names)
+        check_squares(X, names)
+        return canonical(X) if sp.issparse(X) else X
 
     def _finish(self, fit: Fit, Y: Array) -> None:
         """Set the fitted attributes that all methods have."""

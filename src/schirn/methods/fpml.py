@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._params import Number, OneOf
+from schirn._params import Number, OneOf, Seed
 from schirn.linalg import row_space
 from schirn.methods._base import Fit, LinearMethod, MethodInfo
 from schirn.solvers.fpml import Start, fpml
@@ -75,6 +75,7 @@ class FPML(LinearMethod):
         "init": OneOf(("random", "svd")),
         "max_iter": Number(low=1, integer=True),
         "tol": Number(),
+        "random_state": Seed(),
     }
     _info: ClassVar = MethodInfo(
         family="joint factorisation of labels and features",

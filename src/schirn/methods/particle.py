@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._params import Number, OneOf
+from schirn._params import Constraint, Jobs, Number, OneOf
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.solvers.pairwise import SVMOptions, cast_votes
 from schirn.solvers.particle import (
@@ -22,7 +22,7 @@ from schirn.thresholds import LabelThreshold, ThresholdRule, scale_rows
 
 Array = np.ndarray
 
-_STEPS: dict[str, Number | OneOf] = {
+_STEPS: dict[str, Constraint] = {
     "k": Number(low=1, integer=True),
     "alpha": Number(high=1.0),
     "thr": Number(high=1.0, open_low=True),
@@ -34,7 +34,7 @@ _STEPS: dict[str, Number | OneOf] = {
     "tol": Number(),
     "svm_tol": Number(open_low=True),
     "svm_max_iter": Number(low=1, integer=True),
-    "n_jobs": Number(low=-1, integer=True, none=True),
+    "n_jobs": Jobs(),
 }
 
 

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from schirn._input import check_same_length
-from schirn._params import Number, OneOf
+from schirn._params import Number, OneOf, Seed
 from schirn.arrays import is_device_array, namespace, to_numpy
 from schirn.blocks import Block, MemoryRows, Place, candidate_cells
 from schirn.calibration import Calibration, calibrate
@@ -101,6 +102,7 @@ class Sieve(PartialMultiLabelClassifier):
         "max_iter": Number(low=1, integer=True),
         "max_kernel_rows": Number(low=0, integer=True),
         "n_landmarks": Number(low=1, integer=True),
+        "random_state": Seed(),
     }
     _info: ClassVar = MethodInfo(
         family="leave-one-out posterior",
@@ -227,10 +229,9 @@ class Sieve(PartialMultiLabelClassifier):
         return Outcome(scores, listed, noise, confidence)
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
-        Z = self._scaled(X)
         blocks = [
-            self.pool_.log_odds(self.expansion_.scores(Z[i : i + _BLOCK_ROWS]))
-            for i in range(0, Z.shape[0], _BLOCK_ROWS)
+            self.pool_.log_odds(self.expansion_.scores(self._scaled(X[i : i + _BLOCK_ROWS])))
+            for i in range(0, X.shape[0], _BLOCK_ROWS)
         ]
         if is_device_array(X):
             xp = namespace(X)
@@ -238,8 +239,8 @@ class Sieve(PartialMultiLabelClassifier):
         return np.concatenate(blocks).astype(X.dtype)
 
     def _share_key(self) -> Hashable:
-        names = ("features", "kernel", "max_kernel_rows", "n_landmarks", "random_state")
-        return tuple(repr(getattr(self, name)) for name in names)
+        names = ("kernel", "max_kernel_rows", "n_landmarks", "random_state")
+        return (*(repr(getattr(self, name)) for name in names), _content(self.features))
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
         spaces = self._factor(self._fit_features(train))
@@ -256,15 +257,22 @@ class Sieve(PartialMultiLabelClassifier):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
             self.transformer_ = None
             self.scale_ = learn_scale(X, self.features)
+        elif not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
+            raise InputError(
+                f"features must be 'auto', 'text', 'spread', 'none' or a transformer of "
+                f"scikit-learn, got {self.features!r}"
+            )
         else:
             self.transformer_ = clone(self.features).fit(X)
             self.scale_ = learn_scale(X, "none")
         return self._scaled(X)
 
     def _scaled(self, X: "Array | sp.csr_array") -> Any:
-        return self.scale_.transform(
-            X if self.transformer_ is None else self.transformer_.transform(X)
-        )
+        if self.transformer_ is not None:
+            X = self.transformer_.transform(X)
+            X = X.to_numpy() if hasattr(X, "to_numpy") else X
+            X = sp.csr_array(X) if sp.issparse(X) else X
+        return self.scale_.transform(X)
 
     def _factor(self, Z: Any) -> Spaces:
         return factor_spaces(
@@ -307,3 +315,11 @@ def _sample_log_odds(block: Block, state: Any, stride: int) -> tuple[Array, Arra
     """Log-odds and candidates (m, l) of every so many rows."""
     scores = log_odds_of(block, state)[offset(block, stride) :: stride]
     return scores, sample_candidates(block, stride)
+
+
+def _content(features: Any) -> str:
+    """The same for transformers that do the same; their text is abbreviated and will not do."""
+    try:
+        return str(joblib.hash(features))
+    except Exception:
+        return str(id(features))
