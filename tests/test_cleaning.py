@@ -248,6 +248,30 @@ def test_prior_multiplies_the_odds(small):
     np.testing.assert_allclose(lifted.confidence[~mine], plain.confidence[~mine])
 
 
+def test_columns_of_prior_and_known_clean_are_matched_by_name(small):
+    names = list("abcdef")
+    tags = pd.DataFrame(small.candidates, columns=names)
+    prior = np.random.default_rng(0).uniform(0.1, 0.9, size=tags.shape)
+    checked = np.zeros(tags.shape, dtype=bool)
+    checked[:50, :2] = True
+    for what, cells, default in (("prior", prior, 0.5), ("known_clean", checked, 0)):
+
+        def confidence(given, what=what):
+            return find_noisy_labels(
+                small.X, tags, method="CandidateRidge", **{what: given}
+            ).confidence
+
+        expected = confidence(cells)
+        table = pd.DataFrame(cells, columns=names)
+        np.testing.assert_array_equal(confidence(table[names[::-1]]), expected)
+        np.testing.assert_array_equal(confidence(sp.csr_array(cells)), expected)
+        filled = cells.copy()
+        filled[:, 1:] = default
+        np.testing.assert_array_equal(confidence(table[["a"]]), confidence(filled))
+        with pytest.raises(InputError, match=f"{what} has a column 'x', which is no label"):
+            confidence(table.rename(columns={"b": "x"}))
+
+
 def test_groups_stay_together(small):
     groups = np.repeat(np.arange(100), 2)
     seen = []

@@ -16,7 +16,7 @@ from schirn._tags import Tags, read_tags
 from schirn._votes import Votes, votes_to_candidates
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve, methods
-from schirn.methods._known import as_known
+from schirn.methods._known import as_known, read_cells
 
 __all__ = [
     "CleanThenFit",
@@ -76,7 +76,8 @@ def find_noisy_labels(
     known_clean : rows (n,) or cells (n, l) that somebody has checked, as truth values; their tags
         are right, as if `known` said so
     prior : (n, l) probabilities known beforehand, such as those of `votes_to_candidates`; they
-        multiply the odds, so 0.5 changes nothing
+        multiply the odds, so 0.5 changes nothing. Columns of a DataFrame are matched by name, here
+        and in `known` and `known_clean`; a tag without a column gets 0.5, or 0 there.
     groups : one value per row; rows with the same value (copies of a text, images of one scene)
         stay in one fold
     min_count : a tag listed in fewer training rows than this, or in all of them, is not judged:
@@ -274,7 +275,7 @@ def _with_prior(confidence: Array, prior: Any, tags: Tags) -> Array:
     confidence = confidence.astype(np.float64)
     if prior is None:
         return confidence
-    prior = np.asarray(prior, dtype=np.float64)
+    prior = read_cells(prior, tags.names, "prior", default=0.5)
     if prior.shape != tags.shape:
         raise InputError(f"prior has shape {prior.shape}, but the tags have {tags.shape}")
     p = prior[tags.row, tags.column]
@@ -297,7 +298,7 @@ def _told(known: Any, known_clean: Any, tags: Tags) -> Array:
         told = told if values is None else values[tags.row, tags.column]
     if known_clean is None:
         return told
-    checked = np.asarray(known_clean)
+    checked = read_cells(known_clean, tags.names, "known_clean")
     if checked.shape not in ((tags.n_rows,), tags.shape) or not np.isin(checked, (0, 1)).all():
         raise InputError(
             f"known_clean must hold one truth value per row ({tags.n_rows}) or per cell "

@@ -18,9 +18,8 @@ def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:
     """
     if known is None:
         return None
-    values = _values(known)
-    if hasattr(known, "columns"):
-        values = _match(values, [str(column) for column in known.columns], Y.shape[1], names)
+    values = read_cells(known, names, "known")
+    values = values[:, None] if values.ndim == 1 else values
     if values.shape != Y.shape:
         raise InputError(
             f"known must hold one value per row and label, {Y.shape}, not shape {values.shape}"
@@ -42,27 +41,34 @@ def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:
     return values.astype(np.int8) if values.any() else None
 
 
-def _values(known: Any) -> Array:
-    if sp.issparse(known):
-        return np.asarray(known.toarray())
-    try:
-        values = np.asarray(known.to_numpy() if hasattr(known, "to_numpy") else known)
-        values = values if values.dtype.kind in "biuf" else values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"known must be an array of 1, -1 and 0, got {type(known).__name__} with rows of "
-            f"unequal length or entries that are not numbers"
-        ) from None
-    return values[:, None] if values.ndim == 1 else values
+def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) -> Array:
+    """Numbers from an array, a sparse matrix or a table.
 
-
-def _match(values: Array, found: list[str], n_labels: int, names: Sequence[str]) -> Array:
+    Columns of a table are matched to the label names; labels without a column get the default.
+    """
+    values = _values(given, what)
+    if not hasattr(given, "columns"):
+        return values
+    found = [str(column) for column in given.columns]
     place = {name: j for j, name in enumerate(names)}
     unknown = next((name for name in found if name not in place), None)
     if unknown is not None or len(set(found)) < len(found):
         twice = next((name for k, name in enumerate(found) if name in found[:k]), None)
-        what = f"a column {unknown!r}, which is no label" if twice is None else f"two {twice!r}"
-        raise InputError(f"known has {what}; give one column per label")
-    out = np.zeros((len(values), n_labels), dtype=values.dtype)
+        wrong = f"a column {unknown!r}, which is no label" if twice is None else f"two {twice!r}"
+        raise InputError(f"{what} has {wrong}; give one column per label")
+    out = np.full((len(values), len(names)), default, dtype=np.result_type(values, default))
     out[:, [place[name] for name in found]] = values
     return out
+
+
+def _values(given: Any, what: str) -> Array:
+    if sp.issparse(given):
+        return np.asarray(given.toarray())
+    try:
+        values = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
+        return values if values.dtype.kind in "biuf" else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            f"{what} must be an array of numbers, got {type(given).__name__} with rows of unequal "
+            f"length or entries that are not numbers"
+        ) from None
