@@ -2,6 +2,7 @@ import csv
 import io
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,6 +133,30 @@ def test_a_place_that_cannot_be_written_is_found_before_training(npz, capsys, mo
 def test_a_device_is_written_to_and_stays_a_device(npz, model, capsys):
     assert main(["fit", npz, "-o", os.devnull]) == 0
     assert not os.path.isfile(os.devnull)
+
+
+@pytest.mark.parametrize("link", [None, os.symlink, os.link])
+def test_the_input_is_never_overwritten(npz, model, tmp_path, capsys, link):
+    def place(path):
+        if link is None:
+            return path
+        link(path, tmp_path / "other.npz")
+        return str(tmp_path / "other.npz")
+
+    before = Path(npz).read_bytes()
+    out = place(npz)
+    expected = f"{out}: is the input, which is never changed; choose another name"
+    assert expected in refused(capsys, "fit", npz, "-o", out)
+    assert expected in refused(capsys, "predict", model, npz, "-o", out)
+    assert Path(npz).read_bytes() == before
+
+
+def test_the_model_is_never_overwritten_by_its_predictions(npz, model, tmp_path, capsys):
+    named = tmp_path / "model.csv"
+    os.rename(model, named)
+    err = refused(capsys, "predict", str(named), npz, "-o", str(named))
+    assert f"{named}: is the input" in err
+    assert schirn.load(named).label_names_[1] == "beach"
 
 
 def test_a_set_without_features_or_truth(tmp_path, data, capsys):

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,23 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
         # A built-in generator checks its options by its signature.
         raise InputError(f"{args.data}: cannot be read with these options ({error})") from None
     return _part(data, args.part)
+
+
+def check_not_input(place: str, *inputs: str) -> None:
+    """Refuse an output that is one of the inputs, also under another name."""
+    for used in inputs:
+        same = os.path.realpath(place) == os.path.realpath(used)
+        if same or (_is_file(place) and _is_file(used) and os.path.samefile(place, used)):
+            raise InputError(f"{place}: is the input, which is never changed; choose another name")
+
+
+def inputs(args: argparse.Namespace) -> list[str]:
+    """DATA, and whatever the options of its reader name."""
+    return [args.data, *(value for _, value in args.option if isinstance(value, str))]
+
+
+def _is_file(path: str) -> bool:
+    return "\0" not in path and os.path.isfile(path)
 
 
 def _as_typed(message: str) -> str:

@@ -26,7 +26,7 @@ from schirn.cli._clean_input import (
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive
 from schirn.cli._project import check_project, write_project
-from schirn.cli._reading import assignment
+from schirn.cli._reading import assignment, check_not_input
 from schirn.cli._tables import Table, read_rows
 from schirn.cli.fit import make_model
 from schirn.exceptions import InputError
@@ -238,11 +238,7 @@ def _check_places(args: argparse.Namespace) -> None:
     if args.text is not None and (args.columns or args.features):
         raise InputError("give one of --text, --columns and --features")
     for place in filter(None, (args.output, args.report, args.project)):
-        for used in filter(None, (args.data, args.features)):
-            if os.path.realpath(place) == os.path.realpath(used):
-                raise InputError(
-                    f"{place}: is the input, which is never changed; choose another name"
-                )
+        check_not_input(place, *filter(None, (args.data, args.features)))
         if is_folder and source.resolve() in Path(place).resolve().parents:
             raise InputError(f"{place}: lies in the input folder; choose another place")
     if (

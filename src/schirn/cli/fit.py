@@ -12,7 +12,7 @@ from schirn._atomic import check_writable
 from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_command, natural, positive
-from schirn.cli._reading import add_reading, assignment, read
+from schirn.cli._reading import add_reading, assignment, check_not_input, inputs, read
 from schirn.cli.methods import find_method, nearest
 from schirn.datasets import Dataset, add_noise
 from schirn.exceptions import InputError
@@ -71,6 +71,7 @@ def add(found: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, train, write, report."""
+    check_not_input(args.output, *inputs(args))
     check_writable(args.output)
     model = make_model(args.method, args.param)
     data = with_candidates(read(args), args.add_noise, args.seed)

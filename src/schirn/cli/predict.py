@@ -15,7 +15,7 @@ from schirn.arrays import to_numpy
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import note, print_json
 from schirn.cli._parser import add_command
-from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, read
+from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, check_not_input, inputs, read
 from schirn.datasets import Dataset
 from schirn.datasets._text import format_suffix
 from schirn.exceptions import InputError
@@ -100,6 +100,7 @@ def _check_arguments(args: argparse.Namespace) -> str:
     if kind not in _FORMATS:
         raise InputError(f"{args.output}: the output must end in {', '.join(_FORMATS)}")
     if args.output:
+        check_not_input(args.output, args.model, *inputs(args))
         check_writable(args.output)
     return kind
 
