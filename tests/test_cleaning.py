@@ -180,6 +180,16 @@ def test_tags_known_to_be_wrong_are_removed(small):
     np.testing.assert_array_equal(found.confidence[~wrong], plain.confidence[~wrong])
 
 
+@pytest.mark.parametrize("change", [{"threshold": 0}, {"max_remove_per_row": 1}], ids=str)
+def test_tags_known_to_be_wrong_are_removed_whatever_the_limits(small, change):
+    C = small.candidates.copy()
+    C[0] = 1
+    known = np.zeros(C.shape)
+    known[0, :4] = -1
+    found = find_noisy_labels(small.X, C, known=known, method="CandidateRidge", **change)
+    assert found.verdict[:6].tolist() == ["removed"] * 4 + ["kept"] * 2
+
+
 def test_a_rare_tag_may_be_known(small):
     C = np.hstack([small.candidates, np.zeros((200, 1), dtype=np.uint8)])
     C[:2, 6] = 1

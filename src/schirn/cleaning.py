@@ -69,7 +69,8 @@ def find_noisy_labels(
     method : a method of this library, its name, or None for `Sieve`
     cv : number of folds, a scikit-learn splitter, or (train, test) row indices
     threshold : a tag whose probability of being right is below this is removed
-    max_remove_per_row : at most so many tags of a row are removed, the least likely first
+    max_remove_per_row : at most so many tags of a row are removed, the least likely first; those
+        that `known` calls wrong are removed in any case
     known : (n, l) array, sparse matrix or DataFrame: 1 where a tag is certainly right, -1 where it
         is certainly wrong, else 0. These verdicts stand, with confidence 1 or 0, and `Sieve`
         learns from them about the other tags; other methods do not.
@@ -116,6 +117,7 @@ def find_noisy_labels(
     removed = judged & (confidence < threshold)
     if max_remove_per_row is not None:
         removed = _least_likely(row, confidence, removed, max_remove_per_row)
+    removed = removed | (told < 0)
     return NoisyLabels(
         n_rows=tags.n_rows,
         label_names=tags.names,
