@@ -99,6 +99,18 @@ def test_csv_labels_cannot_run_as_formulas(small, tmp_path):
     assert written == {"'=1+1", "'@b", "'-c", "d", "e", "f"}
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_label_names_may_be_an_array_of_numbers(small, form, tmp_path):
+    names = np.arange(10, 70, 10)
+    C = form(small.candidates)
+    found = find_noisy_labels(small.X, C, label_names=names, method="CandidateRidge")
+    assert found.label_names == ["10", "20", "30", "40", "50", "60"]
+    found.to_csv(tmp_path / "tags.csv")
+    assert json.loads(found.to_json())["tags"][0]["label"] in found.label_names
+    with pytest.raises(InputError, match="label_names holds '10' twice"):
+        find_noisy_labels(small.X, C, label_names=[10] * 6)
+
+
 def test_rare_and_universal_labels_are_not_judged(small):
     n = len(small.candidates)
     rare = np.zeros((n, 1), dtype=np.uint8)

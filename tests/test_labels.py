@@ -236,3 +236,22 @@ def test_two_columns_of_one_name_are_refused():
     table = pd.DataFrame([[1, 0], [0, 1]], columns=["dog", "dog"])
     with pytest.raises(InputError, match="two columns named 'dog'"):
         as_labels(table)
+
+
+@pytest.mark.parametrize("names", [np.array([10, 20, 30]), (10, 20, 30), iter([10, 20, 30])])
+def test_names_may_come_in_any_container_and_need_not_be_texts(names):
+    labels = as_labels(M, names=names)
+    assert labels.names == ["10", "20", "30"]
+    assert as_labels([{10}, {20, 30}], names=[10, 20, 30]).matrix.tolist() == [[1, 0, 0], [0, 1, 1]]
+
+
+def test_names_of_a_table_are_compared_with_any_container():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(M, columns=NAMES)
+    assert as_labels(table[NAMES[::-1]], names=table.columns).matrix.tolist() == M
+
+
+@pytest.mark.parametrize("y", [M, LISTS])
+def test_a_name_given_twice_is_refused(y):
+    with pytest.raises(InputError, match="label_names holds 'dog' twice"):
+        as_labels(y, names=["dog", "cat", "dog"])

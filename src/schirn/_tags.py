@@ -1,13 +1,13 @@
 """Tags as they come, one entry per row and tag: tens of thousands of rare ones cost nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from schirn.exceptions import InputError
-from schirn.labels import _is_name_lists, _named, _some, as_labels
+from schirn.labels import _as_names, _is_name_lists, _named, _some, as_labels
 
 Array = np.ndarray
 
@@ -53,8 +53,9 @@ class Tags(NamedTuple):
         return place[self.column]
 
 
-def read_tags(candidates: Any, names: Sequence[str] | None, separator: str) -> Tags:
+def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str) -> Tags:
     """Tags from a matrix, a table, lists of names, or texts such as "beach;dog"."""
+    names = _as_names(names)
     if not hasattr(candidates, "shape") or getattr(candidates, "ndim", 2) == 1:
         candidates = list(candidates)
         if any(isinstance(row, str) for row in candidates):
@@ -80,12 +81,12 @@ def _split(cell: Any, separator: str) -> Any:
     return [tag.strip() for tag in cell.split(separator) if tag.strip()]
 
 
-def _from_lists(rows: list[Any], names: Sequence[str] | None) -> Tags:
+def _from_lists(rows: list[Any], names: list[str] | None) -> Tags:
     for i, row in enumerate(rows):
         if isinstance(row, str) or not hasattr(row, "__iter__"):
             raise InputError(f"row {i} of the tags is {row!r}, not a list of label names")
     unique = [{str(name) for name in row} for row in rows]
-    known = sorted(set().union(*unique)) if names is None else list(names)
+    known = sorted(set().union(*unique)) if names is None else names
     place = {name: j for j, name in enumerate(known)}
     columns = []
     for i, row in enumerate(unique):
@@ -101,7 +102,7 @@ def _from_lists(rows: list[Any], names: Sequence[str] | None) -> Tags:
     return Tags(row_of, flat, len(rows), known)
 
 
-def _from_sparse(matrix: Any, names: Sequence[str] | None) -> Tags:
+def _from_sparse(matrix: Any, names: list[str] | None) -> Tags:
     matrix = sp.csr_array(matrix, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()

@@ -19,7 +19,7 @@ class Labels(NamedTuple):
     names: list[str]
 
 
-def as_labels(y: Any, *, names: Sequence[str] | None = None, what: str = "candidates") -> Labels:
+def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candidates") -> Labels:
     """Read labels from an array, a sparse matrix, a DataFrame or a list of lists of names.
 
     Parameters
@@ -36,18 +36,19 @@ def as_labels(y: Any, *, names: Sequence[str] | None = None, what: str = "candid
     >>> labels.names, labels.matrix.tolist()
     (['beach', 'cat', 'dog'], [[1, 0, 1], [0, 1, 0]])
     """
+    names = _as_names(names)
     if isinstance(y, Iterator):
         y = list(y)
     if _is_name_lists(y):
         return _from_names(list(y), names, what)
     found = [str(column) for column in y.columns] if hasattr(y, "columns") else None
-    if found is not None and len(set(found)) < len(found):
-        twice = next(name for k, name in enumerate(found) if name in found[:k])
+    twice = _repeated(found or [])
+    if twice is not None:
         raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
     matrix = _binary(y, found or names, what)
-    if found is None or names is None or found == list(names):
+    if found is None or names is None or found == names:
         return _named(matrix, names or found, what)
-    return Labels(_reorder(matrix, found, list(names), what), list(names))
+    return Labels(_reorder(matrix, found, names, what), names)
 
 
 def check_candidates(labels: Labels) -> None:
@@ -79,6 +80,27 @@ def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:
     return [[names[j] for j in np.flatnonzero(row).tolist()] for row in np.asarray(matrix)]
 
 
+def _as_names(names: Iterable[Any] | None) -> list[str] | None:
+    """Label names as texts, each one once."""
+    if names is None:
+        return None
+    found = [str(name) for name in names]
+    twice = _repeated(found)
+    if twice is not None:
+        raise InputError(f"label_names holds {twice!r} twice; give each label its own name")
+    return found
+
+
+def _repeated(names: Sequence[str]) -> str | None:
+    """The first name that is there a second time."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def _is_name_lists(y: Any) -> bool:
     """Whether y holds one collection of names per row (strings anywhere, sets, or nothing)."""
     if sp.issparse(y) or hasattr(y, "columns"):
@@ -96,13 +118,11 @@ def _is_name_lists(y: Any) -> bool:
     return any(isinstance(name, str) for row in lists for name in row)
 
 
-def _from_names(rows: list[Collection[Any]], names: Sequence[str] | None, what: str) -> Labels:
+def _from_names(rows: list[Collection[Any]], names: list[str] | None, what: str) -> Labels:
     for i, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Collection):
             raise InputError(f"row {i} of the {what} is {row!r}, not a list of label names")
-    known = (
-        list(names) if names is not None else sorted({str(name) for row in rows for name in row})
-    )
+    known = sorted({str(name) for row in rows for name in row}) if names is None else names
     column = {name: j for j, name in enumerate(known)}
     matrix = np.zeros((len(rows), len(known)), dtype=np.uint8)
     for i, row in enumerate(rows):
@@ -145,14 +165,14 @@ def _binary(y: Any, names: Sequence[str] | None, what: str) -> Array:
     return np.ascontiguousarray(numeric, dtype=np.uint8)
 
 
-def _named(matrix: Array, names: Sequence[str] | None, what: str) -> Labels:
+def _named(matrix: Array, names: list[str] | None, what: str) -> Labels:
     if names is None:
         return Labels(matrix, [str(j) for j in range(matrix.shape[1])])
     if len(names) != matrix.shape[1]:
         raise InputError(
             f"the {what} have {matrix.shape[1]} label columns, but {len(names)} are expected"
         )
-    return Labels(matrix, list(names))
+    return Labels(matrix, names)
 
 
 def _reorder(matrix: Array, found: list[str], names: list[str], what: str) -> Array:

@@ -136,7 +136,9 @@ def test_blocks_must_fit_together(data):
             Block(FeatureRows(rows, 100 * k), candidate_cells(listed), False)
             for k, (rows, listed) in enumerate(parts)
         ]
-        _fit_blocks(Schirn(max_iter=2), MemoryRows(blocks), names)
+        model = Schirn(max_iter=2)
+        _fit_blocks(model, MemoryRows(blocks), names)
+        return model
 
     fit(X[100:])
     with pytest.raises(InputError, match=r"block 1 has 11 features .* but block 0 has 12"):
@@ -147,6 +149,9 @@ def test_blocks_must_fit_together(data):
         fit(X[100:], Y[100:, :5])
     with pytest.raises(InputError, match="have 6 label columns, but 2 are expected"):
         fit(X[100:], names=["a", "b"])
+    with pytest.raises(InputError, match="label_names holds 'a' twice"):
+        fit(X[100:], names=["a"] * 6)
+    assert fit(X[100:], names=np.arange(6)).label_names_ == list("012345")
 
 
 def test_candidates_stay_sparse_and_are_checked(data):

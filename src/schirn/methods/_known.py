@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.exceptions import InputError
+from schirn.labels import _repeated
 
 Array = np.ndarray
 
@@ -52,8 +53,8 @@ def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) 
     found = [str(column) for column in given.columns]
     place = {name: j for j, name in enumerate(names)}
     unknown = next((name for name in found if name not in place), None)
-    if unknown is not None or len(set(found)) < len(found):
-        twice = next((name for k, name in enumerate(found) if name in found[:k]), None)
+    twice = _repeated(found)
+    if unknown is not None or twice is not None:
         wrong = f"a column {unknown!r}, which is no label" if twice is None else f"two {twice!r}"
         raise InputError(f"{what} has {wrong}; give one column per label")
     out = np.full((len(values), len(names)), default, dtype=np.result_type(values, default))

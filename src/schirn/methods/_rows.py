@@ -25,7 +25,7 @@ from schirn.factor import (
     device_float,
     look,
 )
-from schirn.labels import Labels, as_labels, warn_empty_rows
+from schirn.labels import Labels, _as_names, as_labels, warn_empty_rows
 from schirn.outofcore import FileRows, RowFile
 
 # Cells that the calibration and the cut of `predict` are learned from.
@@ -131,7 +131,7 @@ def fit_rows(model: Any, kind: str, X: Any, y: Any, label_names: Any) -> None:
 def _fit_blocks(model: Any, place: Any, names: Any) -> None:
     seen = place.gather(look)
     told = _check_blocks(seen)
-    names = [str(j) for j in range(seen[0].n_labels)] if names is None else list(names)
+    names = _as_names(names) or [str(j) for j in range(seen[0].n_labels)]
     if len(names) != seen[0].n_labels:
         raise InputError(
             f"the candidates have {seen[0].n_labels} label columns, but {len(names)} are expected"
