@@ -81,7 +81,9 @@ def run(args: argparse.Namespace) -> None:
         train(model, replace(data, X=to_device(data.X, args)))
         to_memory(model)
     seconds = time.perf_counter() - start
-    notes = {"data": data.name, "feature_names": data.feature_names}
+    notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
+    if data.zero_based is not None:
+        notes["zero_based"] = data.zero_based
     save(model, args.output, include_training=not args.drop_training, notes=notes)
     report = _report(model, data, seconds)
     if args.json:

@@ -71,8 +71,10 @@ def run(args: argparse.Namespace) -> None:
     """Read model and rows, predict, write."""
     kind = _check_arguments(args)
     model = load(args.model)
-    data = read(args, **_defaults(args, model))
+    notes = read_notes(args.model)
+    data = _matched(args, notes, read(args, **_defaults(args, model, notes)))
     _check_fit(args, model, data)
+    _tell_base(args, notes, data)
     data = replace(data, X=to_device(data.X, args))
     arrays, records = (_verdicts if args.disambiguate else _predictions)(args, model, data)
     summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
@@ -105,21 +107,61 @@ def _check_arguments(args: argparse.Namespace) -> str:
     return kind
 
 
-def _defaults(args: argparse.Namespace, model: PartialMultiLabelClassifier) -> dict[str, Any]:
+def _defaults(
+    args: argparse.Namespace, model: PartialMultiLabelClassifier, notes: dict[str, Any]
+) -> dict[str, Any]:
     """What the model knows about how to read its rows."""
     suffix = format_suffix(Path(args.data))
-    if suffix in SVMLIGHT:
-        return {"n_features": model.n_features_in_}
-    if suffix not in TABLES:
-        return {}
     options: dict[str, Any] = {}
-    names = read_notes(args.model).get("feature_names")
-    if isinstance(names, list) and names:
-        options["features"] = [str(name) for name in names]
-    if not args.disambiguate:
-        # New rows need no label column, and one that is there plays no part.
-        options["labels"] = []
+    if suffix in SVMLIGHT:
+        options["n_features"] = model.n_features_in_
+        if isinstance(notes.get("zero_based"), bool):
+            options["zero_based"] = notes["zero_based"]
+    if suffix in TABLES:
+        if _trained_on(notes):
+            options["features"] = _trained_on(notes)
+        if not args.disambiguate:
+            # New rows need no label column, and one that is there plays no part.
+            options["labels"] = []
     return options
+
+
+def _trained_on(notes: dict[str, Any]) -> list[str]:
+    """The names of the features in training, where they are known."""
+    names = notes.get("feature_names")
+    return [str(name) for name in names] if isinstance(names, list) else []
+
+
+def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> Dataset:
+    """The set with its features in the order of training, where both have names."""
+    wanted, found = _trained_on(notes), data.feature_names
+    # Columns that the user chose may have other names.
+    if not wanted or found is None or found == wanted or args.features is not None:
+        return data
+    for names, where in ((wanted, args.model), (found, args.data)):
+        if len(set(names)) < len(names):
+            raise InputError(
+                f"{where}: two features have the same name, so those of {args.data} cannot be "
+                f"matched with training; give the same columns in the same order"
+            )
+    place = {name: column for column, name in enumerate(found)}
+    missing = next((name for name in wanted if name not in place), None)
+    if missing is not None:
+        raise InputError(
+            f"{args.data}: there is no feature {missing!r}, which {args.model} was trained on; "
+            f"name the columns as in training"
+        )
+    return replace(data, X=data.X[:, [place[name] for name in wanted]], feature_names=wanted)
+
+
+def _tell_base(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> None:
+    """Say that features are counted from 1 where neither the model nor the user says so."""
+    told = "zero_based" in notes or "zero_based" in dict(args.option)
+    if data.zero_based is False and not told:
+        note(
+            f"note: {args.data} has no feature 0, so its features are taken as counted from 1; "
+            f"if they count from 0, pass --option zero_based=true"
+        )
 
 
 def _check_fit(args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset) -> None:

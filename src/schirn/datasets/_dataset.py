@@ -48,6 +48,8 @@ class Dataset:
     description : str
     n_dropped : int
         Rows of the source that a preparation left out.
+    zero_based : bool or None
+        Whether the source, an svmlight file, counts its features from 0; else None.
 
     Examples
     --------
@@ -70,6 +72,7 @@ class Dataset:
     images: np.ndarray | None = None
     description: str = ""
     n_dropped: int = 0
+    zero_based: bool | None = None
 
     def __post_init__(self) -> None:
         if not self.label_names:

@@ -71,7 +71,7 @@ def read_svmlight(
     y_true.data[:] = 1
     small = y_true.shape[0] * y_true.shape[1] <= LARGE_LABELS
     labels = y_true.toarray() if small else y_true
-    return dataset_from_file(path, max_bytes, X=X, y_true=labels)
+    return dataset_from_file(path, max_bytes, X=X, y_true=labels, zero_based=start == 0)
 
 
 class _Rows:

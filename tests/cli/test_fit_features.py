@@ -1,0 +1,97 @@
+"""The features of new rows are those of training: by name, or counted from the same number."""
+
+import numpy as np
+import pytest
+from cli.clean_helpers import refused
+
+import schirn
+from schirn.cli import main
+from schirn.datasets import make_partial_multilabel, read_svmlight
+from schirn.persist import read_notes
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_partial_multilabel(n_samples=40, n_features=3, n_labels=3, r=1, random_state=0)
+
+
+def write_arff(path, X, Y, names):
+    labels = "".join(f"@attribute l{j} {{0,1}}\n" for j in range(Y.shape[1]))
+    features = "".join(f"@attribute {name} real\n" for name in names)
+    rows = "".join(",".join(map(str, [*x, *y])) + "\n" for x, y in zip(X, Y, strict=True))
+    path.write_text(f"@relation r\n{features}{labels}@data\n{rows}")
+    return str(path)
+
+
+def write_npz(path, X, Y, names):
+    np.savez(path, X=X, Y=Y, feature_names=names)
+    return str(path)
+
+
+def scores(tmp_path, model, path, *more):
+    assert main(["predict", model, path, *more, "--scores", "-o", str(tmp_path / "s.npz")]) == 0
+    with np.load(tmp_path / "s.npz") as arrays:
+        return arrays["score"]
+
+
+@pytest.mark.parametrize("write", [write_arff, write_npz])
+def test_named_features_may_come_in_another_order(tmp_path, data, capsys, write):
+    suffix, options = (".arff", ["--labels", "3"]) if write is write_arff else (".npz", [])
+    train = write(tmp_path / f"a{suffix}", data.X, data.y_true, ["u", "v", "w"])
+    model = str(tmp_path / "m")
+    assert main(["fit", train, *options, "--method", "CandidateRidge", "-o", model]) == 0
+    expected = scores(tmp_path, model, train, *options)
+    order = [1, 2, 0]
+    mixed = write(tmp_path / f"b{suffix}", data.X[:, order], data.y_true, ["v", "w", "u"])
+    np.testing.assert_array_equal(scores(tmp_path, model, mixed, *options), expected)
+    other = write(tmp_path / f"c{suffix}", data.X, data.y_true, ["u", "v", "z"])
+    capsys.readouterr()
+    err = refused(capsys, "predict", model, other, *options)
+    assert f"there is no feature 'w', which {model} was trained on" in err
+
+
+def test_repeated_names_of_features_are_not_matched(tmp_path, data, capsys):
+    train = write_npz(tmp_path / "a.npz", data.X, data.y_true, ["u", "u", "w"])
+    other = write_npz(tmp_path / "b.npz", data.X, data.y_true, ["w", "u", "u"])
+    model = str(tmp_path / "m")
+    assert main(["fit", train, "--method", "CandidateRidge", "-o", model]) == 0
+    assert main(["predict", model, train]) == 0
+    capsys.readouterr()
+    assert "two features have the same name" in refused(capsys, "predict", model, other)
+
+
+def write_svm(path, X, Y, start):
+    lines = [
+        ",".join(map(str, np.flatnonzero(y)))
+        + "".join(f" {j + start}:{v}" for j, v in enumerate(x) if v)
+        for x, y in zip(X, Y, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def test_features_of_svmlight_files_are_counted_as_in_training(tmp_path, data, capsys):
+    train = write_svm(tmp_path / "train.svm", data.X, data.y_true, 0)
+    model = str(tmp_path / "m")
+    assert main(["fit", train, "--method", "CandidateRidge", "-o", model]) == 0
+    assert read_notes(model)["zero_based"] is True
+    capsys.readouterr()
+    rows = data.X.copy()
+    rows[:, 0] = 0
+    new = write_svm(tmp_path / "new.svm", rows, data.y_true, 0)
+    expected = schirn.load(model).decision_function(rows)
+    np.testing.assert_allclose(scores(tmp_path, model, new), expected)
+    assert "counted from" not in capsys.readouterr().err
+
+
+def test_a_guess_how_features_are_counted_is_told(tmp_path, data, capsys):
+    new = write_svm(tmp_path / "new.svm", data.X, data.y_true, 1)
+    rows = read_svmlight(new)
+    assert rows.zero_based is False
+    schirn.save(schirn.CandidateRidge().fit(rows.X, data.candidates), tmp_path / "m")
+    model = str(tmp_path / "m")
+    assert main(["predict", model, new]) == 0
+    err = capsys.readouterr().err
+    assert f"note: {new} has no feature 0, so its features are taken as counted from 1" in err
+    assert main(["predict", model, new, "--option", "zero_based=false"]) == 0
+    assert capsys.readouterr().err == ""
