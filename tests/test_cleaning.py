@@ -327,6 +327,24 @@ def test_texts_and_joined_tags():
     np.testing.assert_array_equal(series.confidence, found.confidence)
 
 
+@pytest.mark.parametrize("row", [0, 5])
+def test_missing_texts_and_tags_are_empty(row):
+    texts, tags = ["bark tail", "wave sand"] * 15, ["dog", "sea"] * 10 + ["dog;sea"] * 10
+    texts[row], tags[row] = "", ""
+
+    def confidence(texts, tags):
+        return find_noisy_labels(texts, tags, method="CandidateRidge", cv=3).confidence
+
+    expected = confidence(texts, tags)
+    lists = [tag.split(";") if tag else [] for tag in tags]
+    for nothing in (None, np.nan, pd.NA):
+        gaps = [[*rows[:row], nothing, *rows[row + 1 :]] for rows in (texts, tags, lists)]
+        np.testing.assert_array_equal(confidence(gaps[0], gaps[1]), expected)
+        np.testing.assert_array_equal(confidence(gaps[0], gaps[2]), expected)
+        series = [pd.Series(rows, dtype="string") for rows in gaps[:2]]
+        np.testing.assert_array_equal(confidence(*series), expected)
+
+
 def test_containers_agree(small):
     dense = find_noisy_labels(small.X, small.candidates, method=Sieve(features="none"))
     for X, C in (

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.exceptions import InputError
-from schirn.labels import _as_names, _is_name_lists, _named, _some, as_labels
+from schirn.labels import _as_names, _is_missing, _is_name_lists, _named, _some, as_labels
 
 Array = np.ndarray
 
@@ -58,10 +58,10 @@ def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str) -> T
     names = _as_names(names)
     if not hasattr(candidates, "shape") or getattr(candidates, "ndim", 2) == 1:
         candidates = list(candidates)
-        if any(isinstance(row, str) for row in candidates):
-            candidates = [_split(row, separator) for row in candidates]
-    if isinstance(candidates, list) and _is_name_lists(candidates):
-        tags = _from_lists(candidates, names)
+    if isinstance(candidates, list) and (
+        any(isinstance(row, str) for row in candidates) or _is_name_lists(candidates)
+    ):
+        tags = _from_lists([_split(row, separator) for row in candidates], names)
     elif sp.issparse(candidates):
         tags = _from_sparse(candidates, names)
     else:
@@ -74,7 +74,8 @@ def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str) -> T
 
 
 def _split(cell: Any, separator: str) -> Any:
-    if cell is None or (isinstance(cell, float) and cell != cell):
+    """The tags of a cell; none where it is missing."""
+    if _is_missing(cell):
         return []
     if not isinstance(cell, str):
         return cell

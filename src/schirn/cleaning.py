@@ -15,6 +15,7 @@ from schirn._noisy_labels import LabelSummary, NoisyLabels
 from schirn._tags import Tags, read_tags
 from schirn._votes import Votes, votes_to_candidates
 from schirn.exceptions import EmptyCandidatesWarning, InputError
+from schirn.labels import _is_missing
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve, methods
 from schirn.methods._known import as_known, read_cells
 
@@ -135,7 +136,7 @@ def text_features(texts: Iterable[Any]) -> "sp.csr_array":
     """Tf-idf weights of the words and word pairs of each text, rows of length one."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    words = ["" if text is None or text != text else str(text) for text in texts]
+    words = ["" if _is_missing(text) else str(text) for text in texts]
     vectorizer = TfidfVectorizer(
         sublinear_tf=True, ngram_range=(1, 2), max_features=_MOST_WORDS, strip_accents="unicode"
     )
@@ -171,8 +172,8 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     """Features as an array that rows can be taken from, and the method for them."""
     if not sp.issparse(X) and not hasattr(X, "columns"):
         values = list(X) if not hasattr(X, "shape") else X
-        first = next(iter(values), None) if getattr(values, "ndim", 1) == 1 else None
-        if isinstance(first, str):
+        flat = values if getattr(values, "ndim", 1) == 1 else ()
+        if isinstance(next((value for value in flat if not _is_missing(value)), None), str):
             return text_features(values), make_method(method, text=True)
         X = np.asarray(values)
     if hasattr(X, "to_numpy"):

@@ -101,6 +101,14 @@ def _repeated(names: Sequence[str]) -> str | None:
     return None
 
 
+def _is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing: None, NaN, or the NA and NaT of pandas."""
+    # By name, since pandas may not be there.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
 def _is_name_lists(y: Any) -> bool:
     """Whether y holds one collection of names per row (strings anywhere, sets, or nothing)."""
     if sp.issparse(y) or hasattr(y, "columns"):
