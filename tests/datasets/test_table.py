@@ -179,3 +179,74 @@ def test_a_packed_table_near_the_limit(tmp_path):
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(DataError, match=r"gone\.csv: there is no such file"):
         read_table(tmp_path / "gone.csv")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_tags_that_look_like_missing_cells_are_tags(tmp_path, packed):
+    text = "x,tags,checked\n1,NA,NA\n2,None;null,null\n3,,\n"
+    target = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    target.write_bytes(gzip.compress(text.encode()) if packed else text.encode())
+    data = read_table(target, truth="checked")
+    assert data.label_names == ["NA", "None", "null"]
+    assert data.candidates.tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 0]]
+    assert data.y_true.tolist() == [[1, 0, 0], [0, 0, 1], [0, 0, 0]]
+
+
+def test_missing_numbers_are_still_named(tmp_path):
+    target = tmp_path / "t.csv"
+    target.write_text("x,tags\n1,a\nNA,b\n")
+    with pytest.raises(DataError, match="row 2, column 'x': nan is not a number"):
+        read_table(target)
+    target.write_text("x,a\n1,1\n2,NA\n")
+    with pytest.raises(DataError, match="row 2, column 'a': nan is not a number"):
+        read_table(target, labels="a")
+
+
+def test_tags_that_are_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("x,tags,label\n1,8,5\n2,007,6\n")
+    data = read_table(tmp_path / "t.csv")
+    assert data.label_names == ["007", "8"]
+    assert data.feature_names == ["x", "label"]
+    (tmp_path / "t.jsonl").write_text('{"x": "1", "tags": "8"}\n{"x": "2", "tags": "007"}\n')
+    data = read_table(tmp_path / "t.jsonl")
+    assert data.label_names == ["007", "8"]
+    assert data.feature_names == ["x"]
+
+
+@pytest.mark.parametrize("cells", [("1", "0"), ("True", "False"), ("1.0", "-1")])
+def test_one_column_of_truth_values(tmp_path, cells):
+    (tmp_path / "t.csv").write_text("x,dog\n1,{}\n2,{}\n".format(*cells))
+    data = read_table(tmp_path / "t.csv", labels="dog")
+    assert data.label_names == ["dog"]
+    assert data.candidates.tolist() == [[1], [0]]
+
+
+def test_gaps_in_lists_are_no_tags(tmp_path):
+    target = tmp_path / "t.jsonl"
+    target.write_text('{"x": 1, "tags": ["dog", " cat", "", null, NaN]}\n{"x": 2, "tags": null}\n')
+    data = read_table(target)
+    assert data.label_names == ["cat", "dog"]
+    assert data.candidates.tolist() == [[1, 1], [0, 0]]
+
+
+def test_missing_texts_in_parquet(tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
+    tags = pandas.array(["dog", pandas.NA], dtype="string")
+    pandas.DataFrame({"x": [1.0, 2.0], "tags": tags}).to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").candidates.tolist() == [[1], [0]]
+
+
+def test_rows_that_lack_the_last_cells_and_columns_of_one_name(tmp_path):
+    (tmp_path / "t.csv").write_text("x,x,tags\n1,2,NA\n3,4\n")
+    data = read_table(tmp_path / "t.csv")
+    assert data.feature_names == ["x", "x.1"]
+    assert data.candidates.tolist() == [[1], [0]]
+    (tmp_path / "t.csv").write_text("x,x,tags\n1,2,NA\n3,null,a\n")
+    with pytest.raises(DataError, match=r"row 2, column 'x\.1': nan"):
+        read_table(tmp_path / "t.csv")
+
+
+def test_a_column_without_any_tag(tmp_path):
+    (tmp_path / "t.csv").write_text("x,tags\n1,\n2,\n")
+    with pytest.raises(DataError, match="the column 'tags' holds no tags"):
+        read_table(tmp_path / "t.csv")

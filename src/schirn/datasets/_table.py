@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from schirn._limits import brief, brief_list, byte_limit, reason_of, too_large
+from schirn._limits import brief, brief_list
 from schirn._optional import optional
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
-from schirn.datasets._text import check_size, format_suffix, is_packed, read_bytes
-from schirn.exceptions import DataError, MissingExtraError
-
-PARQUET_ROWS = 1024
-LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
+from schirn.datasets._frame import LABEL_COLUMNS, read_frame
+from schirn.exceptions import DataError
 
 
 def read_table(
@@ -64,7 +59,7 @@ def read_table(
     (['beach', 'dog'], [[1, 1], [0, 1]])
     """
     path = Path(path)
-    frame = _frame(path, max_bytes)
+    frame = read_frame(path, max_bytes, labels, truth)
     label_columns = _columns(path, frame, _default(path, frame, labels))
     truth_columns = _columns(path, frame, truth) if truth is not None else []
     tags = _Tags(path, frame, separator)
@@ -72,6 +67,8 @@ def read_table(
     if tags.are_text(label_columns):
         every = tags.names([*label_columns, *truth_columns])
         names = names or every
+        if not names:
+            raise DataError(f"{path}: the column {brief(label_columns[0])} holds no tags.")
         _check_known(path, every, names)
     elif truth_columns and len(truth_columns) != len(label_columns):
         raise DataError(
@@ -124,66 +121,17 @@ class _Tags:
 
     def _cell(self, value: Any) -> list[str]:
         if isinstance(value, (list, tuple, np.ndarray)):
-            return [str(tag) for tag in value]
-        if value is None or value != value:
-            return []
-        return [tag.strip() for tag in str(value).split(self.separator) if tag.strip()]
+            tags = [str(tag) for tag in value if not _is_missing(tag)]
+        else:
+            tags = [] if _is_missing(value) else str(value).split(self.separator)
+        return [tag.strip() for tag in tags if tag.strip()]
 
 
-def _frame(path: Path, max_bytes: int | None) -> Any:
-    """Read the file into a data frame."""
-    pandas = optional("pandas", "table", "Reading tables")
-    check_size(path, max_bytes)
-    suffix = format_suffix(path)
-    if suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
-        raise DataError(f"{path}: a table must be .csv, .tsv, .parquet or .jsonl.")
-    if suffix == ".parquet":
-        frame = _parquet(path, byte_limit(max_bytes))
-    else:
-        source: Any = io.BytesIO(read_bytes(path, max_bytes)) if is_packed(path) else path
-        with _unreadable_named(path):
-            if suffix == ".jsonl":
-                frame = pandas.read_json(source, lines=True, compression=None)
-            else:
-                separator = "\t" if suffix == ".tsv" else ","
-                frame = pandas.read_csv(source, sep=separator, compression=None)
-    if frame.empty:
-        raise DataError(f"{path}: the table has no rows.")
-    frame.columns = [str(column) for column in frame.columns]
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise DataError(f"{path}: two columns are called {brief(twice)}; rename one of them.")
-    return frame
-
-
-@contextmanager
-def _unreadable_named(path: Path) -> Iterator[None]:
-    """Turn whatever a parser raises into one sentence that names the file."""
-    try:
-        yield
-    except (DataError, MissingExtraError):
-        raise
-    except Exception as error:
-        raise DataError(f"{path}: not a readable table ({reason_of(error)}).") from error
-
-
-def _parquet(path: Path, limit: int) -> Any:
-    """Read a Parquet file piece by piece, up to the limit."""
-    arrow = optional("pyarrow", "table", "Reading Parquet files")
-    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    with _unreadable_named(path), parquet.ParquetFile(path) as file:
-        groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-        total = sum(group.total_byte_size for group in groups)
-        if total > limit:
-            raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
-        # Those sizes are before dictionaries are filled in: a long text may stand in every row.
-        pieces, size = [], 0
-        for piece in file.iter_batches(batch_size=PARQUET_ROWS):
-            size += piece.nbytes
-            if size > limit:
-                raise DataError(f"{path}: {too_large(f'unpacks to over {limit:,} bytes', limit)}")
-            pieces.append(piece)
-        return arrow.Table.from_batches(pieces, schema=file.schema_arrow).to_pandas()
+def _is_missing(value: Any) -> bool:
+    """Tell None, NaN and the missing value of pandas from tags."""
+    if value is None or type(value).__name__ == "NAType":
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
 def _default(path: Path, frame: Any, labels: str | Sequence[str] | None) -> str | Sequence[str]:
