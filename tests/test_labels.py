@@ -100,6 +100,13 @@ def test_numbers_in_sets_are_names():
     assert labels.matrix.tolist() == [[1, 1], [0, 1], [0, 0]]
 
 
+@pytest.mark.parametrize("nothing", [None, np.nan, np.float32("nan")])
+def test_a_missing_name_is_no_label(nothing):
+    labels = as_labels([["dog", nothing], ["cat"], {nothing}])
+    assert labels.names == ["cat", "dog"]
+    assert labels.matrix.tolist() == [[0, 1], [1, 0], [0, 0]]
+
+
 def test_rows_without_names():
     assert as_labels([[], ["a"]]).matrix.tolist() == [[0], [1]]
     assert as_labels([[], []], names=["a", "b"]).matrix.tolist() == [[0, 0], [0, 0]]

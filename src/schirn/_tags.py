@@ -7,7 +7,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.exceptions import InputError
-from schirn.labels import _as_names, _is_missing, _is_name_lists, _named, _some, as_labels
+from schirn.labels import (
+    _as_names,
+    _is_missing,
+    _is_name_lists,
+    _named,
+    _names_of,
+    _some,
+    as_labels,
+)
 
 Array = np.ndarray
 
@@ -86,7 +94,7 @@ def _from_lists(rows: list[Any], names: list[str] | None) -> Tags:
     for i, row in enumerate(rows):
         if isinstance(row, str) or not hasattr(row, "__iter__"):
             raise InputError(f"row {i} of the tags is {row!r}, not a list of label names")
-    unique = [{str(name) for name in row} for row in rows]
+    unique = [set(_names_of(row)) for row in rows]
     known = sorted(set().union(*unique)) if names is None else names
     place = {name: j for j, name in enumerate(known)}
     columns = []

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn.exceptions import InputError
+from schirn.labels import _is_missing
 
 Array = np.ndarray
 
@@ -32,7 +33,8 @@ def votes_to_candidates(
 
     Parameters
     ----------
-    items, workers, tags : three columns of the same length; a vote that comes twice counts once
+    items, workers, tags : three columns of the same length; a vote that comes twice counts once,
+        and a missing tag says that the worker saw the item and gave it none
     rule : "any" takes a tag that one worker gave, a number k needs the votes of k workers
     order : the items in the order of the rows of X; by default as they first appear
 
@@ -40,7 +42,7 @@ def votes_to_candidates(
     -------
     Votes
         Hand `candidates` and `prior` to `find_noisy_labels`. The prior of a tag with v votes from
-        w workers who tagged the item is (v + 1) / (w + 2).
+        w workers who saw the item is (v + 1) / (w + 2).
 
     Examples
     --------
@@ -52,7 +54,7 @@ def votes_to_candidates(
     >>> votes.prior.round(2).tolist()
     [[0.5, 0.75], [0.67, 0.0]]
     """
-    items, workers, tags = list(items), list(workers), [str(tag) for tag in tags]
+    items, workers, tags = list(items), list(workers), list(tags)
     if not len(items) == len(workers) == len(tags):
         sizes = f"{len(items)}, {len(workers)}, {len(tags)}"
         raise InputError(f"items, workers and tags must be of the same length, not {sizes}")
@@ -66,11 +68,13 @@ def votes_to_candidates(
     unknown = next((item for item in items if item not in place), None)
     if unknown is not None:
         raise InputError(f"the item {unknown!r} has votes but is not named in order")
-    names = sorted(set(tags))
+    given = [None if _is_missing(tag) else str(tag) for tag in tags]
+    names = sorted({tag for tag in given if tag is not None})
     column = {name: j for j, name in enumerate(names)}
     counts = np.zeros((len(known), len(names)), dtype=np.int64)
-    for item, _, tag in set(zip(items, workers, tags, strict=True)):
-        counts[place[item], column[tag]] += 1
+    for item, _, tag in set(zip(items, workers, given, strict=True)):
+        if tag is not None:
+            counts[place[item], column[tag]] += 1
     n_workers = np.zeros(len(known), dtype=np.int64)
     for item, _ in set(zip(items, workers, strict=True)):
         n_workers[place[item]] += 1

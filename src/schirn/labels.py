@@ -126,19 +126,25 @@ def _is_name_lists(y: Any) -> bool:
     return any(isinstance(name, str) for row in lists for name in row)
 
 
+def _names_of(row: Iterable[Any]) -> list[str]:
+    """The names of a row as texts, without missing ones."""
+    return [str(name) for name in row if not _is_missing(name)]
+
+
 def _from_names(rows: list[Collection[Any]], names: list[str] | None, what: str) -> Labels:
     for i, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Collection):
             raise InputError(f"row {i} of the {what} is {row!r}, not a list of label names")
-    known = sorted({str(name) for row in rows for name in row}) if names is None else names
+    named = [_names_of(row) for row in rows]
+    known = sorted(set().union(*named)) if names is None else names
     column = {name: j for j, name in enumerate(known)}
     matrix = np.zeros((len(rows), len(known)), dtype=np.uint8)
-    for i, row in enumerate(rows):
+    for i, row in enumerate(named):
         for name in row:
-            j = column.get(str(name))
+            j = column.get(name)
             if j is None:
                 raise InputError(
-                    f"row {i} of the {what} names the label {str(name)!r}, which was not there "
+                    f"row {i} of the {what} names the label {name!r}, which was not there "
                     f"in training; known labels are {_some(known)}"
                 )
             matrix[i, j] = 1
