@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import KFold
+from sklearn.model_selection import GroupKFold, KFold
 
 import schirn
 from schirn import CandidateRidge, OracleRidge, Sieve, find_noisy_labels
@@ -310,6 +310,20 @@ def test_groups_stay_together(small):
         assert (counts == 2).all()
 
 
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
+@pytest.mark.parametrize("cv", [3, GroupKFold(3)], ids=["number", "splitter"])
+def test_a_row_without_a_group_stands_alone(small, nothing, cv):
+    named = ["a", 2, "c", 4.5] * 25
+
+    def confidence(groups):
+        return find_noisy_labels(
+            small.X, small.candidates, method="CandidateRidge", groups=groups, cv=cv
+        ).confidence
+
+    alone = [f"row {i:02}" for i in range(100)]
+    np.testing.assert_array_equal(confidence(named + [nothing] * 100), confidence(named + alone))
+
+
 def test_texts_and_joined_tags():
     rng = np.random.default_rng(0)
     words = {"dog": "bark tail paw", "sea": "wave sand salt", "car": "wheel road fuel"}
@@ -373,6 +387,7 @@ def test_containers_agree(small):
         ({"known": [1, 2]}, "known must hold one value per row and label"),
         ({"max_memory": 0}, "not 0"),
         ({"groups": [1]}, "groups has 1 values for 200 rows"),
+        ({"groups": [[1]] * 200}, "groups must hold one text or number per row"),
     ],
 )
 def test_bad_arguments_get_one_sentence(small, change, words):
@@ -410,6 +425,15 @@ def test_votes():
             votes_to_candidates(items, workers, tags, **bad)
     with pytest.raises(InputError, match="same length, not 5, 2, 5"):
         votes_to_candidates(items, workers[:2], tags)
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
+def test_a_missing_tag_is_no_tag(small, nothing):
+    votes = votes_to_candidates("ppq", [1, 2, 1], ["dog", nothing, "cat"])
+    assert votes.label_names == ["cat", "dog"]
+    np.testing.assert_allclose(votes.prior, [[0, 2 / 4], [2 / 3, 0]])
+    lists = [["dog", nothing], ["cat"]] * 100
+    assert find_noisy_labels(small.X, lists, method="CandidateRidge").label_names == ["cat", "dog"]
 
 
 def test_votes_help_to_find_wrong_tags(digits):

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def find_noisy_labels(
         multiply the odds, so 0.5 changes nothing. Columns of a DataFrame are matched by name, here
         and in `known` and `known_clean`; a tag without a column gets 0.5, or 0 there.
     groups : one value per row; rows with the same value (copies of a text, images of one scene)
-        stay in one fold
+        stay in one fold, and a row where it is missing stands alone
     min_count : a tag listed in fewer training rows than this, or in all of them, is not judged:
         it is kept with confidence 0.5 and the verdict "unjudged"
     max_memory : gigabytes; a table that needs more, by rows and kinds of tags that are frequent
@@ -209,14 +210,12 @@ def _folds(
     X: Any, cv: Any, groups: Any, random_state: int | None
 ) -> Iterator[tuple[Array, Array]] | Iterable[tuple[Array, Array]]:
     n = X.shape[0]
+    groups = None if groups is None else _group_numbers(groups, n)
     if hasattr(cv, "split"):
         return cv.split(np.zeros((n, 1)), groups=groups)
     if not isinstance(cv, int | np.integer):
         return cv
-    groups = None if groups is None else np.asarray(groups)
-    if groups is not None and len(groups) != n:
-        raise InputError(f"groups has {len(groups)} values for {n} rows")
-    there = n if groups is None else len(set(groups.tolist()))
+    there = n if groups is None else len(np.unique(groups))
     if not 2 <= cv <= there:
         what = "rows" if groups is None else "groups"
         raise InputError(f"cv={cv} folds cannot be made of {there} {what}; give 2 to {there} folds")
@@ -226,6 +225,21 @@ def _folds(
         return KFold(int(cv), shuffle=True, random_state=random_state).split(np.zeros((n, 1)))
     splitter = GroupKFold(int(cv), shuffle=True, random_state=random_state)
     return splitter.split(np.zeros((n, 1)), groups=groups)
+
+
+def _group_numbers(groups: Iterable[Any], n: int) -> Array:
+    """Groups as numbers in their own order; a row without a group stands alone."""
+    values = list(groups)
+    if len(values) != n:
+        raise InputError(f"groups has {len(values)} values for {n} rows")
+    try:
+        kinds = {value for value in values if not _is_missing(value)}
+        ordered = sorted(kinds, key=lambda value: (isinstance(value, str), value))
+    except TypeError:
+        raise InputError("groups must hold one text or number per row, not lists") from None
+    place = {value: k for k, value in enumerate(ordered)}
+    alone = count(len(place))
+    return np.array([next(alone) if _is_missing(value) else place[value] for value in values])
 
 
 def _out_of_fold(
