@@ -218,3 +218,13 @@ def test_tables_without_rows_or_labels_have_no_row_to_score():
     for shape in ((0, 3), (3, 0)):
         empty = np.zeros(shape, dtype=int)
         assert "no row is left" in sentence(metrics.hamming_loss, empty, empty)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_rows_of_small_integers_are_scaled_like_floats(dtype):
+    scores = np.array([[100, 0, 40], [0, 127, 90]], dtype=dtype)
+    if dtype != np.uint8:
+        scores[:, 1] -= 100
+    truth = np.array([[1, 0, 0], [0, 1, 0]])
+    loss = metrics.hamming_loss(truth, scores, scale="row", threshold=0.5)
+    assert loss == metrics.hamming_loss(truth, scores.astype(float), scale="row", threshold=0.5)

@@ -130,6 +130,9 @@ def predict(scores: npt.NDArray[Any], threshold: float, scale: str) -> Bools:
     """Labels whose score, scaled to [0, 1] within its row or not, exceeds the threshold."""
     if scale == "none":
         return np.asarray(scores > threshold)
+    if scores.dtype.kind in "biu":
+        # The difference of two small integers need not fit into their type.
+        scores = scores.astype(np.float64)
     low = scores.min(axis=1, keepdims=True)
     span = scores.max(axis=1, keepdims=True) - low
     if not np.isfinite(span).all():
