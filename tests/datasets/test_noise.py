@@ -178,3 +178,18 @@ def test_labels_must_be_zero_and_one():
         add_noise(np.array([[1, -1]]), 1)
     with pytest.raises(InputError, match="holds 2"):
         add_noise(np.array([[1, 2]]), 1)
+
+
+@pytest.mark.parametrize("form", ["lil", "dok", "coo", "csc"])
+def test_every_sparse_form_gives_the_same(form):
+    y = random_truth()
+    thin = add_noise(sparse.csr_array(y).asformat(form), 2, random_state=0)
+    np.testing.assert_array_equal(thin.toarray(), add_noise(y, 2, random_state=0))
+    with pytest.raises(InputError, match="but holds -1"):
+        add_noise(sparse.csr_array(2 * y.astype(int) - 1).asformat(form), 2)
+
+
+def test_features_may_be_a_list():
+    y, X = random_truth(), np.random.RandomState(1).random_sample((60, 4))
+    listed = add_noise(y, 2, kind="feature", X=X.tolist(), random_state=0)
+    np.testing.assert_array_equal(listed, add_noise(y, 2, kind="feature", X=X, random_state=0))

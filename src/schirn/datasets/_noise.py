@@ -103,6 +103,7 @@ def _draw(
     elif kind == "label":
         keys = label_keys(truth, random)
     else:
+        X = X if hasattr(X, "shape") else np.asarray(X)
         if X.shape[0] != n_samples:
             raise InputError(f"X has {X.shape[0]} rows and y has {n_samples}; they must agree.")
         keys = feature_keys(truth, X, random)
@@ -171,8 +172,8 @@ def _from_cells(rows: np.ndarray, labels: np.ndarray, shape: tuple[int, int]) ->
 def _truth(y: Any) -> sparse.csr_array:
     """Return the truth as CSR with ones only."""
     truth = sparse.csr_array(label_matrix(y, "y"))
-    negative = y.data.min(initial=0) if sparse.issparse(y) else np.asarray(y).min(initial=0)
-    if negative < 0:
+    values = sparse.csr_array(y).data if sparse.issparse(y) else np.asarray(y)
+    if values.min(initial=0) < 0:
         raise InputError("y must hold 0 and 1, but holds -1; pass (y == 1) instead.")
     truth.eliminate_zeros()
     truth.sort_indices()
