@@ -1,5 +1,6 @@
 """Tables of every format through `schirn clean`: what is kept, and what is refused."""
 
+import argparse
 import base64
 import json
 
@@ -8,6 +9,7 @@ import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
 
 from schirn.cli import main
+from schirn.cli._clean_input import known_clean
 from schirn.cli._tables import read_rows
 from schirn.exceptions import DataError
 from schirn.report._png import png_uri
@@ -92,6 +94,24 @@ def test_embeddings_over_the_limit(items, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("SCHIRN_MAX_BYTES", "20000")
     sentence = refused(capsys, "clean", source, "--features", str(tmp_path / "v.npy"))
     assert "v.npy: has 80,128 bytes" in sentence
+
+
+def test_embeddings_without_a_number(records, tmp_path, capsys):
+    empty = [{**record, "vector": []} for record in records]
+    source = write_jsonl(tmp_path / "items.jsonl", empty)
+    out = str(tmp_path / "c.jsonl")
+    err = refused(capsys, "clean", source, "--features", "vector", "-o", out)
+    assert "the column 'vector' holds only empty lists" in err
+    np.save(tmp_path / "v.npy", np.empty((len(records), 0)))
+    argv = ["clean", source, "--features", str(tmp_path / "v.npy"), "-o", out]
+    assert "v.npy: float64 of shape (160, 0)" in refused(capsys, *argv)
+
+
+def test_checked_rows_as_pandas_writes_them(tmp_path, items):
+    rows = [{"x": i, "ok": cell} for i, cell in enumerate(["1.0", "0.0", "", "nan", "1"])]
+    table = read_rows(write_jsonl(tmp_path / "t.jsonl", rows), encoding="utf-8", delimiter=None)
+    args = argparse.Namespace(data="t.jsonl", known_clean="ok")
+    assert known_clean(args, table).tolist() == [True, False, False, False, True]
 
 
 def test_a_folder_into_one_file(records, tmp_path):

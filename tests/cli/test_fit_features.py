@@ -95,3 +95,25 @@ def test_a_guess_how_features_are_counted_is_told(tmp_path, data, capsys):
     assert f"note: {new} has no feature 0, so its features are taken as counted from 1" in err
     assert main(["predict", model, new, "--option", "zero_based=false"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_the_index_that_pandas_writes_is_left_out_with_a_note(tmp_path, capsys):
+    pytest.importorskip("pandas")
+    rows = "".join(f"{i},{i % 5},{'ab'[i % 5 > 2]}\n" for i in range(30))
+    (tmp_path / "t.csv").write_text(",x,tags\n" + rows)
+    model = str(tmp_path / "m")
+    argv = ["fit", str(tmp_path / "t.csv"), "--method", "CandidateRidge", "-o", model]
+    assert main(argv) == 0
+    err = capsys.readouterr().err
+    assert "t.csv: the column 'Unnamed: 0' has no name and numbers the rows" in err
+    assert err.count("\n") == 1
+    (tmp_path / "new.csv").write_text("x\n1\n4\n")
+    assert main(["predict", model, str(tmp_path / "new.csv"), "--threshold", "top-1"]) == 0
+    assert capsys.readouterr().out == "row,labels\n0,a\n1,b\n"
+
+
+@pytest.mark.parametrize("command", ["fit", "clean"])
+def test_an_empty_separator_is_refused(tmp_path, capsys, command):
+    (tmp_path / "t.csv").write_text("x,tags\n1,a\n2,b\n")
+    argv = [command, str(tmp_path / "t.csv"), "-o", str(tmp_path / "o.csv"), "--separator", ""]
+    assert "--separator: must be a text such as ; or |" in refused(capsys, *argv)

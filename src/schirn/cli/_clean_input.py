@@ -18,7 +18,8 @@ Array = np.ndarray
 
 _LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
-_YES, _NO = ("1", "true", "yes", "y", "x"), ("", "0", "false", "no", "n", "none")
+_YES = ("1", "1.0", "true", "yes", "y", "x")
+_NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
 _MOST_SHOWN = 2000
 
 
@@ -127,6 +128,11 @@ def _embeddings(args: argparse.Namespace, table: Table) -> Array:
             raise InputError(
                 f"{args.data}: the column {args.features!r} must hold lists of the same length"
             )
+        if 0 in sizes:
+            raise InputError(
+                f"{args.data}: the column {args.features!r} holds only empty lists; fill them, or "
+                f"choose another column with --features"
+            )
         matrix = np.array(cells, dtype=object)
         try:
             return matrix.astype(np.float64)
@@ -140,7 +146,12 @@ def _embeddings(args: argparse.Namespace, table: Table) -> Array:
             f"--features {args.features}: give an .npy file, or a column that holds lists"
         )
     matrix = read_npy(path)
-    if matrix.ndim != 2 or matrix.dtype.kind not in "biuf" or len(matrix) != table.n_rows:
+    if (
+        matrix.ndim != 2
+        or matrix.dtype.kind not in "biuf"
+        or 0 in matrix.shape
+        or len(matrix) != table.n_rows
+    ):
         raise DataError(
             f"{path}: {matrix.dtype} of shape {matrix.shape}, but {args.data} has {table.n_rows} "
             f"rows; give a matrix of numbers with one row each"

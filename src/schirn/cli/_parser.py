@@ -121,6 +121,13 @@ def natural(text: str) -> int:
     return int(text)
 
 
+def separator(text: str) -> str:
+    """What stands between tags."""
+    if not text:
+        raise argparse.ArgumentTypeError("must be a text such as ; or |, not ''")
+    return text
+
+
 def memory_size(text: str) -> int:
     """A number of bytes, written as 500M or 8G."""
     number, unit = text[:-1], text[-1:].upper()

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from schirn.cli._parser import Parser
+from schirn.cli._parser import Parser, separator
 from schirn.datasets import Dataset, load
 from schirn.datasets._text import format_suffix
 from schirn.exceptions import DataError, InputError
@@ -29,7 +29,12 @@ def add_reading(parser: Parser) -> None:
     group.add_argument(
         "--features", metavar="COLUMNS", help="feature columns a,b,c (default: all other numbers)"
     )
-    group.add_argument("--separator", metavar="TEXT", help="what stands between tags (default: ;)")
+    group.add_argument(
+        "--separator",
+        type=separator,
+        metavar="TEXT",
+        help="what stands between tags (default: ;)",
+    )
     group.add_argument(
         "--part", choices=("all", "train", "test"), default="all", help="rows to use (default: all)"
     )

@@ -24,7 +24,7 @@ from schirn.cli._clean_input import (
     shown_texts,
 )
 from schirn.cli._output import facts, note, print_json, say, table, working
-from schirn.cli._parser import Parser, add_command, natural, positive
+from schirn.cli._parser import Parser, add_command, natural, positive, separator
 from schirn.cli._project import check_project, write_project
 from schirn.cli._reading import assignment, check_not_input
 from schirn.cli._tables import Table, read_rows
@@ -64,7 +64,9 @@ def add(found: Any) -> None:
 def _add_columns(parser: Parser) -> None:
     group = parser.add_argument_group("what is in the table")
     group.add_argument("--labels", metavar="COLUMN", help="tags, as beach;dog or as lists")
-    group.add_argument("--separator", default=";", metavar="TEXT", help="between tags (default: ;)")
+    group.add_argument(
+        "--separator", type=separator, default=";", metavar="TEXT", help="between tags (default: ;)"
+    )
     group.add_argument("--text", metavar="COLUMNS", help="learn from these texts")
     group.add_argument("--columns", metavar="COLUMNS", help="learn from these numbers a,b,c")
     group.add_argument(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,8 @@ def read_table(
     truth : str or list of str, optional
         The true labels in the same form, where they are known.
     features : list of str, optional
-        Feature columns; by default every numeric column that is not a label.
+        Feature columns; by default every numeric column that is not a label, and is not a column
+        without a name that numbers the rows, as pandas writes it.
     separator : str
         What stands between two tags.
     label_names : list of str, optional
@@ -59,6 +62,10 @@ def read_table(
     (['beach', 'dog'], [[1, 1], [0, 1]])
     """
     path = Path(path)
+    if not separator:
+        raise DataError(
+            f"{path}: separator='' is empty; pass what stands between two tags, such as ';'."
+        )
     frame = read_frame(path, max_bytes, labels, truth)
     label_columns = _columns(path, frame, _default(path, frame, labels))
     truth_columns = _columns(path, frame, truth) if truth is not None else []
@@ -166,10 +173,24 @@ def _feature_columns(
     """Return the feature columns."""
     if features is not None:
         return _columns(path, frame, features)
-    chosen = [c for c in frame.columns if c not in labels and _is_numeric(frame[c])]
+    numeric = [c for c in frame.columns if c not in labels and _is_numeric(frame[c])]
+    chosen = [column for column in numeric if not _numbers_rows(frame, column)]
+    for column in [c for c in numeric if c not in chosen]:
+        warnings.warn(
+            f"{path}: the column {brief(column)} has no name and numbers the rows, so it is left "
+            f"out; give it a name to learn from it",
+            stacklevel=3,
+        )
     if not chosen:
         raise DataError(f"{path}: no numeric column is left for the features.")
     return chosen
+
+
+def _numbers_rows(frame: Any, column: str) -> bool:
+    """Tell the index that pandas writes: no name, and a different whole number in each row."""
+    if not re.fullmatch(r"(Unnamed: \d+(\.\d+)*)?", column):
+        return False
+    return frame[column].dtype.kind in "iu" and bool(frame[column].is_unique)
 
 
 def _numbers(path: Path, frame: Any, columns: list[str]) -> np.ndarray:
