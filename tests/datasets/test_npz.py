@@ -152,3 +152,12 @@ def test_foreign_and_missing(tmp_path):
         archive.writestr("X.npy", b"not an array")
     with pytest.raises(DataError, match=r"'X.npy' is not an array"):
         read_npz(tmp_path / "zip.npz")
+
+
+def test_names_saved_as_bytes_and_names_that_repeat(tmp_path):
+    names = np.array(["dog", "caf\u00e9", "x"])
+    np.savez(tmp_path / "b.npz", X=np.eye(2), Y=Y, label_names=np.char.encode(names, "utf-8"))
+    assert load(tmp_path / "b.npz").label_names == names.tolist()
+    np.savez(tmp_path / "b.npz", X=np.eye(2), Y=Y, label_names=["dog", "cat", "dog"])
+    with pytest.raises(DataError, match=r"b\.npz: two labels are called 'dog'"):
+        load(tmp_path / "b.npz")

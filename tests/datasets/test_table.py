@@ -250,3 +250,28 @@ def test_a_column_without_any_tag(tmp_path):
     (tmp_path / "t.csv").write_text("x,tags\n1,\n2,\n")
     with pytest.raises(DataError, match="the column 'tags' holds no tags"):
         read_table(tmp_path / "t.csv")
+
+
+def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
+    target = tmp_path / "t.csv"
+    frame().iloc[[2, 0, 1]].to_csv(target)
+    with pytest.warns(UserWarning, match="column 'Unnamed: 0' has no name and numbers the rows"):
+        data = read_table(target)
+    assert data.feature_names == ["red", "blue"]
+    assert "Unnamed: 0" in data.description
+    assert read_table(target, features=["Unnamed: 0"]).X.tolist() == [[2], [0], [1]]
+    target.write_text(",x,tags\n0.5,1,a\n1.5,2,b\n")
+    assert read_table(target).feature_names == ["Unnamed: 0", "x"]
+
+
+def test_an_empty_separator(path):
+    with pytest.raises(DataError, match="separator='' is empty; pass what stands between"):
+        read_table(path, separator="")
+
+
+def test_labels_that_are_named_twice(tmp_path):
+    (tmp_path / "t.csv").write_text("x,a,tags\n1,1,p\n2,0,q\n")
+    with pytest.raises(DataError, match=r"t\.csv: two labels are called 'a'; rename one"):
+        read_table(tmp_path / "t.csv", labels=["a", "a"])
+    with pytest.raises(DataError, match="two labels are called 'p'"):
+        read_table(tmp_path / "t.csv", label_names=["p", "q", "p"])

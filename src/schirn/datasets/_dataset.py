@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from schirn._limits import byte_limit, too_large
+from schirn._limits import brief, byte_limit, too_large
 from schirn.datasets._text import base_name
 from schirn.exceptions import DataError
 
@@ -127,6 +128,7 @@ class Dataset:
                     f"rows and there are {self.n_labels} labels; the shapes must agree."
                 )
         _check_names(self.name, "label_names", self.label_names, self.n_labels)
+        _check_distinct(self.name, self.label_names)
         if self.feature_names is not None:
             _check_names(self.name, "feature_names", self.feature_names, self.n_features)
 
@@ -182,6 +184,13 @@ def _check_names(name: str, part: str, names: Sequence[str], expected: int) -> N
     """Raise when a list of names does not fit the columns it names."""
     if len(names) != expected:
         raise DataError(f"{name}: {part} has {len(names)} entries for {expected} columns.")
+
+
+def _check_distinct(name: str, names: Sequence[str]) -> None:
+    """Raise for two labels of the same name."""
+    if len(set(names)) < len(names):
+        twice = next(label for label, times in Counter(names).items() if times > 1)
+        raise DataError(f"{name}: two labels are called {brief(twice)}; rename one of them.")
 
 
 def _row_index(rows: ArrayLike | slice, n_samples: int) -> np.ndarray:

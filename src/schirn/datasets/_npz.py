@@ -133,7 +133,8 @@ def _names(path: Path, arrays: dict[str, np.ndarray], key: str) -> list[str] | N
         return None
     if arrays[key].ndim != 1:
         raise DataError(f"{path}: {key!r} must be a list of names.")
-    return [str(name) for name in arrays[key]]
+    names = arrays[key].tolist()
+    return [n.decode("utf-8", "replace") if isinstance(n, bytes) else str(n) for n in names]
 
 
 def _n_train(path: Path, arrays: dict[str, np.ndarray], n_samples: int) -> int | None:
