@@ -154,7 +154,7 @@ def _embeddings(args: argparse.Namespace, table: Table) -> Array:
     ):
         raise DataError(
             f"{path}: {matrix.dtype} of shape {matrix.shape}, but {args.data} has {table.n_rows} "
-            f"rows; give a matrix of numbers with one row each"
+            f"rows; give a matrix of numbers with one row each, and a column"
         )
     return np.asarray(matrix)
 
