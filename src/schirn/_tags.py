@@ -61,24 +61,22 @@ class Tags(NamedTuple):
         return place[self.column]
 
 
-def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str) -> Tags:
+def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";") -> Tags:
     """Tags from a matrix, a table, lists of names, or texts such as "beach;dog"."""
+    if not isinstance(separator, str) or not separator:
+        raise InputError(f"separator must be a text of at least one character, not {separator!r}")
     names = _as_names(names)
     if not hasattr(candidates, "shape") or getattr(candidates, "ndim", 2) == 1:
         candidates = list(candidates)
     if isinstance(candidates, list) and (
         any(isinstance(row, str) for row in candidates) or _is_name_lists(candidates)
     ):
-        tags = _from_lists([_split(row, separator) for row in candidates], names)
-    elif sp.issparse(candidates):
-        tags = _from_sparse(candidates, names)
-    else:
-        labels = as_labels(candidates, names=names, what="tags")
-        row, column = np.nonzero(labels.matrix)
-        tags = Tags(row, column, len(labels.matrix), labels.names)
-    if not len(tags.row):
-        raise InputError("no row carries a tag, so there is nothing to clean")
-    return tags
+        return _from_lists([_split(row, separator) for row in candidates], names)
+    if sp.issparse(candidates):
+        return _from_sparse(candidates, names)
+    labels = as_labels(candidates, names=names, what="tags")
+    row, column = np.nonzero(labels.matrix)
+    return Tags(row, column, len(labels.matrix), labels.names)
 
 
 def _split(cell: Any, separator: str) -> Any:

@@ -1,8 +1,9 @@
 """From noisy tags to clean ones: judge every tag by a model that has not seen its row."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 from schirn._clean_then_fit import CleanThenFit
 from schirn._input import check_finite
 from schirn._noisy_labels import LabelSummary, NoisyLabels
+from schirn._params import Number
 from schirn._tags import Tags, read_tags
 from schirn._votes import Votes, votes_to_candidates
 from schirn.exceptions import EmptyCandidatesWarning, InputError
@@ -103,6 +105,8 @@ def find_noisy_labels(
     ('even', 'kept')
     """
     tags = read_tags(candidates, label_names, separator)
+    if not len(tags.row):
+        raise InputError("no row carries a tag, so there is nothing to clean")
     X, model = _prepare(X, method)
     _check_numbers(X, tags, threshold, max_remove_per_row, min_count)
     told = _told(known, known_clean, tags)
@@ -198,23 +202,16 @@ def _check_numbers(X: Any, tags: Tags, threshold: float, most: int | None, min_c
         raise InputError(f"X has shape {X.shape} but there are tags for {tags.n_rows} rows")
     # Here, since a fold would count its rows from its own first one.
     check_finite(X)
-    if not 0 <= threshold <= 1:
-        raise InputError(f"threshold must be between 0 and 1, not {threshold!r}")
-    if most is not None and (most != int(most) or most < 0):
-        raise InputError(f"max_remove_per_row must be a whole number or None, not {most!r}")
-    if min_count < 1:
-        raise InputError(f"min_count must be at least 1, not {min_count!r}")
+    Number(high=1).check("threshold", threshold)
+    Number(integer=True, none=True).check("max_remove_per_row", most)
+    Number(1).check("min_count", min_count)
 
 
-def _folds(
-    X: Any, cv: Any, groups: Any, random_state: int | None
-) -> Iterator[tuple[Array, Array]] | Iterable[tuple[Array, Array]]:
+def _folds(X: Any, cv: Any, groups: Any, random_state: int | None) -> Iterable[tuple[Array, Array]]:
     n = X.shape[0]
     groups = None if groups is None else _group_numbers(groups, n)
-    if hasattr(cv, "split"):
-        return cv.split(np.zeros((n, 1)), groups=groups)
     if not isinstance(cv, int | np.integer):
-        return cv
+        return _splits(cv, n, groups)
     there = n if groups is None else len(np.unique(groups))
     if not 2 <= cv <= there:
         what = "rows" if groups is None else "groups"
@@ -227,11 +224,23 @@ def _folds(
     return splitter.split(np.zeros((n, 1)), groups=groups)
 
 
+def _splits(cv: Any, n: int, groups: Array | None) -> Iterable[tuple[Array, Array]]:
+    """Folds of a splitter, or folds as they are."""
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        folds: Iterable[tuple[Array, Array]] = cv.split(np.zeros((n, 1)), groups=groups)
+        return folds
+    if isinstance(cv, Iterable) and not isinstance(cv, str):
+        return cv
+    raise InputError(
+        f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}"
+    )
+
+
 def _group_numbers(groups: Iterable[Any], n: int) -> Array:
     """Groups as numbers in their own order; a row without a group stands alone."""
     values = list(groups)
     if len(values) != n:
-        raise InputError(f"groups has {len(values)} values for {n} rows")
+        raise InputError(f"groups has {len(values)} values for {n} rows; give one per row")
     try:
         kinds = {value for value in values if not _is_missing(value)}
         ordered = sorted(kinds, key=lambda value: (isinstance(value, str), value))
@@ -339,7 +348,7 @@ def _check_memory(
     max_memory: float,
 ) -> None:
     """Refuse more rows or tags than memory, and say how many would do."""
-    if not max_memory > 0:
+    if not isinstance(max_memory, Real) or not max_memory > 0:
         raise InputError(f"max_memory must be a number of gigabytes above 0, not {max_memory!r}")
     base = n_rows * _kernel_columns(model, n_rows) * _BYTES_PER_KERNEL_CELL / 1e9
     each = n_rows * _BYTES_PER_CELL / 1e9
