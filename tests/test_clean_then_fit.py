@@ -73,6 +73,50 @@ def test_a_label_that_no_row_or_every_row_keeps(small, classifier):
     assert ((proba > 0.5) == model.predict(small.X))[:, 2:].mean() > 0.95
 
 
+@pytest.mark.filterwarnings("ignore:A column-vector y:sklearn.exceptions.DataConversionWarning")
+@pytest.mark.filterwarnings("ignore:Label not 0 is present in all:UserWarning")
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        RandomForestClassifier(6, random_state=0),
+        OneVsRestClassifier(DecisionTreeClassifier(random_state=0)),
+        MultiOutputClassifier(KNeighborsClassifier(3)),
+    ],
+    ids=lambda c: type(c).__name__,
+)
+@pytest.mark.parametrize("kept", ["none", "some"])
+def test_the_probability_of_one_label_is_that_of_its_prediction(small, classifier, kept):
+    y = small.y_true[:, :1].astype(int)
+    model = CleanThenFit(classifier, method=CandidateRidge())
+    model.fit(small.X, y, known=-y if kept == "none" else y)
+    predicted = model.predict(small.X)
+    assert predicted.any() == (kept == "some")
+    assert ((model.predict_proba(small.X) > 0.5) == predicted).mean() > 0.9
+
+
+def test_one_label_and_a_method_of_this_library(small):
+    """Its probabilities have one column, though it knows two classes."""
+    y = small.candidates[:, :1]
+    model = CleanThenFit(CandidateRidge(), method=CandidateRidge()).fit(small.X, y)
+    expected = model.classifier_.predict_proba(small.X)
+    np.testing.assert_array_equal(model.predict_proba(small.X), expected[:, -1:])
+
+
+def test_scores_take_labels_in_every_container(small):
+    names = list("abcdef")
+    truth = pd.DataFrame(small.y_true, columns=names)
+    lists = [[name for name, y in zip(names, row, strict=True) if y] for row in small.y_true]
+    model = CleanThenFit(RidgeClassifier(), method=CandidateRidge())
+    model.fit(small.X, pd.DataFrame(small.candidates, columns=names))
+    expected = (model.predict(small.X) == small.y_true).all(axis=1).mean()
+    assert expected > 0
+    texts = [";".join(row) for row in lists]
+    for y in (small.y_true, sp.csr_array(small.y_true), truth[names[::-1]], lists, texts):
+        assert model.score(small.X, y) == pytest.approx(expected)
+    nothing = np.zeros_like(small.y_true)
+    assert model.score(small.X, nothing, sample_weight=np.ones(200)) < expected
+
+
 def test_soft_labels_in_every_container(small):
     rows = {
         "array": small.X,

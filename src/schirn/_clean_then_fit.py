@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._params import OneOf
+from schirn._tags import read_tags
 from schirn.exceptions import InputError
 
 Array = np.ndarray
@@ -133,14 +134,12 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if is_regressor(self.classifier_):
             return np.clip(self._columns(self.classifier_.predict(X)), 0, 1)
         found = self.classifier_.predict_proba(X)
+        classes: Any = getattr(self.classifier_, "classes_", ())
         if isinstance(found, list):
-            classes = [np.asarray(c) for c in self.classifier_.classes_]
-            return np.column_stack(
-                [
-                    p[:, np.flatnonzero(c == 1)[0]] if (c == 1).any() else np.zeros(len(p))
-                    for p, c in zip(found, classes, strict=True)
-                ]
-            )
+            return np.column_stack([_true(p, c) for p, c in zip(found, classes, strict=True)])
+        # A classifier of one label that saw one class has one column, for that class.
+        if len(self.label_names_) == 1 and np.shape(classes) == np.shape(found)[1:]:
+            return _true(found, classes)[:, None]
         return self._columns(found)
 
     @available_if(_has("decision_function"))
@@ -151,6 +150,13 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self._columns(
             inner.predict(X) if is_regressor(inner) else inner.decision_function(X)
         )
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of rows whose labels are all predicted right; y as `fit` takes it."""
+        check_is_fitted(self)
+        tags = read_tags(y, self.label_names_)
+        labels = tags.dense(np.arange(len(tags.names)))
+        return float(super().score(X, labels, sample_weight))
 
     def _targets(self, X: Any) -> tuple[Any, Array]:
         """Rows and labels that the classifier is trained on."""
@@ -179,6 +185,12 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags.classifier_tags.multi_class = False
         tags.input_tags.sparse = True
         return tags
+
+
+def _true(probabilities: Array, classes: Any) -> Array:
+    """The column of class 1; zeros where no training row was of it."""
+    place = np.flatnonzero(np.asarray(classes) == 1)
+    return probabilities[:, place[0]] if len(place) else np.zeros(len(probabilities))
 
 
 def _stack(parts: list[Any]) -> Any:
