@@ -255,7 +255,8 @@ def test_names_may_come_in_any_container_and_need_not_be_texts(names):
 def test_names_of_a_table_are_compared_with_any_container():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(M, columns=NAMES)
-    assert as_labels(table[NAMES[::-1]], names=table.columns).matrix.tolist() == M
+    for y in (table, table[NAMES[::-1]]):
+        assert as_labels(y, names=table.columns).matrix.tolist() == M
 
 
 @pytest.mark.parametrize("y", [M, LISTS])
