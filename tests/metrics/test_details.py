@@ -225,6 +225,6 @@ def test_rows_of_small_integers_are_scaled_like_floats(dtype):
     scores = np.array([[100, 0, 40], [0, 127, 90]], dtype=dtype)
     if dtype != np.uint8:
         scores[:, 1] -= 100
-    truth = np.array([[1, 0, 0], [0, 1, 0]])
+    truth = np.array([[1, 0, 1], [0, 1, 1]])
     loss = metrics.hamming_loss(truth, scores, scale="row", threshold=0.5)
     assert loss == metrics.hamming_loss(truth, scores.astype(float), scale="row", threshold=0.5)
