@@ -248,3 +248,9 @@ def test_unchanged_parts_of_a_state_are_not_written_again(data, monkeypatch):
     assert written == ["0.G", "1.G"]
     np.testing.assert_array_equal(place.gather(lambda block, old: old.G), np.ones((2, 3)))
     place.close()
+
+
+def test_a_memmap_that_may_differ_from_its_file_is_refused(tmp_path):
+    np.save(tmp_path / "X.npy", np.ones((4, 2)))
+    with pytest.raises(InputError, match="copy-on-write"):
+        RowFile(np.load(tmp_path / "X.npy", mmap_mode="c"))

@@ -203,6 +203,11 @@ def _npy_header(path: Path) -> tuple[Path, tuple[int, ...], np.dtype, int]:
 
 def _memmap_place(X: np.memmap) -> tuple[Path, tuple[int, ...], np.dtype, int]:
     """Path, shape, type and first byte of a mapped array, also of a slice of rows."""
+    if getattr(X, "mode", None) == "c":
+        raise InputError(
+            "a copy-on-write memmap may hold changes that its file lacks; open it with mode 'r', "
+            "or pass blocks of rows as an iterator"
+        )
     if X.filename is None or not X.flags.c_contiguous:
         raise InputError(
             "the memmap must be of a file and hold whole rows one after the other; give all "

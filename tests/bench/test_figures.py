@@ -242,3 +242,43 @@ def test_convergence_is_drawn_of_what_was_recorded():
         "convergence_objective": "Lines of half, whole.",
         "convergence_n_noise": "Lines of whole.",
     }
+
+
+def test_names_are_no_formulas_and_none_is_left_out():
+    rows = [
+        {
+            "dataset": "fee_$5_$10",
+            "r": r,
+            "method": m,
+            "fold": f,
+            "fit_seconds": 2.0,
+            "metrics": {"one_error": r / 10},
+        }
+        for m in ("_mine", "x$^$", "B")
+        for r in (1, 2)
+        for f in range(3)
+    ]
+    ax = figures.noise_levels(rows, "one_error", "fee_$5_$10")
+    ax.figure.canvas.draw()
+    assert len(ax.get_legend().get_texts()) == 3
+    figures.time_quality(rows, "one_error").figure.canvas.draw()
+
+
+def test_seconds_are_no_percentages():
+    rows = [
+        {
+            "dataset": "d",
+            "r": r,
+            "method": m,
+            "fold": f,
+            "fit_seconds": 2.0,
+            "metrics": {"one_error": 0.5},
+        }
+        for m in ("A", "B")
+        for r in (1, 2)
+        for f in range(3)
+    ]
+    ax = figures.noise_levels(rows, "fit_seconds", "d")
+    assert list(ax.lines[0].get_ydata()) == [2, 2]
+    ax = figures.noise_levels(rows, "one_error", "d")
+    assert list(ax.lines[0].get_ydata()) == [50, 50]

@@ -474,3 +474,15 @@ def test_rescore_leaves_rows_without_scores_as_they_are(place):
     assert rows[:4] == failed + bare
     assert [row["key"] for row in rows[4:]] == [row["key"] for row in done]
     assert all("precision_at_1" in row["metrics"] for row in rows[4:])
+
+
+def test_a_class_that_other_processes_cannot_find_is_refused(tmp_path):
+    class Inside:
+        pass
+
+    Inside.fit = Inside.decision_function = lambda self, X, y=None: self
+    with pytest.raises(InputError, match="Inside is defined inside a function"):
+        quick([tiny()], [Inside], tmp_path)
+    Inside.__qualname__, Inside.__module__ = "Inside", "__main__"
+    with pytest.raises(InputError, match=r"defined in this program or notebook.* jobs=0"):
+        quick([tiny()], [Inside], tmp_path, jobs=1)

@@ -249,3 +249,41 @@ def test_published_numbers_use_our_names():
     assert published("yeastmf", None, "Schirn", "average_precision") == (0.544, 0.011)
     assert published("birds", 11, "ParticleVLS", "one_error") is not None
     assert published("birds", None, "Schirn", "one_error") is None
+
+
+def test_ties_on_paper_are_ties():
+    better = [0.71, 0.62, 0.53, 0.44, 0.38, 0.29, 0.95, 0.17]
+    worse = [0.70, 0.61, 0.54, 0.43, 0.36, 0.30, 0.93, 0.16]
+    rows = [
+        {"dataset": f"d{i}", "r": None, "method": m, "fold": 0, "metrics": {"average_precision": v}}
+        for m, values in (("A", better), ("B", worse))
+        for i, v in enumerate(values)
+    ]
+    (found,) = stats.wilcoxon_holm(rows, "A", "average_precision")
+    exact = [1, 1, -1, 1, 2, -1, 2, 1]
+    expected = reference.wilcoxon(exact)
+    assert (found.statistic, found.pvalue) == (expected.statistic, expected.pvalue)
+    third = [{**one, "method": "C"} for one in rows if one["method"] == "A"]
+    for one in third:
+        one["metrics"] = {"average_precision": one["metrics"]["average_precision"] + 1e-16}
+    ranks = stats.friedman(rows + third, "average_precision").ranks
+    assert ranks["A"] == ranks["C"]
+
+
+def test_one_method_under_two_tunings_is_two_contenders():
+    rows = [
+        {
+            "dataset": f"d{i}",
+            "r": None,
+            "method": m,
+            "tuning": t,
+            "fold": 0,
+            "oracle": m == "B" and t == "oracle",
+            "metrics": {"average_precision": 0.5 + i / 10},
+        }
+        for m in ("Sieve", "B")
+        for t in ("oracle", "candidates")
+        for i in range(3)
+    ]
+    ranks = stats.friedman(rows, "average_precision").ranks
+    assert list(ranks) == ["Sieve (oracle)", "Sieve (candidates)", "B", "B†"]

@@ -1,6 +1,7 @@
 """The table of confidences: reading, writing, precision, and files far larger than memory."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
@@ -162,3 +163,14 @@ def test_rows_on_their_way_from_a_gpu_arrive(table, numbers_on):
     table.write(rows, torch.zeros(7, 3, device="cuda"))
     assert (table.state().get("table", table.table)[rows] == 0).all()
     assert table.written.all()
+
+
+def test_a_copy_of_a_table_on_disk_writes_to_the_same_file(tmp_path):
+    path = tmp_path / "rows.npy"
+    first = Confidences(4, 2, path=path)
+    first.write(torch.tensor([1]), torch.tensor([[0.5, 0.25]]))
+    for copied in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+        assert copied.table[1].tolist() == [0.5, 0.25]
+        copied.write(torch.tensor([3]), torch.ones(1, 2))
+        copied.flush()
+        assert Confidences.reopen(path).written.tolist() == [False, True, False, True]

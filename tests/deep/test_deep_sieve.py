@@ -393,3 +393,25 @@ def test_without_torch_one_sentence_says_what_to_install():
         "MissingExtraError: schirn.deep needs the package 'torch'; "
         'install it with: pip install "schirn[deep]"'
     )
+
+
+@pytest.mark.parametrize("n", [33, 65, 97, 98])
+def test_batch_norm_with_any_number_of_rows(data, n):
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Linear(20, 16), nn.BatchNorm1d(16), nn.ReLU())
+    found = DeepSieve(module=module, folds=2, max_iter=1, device="cpu", batch_size=32)
+    found.fit(data.X[:n], data.candidates[:n])
+    found.partial_fit(data.X[:1], data.candidates[:1])
+    assert np.isfinite(found.decision_function(data.X)).all()
+
+
+def test_training_goes_on_from_the_kept_epoch(data, tmp_path):
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    first = model(max_iter=8, n_iter_no_change=8, average=0.0).fit(data.X, data.candidates)
+    first.save(tmp_path / "model.safetensors")
+    second = DeepSieve.load(tmp_path / "model.safetensors")
+    moved = [
+        m.partial_fit(data.X[:5], data.candidates[:5]).decision_function(data.X)
+        for m in (first, second)
+    ]
+    np.testing.assert_allclose(moved[0], moved[1], atol=1e-5)

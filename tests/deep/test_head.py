@@ -284,3 +284,18 @@ def test_bad_input_gets_one_sentence():
         head.scores(torch.zeros(2, 4))
     with pytest.raises(InputError, match=r"warm_up.*0"):
         SieveHead(4, 3, 10, warm_up=0)
+
+
+def test_after_eval_nothing_is_learned():
+    data = make_data()
+    torch.manual_seed(0)
+    head = SieveHead(32, 8, 600, warm_up=1)
+    backbone, _ = train(head, data, epochs=2)
+    X = torch.as_tensor(data.X[:30], dtype=torch.float32)
+    Y, rows = torch.as_tensor(data.candidates[:30]), torch.arange(30)
+    before = head.confidences.table.clone()
+    head.eval()
+    assert head.loss(backbone(X), Y, rows).isfinite()
+    with pytest.raises(InputError, match="no batch came"):
+        head.end_epoch()
+    assert torch.equal(head.confidences.table, before)

@@ -306,3 +306,15 @@ def test_under_lightning(tmp_path):
     assert module.loss.passes == 3
     assert module.loss.confidences.written.all()
     assert np.isfinite(float(trainer.callback_metrics["held out"]))
+
+
+def test_the_warm_up_of_the_bound_is_not_repeated_after_a_break():
+    first = PARDLoss(torch.tensor([0.5, 0.2]), n_rows=4, warm_up=1)
+    candidates = torch.tensor([[1, 0], [1, 1]])
+    for _ in range(6):
+        first(torch.zeros(2, 2), candidates)
+    second = PARDLoss(torch.tensor([0.5, 0.2]), n_rows=4, warm_up=1)
+    second.load_state_dict(first.state_dict())
+    assert second.seen == first.seen == 12
+    logits = torch.tensor([[1.0, -1.0], [0.5, -2.0]])
+    assert first.eval()(logits, candidates) == second.eval()(logits, candidates)

@@ -1,6 +1,7 @@
 """Benchmark rows grouped into cells: one setting, one contender, one value per fold."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -255,6 +256,11 @@ def _contenders(rows: Sequence[Row]) -> tuple[Contender, ...]:
         oracle = any(_oracle(row) for row in own)
         ceiling = key[0] == CEILING or any(row.get("sees_truth") for row in own)
         found.append(Contender(*key, _label(key, keys, oracle), oracle, ceiling))
+    # A method without a grid is the same whatever the tuning, but was run under two names of it.
+    labels = Counter(c.label for c in found)
+    found = [
+        c._replace(label=f"{c.label} ({c.tuning})") if labels[c.label] > 1 else c for c in found
+    ]
     return tuple(
         sorted(found, key=lambda c: (c.ceiling, names.index(c.method), c.features, c.oracle))
     )

@@ -63,6 +63,22 @@ def make_methods(
     ]
 
 
+def check_found_elsewhere(methods: Sequence[Method], processes: bool) -> None:
+    """Refuse classes that the processes of a benchmark could not import."""
+    for method in methods:
+        module, _, name = method.path.partition(":")
+        if "<locals>" in name:
+            raise InputError(
+                f"{method.name} is defined inside a function, where a benchmark cannot find it; "
+                f"define it at the top of a module"
+            )
+        if processes and module == "__main__":
+            raise InputError(
+                f"{method.name} is defined in this program or notebook, where other processes "
+                f"cannot find it; put it into a module of its own, or use jobs=0"
+            )
+
+
 def load_class(path: str) -> type:
     """Import `module:Class`."""
     module, _, name = path.partition(":")

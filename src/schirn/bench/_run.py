@@ -10,7 +10,7 @@ from typing import Any
 from schirn.bench._dask import DaskWorker, connected
 from schirn.bench._data import Level, parse_datasets
 from schirn.bench._engine import Batch, Engine, default_threads
-from schirn.bench._methods import importable_here, make_methods
+from schirn.bench._methods import check_found_elsewhere, importable_here, make_methods
 from schirn.bench._plan import Cell, Settings, make_plan
 from schirn.bench._progress import Report
 from schirn.bench._worker import Worker
@@ -121,6 +121,7 @@ def run(
             grids=grids,
             reader_options=reader_options,
         )
+        check_found_elsewhere([cell.method for cell in cells], jobs > 0 or scheduler is not None)
         make_worker: Callable[[int], Any] = Worker
         if scheduler is not None:
             client = stack.enter_context(connected(scheduler))

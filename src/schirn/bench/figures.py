@@ -74,7 +74,7 @@ def noise_levels(
     ax = _axes(ax)
     lines = kind == "lines" or (kind == "auto" and len(settings) > 1)
     (_level_lines if lines else _level_bars)(ax, cells, settings)
-    ax.set_title(dataset)
+    ax.set_title(_name(dataset))
     ax.set_ylabel(_unit(cells))
     if legend and (lines or len(settings) > 1):
         _legend(ax, cells.contenders)
@@ -112,6 +112,7 @@ def sensitivity(
         raise InputError(f"No row has a number for the parameter {parameter!r} in 'params'.")
     own = _held(own, parameter)
     ax = _axes(ax)
+    scale = _scale(grid(own[:1], metric))
     means: dict[Setting, dict[float, list[float]]] = {}
     for row in own:
         value = value_of(row, metric)
@@ -120,8 +121,8 @@ def sensitivity(
             at.setdefault(float(row["params"][parameter]), []).append(value)
     for i, (setting, at) in enumerate(means.items()):
         xs = sorted(at)
-        ys = [100 * float(np.mean(at[x])) for x in xs]
-        ax.plot(xs, ys, label=setting.label, **_cycle(i))
+        ys = [scale * float(np.mean(at[x])) for x in xs]
+        ax.plot(xs, ys, label=_name(setting.label), **_cycle(i))
     _log_axis(ax, {x for at in means.values() for x in at})
     oracle = any(row.get("oracle") for row in own)
     ax.set_xlabel({"lam": "λ", "alpha": "α", "beta": "β"}.get(parameter, parameter))
@@ -155,7 +156,7 @@ def convergence(models: Any, quantity: str = "objective", *, ax: "Axes | None" =
     ax = _axes(ax)
     for i, (name, trace) in enumerate(traces.items()):
         style = _cycle(i) | {"marker": "" if len(trace) > 30 else MARKERS[i % len(MARKERS)]}
-        ax.plot(np.arange(1, len(trace) + 1), trace, label=name, **style)
+        ax.plot(np.arange(1, len(trace) + 1), trace, label=_name(name), **style)
     if quantity == "residual" and all((trace > 0).all() for trace in traces.values()):
         ax.set_yscale("log")
     ax.set_xlabel("round")
@@ -202,6 +203,7 @@ def critical_difference(
     )
     for label in drawn["labels"]:
         label.set_color(ink)
+        label.set_parse_math(False)
     _rank_axis(ax, result, ink)
     return ax
 
@@ -229,7 +231,7 @@ def gap_closed(
         ax.plot([np.mean(values[name])] * 2, [y - 0.32, y + 0.32], color=style["color"], lw=3)
     for x in (0, 100):
         ax.axvline(x, color=GREY, linestyle=":", zorder=0)
-    ax.set_yticks(range(len(names)), names)
+    ax.set_yticks(range(len(names)), [_name(name) for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.set_xlabel(
         "gap closed (%)" + _hint(cells.contenders) + "\n0 = CandidateRidge, 100 = OracleRidge"
@@ -257,10 +259,10 @@ def time_quality(
     styles = look(cells.contenders)
     for c in shown:
         x = float(np.exp(np.mean([np.log(max(seconds.mean(s, c), 1e-6)) for s in whole])))
-        y = 100 * float(np.mean([cells.mean(s, c) for s in whole]))
+        y = _scale(cells) * float(np.mean([cells.mean(s, c) for s in whole]))
         style = {k: v for k, v in styles[c].items() if k != "linestyle"}
-        ax.plot([x], [y], linestyle="", markersize=9, label=c.label, **style)
-        ax.annotate(c.label, (x, y), (7, 4), textcoords="offset points", fontsize="small")
+        ax.plot([x], [y], linestyle="", markersize=9, label=_name(c.label), **style)
+        ax.annotate(_name(c.label), (x, y), (7, 4), textcoords="offset points", fontsize="small")
     ax.set_xscale("log")
     ax.margins(x=0.18, y=0.12)
     unit = "processor seconds" if known else "seconds"
@@ -281,6 +283,16 @@ def _unit(cells: Grid) -> str:
     return cells.measure.label + (" (%)" if cells.measure.in_percent else "")
 
 
+def _scale(cells: Grid) -> int:
+    return 100 if cells.measure.in_percent else 1
+
+
+def _name(text: str) -> str:
+    """A name as it is: no formula between dollars, and no label that a legend leaves out."""
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
 def _hint(contenders: Sequence[Contender]) -> str:
     return f"   ({ORACLE_MARK} oracle-tuned)" if any(c.oracle for c in contenders) else ""
 
@@ -294,9 +306,10 @@ def _level_lines(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
     numeric = all(_is_number(s.r) for s in settings) and len({s.noise for s in settings}) == 1
     xs = [s.r for s in settings] if numeric else list(range(len(settings)))
     for c, style in look(cells.contenders).items():
-        means = [100 * cells.mean(s, c) for s in settings]
-        spread = [100 * np.nan_to_num(cells.std(s, c)) for s in settings]
-        ax.errorbar(xs, means, yerr=spread, label=c.label, capsize=2, elinewidth=0.8, **style)
+        means = [_scale(cells) * cells.mean(s, c) for s in settings]
+        spread = [_scale(cells) * np.nan_to_num(cells.std(s, c)) for s in settings]
+        style |= {"label": _name(c.label), "capsize": 2, "elinewidth": 0.8}
+        ax.errorbar(xs, means, yerr=spread, **style)
     ax.set_xticks(xs, [s.level or "own" for s in settings])
     ax.set_xlabel("wrong labels per row" if numeric else "noise")
     ax.grid(True, axis="y", alpha=0.6)
@@ -308,16 +321,17 @@ def _level_bars(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
     styles = bar_look(cells.contenders)
     for i, c in enumerate(shown):
         xs = np.arange(len(settings)) + (i - (len(shown) - 1) / 2) * width
-        means = [100 * cells.mean(s, c) for s in settings]
-        spread = [100 * np.nan_to_num(cells.std(s, c)) for s in settings]
+        means = [_scale(cells) * cells.mean(s, c) for s in settings]
+        spread = [_scale(cells) * np.nan_to_num(cells.std(s, c)) for s in settings]
         fill = {"ecolor": ax.xaxis.label.get_color(), **styles[c]}
-        ax.bar(xs, means, width * 0.9, yerr=spread, label=c.label, **fill)
+        ax.bar(xs, means, width * 0.9, yerr=spread, label=_name(c.label), **fill)
     if len(settings) > 1:
         ax.set_xticks(range(len(settings)), [s.level or "own" for s in settings])
         ax.set_xlabel("wrong labels per row")
         return
     xs = (np.arange(len(shown)) - (len(shown) - 1) / 2) * width
-    ax.set_xticks(xs, [c.label for c in shown], rotation=40, ha="right", rotation_mode="anchor")
+    names = [_name(c.label) for c in shown]
+    ax.set_xticks(xs, names, rotation=40, ha="right", rotation_mode="anchor")
     ax.set_xlabel(_hint(shown).strip())
 
 

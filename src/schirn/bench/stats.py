@@ -15,6 +15,9 @@ Array = np.ndarray
 TESTS = ("paired", "corrected")
 UNITS = ("dataset", "setting")
 
+# Values are compared to so many digits: what is equal on paper may differ in the last bit.
+_DIGITS = 12
+
 
 class Outcome(NamedTuple):
     """Outcome of a two-sided test; NaN where there is too little to test."""
@@ -300,10 +303,11 @@ def friedman(
     cells = blocks(rows, metric, unit=unit, methods=methods)
     sign = -1 if measure_of(metric).greater_is_better else 1
     n, k = cells.values.shape
-    ranked = stats.rankdata(sign * cells.values, axis=1) if n and k else np.empty((0, k))
+    values = np.round(cells.values, _DIGITS)
+    ranked = stats.rankdata(sign * values, axis=1) if n and k else np.empty((0, k))
     mean = ranked.mean(axis=0) if n else np.full(k, math.nan)
     note = _why_no_test(n, k, unit)
-    result = Outcome(math.nan, math.nan) if note else _friedman(cells.values)
+    result = Outcome(math.nan, math.nan) if note else _friedman(values)
     width = math.sqrt(k * (k + 1) / (6 * n)) if n else math.nan
     testable = not note
     return Friedman(
@@ -372,9 +376,9 @@ def _count(found: dict[tuple[Setting, Contender], str], cells: Grid, c: Contende
 def _wilcoxon(advantage: Array) -> Outcome:
     if advantage.size < 2:
         return Outcome(math.nan, math.nan)
-    if not advantage.any():
+    if not np.round(advantage, _DIGITS).any():
         return Outcome(0.0, 1.0)
-    result = stats.wilcoxon(advantage)
+    result = stats.wilcoxon(np.round(advantage, _DIGITS))
     return Outcome(float(result.statistic), float(result.pvalue))
 
 

@@ -99,6 +99,14 @@ class PARDLoss(nn.Module):
                 self._learn_rates(candidates, q, warm)
         return self.beta_y * binary_cross_entropy_with_logits(logits, q.to(logits.dtype))
 
+    def get_extra_state(self) -> dict[str, int]:
+        """How many rows were seen, for `state_dict`."""
+        return {"seen": self.seen}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Go back to such a state."""
+        self.seen = state["seen"]
+
     def posterior(self, logits: Tensor, candidates: Tensor) -> Tensor:
         """The q that is best for the bound."""
         evidence = self.beta_y * logits + self.beta_0 * self.prior.logit() - self.rates.log()

@@ -127,9 +127,21 @@ class Confidences:
             self._put(place, values)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the rows on their way, which are waited for."""
-        self._settle()
-        return self.__dict__
+        """All but the rows on their way, which are waited for, and what lies in the file."""
+        self.flush()
+        left_out = () if self.path is None else ("_table", "_mapped")
+        return {name: value for name, value in self.__dict__.items() if name not in left_out}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Map the file of the table again: a copy writes to the same file."""
+        self.__dict__.update(state)
+        if self.path is not None:
+            self._map()
+
+    def _map(self) -> None:
+        assert self.path is not None
+        self._mapped = np.lib.format.open_memmap(self.path, mode="r+")
+        self._table = torch.from_numpy(self._mapped)
 
     def flush(self) -> None:
         """Bring a table on disk up to date there."""
@@ -167,10 +179,11 @@ class Confidences:
     @classmethod
     def reopen(cls, path: str | os.PathLike[str]) -> "Confidences":
         """Map a table that is on disk already; rows of zeros count as never written."""
-        mapped = np.lib.format.open_memmap(path, mode="r+")
         table = cls.__new__(cls)
-        table.shape, table.path, table.device = mapped.shape, Path(path), torch.device("cpu")
-        table._mapped, table._table = mapped, torch.from_numpy(mapped)
+        table.path, table.device = Path(path), torch.device("cpu")
+        table._map()
+        mapped = table._mapped
+        table.shape = mapped.shape
         parts = [
             (mapped[i : i + _ROWS_AT_ONCE] != 0).any(axis=1)
             for i in range(0, len(mapped), _ROWS_AT_ONCE)

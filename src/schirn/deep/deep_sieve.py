@@ -272,7 +272,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         assert run.best is not None
         weights, verdict = run.best
         self._learned = run.learners[-1]
-        self._learned.averaged.load_state_dict(weights)
+        self._learned.start_from(weights)
         self.network_ = self._learned.averaged.eval()
         self.best_iter_ = run.best_iter
         self.held_out_score_ = np.array(run.held_out_score)
@@ -395,8 +395,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         self._device = pick_device(self.device)
         self._backbone = self._make_backbone(self.n_features_in_)
         self._learned = self._learner(0)
-        for network in (self._learned.network, self._learned.averaged):
-            network.load_state_dict(weights)
+        self._learned.start_from(weights)
         self.network_ = self._learned.averaged.eval()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -133,6 +133,8 @@ class SieveHead(nn.Module):
     ) -> Tensor:
         """Soft labels of a batch; its rows are judged soon after, for the next epoch.
 
+        After `eval()` nothing is learned or judged.
+
         Parameters
         ----------
         held_out : these rows are judged at once and only that: they were not, and will not be,
@@ -146,6 +148,8 @@ class SieveHead(nn.Module):
         if held_out:
             return self._update(features.detach(), candidates, rows, held_out)
         found = self.confidences.read(rows, candidates)
+        if not self.training:
+            return found
         self._waiting.append((features.detach(), candidates, rows))
         if sum(len(part[2]) for part in self._waiting) >= _TOGETHER:
             self._judge_waiting()

@@ -54,6 +54,14 @@ class Network(nn.Module):
         return features, self.linear(features)
 
 
+def _batches(order: Array, size: int) -> list[Array]:
+    """Batches of `size` rows; a single row at the end, of which batch norm makes nothing, joins."""
+    ends = list(range(size, len(order), size))
+    if ends and len(order) - ends[-1] == 1:
+        ends.pop()
+    return np.split(order, ends)
+
+
 class Rows:
     """Rows of X as tensors on a device, scaled; a sparse X is made dense batch by batch."""
 
@@ -101,19 +109,29 @@ class Learner:
     def __init__(self, network: Network, steps: Steps, device: str):
         self.network, self.steps, self.device = network.to(device), steps, device
         self.averaged = copy.deepcopy(self.network)
+        self._begin()
+
+    def _begin(self) -> None:
         self.adam = torch.optim.AdamW(
-            self.network.parameters(), lr=steps.learning_rate, weight_decay=steps.weight_decay
+            self.network.parameters(),
+            lr=self.steps.learning_rate,
+            weight_decay=self.steps.weight_decay,
         )
         self.n_steps = 0
+
+    def start_from(self, weights: dict[str, Tensor]) -> None:
+        """Forget the steps made, and go on from these weights."""
+        for network in (self.network, self.averaged):
+            network.load_state_dict(weights)
+        self._begin()
 
     def epoch(self, rows: Rows, targets: Tensor, which: Array, seed: tuple[int, ...]) -> float:
         """One pass over some of the rows; the mean loss."""
         order = np.random.default_rng(seed).permutation(which)
         total = torch.zeros((), device=self.device)
-        self.network.train()
+        self.network.train(len(order) > 1)
         with seeded(self.device, *seed):
-            for i in range(0, len(order), self.steps.batch_size):
-                batch = order[i : i + self.steps.batch_size]
+            for batch in _batches(order, self.steps.batch_size):
                 total += len(batch) * self.step(rows[batch], targets[torch.as_tensor(batch)])
         return float(total) / max(len(order), 1)
 
