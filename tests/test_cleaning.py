@@ -11,7 +11,7 @@ from sklearn.model_selection import GroupKFold, KFold
 import schirn
 from schirn import CandidateRidge, OracleRidge, Sieve, find_noisy_labels
 from schirn.cleaning import votes_to_candidates
-from schirn.datasets import load_digits_attributes
+from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
 
 
@@ -476,3 +476,16 @@ def test_cells_of_tags_may_be_missing_or_lists(small):
 
 def test_the_names_are_exported():
     assert {"find_noisy_labels", "CleanThenFit"} <= set(schirn.__all__)
+
+
+def test_repeated_cells_of_a_sparse_matrix_are_added():
+    data = make_partial_multilabel(n_samples=80, n_features=6, n_labels=4, r=1, random_state=0)
+    X = sp.csr_array(np.where(data.X > 0, data.X, 0))
+    halves = sp.csr_array(
+        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape
+    )
+    size = halves.nnz
+    found = find_noisy_labels(halves, data.candidates)
+    expected = find_noisy_labels(X, data.candidates)
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-9)
+    assert halves.nnz == size

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from schirn._clean_then_fit import CleanThenFit
-from schirn._input import check_finite
+from schirn._input import canonical, check_finite
 from schirn._noisy_labels import LabelSummary, NoisyLabels
 from schirn._params import Number
 from schirn._tags import Tags, read_tags
@@ -184,7 +184,7 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if sp.issparse(X):
-        return sp.csr_array(X), make_method(method)
+        return canonical(X), make_method(method)
     return _numbers(X), make_method(method)
 
 

@@ -50,9 +50,17 @@ def known_column(path: str, table: Table, name: str) -> str:
     raise InputError(f"{path}: there is no column {name!r}; {nearest(name, table.columns)}")
 
 
+def _groups(args: argparse.Namespace, table: Table) -> list[Any] | None:
+    """The column of groups; a row without one stands alone."""
+    if not args.group:
+        return None
+    cells = table.column(known_column(args.data, table, args.group))
+    return [None if isinstance(cell, str) and not cell.strip() else cell for cell in cells]
+
+
 def read_features(args: argparse.Namespace, table: Table, labels: str) -> Features:
     """Texts, embeddings or numeric columns, as asked for."""
-    groups = table.column(known_column(args.data, table, args.group)) if args.group else None
+    groups = _groups(args, table)
     if args.text is not None:
         texts = shown_texts(args, table)
         return Features(text_features(texts), args.text, True, groups or _copies(texts, args.folds))
