@@ -1,5 +1,6 @@
 """Checks that all rows pass, wherever they are, and their sentences."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,24 @@ def canonical(X: Any) -> sp.csr_array:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a cell holds nothing: None, NaN, or the NA and NaT of pandas."""
+    # By name, since pandas may not be there.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def repeated(names: Iterable[str]) -> str | None:
+    """The first name that is there a second time."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def check_same_length(rows: int, labels: int) -> None:

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import is_missing
 from schirn.exceptions import InputError
 from schirn.labels import (
     _as_names,
-    _is_missing,
     _is_name_lists,
     _named,
     _names_of,
@@ -81,7 +81,7 @@ def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";"
 
 def _split(cell: Any, separator: str) -> Any:
     """The tags of a cell; none where it is missing."""
-    if _is_missing(cell):
+    if is_missing(cell):
         return []
     if not isinstance(cell, str):
         return cell

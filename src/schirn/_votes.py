@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._input import is_missing
 from schirn.exceptions import InputError
-from schirn.labels import _is_missing
 
 Array = np.ndarray
 
@@ -68,7 +68,7 @@ def votes_to_candidates(
     unknown = next((item for item in items if item not in place), None)
     if unknown is not None:
         raise InputError(f"the item {unknown!r} has votes but is not named in order")
-    given = [None if _is_missing(tag) else str(tag) for tag in tags]
+    given = [None if is_missing(tag) else str(tag) for tag in tags]
     names = sorted({tag for tag in given if tag is not None})
     column = {name: j for j, name in enumerate(names)}
     counts = np.zeros((len(known), len(names)), dtype=np.int64)

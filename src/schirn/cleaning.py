@@ -12,13 +12,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from schirn._clean_then_fit import CleanThenFit
-from schirn._input import canonical, check_finite
+from schirn._input import canonical, check_finite, is_missing
 from schirn._noisy_labels import LabelSummary, NoisyLabels
 from schirn._params import Number
 from schirn._tags import Tags, read_tags
 from schirn._votes import Votes, votes_to_candidates
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-from schirn.labels import _is_missing
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve, methods
 from schirn.methods._known import as_known, read_cells
 
@@ -141,7 +140,7 @@ def text_features(texts: Iterable[Any]) -> "sp.csr_array":
     """Tf-idf weights of the words and word pairs of each text, rows of length one."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    words = ["" if _is_missing(text) else str(text) for text in texts]
+    words = ["" if is_missing(text) else str(text) for text in texts]
     vectorizer = TfidfVectorizer(
         sublinear_tf=True, ngram_range=(1, 2), max_features=_MOST_WORDS, strip_accents="unicode"
     )
@@ -178,7 +177,7 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     if not sp.issparse(X) and not hasattr(X, "columns"):
         values = list(X) if not hasattr(X, "shape") else X
         flat = values if getattr(values, "ndim", 1) == 1 else ()
-        if isinstance(next((value for value in flat if not _is_missing(value)), None), str):
+        if isinstance(next((value for value in flat if not is_missing(value)), None), str):
             return text_features(values), make_method(method, text=True)
         X = np.asarray(values)
     if hasattr(X, "to_numpy"):
@@ -242,13 +241,13 @@ def _group_numbers(groups: Iterable[Any], n: int) -> Array:
     if len(values) != n:
         raise InputError(f"groups has {len(values)} values for {n} rows; give one per row")
     try:
-        kinds = {value for value in values if not _is_missing(value)}
+        kinds = {value for value in values if not is_missing(value)}
         ordered = sorted(kinds, key=lambda value: (isinstance(value, str), value))
     except TypeError:
         raise InputError("groups must hold one text or number per row, not lists") from None
     place = {value: k for k, value in enumerate(ordered)}
     alone = count(len(place))
-    return np.array([next(alone) if _is_missing(value) else place[value] for value in values])
+    return np.array([next(alone) if is_missing(value) else place[value] for value in values])
 
 
 def _out_of_fold(

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import is_missing, repeated
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 
 Array = np.ndarray
@@ -42,7 +43,7 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     if _is_name_lists(y):
         return _from_names(list(y), names, what)
     found = [str(column) for column in y.columns] if hasattr(y, "columns") else None
-    twice = _repeated(found or [])
+    twice = repeated(found or [])
     if twice is not None:
         raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
     matrix = _binary(y, found or names, what)
@@ -85,28 +86,10 @@ def _as_names(names: Iterable[Any] | None) -> list[str] | None:
     if names is None:
         return None
     found = [str(name) for name in names]
-    twice = _repeated(found)
+    twice = repeated(found)
     if twice is not None:
         raise InputError(f"label_names holds {twice!r} twice; give each label its own name")
     return found
-
-
-def _repeated(names: Sequence[str]) -> str | None:
-    """The first name that is there a second time."""
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing: None, NaN, or the NA and NaT of pandas."""
-    # By name, since pandas may not be there.
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def _is_name_lists(y: Any) -> bool:
@@ -128,7 +111,7 @@ def _is_name_lists(y: Any) -> bool:
 
 def _names_of(row: Iterable[Any]) -> list[str]:
     """The names of a row as texts, without missing ones."""
-    return [str(name) for name in row if not _is_missing(name)]
+    return [str(name) for name in row if not is_missing(name)]
 
 
 def _from_names(rows: list[Collection[Any]], names: list[str] | None, what: str) -> Labels:

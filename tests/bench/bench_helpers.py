@@ -8,6 +8,10 @@ import time
 
 import numpy as np
 
+from schirn.bench import run as run_here
+from schirn.bench._data import parse_datasets
+from schirn.bench._methods import make_methods
+from schirn.bench._plan import Settings, make_plan
 from schirn.bench.rows import VOLATILE
 from schirn.datasets import make_partial_multilabel
 
@@ -139,3 +143,17 @@ def stable(rows):
         row["key"]: {name: value for name, value in row.items() if name not in VOLATILE}
         for row in rows
     }
+
+
+def quick(datasets, methods, output, **options):
+    return run_here(
+        datasets,
+        methods,
+        output=output,
+        **{"folds": 2, "tuning": "none", "jobs": 0, "threads": 1, **options},
+    )
+
+
+def plan(datasets, methods, levels=(None,), params=None, **settings):
+    sets = parse_datasets(datasets, levels, {})
+    return make_plan(sets, make_methods(methods, params or {}, {}), Settings(**settings))

@@ -1,18 +1,13 @@
 import numpy as np
 import pytest
-from bench.bench_helpers import METHODS, stable, tiny, write_workplace
+from bench.bench_helpers import METHODS, plan, quick, stable, tiny, write_workplace
 
 from schirn import bench
-from schirn.bench import GRIDS, default_grid
 from schirn.bench._cell import load_for
-from schirn.bench._data import parse_datasets
-from schirn.bench._methods import make_methods
-from schirn.bench._plan import Settings, make_plan
 from schirn.datasets import Dataset, add_noise, make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.methods import OracleRidge, Schirn, methods
+from schirn.methods import Schirn
 from schirn.metrics import METRICS, average_precision, precision_at_k
-from schirn.model_selection import CandidateSearchCV
 
 ALL = (*METRICS, "noise_auc", "noise_precision", "noise_recall")
 
@@ -22,20 +17,6 @@ def place(tmp_path, monkeypatch):
     write_workplace(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def quick(datasets, methods, output, **options):
-    return bench.run(
-        datasets,
-        methods,
-        output=output,
-        **{"folds": 2, "tuning": "none", "jobs": 0, "threads": 1, **options},
-    )
-
-
-def plan(datasets, methods, levels=(None,), params=None, **settings):
-    sets = parse_datasets(datasets, levels, {})
-    return make_plan(sets, make_methods(methods, params or {}, {}), Settings(**settings))
 
 
 GOLDEN = {
@@ -199,86 +180,6 @@ def test_nothing_is_run_twice_and_a_new_method_is_added(tmp_path):
     assert more[:2] == first
 
 
-def test_tuning_on_candidates_does_not_see_the_truth(tmp_path):
-    data = tiny()
-    lies = Dataset("synthetic", data.X, 1 - data.y_true, data.candidates)
-    grids = {"CandidateRidge": {"lam": [0.01, 1.0, 100.0, 1e4]}}
-    honest = quick([data], ["CandidateRidge"], tmp_path / "a", tuning="candidates", grids=grids)
-    fooled = quick([lies], ["CandidateRidge"], tmp_path / "b", tuning="candidates", grids=grids)
-    assert [row["params"] for row in honest] == [row["params"] for row in fooled]
-    assert not any(row["oracle"] for row in honest)
-    assert honest[0]["grid"] == grids["CandidateRidge"]
-
-
-def test_candidate_tuning_is_the_search_of_the_library(tmp_path):
-    data = tiny(120)
-    (row, _) = quick([data], ["CandidateRidge"], tmp_path, tuning="candidates")
-    prepared = load_for(plan([data], ["CandidateRidge"], folds=2)[0])
-    train, _ = prepared.splits[0]
-    search = CandidateSearchCV(
-        methods()["CandidateRidge"](), default_grid("CandidateRidge"), cv=3, random_state=0
-    ).fit(data.X[train], data.candidates[train])
-    assert row["params"] == search.best_params_
-
-
-def test_oracle_tuning_takes_the_best_on_the_test_rows_and_says_so(tmp_path):
-    data = tiny()
-    lams = [0.01, 1.0, 100.0, 1e4]
-    grids = {"CandidateRidge": {"lam": lams}}
-    rows = quick([data], ["CandidateRidge"], tmp_path, tuning="oracle", grids=grids)
-    each = {
-        lam: quick([data], ["CandidateRidge"], tmp_path, params={"CandidateRidge": {"lam": lam}})
-        for lam in lams
-    }
-    for row in rows:
-        values = [each[lam][row["fold"]]["metrics"]["average_precision"] for lam in lams]
-        assert row["metrics"]["average_precision"] == pytest.approx(max(values))
-        assert row["oracle"]
-        assert row["tuning"] == "oracle"
-    assert "CandidateRidge (oracle)" in bench.overview(rows)
-    assert "ORACLE" in bench.overview(rows)
-
-
-def test_a_method_without_grid_is_not_called_an_oracle(tmp_path):
-    (row, _) = quick([tiny()], ["Sieve"], tmp_path, tuning="oracle")
-    assert row["status"] == "done"
-    assert not row["oracle"]
-    assert row["grid"] is None
-
-
-def test_the_oracle_ridge_learns_from_the_truth(tmp_path):
-    rows = quick([(tiny(200), 3)], ["CandidateRidge", "OracleRidge"], tmp_path)
-    assert [row["sees_truth"] for row in rows] == [False, False, True, True]
-    assert rows[2]["metrics"]["noise_precision"] == 1.0
-    assert rows[2]["metrics"]["average_precision"] > rows[0]["metrics"]["average_precision"]
-
-
-def test_a_method_that_sees_the_truth_is_tuned_on_the_truth_of_training_rows(tmp_path):
-    data = make_partial_multilabel(n_samples=90, n_labels=8, cardinality=2, random_state=0)
-    candidates = add_noise(data.y_true, 5, random_state=0)
-    noisy = Dataset("noisy", data.X, data.y_true, candidates)
-    rows = quick([noisy], ["CandidateRidge", "OracleRidge"], tmp_path, tuning="candidates", folds=3)
-    cells = plan([noisy], ["OracleRidge"], folds=3)
-    trusting, oracle = rows[:3], rows[3:]
-    for row, cell in zip(oracle, cells, strict=True):
-        train, test = load_for(cell).splits[row["fold"]]
-        search = CandidateSearchCV(OracleRidge(), row["grid"], cv=3, oracle=True, random_state=0)
-        search.fit(data.X[train], candidates[train], y_clean=data.y_true[train])
-        assert row["params"] == search.best_params_
-        scores = search.decision_function(data.X[test])
-        expected = average_precision(data.y_true[test], scores)
-        assert row["metrics"]["average_precision"] == pytest.approx(expected)
-        assert not row["oracle"]
-    assert [row["params"] for row in oracle] != [row["params"] for row in trusting]
-
-
-def test_the_reference_from_above_does_not_depend_on_the_noise(tmp_path):
-    data = tiny(120)
-    rows = quick([(data, 1), (data, 3)], ["OracleRidge"], tmp_path, tuning="candidates")
-    few, many = ([r["metrics"]["average_precision"] for r in rows if r["r"] == k] for k in (1, 3))
-    assert few == many
-
-
 def test_auto_features_undo_a_bad_scale(tmp_path):
     data = tiny(200)
     bad = Dataset("bad", data.X * np.array([1e-6, 1, 1, 1, 1e6]), data.y_true, data.candidates)
@@ -298,13 +199,6 @@ def test_auto_features_undo_a_bad_scale(tmp_path):
     assert off["metrics"] != better
     raw, auto = (quick([bad], ["Sieve"], tmp_path, features=f)[0] for f in ("raw", "auto"))
     assert raw["metrics"] == auto["metrics"]
-
-
-def test_fixed_parameters_are_not_searched(tmp_path):
-    params = {"Schirn": {"lam": 3.0, "beta": 0.0}}
-    (row, _) = quick([tiny()], ["Schirn"], tmp_path, params=params, tuning="candidates")
-    assert row["grid"] == {"alpha": GRIDS["Schirn"]["alpha"]}
-    assert {name: row["params"][name] for name in ("lam", "beta")} == params["Schirn"]
 
 
 def test_an_old_setting_asked_for_again_is_found_again(tmp_path):
@@ -445,17 +339,6 @@ def test_scores_can_be_left_out(tmp_path):
     (row, _) = quick([tiny()], ["CandidateRidge"], tmp_path, keep_scores=False)
     assert row["scores"] is None
     assert not (tmp_path / "scores").exists()
-
-
-def test_every_grid_fits_its_method_and_every_method_has_one():
-    for name, cls in methods().items():
-        grid = default_grid(name)
-        assert (grid is None) == (name == "Sieve")
-        if grid:
-            make_methods([name], {}, {})
-            size = int(np.prod([len(values) for values in grid.values()]))
-            assert size <= 80
-            assert set(grid) <= set(cls().get_params())
 
 
 def test_sparse_features(tmp_path):

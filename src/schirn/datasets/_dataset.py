@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from schirn._input import repeated
 from schirn._limits import brief, byte_limit, too_large
 from schirn.datasets._text import base_name
 from schirn.exceptions import DataError
@@ -188,8 +188,8 @@ def _check_names(name: str, part: str, names: Sequence[str], expected: int) -> N
 
 def _check_distinct(name: str, names: Sequence[str]) -> None:
     """Raise for two labels of the same name."""
-    if len(set(names)) < len(names):
-        twice = next(label for label, times in Counter(names).items() if times > 1)
+    twice = repeated(names)
+    if twice is not None:
         raise DataError(f"{name}: two labels are called {brief(twice)}; rename one of them.")
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schirn._limits import brief, byte_limit, reason_of, too_large
+from schirn._limits import brief, byte_limit, too_large
 from schirn._optional import optional
-from schirn.datasets._text import check_size, format_suffix, is_packed, read_bytes
-from schirn.exceptions import DataError, MissingExtraError
+from schirn.datasets._text import (
+    check_size,
+    format_suffix,
+    is_packed,
+    read_bytes,
+    unreadable_named,
+)
+from schirn.exceptions import DataError
 
 PARQUET_ROWS = 1024
 LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
@@ -42,7 +47,7 @@ def read_frame(path: Path, max_bytes: int | None, labels: Columns, truth: Column
         frame = _parquet(path, byte_limit(max_bytes))
     else:
         source: Any = io.BytesIO(read_bytes(path, max_bytes)) if is_packed(path) else path
-        with _unreadable_named(path):
+        with unreadable_named(path, "table"):
             if suffix == ".jsonl":
                 frame = _json_lines(source, labels, truth)
             else:
@@ -97,22 +102,11 @@ def _truth_values(cells: Any) -> list[float] | None:
     return known if len(known) == len(values) and not all(map(math.isnan, known)) else None
 
 
-@contextmanager
-def _unreadable_named(path: Path) -> Iterator[None]:
-    """Turn whatever a parser raises into one sentence that names the file."""
-    try:
-        yield
-    except (DataError, MissingExtraError):
-        raise
-    except Exception as error:
-        raise DataError(f"{path}: not a readable table ({reason_of(error)}).") from error
-
-
 def _parquet(path: Path, limit: int) -> Any:
     """Read a Parquet file piece by piece, up to the limit."""
     arrow = optional("pyarrow", "table", "Reading Parquet files")
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    with _unreadable_named(path), parquet.ParquetFile(path) as file:
+    with unreadable_named(path, "table"), parquet.ParquetFile(path) as file:
         groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
         total = sum(group.total_byte_size for group in groups)
         if total > limit:

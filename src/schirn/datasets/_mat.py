@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,14 @@ import scipy
 from scipy import sparse
 
 from schirn._arrays import check_sparse
-from schirn._limits import brief, brief_list, byte_limit, reason_of, too_large
+from schirn._limits import brief, brief_list, byte_limit, too_large
 from schirn._optional import optional
 from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
 from schirn.datasets._mat5 import Mat5
-from schirn.datasets._text import check_size
-from schirn.exceptions import DataError, MissingExtraError
+from schirn.datasets._text import check_size, unreadable_named
+from schirn.exceptions import DataError
 
+_KIND = "MATLAB file, or cut short"
 # Usual variable names, first hit wins, upper and lower case alike.
 FEATURES = ("data", "features", "feature", "X", "fea")
 TRUTH = ("true_target", "true_labels", "ground_truth", "gt", "target", "targets", "labels", "Y")
@@ -162,7 +162,7 @@ class _Version5:
 
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
-        with _unreadable_named(path), path.open("rb") as stream:
+        with unreadable_named(path, _KIND), path.open("rb") as stream:
             # Four letters of text begin a file of version 5; a number begins one of version 4.
             is_old = 0 in stream.read(4)
             self._reader: Any = _Version4(path, limit) if is_old else Mat5(path, limit)
@@ -172,7 +172,7 @@ class _Version5:
 
     def get(self, name: str) -> Any:
         """Return one variable."""
-        with _unreadable_named(self.path):
+        with unreadable_named(self.path, _KIND):
             return self._reader.get(name)
 
 
@@ -207,13 +207,13 @@ class _Hdf5:
 
     def names(self) -> list[str]:
         """Return the variables stored in this very file."""
-        with _unreadable_named(self.path), self.h5py.File(self.path, "r") as file:
+        with unreadable_named(self.path, _KIND), self.h5py.File(self.path, "r") as file:
             links = {name: file.get(name, getlink=True) for name in file if name[:1] != "#"}
             return [name for name, link in links.items() if isinstance(link, self.h5py.HardLink)]
 
     def get(self, name: str) -> Any:
         """Return one variable."""
-        with _unreadable_named(self.path), self.h5py.File(self.path, "r") as file:
+        with unreadable_named(self.path, _KIND), self.h5py.File(self.path, "r") as file:
             item = file[name]
             if isinstance(item, self.h5py.Group):
                 return self._sparse(item)
@@ -248,16 +248,3 @@ class _Hdf5:
         matrix = sparse.csc_array(parts, shape=shape)
         check_sparse(matrix)
         return matrix.tocsr()
-
-
-@contextmanager
-def _unreadable_named(path: Path) -> Iterator[None]:
-    """Turn whatever a damaged or foreign file causes into one sentence that names it."""
-    try:
-        yield
-    except (DataError, MissingExtraError):
-        raise
-    except Exception as error:
-        raise DataError(
-            f"{path}: not a readable MATLAB file, or cut short ({reason_of(error)})."
-        ) from error

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from schirn._input import is_missing
 from schirn._limits import brief, brief_list
 from schirn._optional import optional
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
@@ -128,17 +129,10 @@ class _Tags:
 
     def _cell(self, value: Any) -> list[str]:
         if isinstance(value, (list, tuple, np.ndarray)):
-            tags = [str(tag) for tag in value if not _is_missing(tag)]
+            tags = [str(tag) for tag in value if not is_missing(tag)]
         else:
-            tags = [] if _is_missing(value) else str(value).split(self.separator)
+            tags = [] if is_missing(value) else str(value).split(self.separator)
         return [tag.strip() for tag in tags if tag.strip()]
-
-
-def _is_missing(value: Any) -> bool:
-    """Tell None, NaN and the missing value of pandas from tags."""
-    if value is None or type(value).__name__ == "NAType":
-        return True
-    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
 def _default(path: Path, frame: Any, labels: str | Sequence[str] | None) -> str | Sequence[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from schirn._limits import MAX_BYTES as MAX_BYTES
-from schirn._limits import byte_limit, too_large
-from schirn.exceptions import DataError
+from schirn._limits import byte_limit, reason_of, too_large
+from schirn.exceptions import DataError, MissingExtraError
 
 # Deflate cannot shrink data more than this, so a small file needs no counting.
 DEFLATE_RATIO = 1032
@@ -82,3 +84,14 @@ def check_size(path: Path, max_bytes: int | None = None) -> int:
     if size > limit:
         raise DataError(f"{path}: {too_large(f'has {size:,} bytes', limit)}")
     return size
+
+
+@contextmanager
+def unreadable_named(path: Path, what: str) -> Iterator[None]:
+    """Turn whatever a damaged or foreign file causes into one sentence that names it."""
+    try:
+        yield
+    except (DataError, MissingExtraError):
+        raise
+    except Exception as error:
+        raise DataError(f"{path}: not a readable {what} ({reason_of(error)}).") from error

@@ -59,7 +59,7 @@ def _batches(order: Array, size: int) -> list[Array]:
     ends = list(range(size, len(order), size))
     if ends and len(order) - ends[-1] == 1:
         ends.pop()
-    return np.split(order, ends)
+    return np.split(order, ends) if len(order) else []
 
 
 class Rows:

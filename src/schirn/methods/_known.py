@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import repeated
 from schirn.exceptions import InputError
-from schirn.labels import _repeated
 
 Array = np.ndarray
 
@@ -53,7 +53,7 @@ def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) 
     found = [str(column) for column in given.columns]
     place = {name: j for j, name in enumerate(names)}
     unknown = next((name for name in found if name not in place), None)
-    twice = _repeated(found)
+    twice = repeated(found)
     if unknown is not None or twice is not None:
         wrong = f"a column {unknown!r}, which is no label" if twice is None else f"two {twice!r}"
         raise InputError(f"{what} has {wrong}; give one column per label")
