@@ -22,7 +22,7 @@ from torch import nn  # noqa: E402
 
 from schirn.deep import DeepSieve  # noqa: E402
 from schirn.deep.crossfit import deal  # noqa: E402
-from schirn.deep.learner import Rows  # noqa: E402
+from schirn.deep.learner import Rows, _batches  # noqa: E402
 
 CHECKS = dict(contract_checks())
 QUICK = {"hidden_sizes": (24,), "folds": 2, "max_iter": 5, "device": "cpu"}
@@ -393,6 +393,12 @@ def test_without_torch_one_sentence_says_what_to_install():
         "MissingExtraError: schirn.deep needs the package 'torch'; "
         'install it with: pip install "schirn[deep]"'
     )
+
+
+def test_no_batch_is_empty_or_of_one_row_at_the_end():
+    sizes = {n: [len(batch) for batch in _batches(np.arange(n), 4)] for n in (0, 1, 4, 5, 6, 9)}
+    assert sizes == {0: [], 1: [1], 4: [4], 5: [5], 6: [4, 2], 9: [4, 5]}
+    assert np.concatenate(_batches(np.arange(9), 4)).tolist() == list(range(9))
 
 
 @pytest.mark.parametrize("n", [33, 65, 97, 98])
