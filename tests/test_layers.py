@@ -23,7 +23,7 @@ LAYERS = {
     "methods": (("base", "arrays", "solvers", "data"), "methods"),
     "tools": (
         ("base", "arrays", "solvers", "data", "methods"),
-        "model_selection cleaning _noisy_labels _clean_then_fit bench report demo persist _values "
+        "model_selection cleaning _noisy_labels _clean_then_fit bench report demo persist "
         "_records testing deep",
     ),
     "programs": (

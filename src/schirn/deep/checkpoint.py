@@ -13,12 +13,11 @@ import torch
 from schirn._atomic import atomic_write
 from schirn._limits import brief, reason_of
 from schirn._optional import optional
-from schirn._values import Decoder, Encoder
 from schirn.calibration import Calibration
 from schirn.deep.crossfit import CrossFit, Verdict
 from schirn.deep.posterior import NoiseLaw
 from schirn.exceptions import InputError, ModelFileError
-from schirn.persist import _damage_named
+from schirn.persist import Decoder, Encoder, _damage_named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 Array = np.ndarray
 Tensor = torch.Tensor
 
-VERSION = 1
+VERSION = 2
 _MODEL, _CHECKPOINT = "schirn-deep-model", "schirn-deep-checkpoint"
 # Parameters that may differ between the run that wrote a checkpoint and the one that goes on.
 _FREE = {"checkpoint", "checkpoint_every", "verbose", "max_iter", "device", "threshold"}

@@ -1,0 +1,80 @@
+"""Write one small model file per case with the code as it is: `python tests/golden/write.py`.
+
+Run it once per release, into a folder named after the version, and never again: later versions
+must load what earlier ones wrote. Existing folders are left alone.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+import schirn
+from schirn.datasets import make_partial_multilabel
+
+HERE = Path(__file__).parent
+
+
+def data():
+    """Training rows, candidates and new rows."""
+    found = make_partial_multilabel(n_samples=48, n_features=6, n_labels=4, r=1, random_state=0)
+    return found.X[:36], found.candidates[:36], found.X[36:]
+
+
+def cases():
+    """Name of the file -> model to fit, and whether X is sparse."""
+    short = {
+        "Schirn": {"max_iter": 20},
+        "PAKS": {"max_iter": 5},
+        "PARD": {"max_iter": 5, "hidden": 4},
+        "GLC": {"max_iter": 20},
+    }
+    found = {}
+    for name, cls in schirn.methods().items():
+        allowed = cls().get_params()
+        found[name] = cls(**{k: v for k, v in short.get(name, {}).items() if k in allowed}), False
+    sieve, plain = schirn.Sieve, schirn.Schirn
+    return found | {
+        "Sieve-linear": (sieve(kernel="linear"), False),
+        "Sieve-landmarks": (sieve(max_kernel_rows=20, n_landmarks=12), False),
+        "Sieve-linear-many": (sieve(kernel="linear", max_kernel_rows=20), False),
+        "Sieve-sparse": (sieve(), True),
+        "Sieve-clean": (sieve(noise_level=0), False),
+        "Sieve-level": (sieve(noise_level=0.2), False),
+        "Schirn-intercept": (plain(fit_intercept=True, max_iter=20), False),
+        "Schirn-cuts": (plain(threshold=[0.1, 0.2, 0.3, 0.4], max_iter=20), False),
+        "CandidateRidge-sparse": (schirn.CandidateRidge(), True),
+    }
+
+
+def main():
+    """Write all files of this version."""
+    folder = HERE / schirn.__version__
+    folder.mkdir()
+    X, Y, X_new = data()
+    expected = {"X_new": X_new, "X": X, "candidates": Y}
+    for name, (model, sparse) in cases().items():
+        model.fit(sp.csr_array(X) if sparse else X, Y)
+        schirn.save(model, folder / f"{name}.schirn", include_training=False)
+        expected[f"{name}/proba"] = model.predict_proba(sp.csr_array(X_new) if sparse else X_new)
+        expected[f"{name}/verdict"] = model.disambiguate(sp.csr_array(X) if sparse else X, Y)
+    np.savez_compressed(folder / "expected.npz", **expected)
+    try:
+        write_deep(folder, X, Y, X_new)
+    except ImportError:
+        print("no PyTorch here: DeepSieve is left out")
+
+
+def write_deep(folder, X, Y, X_new):
+    """A network, whose files are another kind."""
+    from schirn.deep import DeepSieve
+
+    model = DeepSieve(hidden_sizes=(8,), max_iter=2, device="cpu", random_state=0).fit(
+        X.astype(np.float32), Y
+    )
+    model.save(folder / "DeepSieve.safetensors")
+    np.save(folder / "DeepSieve.npy", model.predict_proba(X_new.astype(np.float32)))
+
+
+if __name__ == "__main__":
+    main()
