@@ -19,8 +19,8 @@ from sklearn.linear_model import Ridge
 
 from benchmarks.measure import peak_gigabytes
 from schirn import Schirn
-from schirn.arrays import to_numpy
 from schirn.datasets import add_noise, load
+from schirn.linalg.arrays import to_numpy
 from schirn.metrics import average_precision
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from schirn.blocks import Block, Cells, Coordinates, DenseRows, MemoryRows, candidate_cells
 from schirn.datasets import add_noise, load
+from schirn.scale.blocks import Block, Cells, Coordinates, DenseRows, MemoryRows, candidate_cells
 from schirn.solvers.schirn import schirn_rounds
 
 ALPHA, BETA, LAM = 0.8, 0.05, 10.0

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schirn.linalg import RowSpace, row_space
+from schirn.linalg.row_space import RowSpace, row_space
 from schirn.solvers.schirn import schirn
 
 ROUNDS = 10

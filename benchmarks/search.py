@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import PAPER_SHAPES
 from schirn import CandidateRidge, Schirn, Sieve
-from schirn.linalg import row_space
+from schirn.linalg.row_space import row_space
 from schirn.model_selection import CandidateSearchCV
 
 GRID = {

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 from schirn import NLR, CandidateRidge, Schirn, Sieve
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
-from schirn.features import learn_scale
+from schirn.linalg.features import learn_scale
 from schirn.metrics import evaluate, noise_report
 from schirn.model_selection import CandidateSearchCV
 

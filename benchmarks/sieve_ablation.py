@@ -21,7 +21,7 @@ from schirn import Sieve
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import average_precision
-from schirn.noise import noise_from_sums
+from schirn.noise.model import noise_from_sums
 from schirn.solvers import sieve as solver
 from schirn.solvers import sieve_steps
 from schirn.solvers.sieve_choice import choose_lams

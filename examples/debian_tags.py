@@ -31,7 +31,7 @@ from sklearn.metrics import precision_recall_curve
 from schirn import find_noisy_labels
 from schirn.cli import main as schirn
 from schirn.datasets import add_noise, load, load_digits_attributes
-from schirn.labels import as_labels, label_lists
+from schirn.labels.matrix import as_labels, label_lists
 
 FACETS = ("field", "interface", "role", "use", "works-with")
 MIN_COUNT = 50

@@ -16,7 +16,7 @@ from schirn.datasets import (
     make_cooccurrence,
     make_partial_multilabel,
 )
-from schirn.rank import exact_rank
+from schirn.rank.exact import exact_rank
 
 quick = "SCHIRN_EXAMPLE_QUICK" in os.environ
 digits = load_digits_attributes()

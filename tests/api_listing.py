@@ -1,7 +1,7 @@
 """List the public names, with their parameters, and the options of the program.
 
-`python tests/api_listing.py` writes the list to `tests/public_api.txt`. A name is public if no part
-of its path starts with an underscore. Types are left out: how they print depends on Python.
+`python tests/api_listing.py` writes the list to `tests/public_api.txt`. A name is public if the
+reference (docs/api) documents it. Types are left out: how they print depends on Python.
 """
 
 import inspect
@@ -10,74 +10,43 @@ from importlib import import_module
 from pathlib import Path
 
 LISTED = Path(__file__).with_name("public_api.txt")
+REFERENCE = Path(__file__).parents[1] / "docs" / "api"
 PROGRAM = "the program"
 
 
 def sections():
-    """Title -> lines for every public module that can be imported here, and for the program."""
+    """Title -> lines for every module of the reference that can be imported, and the program."""
     found = {}
-    for name in public_modules():
+    for name, public in documented().items():
         try:
             module = import_module(name)
         except ImportError:
             continue
-        lines = list(module_lines(module))
-        if lines:
-            found[name] = lines
+        found[name] = [line for item in public for line in lines_of(module, item)]
     found[PROGRAM] = list(program_lines())
     return found
 
 
-def public_modules():
-    """Names of all modules, private ones and the parts of the program left out."""
-    import schirn
-
-    # By file: a package whose own requirements are missing could not be walked.
-    root = Path(schirn.__file__).parent
-    found = []
-    for path in root.rglob("*.py"):
-        parts = ["schirn", *path.relative_to(root).with_suffix("").parts]
-        parts = parts[:-1] if parts[-1] == "__init__" else parts
-        private = any(part.startswith("_") for part in parts)
-        if not private and parts[1:2] != ["cli"]:
-            found.append(".".join(parts))
-    return sorted([*found, "schirn.cli"])
+def documented():
+    """Module -> names that the reference (docs/api) documents."""
+    found = {}
+    for page in sorted(REFERENCE.glob("*.md")):
+        for block in page.read_text("utf-8").split(".. currentmodule:: ")[1:]:
+            module, _, rest = block.partition("\n")
+            listed = rest.partition("```")[0].splitlines()
+            names = [line.strip() for line in listed if re.fullmatch(r"   [A-Za-z]\w*", line)]
+            found.setdefault(module.strip(), []).extend(names)
+    return {module: sorted(names, key=str.lower) for module, names in sorted(found.items())}
 
 
-def module_lines(module):
-    for name in sorted(public_names(module), key=str.lower):
-        value = getattr(module, name)
-        home = getattr(value, "__module__", None)
-        if inspect.ismodule(value):
-            yield f"{name} = module {value.__name__}"
-        elif callable(value) and home != module.__name__ and is_public(home):
-            yield f"{name} = {home}.{value.__qualname__}"
-        elif inspect.isclass(value):
-            yield from class_lines(value)
-        elif inspect.isroutine(value):
-            yield f"{name}{parameters(value)}"
-        else:
-            yield name
-
-
-def public_names(module):
-    """What `__all__` lists; else the functions, classes and constants made in the module."""
-    if hasattr(module, "__all__"):
-        return list(module.__all__)
-    return [
-        name
-        for name, value in vars(module).items()
-        if not name.startswith("_")
-        and (getattr(value, "__module__", None) == module.__name__ or name.isupper())
-    ]
-
-
-def is_public(path):
-    return (
-        path is not None
-        and path.startswith("schirn")
-        and not any(part.startswith("_") for part in path.split("."))
-    )
+def lines_of(module, name):
+    value = getattr(module, name)
+    if inspect.isclass(value):
+        yield from class_lines(value)
+    elif inspect.isroutine(value):
+        yield f"{name}{parameters(value)}"
+    else:
+        yield name
 
 
 def class_lines(cls):
@@ -131,7 +100,7 @@ def read(listed):
 if __name__ == "__main__":
     kept = read(LISTED.read_text()) if LISTED.exists() else {}
     found = sections()
-    absent = set(public_modules()) - set(found)
+    absent = set(documented()) - set(found)
     # A module that needs a package which is not here keeps its lines.
     found |= {title: lines for title, lines in kept.items() if title in absent}
     LISTED.write_text(text(dict(sorted(found.items(), key=lambda item: item[0]))))

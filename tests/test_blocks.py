@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.arrays import cells_product, like, namespace, symmetric_product, to_numpy
-from schirn.blocks import (
+from schirn.linalg.arrays import cells_product, like, namespace, symmetric_product, to_numpy
+from schirn.linalg.row_space import row_space
+from schirn.scale.blocks import (
     Block,
     Coordinates,
     DenseRows,
@@ -16,7 +17,6 @@ from schirn.blocks import (
     candidate_cells,
     memory_rows,
 )
-from schirn.linalg import row_space
 from schirn.solvers.schirn import noise_cells, schirn, schirn_rounds
 
 OPTIONS = {"alpha": 0.3, "beta": 0.1, "lam": 5.0}

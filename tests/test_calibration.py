@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
-from schirn import calibration
-from schirn.calibration import Calibration, calibrate, posterior
+from schirn.noise import calibration
+from schirn.noise.calibration import Calibration, calibrate, posterior
 
 
 def simulated(slope, offset, rate, shape=(6000, 8), seed=0, spread=1.0, centre=0.0):

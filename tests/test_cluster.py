@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn import CandidateRidge, Schirn, Sieve, bench, cluster
+from schirn import CandidateRidge, Schirn, Sieve, bench
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.model_selection import CandidateSearchCV
+from schirn.scale import cluster
 
 distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
 dask = pytest.importorskip("dask", reason="dask is not installed")

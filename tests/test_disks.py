@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from schirn._atomic import atomic_write, check_writable
+from schirn._files import atomic_write, check_writable
 from schirn.bench import read_rows
 from schirn.cli import main
 from schirn.datasets import load, make_partial_multilabel

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from schirn.features import learn_scale
+from schirn.linalg.features import learn_scale
 
 
 def counts(seed=0):

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.optimize import nnls
 
-from schirn.graph import (
+from schirn.linalg.graph import (
     nearest_neighbours,
     nonnegative_least_squares,
     propagate_labels,
@@ -100,7 +100,7 @@ def test_blocks_do_not_change_the_weights(rng, monkeypatch):
     X = rng.normal(size=(90, 6))
     near = nearest_neighbours(X, 5).indices
     whole = reconstruction_weights(X, near).toarray()
-    monkeypatch.setattr("schirn.graph._BLOCK_CELLS", 6 * 6 * 7)
+    monkeypatch.setattr("schirn.linalg.graph._BLOCK_CELLS", 6 * 6 * 7)
     for container in (np.asarray, sp.csr_array):
         np.testing.assert_allclose(
             reconstruction_weights(container(X), near).toarray(), whole, atol=1e-9

@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics.pairwise import rbf_kernel
 
-from schirn.kernels import Kernel, kernel_space, median_width, nystroem_map
-from schirn.linalg import row_space
+from schirn.linalg.kernels import Kernel, kernel_space, median_width, nystroem_map
+from schirn.linalg.row_space import row_space
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 import scipy.sparse as sp
 
 from schirn import Schirn
-from schirn.blocks import Block, MemoryRows, candidate_cells
-from schirn.factor import FeatureRows
-from schirn.krylov import MOST_FACTORED, choose_solver, krylov_factor
-from schirn.linalg import row_space
+from schirn.linalg.row_space import row_space
+from schirn.scale.blocks import Block, MemoryRows, candidate_cells
+from schirn.scale.factor import FeatureRows
+from schirn.scale.krylov import MOST_FACTORED, choose_solver, krylov_factor
 from schirn.solvers.schirn import schirn, schirn_rounds
 
 storages = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-from schirn.labels import Labels, as_labels, check_candidates, label_lists
+from schirn.labels.matrix import Labels, as_labels, check_candidates, label_lists
 
 M = [[1, 0, 1], [0, 0, 1], [0, 1, 0]]
 LISTS = [["beach", "dog"], ["dog"], ["cat"]]

@@ -1,4 +1,4 @@
-"""Imports go one way: a lower layer never imports a higher one (docs/architecture.md)."""
+"""Imports point one way: a room never imports one above it (docs/architecture.md)."""
 
 import ast
 from pathlib import Path
@@ -7,42 +7,51 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 
-# Each layer, the layers it may import besides itself, and its modules (the first part of the name).
-LAYERS = {
-    "base": (
-        (),
-        "exceptions _optional _params _threads _atomic _limits _arrays _scratch _row_file _input",
-    ),
-    "arrays": (
-        ("base",),
-        "arrays blocks factor outofcore cluster linalg prox graph kernels scaling features noise "
-        "calibration thresholds rank krylov metrics _modular _peel",
-    ),
-    "solvers": (("base", "arrays"), "solvers"),
-    "data": (("base", "arrays"), "labels datasets _tags _votes"),
-    "methods": (("base", "arrays", "solvers", "data"), "methods"),
-    "tools": (
-        ("base", "arrays", "solvers", "data", "methods"),
-        "model_selection cleaning _noisy_labels _clean_then_fit bench report demo persist "
-        "_records testing deep",
-    ),
-    "programs": (
-        ("base", "arrays", "solvers", "data", "methods", "tools"),
-        "cli review __main__",
-    ),
+# From the ground up. A room may import itself and every room on a lower line, also inside a
+# function; rooms on one line do not know each other unless a pair is named below.
+FLOORS = (
+    "exceptions _files _input _optional",
+    "linalg rank labels metrics",
+    "noise scale datasets",
+    "solvers",
+    "methods",
+    "model_selection persist testing",
+    "report cleaning bench deep demo",
+    "reproduction",
+    "cli review __main__",
+)
+# (importer, imported) on one line.
+NEIGHBOURS = {
+    ("_files", "exceptions"),
+    ("_input", "exceptions"),
+    ("_optional", "exceptions"),
+    ("persist", "model_selection"),
+    ("cleaning", "report"),
+    ("demo", "report"),
+    ("cli", "review"),
+    ("__main__", "cli"),
 }
-LAYER_OF = {name: layer for layer, (_, names) in LAYERS.items() for name in names.split()}
+FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
-def first_part(path):
+def room(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+def run_time(source):
+    """The tree of a source without what only type checkers see."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            node.body = []
+    return tree
+
+
 def imported(source):
-    """First parts of the modules of this package that a source imports, also inside functions."""
+    """Rooms that a source imports, also inside functions, but not for type checkers only."""
     found = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(run_time(source)):
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             if node.module == "schirn":
                 found |= {alias.name for alias in node.names}
@@ -54,47 +63,85 @@ def imported(source):
     return found
 
 
-def upward(importer, source):
-    """What a module imports although its layer may not."""
-    layer = LAYER_OF[importer]
-    allowed = {layer, *LAYERS[layer][0]}
-    return sorted(name for name in imported(source) if LAYER_OF.get(name) not in allowed)
+def forbidden(importer, source):
+    """What a module imports although its room may not."""
+    return sorted(
+        name
+        for name in imported(source)
+        if name != importer
+        and (importer, name) not in NEIGHBOURS
+        and FLOOR_OF.get(name, len(FLOORS)) >= FLOOR_OF[importer]
+    )
 
 
-def test_every_module_has_a_layer():
-    unknown = sorted({first_part(path) for path in MODULES} - set(LAYER_OF))
-    assert not unknown, f"name the layer of {unknown} here and in docs/architecture.md"
+def test_every_room_has_a_floor():
+    unknown = sorted({room(path) for path in MODULES} - set(FLOOR_OF))
+    assert not unknown, f"name the floor of {unknown} here and in docs/architecture.md"
+
+
+def test_the_root_is_nearly_empty():
+    files = [path.name for path in PACKAGE.glob("*.py")]
+    assert len(files) <= 11, files
 
 
 @pytest.mark.parametrize(
     "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).with_suffix("").as_posix()
 )
-def test_imports_go_one_way(path):
-    if first_part(path) not in LAYER_OF:
-        pytest.skip("the module has no layer yet; another test says so")
-    bad = upward(first_part(path), path.read_text("utf-8"))
-    assert not bad, f"{path.name} imports {bad}, from a layer that it may not use"
+def test_imports_point_one_way(path):
+    if room(path) not in FLOOR_OF:
+        pytest.skip("the room has no floor yet; another test says so")
+    bad = forbidden(room(path), path.read_text("utf-8"))
+    assert not bad, f"{path.name} imports {bad}, which it may not use"
 
 
-def test_an_upward_import_is_found():
-    assert upward("linalg", "from schirn.methods import Sieve") == ["methods"]
-    assert upward("solvers", "def f():\n    import schirn.cli.bench") == ["cli"]
-    assert upward("prox", "from schirn import Sieve") == ["Sieve"]
-    assert upward("solvers", "from schirn.datasets import load") == ["datasets"]
-    assert upward("cli", "from schirn.solvers.ridge import ridge") == []
+def test_a_wrong_import_is_found():
+    assert forbidden("linalg", "from schirn.methods import Sieve") == ["methods"]
+    assert forbidden("solvers", "def f():\n    import schirn.cli.bench") == ["cli"]
+    assert forbidden("linalg", "from schirn import Sieve") == ["Sieve"]
+    assert forbidden("noise", "from schirn.datasets import load") == ["datasets"]
+    assert forbidden("cleaning", "from schirn.report import CleanReport") == []
+    assert forbidden("report", "from schirn.cleaning import NoisyLabels") == ["cleaning"]
+    assert forbidden("cli", "from schirn.solvers.ridge import ridge") == []
+    typing = "if TYPE_CHECKING:\n    from schirn.cleaning import NoisyLabels"
+    assert forbidden("report", typing) == []
 
 
-def test_lower_layers_know_no_names_of_the_package():
+def test_no_two_rooms_import_each_other():
+    assert not {(b, a) for a, b in NEIGHBOURS} & NEIGHBOURS
+
+
+def test_modules_of_a_room_form_no_cycle():
+    """Also through imports inside functions, which would only hide one."""
+    uses = {}
+    for path in MODULES:
+        tree = run_time(path.read_text("utf-8"))
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(("schirn", *(part for part in parts if part != "__init__")))
+        uses[name] = {
+            node.module
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("schirn.")
+        }
+    done = set()
+
+    def visit(name, above):
+        assert name not in above, f"{' -> '.join((*above[above.index(name) :], name))}"
+        if name not in done:
+            for used in uses.get(name, ()):
+                if used != name and used not in packages:
+                    visit(used, (*above, name))
+            done.add(name)
+
+    packages = {name for name in uses if (PACKAGE.parent / name.replace(".", "/")).is_dir()}
+    for name in uses:
+        visit(name, ())
+
+
+def test_lower_rooms_know_no_names_of_the_package():
     # The package itself is above everything; only its version may be asked for.
     for path in MODULES:
-        if LAYER_OF.get(first_part(path)) == "programs":
+        if FLOOR_OF.get(room(path)) == len(FLOORS) - 1:
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 assert node.value.id != "schirn" or node.attr == "__version__", path
-
-
-def test_no_layer_may_use_one_that_uses_it():
-    order = list(LAYERS)
-    for layer, (below, _) in LAYERS.items():
-        assert all(order.index(name) < order.index(layer) for name in below)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from schirn import linalg
-from schirn.linalg import DensifyWarning, row_space
+from schirn.linalg.row_space import DensifyWarning, row_space
 
 RNG = np.random.default_rng(5)
 WIDE, TALL = RNG.normal(size=(12, 30)), RNG.normal(size=(40, 9))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.linalg import below_one, row_space
+from schirn.linalg.row_space import below_one, row_space
 
 RNG = np.random.default_rng(0)
 TALL, WIDE = RNG.normal(size=(40, 6)), RNG.normal(size=(8, 30))
@@ -27,7 +27,7 @@ def test_sparse_targets_project_like_dense_ones(name, intercept):
         np.testing.assert_allclose(dense[-1], B.sum(axis=0))
 
 
-@pytest.mark.filterwarnings("ignore::schirn.linalg.DensifyWarning")
+@pytest.mark.filterwarnings("ignore::schirn.linalg.row_space.DensifyWarning")
 @pytest.mark.parametrize("ridge", [1e-9, 0.1])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("name", MATRICES)

@@ -5,7 +5,7 @@ import pytest
 
 import schirn
 from schirn.exceptions import InputError
-from schirn.thresholds import best_row_cuts, label_threshold
+from schirn.noise.thresholds import best_row_cuts, label_threshold
 
 
 def plain_row_cut(scores, candidates):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schirn.noise import (
+from schirn.noise.model import (
     NoiseModel,
     NoiseSums,
     Posterior,
@@ -91,7 +91,7 @@ def test_posterior_keeps_to_the_candidates_and_counts_rows(seed):
 def test_blocks_do_not_matter(monkeypatch):
     P, Y, model = random_case(3)
     whole = candidate_posterior(P, Y, model)
-    monkeypatch.setattr("schirn.noise._BLOCK_CELLS", 1)
+    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 1)
     np.testing.assert_allclose(candidate_posterior(P, Y, model).Q, whole.Q)
 
 
@@ -120,7 +120,7 @@ def test_many_candidates_are_cut_without_a_visible_change(monkeypatch):
     Y = np.ones((5, 120))
     model = NoiseModel(0.6, rng.normal(size=121) * 0.1)
     cut = candidate_posterior(P, Y, model)
-    monkeypatch.setattr("schirn.noise._MOST_TRUE", 200)
+    monkeypatch.setattr("schirn.noise.model._MOST_TRUE", 200)
     whole = candidate_posterior(P, Y, model)
     np.testing.assert_allclose(cut.Q, whole.Q, atol=1e-9)
 

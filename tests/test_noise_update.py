@@ -5,7 +5,7 @@ from math import comb, log
 import numpy as np
 import pytest
 
-from schirn.noise import (
+from schirn.noise.model import (
     NoiseModel,
     NoiseSums,
     _most_true,
@@ -139,7 +139,7 @@ def test_rows_without_candidates_are_counted(monkeypatch):
     alone = candidate_posterior(P[4:], Y[4:], NoiseModel.independent(0.5, 3))
     np.testing.assert_allclose(whole.noise_counts - alone.noise_counts, [4, 0, 0, 0], atol=1e-12)
     np.testing.assert_allclose(whole.true_counts - alone.true_counts, [4, 0, 0, 0], atol=1e-12)
-    monkeypatch.setattr("schirn.noise._BLOCK_CELLS", 1)
+    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 1)
     blocks = candidate_posterior(P, Y, NoiseModel.independent(0.5, 3))
     np.testing.assert_allclose(blocks.noise_counts, whole.noise_counts)
     np.testing.assert_allclose(blocks.true_counts, whole.true_counts)
@@ -150,7 +150,7 @@ def test_counts_of_blocks_add_up(monkeypatch):
     P, Y = rng.uniform(0.1, 0.9, (9, 4)), (rng.random((9, 4)) < 0.7).astype(float)
     model = NoiseModel(0.3, rng.normal(size=5))
     whole = candidate_posterior(P, Y, model)
-    monkeypatch.setattr("schirn.noise._BLOCK_CELLS", 40)
+    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 40)
     blocks = candidate_posterior(P, Y, model)
     np.testing.assert_allclose(blocks.noise_counts, whole.noise_counts)
     np.testing.assert_allclose(blocks.true_counts, whole.true_counts)
@@ -160,14 +160,15 @@ def test_blocks_are_as_large_as_their_limit_allows(monkeypatch):
     """A row of k candidates takes (k + 1)^2 cells."""
     seen = []
     monkeypatch.setattr(
-        "schirn.noise._posterior_block", lambda p, start, sizes, *rest: seen.append(len(sizes))
+        "schirn.noise.model._posterior_block",
+        lambda p, start, sizes, *rest: seen.append(len(sizes)),
     )
-    monkeypatch.setattr("schirn.noise._BLOCK_CELLS", 3 * 4**2)
+    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 3 * 4**2)
     indptr = np.arange(0, 3 * 10, 3)
     cell_posterior(np.full(27, 0.5), indptr, np.tile([0, 1, 2], 9), 3, NoiseModel(0.5, np.ones(4)))
     assert seen == [3, 3, 3]
     seen.clear()
-    monkeypatch.setattr("schirn.noise._BLOCK_CELLS", 1)
+    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 1)
     cell_posterior(np.full(27, 0.5), indptr, np.tile([0, 1, 2], 9), 3, NoiseModel(0.5, np.ones(4)))
     assert seen == [1] * 9
 

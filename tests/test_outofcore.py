@@ -9,10 +9,10 @@ import scipy.sparse as sp
 
 import schirn
 from schirn import Schirn, Sieve
-from schirn._scratch import Pool, Shelf
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import DataError, InputError
-from schirn.outofcore import FileRows, RowFile, peak_bytes
+from schirn.scale.files import FileRows, RowFile, peak_bytes
+from schirn.scale.scratch import Pool, Shelf
 from schirn.solvers import schirn as solver
 
 OPTIONS = {"lam": 1.0, "alpha": 0.0, "max_iter": 20, "mu": 0.01, "rho": 1.5}

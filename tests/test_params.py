@@ -3,8 +3,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from schirn._input import Number, OneOf, check_params
 from schirn._optional import optional
-from schirn._params import Number, OneOf, check_params
 from schirn.exceptions import InputError, MissingExtraError
 
 

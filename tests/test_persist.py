@@ -12,9 +12,9 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 import schirn
-from schirn.calibration import Calibration
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError, ModelFileError
+from schirn.noise.calibration import Calibration
 from schirn.persist import read_notes
 
 
@@ -289,7 +289,7 @@ def test_a_bomb_is_refused(saved):
     "entry",
     [
         {"record": {"module": "os", "name": "stat_result", "fields": {}}},
-        {"record": {"module": "schirn.calibration", "name": "posterior", "fields": {}}},
+        {"record": {"module": "schirn.noise.calibration", "name": "posterior", "fields": {}}},
         {"estimator": {"class": "Popen", "params": {}, "attributes": {}}},
         {"array": 99},
         {"array": -1},

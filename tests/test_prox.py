@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from schirn import prox
-from schirn.prox import (
+from schirn.linalg import prox
+from schirn.linalg.prox import (
     noise_threshold,
     shift_singular_values,
     singular_value_threshold,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schirn.prox import _resolution, shift_by_gram, shift_singular_values
+from schirn.linalg.prox import _resolution, shift_by_gram, shift_singular_values
 
 
 def with_singular_values(values, n=30, seed=0, dtype=np.float64):

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.sparse.csgraph import structural_rank
 
-from schirn import _modular, _peel
 from schirn.datasets import add_noise, load
 from schirn.exceptions import InputError
-from schirn.rank import N_PRIMES, exact_rank, rank_report
+from schirn.rank import elimination as _peel
+from schirn.rank import modular as _modular
+from schirn.rank.exact import N_PRIMES, exact_rank, rank_report
 
 # Differences of its rows are multiples of 2, so that it loses rank modulo 2 and nowhere else.
 TRIANGLE = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])

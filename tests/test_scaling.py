@@ -4,8 +4,8 @@ import scipy.sparse as sp
 from reference.pmlni import minmax_features, with_bias
 from sklearn.preprocessing import StandardScaler
 
-from schirn.linalg import DensifyWarning
-from schirn.scaling import biased_row_space, identity, is_centred, minmax, standard_factor
+from schirn.linalg.row_space import DensifyWarning
+from schirn.linalg.scaling import biased_row_space, identity, is_centred, minmax, standard_factor
 
 
 @pytest.fixture(params=[(60, 9), (15, 40)], ids=["tall", "wide"])

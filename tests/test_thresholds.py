@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from schirn.exceptions import InputError
-from schirn.thresholds import LabelThreshold, label_threshold, scale_rows
+from schirn.noise.thresholds import LabelThreshold, label_threshold, scale_rows
 
 S = np.array([[0.9, 0.2, 0.5], [0.5, 0.5, 0.1]])
 matrices = arrays(

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-from schirn.labels import as_labels
+from schirn.labels.matrix import as_labels
 from schirn.methods._base import PartialMultiLabelClassifier, sees_truth
 from schirn.metrics import METRICS
 

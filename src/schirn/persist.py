@@ -19,23 +19,29 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._arrays import DAMAGE, check_sparse
-from schirn._atomic import atomic_write
-from schirn._limits import MAX_BYTES as MAX_BYTES
-from schirn._limits import brief, byte_limit, reason_of, too_large
-from schirn.arrays import is_device_array, to_numpy
-from schirn.calibration import Calibration
+from schirn._files import (
+    DAMAGE,
+    atomic_write,
+    brief,
+    byte_limit,
+    check_sparse,
+    reason_of,
+    too_large,
+)
+from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn.exceptions import InputError, ModelFileError
-from schirn.features import FeatureScale
-from schirn.kernels import Kernel
+from schirn.linalg.arrays import is_device_array, to_numpy
+from schirn.linalg.features import FeatureScale
+from schirn.linalg.kernels import Kernel
 from schirn.methods import PartialMultiLabelClassifier, methods
 from schirn.methods.particle import HalfTheOdds
-from schirn.noise import NoiseModel
+from schirn.noise.calibration import Calibration
+from schirn.noise.model import NoiseModel
+from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.pairwise import PairModels
 from schirn.solvers.pard_model import LabelModel, Network
 from schirn.solvers.sieve_pool import Pool, Stack
 from schirn.solvers.sieve_spaces import Expansion
-from schirn.thresholds import LabelThreshold
 
 Array = np.ndarray
 

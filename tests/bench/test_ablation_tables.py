@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from bench.bench_helpers import tiny
 
-from schirn.bench import ablations
 from schirn.datasets import Dataset
+from schirn.reproduction import ablations
 
 
 def test_sweeps_leave_out_runs_that_failed():

@@ -3,9 +3,9 @@
 import pytest
 from reference.bench_rows import row, study
 
-from schirn.bench._findings import findings
 from schirn.bench._render import Cell, Table
-from schirn.bench._study import Study, distances
+from schirn.reproduction.findings import findings
+from schirn.reproduction.study import Study, distances
 
 RIDGE = {
     "average_precision": 0.539,

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from schirn.bench._part import FULL, QUICK, expected_seconds
-from schirn.bench._published_plan import (
+from schirn.datasets import add_noise, load, make_partial_multilabel
+from schirn.reproduction.extent import FULL, QUICK, expected_seconds
+from schirn.reproduction.plan import (
     AUTHORS,
     authors,
     candidates_of,
@@ -13,7 +14,6 @@ from schirn.bench._published_plan import (
     plan_batches,
     to_tie,
 )
-from schirn.datasets import add_noise, load, make_partial_multilabel
 
 
 @pytest.fixture

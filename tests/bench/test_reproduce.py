@@ -9,8 +9,13 @@ import pytest
 from bench.bench_helpers import environment, lines, stable, wait_for
 from scipy.io import savemat
 
-from schirn.bench import ablations, read_rows, studies
-from schirn.bench._part import (
+from schirn.bench import read_rows
+from schirn.cli import main
+from schirn.datasets import Dataset, make_partial_multilabel
+from schirn.exceptions import DataError, InputError
+from schirn.rank.exact import exact_rank
+from schirn.reproduction import ablations, studies
+from schirn.reproduction.extent import (
     FULL,
     METHODS,
     QUICK,
@@ -20,14 +25,10 @@ from schirn.bench._part import (
     expected_seconds,
     fit_seconds,
 )
-from schirn.bench._published_plan import plan_batches
-from schirn.bench._reproduction_page import _versions
-from schirn.bench._study import distances, printed
-from schirn.bench.reproduce import make_plan, reproduce, run_fits
-from schirn.cli import main
-from schirn.datasets import Dataset, make_partial_multilabel
-from schirn.exceptions import DataError, InputError
-from schirn.rank import exact_rank
+from schirn.reproduction.page import _versions
+from schirn.reproduction.plan import plan_batches
+from schirn.reproduction.run import make_plan, reproduce, run_fits
+from schirn.reproduction.study import distances, printed
 
 MEASURED = {"average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error"}
 

@@ -3,10 +3,10 @@
 import pytest
 from reference.bench_rows import lost, row, study
 
-from schirn.bench._part import FULL, QUICK, SMALL
 from schirn.bench._render import Cell, Table
-from schirn.bench._reproduction_page import Facts, page
-from schirn.bench._study import Study
+from schirn.reproduction.extent import FULL, QUICK, SMALL
+from schirn.reproduction.page import Facts, page
+from schirn.reproduction.study import Study
 
 
 def facts(part=FULL, methods=("Schirn",), searched=None, missing=None):

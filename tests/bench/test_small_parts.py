@@ -13,9 +13,9 @@ from schirn.bench._memory import peak_memory
 from schirn.bench._methods import importable_here, make_methods
 from schirn.bench._render import Cell, Table
 from schirn.bench._scores import read_arrays
-from schirn.bench._study import show, spread
-from schirn.bench.reproduce import _complete
 from schirn.exceptions import DataError, InputError
+from schirn.reproduction.run import _complete
+from schirn.reproduction.study import show, spread
 
 
 def test_peak_memory_of_this_process():

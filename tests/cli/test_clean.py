@@ -137,7 +137,7 @@ def test_embeddings_numbers_and_known_clean(tmp_path, capsys):
 
 
 def test_the_project_is_what_review_reads(items, tmp_path, capsys):
-    from schirn.cleaning import text_features
+    from schirn.cleaning.find import text_features
 
     source = write_csv(tmp_path / "items.csv", items)
     folder = tmp_path / "project"

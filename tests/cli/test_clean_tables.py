@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
 
+from schirn.cleaning.tables import read_rows
 from schirn.cli import main
 from schirn.cli._clean_input import known_clean
-from schirn.cli._tables import read_rows
 from schirn.exceptions import DataError
 from schirn.report._png import png_uri
 

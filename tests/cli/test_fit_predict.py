@@ -126,7 +126,7 @@ def test_fit_mistakes(npz, tmp_path, capsys):
 
 def test_a_place_that_cannot_be_written_is_found_before_training(npz, capsys, monkeypatch):
     monkeypatch.setattr("schirn.cli.fit.train", lambda *_: pytest.fail("trained"))
-    monkeypatch.setattr("schirn._atomic.os.access", lambda *_: False)
+    monkeypatch.setattr("schirn._files.os.access", lambda *_: False)
     assert "no permission to write there" in refused(capsys, "fit", npz, "-o", "m")
 
 

@@ -7,9 +7,9 @@ import pytest
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.metrics import roc_auc_score
 
-from schirn.calibration import calibrate
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
+from schirn.noise.calibration import calibrate
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 

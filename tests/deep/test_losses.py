@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from schirn import PARD
-from schirn.calibration import calibrate
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
+from schirn.noise.calibration import calibrate
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from schirn.noise import NoiseModel, candidate_posterior, update_noise
+from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 

@@ -101,9 +101,9 @@ def _record(folder: Path, data: bytes) -> object:
 
 def _clean(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
-        from schirn.cli._cells import TagColumn
+        from schirn.cleaning.cells import TagColumn
+        from schirn.cleaning.tables import read_rows as read_table
         from schirn.cli._clean_input import label_column
-        from schirn.cli._tables import read_rows as read_table
 
         (folder / name).write_bytes(data)
         table = read_table(str(folder / name), encoding="utf-8", delimiter=None)
@@ -114,7 +114,7 @@ def _clean(name: str) -> Target:
 
 
 def _votes(folder: Path, data: bytes) -> object:
-    from schirn.cli._tables import read_rows as read_table
+    from schirn.cleaning.tables import read_rows as read_table
 
     (folder / "x.csv").write_bytes(data)
     table = read_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
@@ -127,8 +127,8 @@ def _votes(folder: Path, data: bytes) -> object:
 def _embeddings(folder: Path, data: bytes) -> object:
     from argparse import Namespace
 
+    from schirn.cleaning.tables import read_rows as read_table
     from schirn.cli._clean_input import _embeddings as read
-    from schirn.cli._tables import read_rows as read_table
 
     (folder / "x.csv").write_bytes(corpus("csv")[0])
     (folder / "x.npy").write_bytes(data)

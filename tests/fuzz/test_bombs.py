@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import schirn
-from schirn._arrays import read_npy
-from schirn._limits import MAX_BYTES, VARIABLE, byte_limit
+from schirn._files import MAX_BYTES, VARIABLE, byte_limit, read_npy
 from schirn.datasets import load, make_partial_multilabel
 from schirn.exceptions import DataError, InputError, ModelFileError
 

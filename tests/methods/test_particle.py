@@ -7,7 +7,7 @@ from schirn import ParticleMAP, ParticleVLS
 from schirn.datasets import add_noise, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.metrics import average_precision
-from schirn.thresholds import scale_rows
+from schirn.noise.thresholds import scale_rows
 
 FROZEN_VLS = [
     [0.89809051, 1.96891681, -1.93452381, -0.98452381],

@@ -8,13 +8,13 @@ import scipy.sparse as sp
 
 import schirn
 from schirn import Schirn, Sieve
-from schirn.blocks import Block, MemoryRows, candidate_cells
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-from schirn.factor import FeatureRows
 from schirn.methods import _rows
 from schirn.methods._rows import _fit_blocks, kind_of, sparse_candidates
-from schirn.outofcore import RowFile
+from schirn.scale.blocks import Block, MemoryRows, candidate_cells
+from schirn.scale.factor import FeatureRows
+from schirn.scale.files import RowFile
 
 storages = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 intercepts = pytest.mark.parametrize("intercept", [False, True])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from schirn import find_noisy_labels
-from schirn._noisy_labels import NoisyLabels
+from schirn.cleaning.found import NoisyLabels
 from schirn.datasets import load_digits_attributes
 from schirn.report import CleanReport
 from schirn.report._clean_parts import chosen

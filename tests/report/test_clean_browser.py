@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from browser_helpers import needs_browser, open_browser
 
-from schirn._noisy_labels import NoisyLabels
+from schirn.cleaning.found import NoisyLabels
 
 pytest.importorskip("jinja2", reason="the report needs jinja2")
 pytestmark = needs_browser

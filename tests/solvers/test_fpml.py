@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 from reference.fpml import plain_fpml
 
-from schirn.linalg import row_space
+from schirn.linalg.row_space import row_space
 from schirn.solvers.fpml import fpml
 
 WEIGHTS = [(1, 1, 10), (0.1, 1, 10), (1, 2, 3)]

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.glc import cosine_laplacian, plain_glc
 
-from schirn.linalg import row_space
+from schirn.linalg.row_space import row_space
 from schirn.solvers.glc import glc, label_laplacian
 from schirn.solvers.ridge import ridge
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.nlr import plain_nlr
 
-from schirn.linalg import row_space
+from schirn.linalg.row_space import row_space
 from schirn.solvers.nlr import nlr
 
 

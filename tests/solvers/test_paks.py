@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.paks import candidate_prior, plain_paks, ridge
 
-from schirn.linalg import row_space
+from schirn.linalg.row_space import row_space
 from schirn.solvers._spectral_ball import split_at_one
 from schirn.solvers.paks import _Prior, admm_gigabytes, paks, paks_closed_form
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from reference.pard import bound, cross_entropy, gradient, plain_pard, posterior, sigmoid
 
-from schirn.scaling import identity
+from schirn.linalg.scaling import identity
 from schirn.solvers._adam import Adam
 from schirn.solvers.pard import Schedule, _hold_out, initial_network, pard
 from schirn.solvers.pard_model import LabelModel, Network, initial_labels, unit_range

@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 from reference.pmlni import minmax_features, plain_pmlni, value, with_bias
 
-from schirn.scaling import biased_row_space, identity, minmax
+from schirn.linalg.scaling import biased_row_space, identity, minmax
 from schirn.solvers.pmlni import pmlni
 
 WEIGHTS = [(10, 0.5, 0.5), (1, 0.5, 0.1), (1, 2, 0.3), (1, 0.5, 1)]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.linalg import row_space
+from schirn.linalg.row_space import row_space
 from schirn.solvers.ridge import ridge
 
 

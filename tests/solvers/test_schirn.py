@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.schirn import plain_schirn
 
-from schirn.blocks import memory_rows
 from schirn.datasets import load
-from schirn.linalg import row_space
-from schirn.prox import shift_by_gram, singular_value_threshold
+from schirn.linalg.prox import shift_by_gram, singular_value_threshold
+from schirn.linalg.row_space import row_space
+from schirn.scale.blocks import memory_rows
 from schirn.solvers import schirn as module
 from schirn.solvers.schirn import schirn
 

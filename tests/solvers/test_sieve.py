@@ -5,7 +5,7 @@ import pytest
 
 from schirn.datasets import make_partial_multilabel
 from schirn.metrics import average_precision
-from schirn.noise import candidate_posterior, update_noise
+from schirn.noise.model import candidate_posterior, update_noise
 from schirn.solvers.sieve import _pick_cells, choose_ridge, sieve, trusting_ridge
 from schirn.solvers.sieve_blocks import row_cells
 from schirn.solvers.sieve_pool import fit_stack, newton, soft_logit, stack_sums
@@ -39,7 +39,7 @@ def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
     loo = lambda Q, H: Q - (Q - H @ Q) / (1 - np.diag(H))[:, None]  # noqa: E731
     S = loo(Y, hat[-1])
     rate = S[Y == 0].mean()
-    from schirn.noise import NoiseModel
+    from schirn.noise.model import NoiseModel
 
     P = np.clip((S - rate) / (1 - rate), 1e-4, 1 - 1e-4)
     posterior = candidate_posterior(P, Y, NoiseModel.independent(rate, 7))

@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from schirn import Sieve
-from schirn.blocks import Block, MemoryRows, candidate_cells
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.factor import FeatureRows
-from schirn.noise import NoiseModel, candidate_posterior, update_noise
+from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
+from schirn.scale.blocks import Block, MemoryRows, candidate_cells
+from schirn.scale.factor import FeatureRows
 from schirn.solvers.sieve_pool import soft_logit
 from schirn.solvers.sieve_rows import sieve_rows
 

@@ -15,7 +15,7 @@ from schirn.bench._plan import Cell
 from schirn.bench._scores import measures
 from schirn.bench.rows import Row
 from schirn.exceptions import InputError, MissingExtraError
-from schirn.features import learn_scale
+from schirn.linalg.features import learn_scale
 from schirn.model_selection import CandidateSearchCV
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from schirn._atomic import disk_errors_named
+from schirn._files import disk_errors_named
 
 _BEAT_SECONDS = 5.0
 

@@ -63,8 +63,8 @@ def run(
         held-out rows; "oracle" chooses on the true labels of the test rows, as much of the
         literature does, and says so in every row
     inner_folds : folds of the search on candidates
-    features : "raw", or "auto": `schirn.features.learn_scale` before every method that does not
-        scale by itself, with `fit_intercept` on where a method has it
+    features : "raw", or "auto": `schirn.linalg.learn_scale` before every method that does not scale
+        by itself, with `fit_intercept` on where a method has it
     noise, noise_seed : kind of `add_noise` and its seed; by default r for "legacy" noise, which
         gives the published candidate sets, and the seed of the folds for the others
     stored_folds : use the folds that come with a set, where there are some

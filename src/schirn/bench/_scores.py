@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._arrays import read_archive
-from schirn._atomic import atomic_write
+from schirn._files import atomic_write, read_archive
 from schirn.exceptions import DataError
 from schirn.metrics import evaluate, noise_report
 

@@ -6,7 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schirn._atomic import atomic_write
+from schirn._files import atomic_write
 from schirn._optional import optional
 from schirn.bench import tables
 from schirn.bench._drawings import Drawing, drawings

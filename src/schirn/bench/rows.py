@@ -60,7 +60,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._limits import brief
+from schirn._files import brief
 from schirn.exceptions import DataError
 
 FORMAT = 1

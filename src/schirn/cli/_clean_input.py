@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._arrays import read_npy
-from schirn.cleaning import text_features
+from schirn._files import read_npy
+from schirn.cleaning.find import text_features
+from schirn.cleaning.tables import Table
 from schirn.cli._output import note
-from schirn.cli._tables import Table
 from schirn.cli.methods import nearest
 from schirn.exceptions import DataError, InputError
 

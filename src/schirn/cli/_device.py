@@ -6,10 +6,10 @@ from typing import Any
 import scipy.sparse as sp
 
 from schirn._optional import optional
-from schirn.arrays import is_device_array, to_numpy
 from schirn.cli._output import note
 from schirn.cli._parser import Parser
 from schirn.exceptions import InputError
+from schirn.linalg.arrays import is_device_array, to_numpy
 
 
 def add_device(parser: Parser) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._noisy_labels import NoisyLabels
-from schirn.cli._tables import whole_folder
+from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.tables import whole_folder
 from schirn.exceptions import InputError
 
 

@@ -9,10 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from schirn._atomic import atomic_write, check_writable
+from schirn._files import atomic_write, check_writable
 from schirn._optional import optional
-from schirn.cleaning import MAX_MEMORY, MIN_COUNT, NoisyLabels, find_noisy_labels
-from schirn.cli._cells import TagColumn, new_columns, removed_sets
+from schirn.cleaning import NoisyLabels, find_noisy_labels
+from schirn.cleaning.cells import TagColumn, new_columns, removed_sets
+from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT
+from schirn.cleaning.tables import Table, read_rows
 from schirn.cli._clean_input import (
     Features,
     item_ids,
@@ -27,7 +29,6 @@ from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive, separator
 from schirn.cli._project import check_project, write_project
 from schirn.cli._reading import assignment, check_not_input
-from schirn.cli._tables import Table, read_rows
 from schirn.cli.fit import make_model
 from schirn.exceptions import InputError
 

@@ -10,7 +10,7 @@ from schirn import datasets
 from schirn.cli._output import note, print_json, say, table, working
 from schirn.cli._parser import add_command, memory_size, positive
 from schirn.cli._reading import add_reading, read
-from schirn.labels import label_lists
+from schirn.labels.matrix import label_lists
 
 _ABOUT = """\
 schirn data list

@@ -8,7 +8,7 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
-from schirn._atomic import check_writable
+from schirn._files import check_writable
 from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_command, natural, positive

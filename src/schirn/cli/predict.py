@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._atomic import check_writable
-from schirn._records import csv_lines, json_lines, write_lines
-from schirn.arrays import to_numpy
+from schirn._files import check_writable
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import note, print_json
 from schirn.cli._parser import add_command
@@ -19,9 +17,11 @@ from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, check_not_input, 
 from schirn.datasets import Dataset
 from schirn.datasets._text import format_suffix
 from schirn.exceptions import InputError
-from schirn.labels import as_labels, label_lists
+from schirn.labels.matrix import as_labels, label_lists
+from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
+from schirn.report.records import csv_lines, json_lines, write_lines
 
 _EXAMPLES = """
 schirn predict photos.schirn new.csv

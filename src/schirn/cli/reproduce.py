@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from schirn.bench import read_rows
-from schirn.bench.reproduce import (
+from schirn.cli._bench_output import duration, parse_methods, progress, seconds, split_list
+from schirn.cli._output import note, print_json, printable, say
+from schirn.cli._parser import add_command, natural, positive
+from schirn.reproduction.run import (
     FULL,
     METHODS,
     QUICK,
@@ -18,9 +21,6 @@ from schirn.bench.reproduce import (
     run_fits,
     write_results,
 )
-from schirn.cli._bench_output import duration, parse_methods, progress, seconds, split_list
-from schirn.cli._output import note, print_json, printable, say
-from schirn.cli._parser import add_command, natural, positive
 
 UNFINISHED = 3
 

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from schirn._atomic import check_writable
-from schirn._records import csv_lines, json_lines, write_lines
+from schirn._files import check_writable
 from schirn.cli._output import note, printable, say
 from schirn.cli._parser import add_command, natural
 from schirn.exceptions import InputError
+from schirn.report.records import csv_lines, json_lines, write_lines
 
 _EXAMPLES = """
 schirn review photos-review

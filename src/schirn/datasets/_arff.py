@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from schirn._limits import brief, byte_limit
+from schirn._files import brief, byte_limit
 from schirn.datasets._arff_rows import Attribute, parse_rows, split_values, unquote
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
 from schirn.datasets._text import is_packed, read_text

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from schirn._limits import brief, too_large
+from schirn._files import brief, too_large
 from schirn.exceptions import DataError
 
 YES = {"yes", "true", "t", "y"}

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from schirn.datasets._dataset import Dataset
 from schirn.exceptions import InputError
-from schirn.rank import RankReport, rank_report
+from schirn.rank.exact import RankReport, rank_report
 
 # A dense remainder of this size is some 8,000 labels wide and takes a minute or two.
 MAX_RANK_BYTES = 2**29
@@ -31,7 +31,7 @@ class DataCard:
     missed_truth : true labels that are not candidates
     rows_without_truth, rows_without_candidates : rows with no such label
     empty_labels, full_labels : labels that no row or every row has (true, else candidates)
-    rank_true, rank_candidates : exact ranks of the two label matrices (see `schirn.rank`)
+    rank_true, rank_candidates : exact ranks of the two label matrices (see `schirn.rank.exact`)
     rank_certainty : "proven", or that a rank is modular and the bound on its risk of being too low
     rank_note : why a rank is missing
     ratio : smallest candidate column sum divided by n × l

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from schirn._files import brief, byte_limit, too_large
 from schirn._input import repeated
-from schirn._limits import brief, byte_limit, too_large
 from schirn.datasets._text import base_name
 from schirn.exceptions import DataError
 

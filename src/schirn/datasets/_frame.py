@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from schirn._limits import brief, byte_limit, too_large
+from schirn._files import brief, byte_limit, too_large
 from schirn._optional import optional
 from schirn.datasets._text import (
     check_size,

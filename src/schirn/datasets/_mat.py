@@ -13,8 +13,7 @@ import numpy as np
 import scipy
 from scipy import sparse
 
-from schirn._arrays import check_sparse
-from schirn._limits import brief, brief_list, byte_limit, too_large
+from schirn._files import brief, brief_list, byte_limit, check_sparse, too_large
 from schirn._optional import optional
 from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
 from schirn.datasets._mat5 import Mat5

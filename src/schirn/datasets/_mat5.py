@@ -17,8 +17,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from schirn._arrays import check_sparse
-from schirn._limits import brief, too_large
+from schirn._files import brief, check_sparse, too_large
 from schirn.exceptions import DataError
 
 MATRIX, PACKED = 14, 15

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from schirn._arrays import check_sparse, read_archive
-from schirn._limits import brief, reason_of
+from schirn._files import brief, check_sparse, read_archive, reason_of
 from schirn.datasets._dataset import Dataset, dataset_from_file, label_matrix
 from schirn.exceptions import DataError
 

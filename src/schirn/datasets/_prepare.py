@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from schirn.datasets._dataset import Dataset, label_matrix
 from schirn.datasets._noise import add_noise
 from schirn.exceptions import InputError
-from schirn.rank import exact_rank
+from schirn.rank.exact import exact_rank
 
 
 def prepare_yeast(dataset: Dataset, r: int) -> Dataset:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from schirn._files import brief, brief_list
 from schirn._input import is_missing
-from schirn._limits import brief, brief_list
 from schirn._optional import optional
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
 from schirn.datasets._frame import LABEL_COLUMNS, read_frame

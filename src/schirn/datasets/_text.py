@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from schirn._limits import MAX_BYTES as MAX_BYTES
-from schirn._limits import byte_limit, reason_of, too_large
+from schirn._files import MAX_BYTES as MAX_BYTES
+from schirn._files import byte_limit, reason_of, too_large
 from schirn.exceptions import DataError, MissingExtraError
 
 # Deflate cannot shrink data more than this, so a small file needs no counting.

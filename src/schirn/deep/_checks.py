@@ -2,7 +2,7 @@
 
 import torch
 
-from schirn._params import Number
+from schirn._input import Number
 from schirn.exceptions import InputError
 
 Tensor = torch.Tensor

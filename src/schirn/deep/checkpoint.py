@@ -10,13 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from schirn._atomic import atomic_write
-from schirn._limits import brief, reason_of
+from schirn._files import atomic_write, brief, reason_of
 from schirn._optional import optional
-from schirn.calibration import Calibration
 from schirn.deep.crossfit import CrossFit, Verdict
 from schirn.deep.posterior import NoiseLaw
 from schirn.exceptions import InputError, ModelFileError
+from schirn.noise.calibration import Calibration
 from schirn.persist import Decoder, Encoder, _damage_named
 
 if TYPE_CHECKING:

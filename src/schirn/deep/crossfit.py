@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from schirn.calibration import Calibration, calibrate
 from schirn.deep.learner import Learner, Rows
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.deep.ridge import RidgeSums
 from schirn.metrics import average_precision
+from schirn.noise.calibration import Calibration, calibrate
 
 Array = np.ndarray
 Tensor = torch.Tensor

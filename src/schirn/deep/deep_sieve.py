@@ -10,19 +10,18 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from schirn._input import check_same_length
-from schirn._params import Number, OneOf
-from schirn.calibration import Calibration
+from schirn._input import Number, OneOf, check_same_length
 from schirn.deep import checkpoint as files
 from schirn.deep.crossfit import CrossFit, Schedule, Verdict
 from schirn.deep.learner import Learner, Network, Rows, Steps, mlp, n_outputs, seeded
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
-from schirn.labels import as_labels
+from schirn.labels.matrix import as_labels
+from schirn.linalg.scaling import standard_factor
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
-from schirn.scaling import standard_factor
+from schirn.noise.calibration import Calibration
+from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.pard_torch import pick_device
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

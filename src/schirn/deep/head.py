@@ -6,14 +6,14 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from schirn.calibration import calibrate
 from schirn.deep._checks import at_least_single, check_batch, check_number
 from schirn.deep.confidences import Confidences
 from schirn.deep.posterior import NoiseLaw, NoiseSums, RowPosterior, bayes, row_posterior
 from schirn.deep.rank import rank_loss
 from schirn.deep.ridge import Ridge, RidgeSums
 from schirn.exceptions import InputError
-from schirn.prox import noise_threshold
+from schirn.linalg.prox import noise_threshold
+from schirn.noise.calibration import calibrate
 
 Tensor = torch.Tensor
 

@@ -7,11 +7,11 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
-from schirn.calibration import calibrate
 from schirn.deep._checks import at_least_single, check_batch, check_number
 from schirn.deep.confidences import Confidences
 from schirn.deep.posterior import NoiseLaw, NoiseSums, RowPosterior, bayes, row_posterior
 from schirn.deep.rank import rank_loss
+from schirn.noise.calibration import calibrate
 
 Tensor = torch.Tensor
 

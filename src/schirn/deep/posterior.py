@@ -6,7 +6,7 @@ A false label j is listed at the rate \rho_j. Then a candidate is true with prob
 
 and a label outside the candidates is false for sure. Where rows carry a regular number r of wrong
 labels, a tilt t(r) bends the law of that number, and the exact posterior of the whole row follows
-by recursion over the number of true labels, as in `schirn.noise`.
+by recursion over the number of true labels, as in `schirn.noise.model`.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from scipy.special import logsumexp
 
-from schirn.noise import _log_binomial
+from schirn.noise.model import _log_binomial
 
 Tensor = torch.Tensor
 

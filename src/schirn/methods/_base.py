@@ -11,19 +11,25 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from schirn._input import canonical, check_finite, check_same_length, check_squares
-from schirn._params import Constraint, check_params
-from schirn.arrays import is_device_array, to_numpy
-from schirn.calibration import Calibration, calibrate
+from schirn._input import (
+    Constraint,
+    canonical,
+    check_finite,
+    check_params,
+    check_same_length,
+    check_squares,
+)
 from schirn.exceptions import CentredFeaturesWarning, InputError
-from schirn.factor import near
-from schirn.labels import as_labels, check_candidates, label_lists
-from schirn.linalg import RowSpace, row_space
+from schirn.labels.matrix import as_labels, check_candidates, label_lists
+from schirn.linalg.arrays import is_device_array, to_numpy
+from schirn.linalg.row_space import RowSpace, row_space
+from schirn.linalg.scaling import is_centred
 from schirn.methods._notebook import NotebookView
 from schirn.methods._rows import check_device, check_in_memory, fit_rows, kind_of, map_rows
 from schirn.metrics import average_precision
-from schirn.scaling import is_centred
-from schirn.thresholds import LabelThreshold, ThresholdRule, label_threshold
+from schirn.noise.calibration import Calibration, calibrate
+from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
+from schirn.scale.factor import near
 
 Array = np.ndarray
 
@@ -56,7 +62,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     `predict_proba` is calibrated without a true label: a sigmoid of the score and a rate at which
     false labels are listed are fitted together to the candidates of the training rows (see
-    `schirn.calibration`), using leave-one-out scores where the method has them.
+    `schirn.noise.calibration`), using leave-one-out scores where the method has them.
     """
 
     _constraints: ClassVar[dict[str, Constraint]] = {}

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.arrays import to_numpy
+from schirn.linalg.arrays import to_numpy
 
 Array = np.ndarray
 

@@ -13,20 +13,20 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import bad_value, check_same_length
-from schirn.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
-from schirn.blocks import Block
-from schirn.calibration import Calibration, posterior
-from schirn.cluster import DaskRows, is_lazy, map_lazy
 from schirn.exceptions import InputError
-from schirn.factor import (
+from schirn.labels.matrix import Labels, _as_names, as_labels, warn_empty_rows
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
+from schirn.noise.calibration import Calibration, posterior
+from schirn.scale.blocks import Block
+from schirn.scale.cluster import DaskRows, is_lazy, map_lazy
+from schirn.scale.factor import (
     Factor,
     Seen,
     device_bad,
     device_float,
     look,
 )
-from schirn.labels import Labels, _as_names, as_labels, warn_empty_rows
-from schirn.outofcore import FileRows, RowFile
+from schirn.scale.files import FileRows, RowFile
 
 # Cells that the calibration and the cut of `predict` are learned from.
 _SAMPLE_CELLS = 1_000_000

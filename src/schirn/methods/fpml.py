@@ -6,12 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._params import Number, OneOf, Seed
-from schirn.linalg import row_space
+from schirn._input import Number, OneOf, Seed
+from schirn.linalg.row_space import row_space
 from schirn.methods._base import Fit, LinearMethod, MethodInfo
+from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.fpml import Start, fpml
 from schirn.solvers.ridge import ridge
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

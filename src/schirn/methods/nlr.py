@@ -4,12 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from schirn._params import Number, OneOf
-from schirn._threads import threads_for
-from schirn.linalg import RowSpace
+from schirn._input import Number, OneOf
+from schirn.linalg.row_space import RowSpace
+from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
+from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.nlr import NLRResult, nlr
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._params import Number, OneOf
+from schirn._input import Number, OneOf
 from schirn.exceptions import ApproximationWarning, InputError
-from schirn.linalg import RowSpace, row_space
+from schirn.linalg.row_space import RowSpace, row_space
+from schirn.linalg.scaling import standard_factor
 from schirn.methods._base import Fit, LinearMethod, MethodInfo
-from schirn.scaling import standard_factor
+from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.paks import Membership, PAKSResult, admm_gigabytes, paks, paks_closed_form
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

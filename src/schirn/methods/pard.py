@@ -5,16 +5,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import check_same_length
-from schirn._params import Number, OneOf
-from schirn.calibration import Calibration
-from schirn.labels import as_labels
+from schirn._input import Number, OneOf, check_same_length
+from schirn.labels.matrix import as_labels
+from schirn.linalg.scaling import identity
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
-from schirn.scaling import identity
+from schirn.noise.calibration import Calibration
+from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.pard import PARDResult, Schedule, pard
 from schirn.solvers.pard_model import unit_range
 from schirn.solvers.pard_torch import pard_with_features
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._params import Constraint, Jobs, Number, OneOf
+from schirn._input import Constraint, Jobs, Number, OneOf
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
+from schirn.noise.thresholds import LabelThreshold, ThresholdRule, scale_rows
 from schirn.solvers.pairwise import SVMOptions, cast_votes
 from schirn.solvers.particle import (
     CredibleLabels,
@@ -18,7 +19,6 @@ from schirn.solvers.particle import (
     vote_log_odds,
     vote_margin,
 )
-from schirn.thresholds import LabelThreshold, ThresholdRule, scale_rows
 
 Array = np.ndarray
 

@@ -5,12 +5,12 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._params import Number, OneOf
-from schirn.linalg import row_space
+from schirn._input import Number, OneOf
+from schirn.linalg.row_space import row_space
 from schirn.methods._base import Fit, LinearMethod, MethodInfo
+from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.pmllrs import pmllrs
 from schirn.solvers.ridge import ridge
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

@@ -5,11 +5,11 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._params import Number, OneOf
+from schirn._input import Number, OneOf
+from schirn.linalg.scaling import biased_row_space, identity, minmax
 from schirn.methods._base import Fit, LinearMethod, MethodInfo
-from schirn.scaling import biased_row_space, identity, minmax
+from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.pmlni import pmlni
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

@@ -5,14 +5,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from schirn._input import check_same_length
-from schirn._params import Number, OneOf
-from schirn.calibration import Calibration, calibrate
-from schirn.labels import as_labels
-from schirn.linalg import RowSpace
+from schirn._input import Number, OneOf, check_same_length
+from schirn.labels.matrix import as_labels
+from schirn.linalg.row_space import RowSpace
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
+from schirn.noise.calibration import Calibration, calibrate
+from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import RidgeResult, ridge
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

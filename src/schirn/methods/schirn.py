@@ -5,18 +5,18 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._params import Number, OneOf
-from schirn._threads import threads_for
-from schirn.blocks import Block, Coordinates, MemoryRows, Place, candidate_cells
-from schirn.factor import FeatureRows, factor_blocks, factor_device
-from schirn.krylov import LOG, choose_solver, krylov_factor
-from schirn.linalg import RowSpace, below_one
+from schirn._input import Number, OneOf
+from schirn.linalg.prox import NoiseRule, RankTerm
+from schirn.linalg.row_space import RowSpace, below_one
+from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.methods._rows import Outcome, Told, fit_ridge
-from schirn.prox import NoiseRule, RankTerm
+from schirn.noise.thresholds import ThresholdRule
+from schirn.scale.blocks import Block, Coordinates, MemoryRows, Place, candidate_cells
+from schirn.scale.factor import FeatureRows, factor_blocks, factor_device
+from schirn.scale.krylov import LOG, choose_solver, krylov_factor
 from schirn.solvers.ridge import ridge
 from schirn.solvers.schirn import SchirnResult, SchirnTrace, noise_cells, schirn, schirn_rounds
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

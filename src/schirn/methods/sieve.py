@@ -9,25 +9,24 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from schirn._input import check_same_length
-from schirn._params import Number, OneOf, Seed
-from schirn.arrays import is_device_array, namespace, to_numpy
-from schirn.blocks import Block, MemoryRows, Place, candidate_cells
-from schirn.calibration import Calibration, calibrate
+from schirn._input import Number, OneOf, Seed, check_same_length
 from schirn.exceptions import InputError
-from schirn.factor import FeatureRows, near
-from schirn.features import learn_scale
-from schirn.labels import as_labels
+from schirn.labels.known import as_known
+from schirn.labels.matrix import as_labels
+from schirn.linalg.arrays import is_device_array, namespace, to_numpy
+from schirn.linalg.features import learn_scale
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
-from schirn.methods._known import as_known
 from schirn.methods._rows import Outcome, Told, kind_of, offset, sample_candidates, sample_stride
-from schirn.noise import candidate_posterior
+from schirn.noise.calibration import Calibration, calibrate
+from schirn.noise.model import candidate_posterior
+from schirn.noise.thresholds import ThresholdRule
+from schirn.scale.blocks import Block, MemoryRows, Place, candidate_cells
+from schirn.scale.factor import FeatureRows, near
 from schirn.solvers.sieve import SieveResult
 from schirn.solvers.sieve_choice import known_rates, solve, trusts
 from schirn.solvers.sieve_rows import SieveRows, sieve_rows
 from schirn.solvers.sieve_spaces import Spaces, factor_spaces
 from schirn.solvers.sieve_steps import log_odds_of
-from schirn.thresholds import ThresholdRule
 
 Array = np.ndarray
 

@@ -3,13 +3,15 @@
 import base64
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._noisy_labels import NoisyLabels
 from schirn.report._png import png_uri
+
+if TYPE_CHECKING:
+    from schirn.cleaning.found import NoisyLabels
 
 Array = np.ndarray
 
@@ -74,7 +76,7 @@ class Histogram(NamedTuple):
 
 
 def cards(
-    found: NoisyLabels,
+    found: "NoisyLabels",
     most: int,
     *,
     texts: Sequence[Any] | None,
@@ -86,7 +88,7 @@ def cards(
     return [_card(found, k, ends, texts, images, ids) for k in chosen(found, most).tolist()]
 
 
-def chosen(found: NoisyLabels, most: int) -> Array:
+def chosen(found: "NoisyLabels", most: int) -> Array:
     """Places of the tags that get a card, the least likely first."""
     removed = np.flatnonzero(found.removed)
     surest = removed[np.argsort(found.confidence[removed], kind="stable")][: most // 2]
@@ -98,7 +100,7 @@ def chosen(found: NoisyLabels, most: int) -> Array:
     return both[np.argsort(found.confidence[both], kind="stable")]
 
 
-def confusions(found: NoisyLabels, most: int) -> list[Confusion]:
+def confusions(found: "NoisyLabels", most: int) -> list[Confusion]:
     """Pairs of a removed and a kept tag in one row, the largest excess over chance first."""
     n_labels = len(found.label_names)
 
@@ -131,7 +133,7 @@ def confusions(found: NoisyLabels, most: int) -> list[Confusion]:
     ]
 
 
-def histogram(found: NoisyLabels) -> Histogram:
+def histogram(found: "NoisyLabels") -> Histogram:
     """Bars of equal width over the confidences of the judged tags; heights are square roots."""
     edges = np.linspace(0, 1, _BINS + 1)
     values = found.confidence[found.judged]
@@ -154,7 +156,7 @@ def histogram(found: NoisyLabels) -> Histogram:
 
 
 def _card(
-    found: NoisyLabels,
+    found: "NoisyLabels",
     k: int,
     ends: Array,
     texts: Sequence[Any] | None,

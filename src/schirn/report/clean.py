@@ -6,13 +6,15 @@ import webbrowser
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from schirn._noisy_labels import NoisyLabels
 from schirn._optional import optional
 from schirn.report._clean_parts import Card, Confusion, Histogram, cards, confusions, histogram
+
+if TYPE_CHECKING:
+    from schirn.cleaning.found import NoisyLabels
 
 Array = np.ndarray
 
@@ -45,7 +47,7 @@ class CleanReport:
 
     def __init__(
         self,
-        found: NoisyLabels,
+        found: "NoisyLabels",
         *,
         texts: Sequence[Any] | None = None,
         images: Any = None,

@@ -1,14 +1,16 @@
 """The page of the demonstration: one HTML file that needs nothing else."""
 
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from schirn._optional import optional
-from schirn.demo import Demo, DemoRow
 from schirn.metrics import METRICS
 from schirn.report._png import png_uri
+
+if TYPE_CHECKING:
+    from schirn.demo import Demo, DemoRow
 
 Array = np.ndarray
 
@@ -38,7 +40,7 @@ class Card(NamedTuple):
     tags: list[Tag]
 
 
-def demo_page(demo: Demo) -> str:
+def demo_page(demo: "Demo") -> str:
     """Return the page as HTML text.
 
     Examples
@@ -75,11 +77,11 @@ def demo_page(demo: Demo) -> str:
     )
 
 
-def _cards(demo: Demo, rows: list[int]) -> list[Card]:
+def _cards(demo: "Demo", rows: list[int]) -> list[Card]:
     return [_card(demo, row) for row in rows]
 
 
-def _card(demo: Demo, row: int) -> Card:
+def _card(demo: "Demo", row: int) -> Card:
     data, noise = demo.train, demo.schirn.model.noise_
     tags = [
         Tag(data.label_names[j], _KIND[bool(noise[row, j]), not data.y_true[row, j]])
@@ -89,12 +91,12 @@ def _card(demo: Demo, row: int) -> Card:
     return Card(_DIGITS[demo.digits[row]], png_uri(images[row] / 16), tags)
 
 
-def _first_of_each_digit(demo: Demo) -> list[int]:
+def _first_of_each_digit(demo: "Demo") -> list[int]:
     """The first training image of each digit: a choice in which the result has no say."""
     return [int(np.argmax(demo.digits == digit)) for digit in range(10)]
 
 
-def _most_mistakes(demo: Demo) -> list[int]:
+def _most_mistakes(demo: "Demo") -> list[int]:
     """The images with the most wrong verdicts."""
     wrong = (demo.train.candidates == 1) & (demo.train.y_true == 0)
     mistakes = (demo.schirn.model.noise_ != wrong).sum(axis=1)
@@ -102,7 +104,7 @@ def _most_mistakes(demo: Demo) -> list[int]:
     return [int(row) for row in worst if mistakes[row]]
 
 
-def _line(row: DemoRow) -> dict[str, Any]:
+def _line(row: "DemoRow") -> dict[str, Any]:
     """One line of the table."""
     says = {
         "CandidateRidge": "takes every tag as true",

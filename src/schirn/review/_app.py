@@ -12,8 +12,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from schirn._records import csv_lines, json_lines
 from schirn.exceptions import InputError
+from schirn.report.records import csv_lines, json_lines
 from schirn.review._guard import Guard
 from schirn.review._session import Conflict, Session
 from schirn.review._trainer import Trainer

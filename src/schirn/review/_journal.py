@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schirn._atomic import _sync_folder
+from schirn._files import _sync_folder
 from schirn.exceptions import DataError, InputError
 
 FORMAT, VERSION = "schirn-journal", 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from schirn._noisy_labels import CLOSE
+from schirn.cleaning.found import CLOSE
 
 Array = np.ndarray
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from schirn._arrays import read_archive
+from schirn._files import read_archive
 from schirn.datasets._npz import _features
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.methods import Sieve

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._limits import brief
+from schirn._files import brief
 from schirn.exceptions import DataError, InputError
 from schirn.review._journal import Journal, Record
 from schirn.review._order import doubtful, review_order

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from schirn.prox import shift_singular_values
+from schirn.linalg.prox import shift_singular_values
 
 Array = np.ndarray
 

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.linalg import RowSpace
+from schirn.linalg.row_space import RowSpace
 
 Array = np.ndarray
 

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from schirn.linalg import RowSpace
+from schirn.linalg.row_space import RowSpace
 
 Array = np.ndarray
 Start = Literal["random", "svd"]

@@ -10,8 +10,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from schirn.linalg import RowSpace, below_one
-from schirn.prox import shift_singular_values, soft_threshold
+from schirn.linalg.prox import shift_singular_values, soft_threshold
+from schirn.linalg.row_space import RowSpace, below_one
 
 Array = np.ndarray
 Manifold = Literal["weights", "outputs"]

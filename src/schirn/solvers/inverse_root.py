@@ -15,7 +15,7 @@ Where it does not fall, V is computed anew.
 
 from typing import Any, NamedTuple
 
-from schirn.arrays import Array, namespace, on_gpu, symmetric_product
+from schirn.linalg.arrays import Array, namespace, on_gpu, symmetric_product
 
 # A step costs a hundredth of an eigendecomposition.
 _STEPS = 20

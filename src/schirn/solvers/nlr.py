@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schirn.linalg import RowSpace, below_one
+from schirn.linalg.row_space import RowSpace, below_one
 from schirn.solvers.candidates import CandidateCells
 
 Array = np.ndarray

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.linalg
 
-from schirn.linalg import RowSpace, below_one
+from schirn.linalg.row_space import RowSpace, below_one
 from schirn.solvers._spectral_ball import split_at_one
 
 Array = np.ndarray

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from schirn.scaling import Scaling
+from schirn.linalg.scaling import Scaling
 from schirn.solvers._adam import Adam
 from schirn.solvers.pard_model import Features, LabelModel, Network, blocks, initial_labels
 

@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, log_expit, logit, xlogy
 
-from schirn.scaling import Scaling, minmax
+from schirn.linalg.scaling import Scaling, minmax
 
 Array = np.ndarray
 

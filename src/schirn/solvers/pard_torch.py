@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.scaling import Scaling
+from schirn.linalg.scaling import Scaling
 from schirn.solvers.pard import PARDResult, Schedule, train
 from schirn.solvers.pard_model import Features, LabelModel, Network, blocks
 

@@ -7,7 +7,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.exceptions import InputError
-from schirn.graph import nearest_neighbours, propagate_labels, reconstruction_weights
+from schirn.linalg.graph import nearest_neighbours, propagate_labels, reconstruction_weights
+from schirn.noise.thresholds import scale_rows
 from schirn.solvers.pairwise import (
     PairModels,
     SVMOptions,
@@ -16,7 +17,6 @@ from schirn.solvers.pairwise import (
     pairwise_svms,
     rescale,
 )
-from schirn.thresholds import scale_rows
 
 Array = np.ndarray
 

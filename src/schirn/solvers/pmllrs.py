@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schirn.linalg import RowSpace
-from schirn.prox import soft_threshold
+from schirn.linalg.prox import soft_threshold
+from schirn.linalg.row_space import RowSpace
 from schirn.solvers._low_rank import shrink
 
 Array = np.ndarray

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schirn.linalg import RowSpace
+from schirn.linalg.row_space import RowSpace
 
 Array = np.ndarray
 

@@ -1,6 +1,6 @@
 """Schirn: sparse noise under a high-rank prediction, by augmented Lagrange multipliers.
 
-The rounds run on blocks of rows (see `schirn.blocks`). All updates but the noise step are linear,
+The rounds run on blocks of rows (`schirn.scale.blocks`). All updates but the noise step are linear,
 so the projections of C and L on the row space of X follow the same recursions as C and L, and of N
 only the changed entries are ever projected: a round costs one product with the features, not two,
 and no factorisation. Of C itself a round only needs the candidate entries of the last one, so
@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn.arrays import Array, eps, namespace, symmetric_product, to_numpy
-from schirn.blocks import Block, Cells, Coordinates, Place, memory_rows
-from schirn.linalg import RowSpace
-from schirn.prox import (
+from schirn.linalg.arrays import Array, eps, namespace, symmetric_product, to_numpy
+from schirn.linalg.prox import (
     NoiseRule,
     RankTerm,
     noise_threshold,
     shift_by_gram,
     shift_singular_values,
 )
+from schirn.linalg.row_space import RowSpace
+from schirn.scale.blocks import Block, Cells, Coordinates, Place, memory_rows
 from schirn.solvers.inverse_root import InverseRoot
 
 # On a device, from here on products are cheaper than an eigendecomposition.

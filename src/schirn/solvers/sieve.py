@@ -4,7 +4,7 @@ The same rounds run on all rows and, beside them, on the training part of a few 
 rows held out there decide how the experts (ridges of different strength, and label correlations)
 are pooled into one log-odds: rows that made their own soft labels would praise the weakest ridge.
 
-The rounds run on blocks of rows (see `schirn.blocks`); what a block does is in
+The rounds run on blocks of rows (see `schirn.scale.blocks`); what a block does is in
 `schirn.solvers.sieve_steps`. Here are the decisions between the steps.
 """
 
@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn.blocks import Coordinates, Place
-from schirn.noise import NoiseModel, NoiseSums, noise_from_sums
+from schirn.noise.model import NoiseModel, NoiseSums, noise_from_sums
+from schirn.scale.blocks import Coordinates, Place
 from schirn.solvers import sieve_steps as steps
 from schirn.solvers.sieve_pool import FittedStack, Pool, fit_stack, logit, newton
 from schirn.solvers.sieve_steps import MARGIN

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.arrays import Array, cells_product, eps, like, namespace, to_numpy
-from schirn.blocks import Cells, Coordinates, candidate_cells
+from schirn.linalg.arrays import Array, cells_product, eps, like, namespace, to_numpy
+from schirn.scale.blocks import Cells, Coordinates, candidate_cells
 
 _PIECE_CELLS = 2**22
 

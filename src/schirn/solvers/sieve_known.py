@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from schirn.noise import NoiseSums, noise_from_sums
+from schirn.noise.model import NoiseSums, noise_from_sums
 from schirn.solvers import sieve_steps as steps
 from schirn.solvers.sieve import Problem, SieveResult, refit_ridges
 from schirn.solvers.sieve_pool import FittedStack

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.linalg import cho_factor, solve_triangular
 from scipy.special import expit
 
-from schirn.arrays import Array, cells_product, like, namespace, to_numpy
-from schirn.blocks import Cells
+from schirn.linalg.arrays import Array, cells_product, like, namespace, to_numpy
+from schirn.scale.blocks import Cells
 
 # Width of the smooth clip that turns ridge scores into positive numbers.
 _SOFT = 0.02

@@ -1,6 +1,6 @@
 """Sieve on rows that live in blocks: in memory, on a device, in files, on Dask workers.
 
-The blocks of the place hold rows of X as they are (`schirn.factor.FeatureRows`). A look at all of
+The blocks of the place hold rows of X as they are (`FeatureRows`). A look at all of
 them gives the scale of the features, a sample gives width and landmarks; then every block makes
 its own features, and the rounds see only those.
 """
@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn.arrays import namespace, to_numpy
-from schirn.blocks import Block, Place
 from schirn.exceptions import InputError
-from schirn.factor import MOST_FEATURES
-from schirn.features import FeatureScale, Look, look, scale_of
-from schirn.noise import NoiseModel
+from schirn.linalg.arrays import namespace, to_numpy
+from schirn.linalg.features import FeatureScale, Look, look, scale_of
+from schirn.noise.model import NoiseModel
+from schirn.scale.blocks import Block, Place
+from schirn.scale.factor import MOST_FEATURES
 from schirn.solvers.sieve import Problem, SieveResult
 from schirn.solvers.sieve_blocks import candidate_matrix
 from schirn.solvers.sieve_choice import known_rates, solve, trusts

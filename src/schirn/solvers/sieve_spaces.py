@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.arrays import Array, is_device_array, like, namespace, to_numpy
-from schirn.blocks import Block, Coordinates, DenseRows, MemoryRows, candidate_cells
-from schirn.kernels import Kernel, kernel_space, nystroem_map, sample_width, width_sample
-from schirn.linalg import RowSpace, row_space
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
+from schirn.linalg.kernels import Kernel, kernel_space, nystroem_map, sample_width, width_sample
+from schirn.linalg.row_space import RowSpace, row_space
+from schirn.scale.blocks import Block, Coordinates, DenseRows, MemoryRows, candidate_cells
 from schirn.solvers.sieve import Problem
 from schirn.solvers.sieve_blocks import Features, Part, Parts, Slice, row_cells, values_of
 from schirn.solvers.sieve_steps import hold

@@ -1,4 +1,4 @@
-"""The steps of Sieve on one block of rows (see `schirn.blocks`).
+"""The steps of Sieve on one block of rows (see `schirn.scale.blocks`).
 
 Scores are (experts, l, n). Probabilities and soft labels are kept for the candidates only: the
 posterior needs no others, and outside them Q is zero.
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.arrays import Array, like, namespace, to_numpy
-from schirn.blocks import Block, Cells, Coordinates
-from schirn.noise import CellPosterior, NoiseModel, cell_posterior
+from schirn.linalg.arrays import Array, like, namespace, to_numpy
+from schirn.noise.model import CellPosterior, NoiseModel, cell_posterior
+from schirn.scale.blocks import Block, Cells, Coordinates
 from schirn.solvers.sieve_blocks import (
     Part,
     Parts,

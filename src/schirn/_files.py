@@ -1,0 +1,293 @@
+"""Files: size limits, writes that are whole or not at all, arrays read without unpickling."""
+
+from __future__ import annotations
+
+import errno
+import io
+import lzma
+import math
+import os
+import secrets
+import stat
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tokenize import TokenError
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+
+from schirn.exceptions import DataError, InputError
+
+MAX_BYTES = 8 * 1024**3
+VARIABLE = "SCHIRN_MAX_BYTES"
+
+_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+# A spreadsheet takes a cell that starts with one of these for a formula and runs it.
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def byte_limit(max_bytes: int | None = None) -> int:
+    """The limit asked for, else that of the environment, else 8 GiB."""
+    if max_bytes is not None:
+        return max_bytes
+    text = os.environ.get(VARIABLE, "").strip()
+    if not text:
+        return MAX_BYTES
+    number, unit = (text[:-1], text[-1].upper()) if text[-1].isalpha() else (text, "")
+    if not (number.isascii() and number.isdigit() and len(number) < 20 and unit in _UNITS):
+        raise InputError(
+            f"the environment variable {VARIABLE} must be a number of bytes such as 16G or "
+            f"2000000000, not {text!r}"
+        )
+    return int(number) * _UNITS[unit]
+
+
+def too_large(what: str, limit: int) -> str:
+    """The end of a sentence about a file that is over the limit."""
+    return (
+        f"{what}, more than max_bytes={limit:,}; raise max_bytes or {VARIABLE} "
+        f"if you trust the file."
+    )
+
+
+def brief(value: object, most: int = 60) -> str:
+    """A value in quotes, cut where it is long; a damaged file can hold anything."""
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def brief_list(names: Iterable[object], most: int = 12) -> str:
+    """The first names, and how many more there are."""
+    listed = [str(name) for name in names]
+    shown = ", ".join(
+        name if name.isprintable() and len(name) <= 40 else brief(name, 40)
+        for name in listed[:most]
+    )
+    return f"{shown} and {len(listed) - most:,} more" if len(listed) > most else shown
+
+
+def reason_of(error: BaseException, most: int = 200) -> str:
+    """The first line of what an error says, for the brackets of a sentence."""
+    text = str(error).strip() or type(error).__name__
+    line = "".join(c if c.isprintable() else "?" for c in text.splitlines()[0])
+    return line if len(line) <= most else f"{line[:most]}…"
+
+
+# A full disk or quota, a limit on the size of files, a disk that fails or became read-only.
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a binary file that appears under its name only when the block ends well.
+
+    A link is followed. A pipe or device is written to directly, since it cannot be replaced.
+    """
+    target = followed(path)
+    try:
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            with target.open("wb") as device:
+                # Built in memory: a device cannot be sought, and half a file is no file.
+                whole = io.BytesIO()
+                yield whole
+                device.write(whole.getbuffer())
+            return
+        with disk_errors_named(path), _replacing(target) as stream:
+            yield stream
+    except OSError as error:
+        # The user knows the file under its own name, not under that of the temporary one.
+        if error.filename is not None and str(error.filename).startswith(str(target.parent)):
+            raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
+        raise
+
+
+@contextmanager
+def disk_errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in the error of a write that finds the disk full, which names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno not in _DISK:
+            raise
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise OSError now for a place that cannot be written to, before hours of work."""
+    target = followed(path)
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", os.fspath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, f"the folder {str(target.parent)!r} does not exist", os.fspath(path)
+        )
+    special = target.exists() and not target.is_file()
+    if not os.access(target if special else target.parent, os.W_OK):
+        raise PermissionError(errno.EACCES, "no permission to write there", os.fspath(path))
+
+
+def followed(path: str | os.PathLike[str]) -> Path:
+    """The file that a path names in the end; links that go in a circle name none."""
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
+    return target
+
+
+@contextmanager
+def _replacing(target: Path) -> Iterator[BinaryIO]:
+    """Write beside the target, then take its place."""
+    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+    # "x" leaves the permissions to the user's umask, which a private temporary file would not.
+    stream = part.open("xb")
+    try:
+        with stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        if target.exists():
+            part.chmod(stat.S_IMODE(target.stat().st_mode))
+        os.replace(part, target)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name last through a power cut, where folders can be synced."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+MOST_ENTRIES = 1000
+
+# What zipfile, its unpackers and numpy raise for an archive that is not what it says.
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    struct.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+    ValueError,
+    KeyError,
+    IndexError,
+    TypeError,
+    OverflowError,
+    SyntaxError,
+    MemoryError,
+    TokenError,
+)
+
+
+def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarray]:
+    """Read every array of an npz archive after checking all sizes."""
+    limit = byte_limit(max_bytes)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_total(path, archive, limit)
+            entries = {
+                entry.filename.removesuffix(".npy"): entry
+                for entry in archive.infolist()
+                if entry.filename.endswith(".npy")
+            }
+            return dict(_read_entry(path, archive, key, entries) for key in entries)
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file.") from None
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise DataError(
+            f"{path}: not a readable npz archive, or cut short ({reason_of(error)})."
+        ) from error
+
+
+def _check_total(path: Path, archive: zipfile.ZipFile, limit: int) -> None:
+    """Refuse an archive with too many entries, or one that unpacks to too much."""
+    if len(archive.infolist()) > MOST_ENTRIES:
+        raise DataError(
+            f"{path}: {len(archive.infolist()):,} entries; an archive of arrays has at most "
+            f"{MOST_ENTRIES:,}."
+        )
+    total = sum(entry.file_size for entry in archive.infolist())
+    if total > limit:
+        raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+
+
+def _read_entry(
+    path: Path, archive: zipfile.ZipFile, key: str, entries: dict[str, zipfile.ZipInfo]
+) -> tuple[str, np.ndarray]:
+    """Read one array; of a dense label matrix that is also there as CSR, only the shape."""
+    entry = entries[key]
+    with archive.open(entry) as stream:
+        shape = _check_header(f"{path}: the entry {brief(entry.filename)}", stream, entry.file_size)
+    if f"{key}_indptr" in entries:
+        return f"{key}_shape", np.asarray(shape)
+    with archive.open(entry) as stream:
+        return key, np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+
+def read_npy(path: Path, max_bytes: int | None = None) -> np.ndarray:
+    """Read one array from an .npy file after checking its size."""
+    limit = byte_limit(max_bytes)
+    try:
+        size = path.stat().st_size
+        if size > limit:
+            raise DataError(f"{path}: {too_large(f'has {size:,} bytes', limit)}")
+        with path.open("rb") as stream:
+            _check_header(f"{path}: the file", stream, size)
+        with path.open("rb") as stream:
+            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file.") from None
+    except DataError:
+        raise
+    except DAMAGE as error:
+        raise DataError(f"{path}: not a readable .npy file ({reason_of(error)}).") from error
+
+
+def _check_header(where: str, stream: IO[bytes], size: int) -> tuple[int, ...]:
+    """Return the shape of an array whose header agrees with the size of its file or entry."""
+    form = np.lib.format
+    readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
+    try:
+        shape, _, dtype = readers[form.read_magic(stream)](stream)
+    except DAMAGE as error:
+        raise DataError(f"{where} is not an array.") from error
+    if dtype.hasobject:
+        raise DataError(
+            f"{where} holds Python objects, which are never loaded; save it as numbers or as "
+            f"fixed-width text."
+        )
+    n_bytes = math.prod([dtype.itemsize, *map(int, shape)])
+    if min(shape, default=0) < 0 or stream.tell() + n_bytes != size:
+        raise DataError(f"{where} is damaged (wrong size).")
+    return tuple(shape)
+
+
+def check_sparse(matrix: Any) -> None:
+    """Raise ValueError unless a CSR or CSC matrix points only into itself.
+
+    scipy writes to wherever the indices point. Its own check leaves out the pointers of a matrix
+    whose last one says that there are no entries.
+    """
+    if len(matrix.indptr) > 1 and np.diff(matrix.indptr).min() < 0:
+        raise ValueError("the index pointers are not in order")
+    matrix.check_format(full_check=True)
+
+
+def spreadsheet_safe(text: str) -> str:
+    """Text that no spreadsheet runs as a formula."""
+    return f"'{text}" if text.startswith(FORMULA) else text

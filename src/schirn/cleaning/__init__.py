@@ -1,0 +1,15 @@
+"""From noisy tags to clean ones: find wrong tags, train on what is left."""
+
+from schirn.cleaning.clean_then_fit import CleanThenFit
+from schirn.cleaning.find import find_noisy_labels
+from schirn.cleaning.found import LabelSummary, NoisyLabels
+from schirn.labels.votes import Votes, votes_to_candidates
+
+__all__ = [
+    "CleanThenFit",
+    "LabelSummary",
+    "NoisyLabels",
+    "Votes",
+    "find_noisy_labels",
+    "votes_to_candidates",
+]

@@ -1,0 +1,134 @@
+"""A look at X that decides how to scale it: counts like a text, anything else by its spread."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
+from schirn.linalg.scaling import deviation_factor, moments
+
+# Non-negative data with fewer non-zero cells than this are treated as counts of words.
+_TEXT_DENSITY = 0.2
+
+
+class FeatureScale(NamedTuple):
+    """How to scale X.
+
+    - "text": x -> sign(x) log(1 + |x|) idf, then every row to length 1
+    - "spread": x -> x / (standard deviation sqrt(number of varying features))
+    - "none": x
+
+    Where it is learned from sparse data it does not centre, and they stay sparse; kernels and
+    intercepts take care of the mean. Sparse rows become dense where it was learned from dense ones.
+    """
+
+    kind: str
+    weights: np.ndarray
+    shift: np.ndarray
+
+    def transform(self, X: Any) -> Any:
+        """The scaled rows, in the container of X."""
+        if self.kind == "none":
+            return X
+        if self.kind == "spread":
+            if sp.issparse(X) and not self.shift.any():
+                return sp.csr_array(X * self.weights[None, :])
+            X = X.toarray() if sp.issparse(X) else X
+            return (X - like(self.shift, X)) * like(self.weights, X)
+        if is_device_array(X):
+            return self._dense_text(X)
+        X = sp.csr_array(X, copy=True)
+        X.data = np.sign(X.data) * np.log1p(np.abs(X.data))
+        X = sp.csr_array(X * self.weights[None, :])
+        lengths = np.sqrt(X.multiply(X).sum(axis=1))
+        lengths[lengths == 0] = 1
+        return sp.csr_array(X / lengths[:, None])
+
+    def _dense_text(self, X: Array) -> Array:
+        """The same for arrays of libraries whose sparse ones have no products."""
+        xp = namespace(X)
+        X = xp.sign(X) * xp.log1p(xp.abs(X)) * like(self.weights, X)
+        lengths = xp.linalg.vector_norm(X, axis=1, keepdims=True)
+        return X / xp.where(lengths == 0, xp.ones_like(lengths), lengths)
+
+
+class Look(NamedTuple):
+    """What the scaling depends on; of rows in several blocks, `merge` makes one of all."""
+
+    n: int
+    dtype: np.dtype
+    sparse: bool
+    negative: bool
+    filled: np.ndarray
+    """Values of each feature that are not zero."""
+    mean: np.ndarray
+    square: np.ndarray
+    """Sum of the squared distances to the mean."""
+
+    def merge(self, other: "Look") -> "Look":
+        """A look at the rows of both."""
+        n = self.n + other.n
+        gap, share = other.mean - self.mean, other.n / max(n, 1)
+        mean = self.mean + share * gap
+        square = self.square + other.square + gap**2 * self.n * share
+        negative, filled = self.negative or other.negative, self.filled + other.filled
+        return Look(n, self.dtype, self.sparse, negative, filled, mean, square)
+
+
+def look(X: Any) -> Look:
+    """Look at the rows of X."""
+    if is_device_array(X):
+        return _look_at_device(X)
+    values: np.ndarray = X.data if sp.issparse(X) else X
+    filled = np.asarray((X != 0).sum(axis=0)).ravel()
+    negative = bool(values.min(initial=0) < 0)
+    return Look(X.shape[0], X.dtype, sp.issparse(X), negative, filled, *moments(X))
+
+
+def _look_at_device(X: Array) -> Look:
+    xp = namespace(X)
+    double = xp.astype(X, xp.float64)
+    mean = xp.mean(double, axis=0)
+    square = xp.sum((double - mean) ** 2, axis=0)
+    filled = xp.sum(xp.astype(X != 0, xp.int64), axis=0)
+    dtype = to_numpy(X[:0]).dtype
+    found = [to_numpy(A) for A in (filled, mean, square)]
+    return Look(X.shape[0], dtype, False, bool(xp.any(X < 0)), *found)
+
+
+def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
+    """Find the scaling of X.
+
+    Parameters
+    ----------
+    X : (n, d) array or CSR array
+    kind : "text", "spread", "none", or "auto": text if X has no negative value and is mostly zero
+
+    Examples
+    --------
+    >>> learn_scale(np.array([[1.0, -2.0], [3.0, 2.0]])).kind
+    'spread'
+    >>> learn_scale(sp.csr_array(np.eye(8))).kind
+    'text'
+    """
+    return scale_of(look(X), kind)
+
+
+def scale_of(seen: Look, kind: str = "auto") -> FeatureScale:
+    """The scaling of the rows that were looked at."""
+    none = np.zeros(0, dtype=seen.dtype)
+    if kind == "auto":
+        cells = max(1, seen.n * len(seen.filled))
+        text = seen.filled.sum() / cells < _TEXT_DENSITY and not seen.negative
+        kind = "text" if text else "spread"
+    if kind == "text":
+        weights = np.log((1 + seen.n) / (1 + seen.filled)) + 1
+        return FeatureScale(kind, weights.astype(seen.dtype), none)
+    if kind == "spread":
+        deviation = np.sqrt(seen.square / max(seen.n, 1))
+        weights = deviation_factor(seen.mean, deviation, seen.n).astype(seen.dtype)
+        weights /= np.sqrt(float(max(1, int(np.count_nonzero(weights)))))
+        shift = np.zeros_like(weights) if seen.sparse else seen.mean.astype(seen.dtype)
+        return FeatureScale(kind, weights, shift)
+    return FeatureScale("none", none, none)

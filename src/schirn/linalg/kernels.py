@@ -1,0 +1,119 @@
+"""Kernels, and the row space of a kernel matrix with an intercept."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn.linalg.arrays import Array, namespace, to_numpy
+from schirn.linalg.row_space import RowSpace
+
+_DISTANCE_SAMPLE = 1000
+_EIGENVALUE_FLOOR = 1e-10
+
+
+class Kernel(NamedTuple):
+    """The inner product ("linear"), or exp(-||a - b||^2 / width) ("rbf")."""
+
+    name: str
+    width: float = 1.0
+
+    def __call__(self, A: Any, B: Any) -> Array:
+        """The kernel between the rows of A and the rows of B, dense."""
+        products = A @ B.T
+        products = products.toarray() if sp.issparse(products) else products
+        if self.name == "linear":
+            return products
+        distance = _squares(A)[:, None] + _squares(B) - 2 * products
+        xp = namespace(distance)
+        if xp is not np:
+            return xp.exp(xp.clip(distance, 0, None) / -self.width)
+        np.maximum(distance, 0, out=distance)
+        distance /= -self.width
+        return np.exp(distance, out=distance)
+
+
+def median_width(Z: Any, rng: np.random.RandomState) -> float:
+    """The median squared distance of rows (of a sample), a width that fits any scale."""
+    return sample_width(Z[width_sample(Z.shape[0], rng)])
+
+
+def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
+    """The rows whose distances are looked at, rising."""
+    return np.sort(rng.choice(n, min(n, _DISTANCE_SAMPLE), replace=False))
+
+
+def sample_width(sample: Any) -> float:
+    """The median squared distance of all pairs of rows; 1 if all are equal."""
+    sample = sample if sp.issparse(sample) else to_numpy(sample)
+    products = sample @ sample.T
+    products = products.toarray() if sp.issparse(products) else products
+    squares = _squares(sample)
+    distance = (squares[:, None] + squares - 2 * products)[np.triu_indices(len(squares), 1)]
+    distance = distance[distance > 1e-12 * max(float(squares.max(initial=0)), 1e-300)]
+    return float(np.median(distance)) if len(distance) else 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class KernelSpace(RowSpace):
+    """The row space of the feature map of a kernel, centred, with its intercept column."""
+
+    centre: Array
+    """Mean of each column of the kernel matrix."""
+
+    def transform(self, X: Array) -> Array:
+        """Rows of F for the kernel between new rows and the training rows."""
+        # The columns of U sum to zero, so constants added to a row of the kernel cancel.
+        F = (X - self.centre) @ self._dual()
+        xp = namespace(F)
+        return xp.concat([F, xp.ones_like(X[:, :1])], axis=1)
+
+    def coefficients(self, w: Array) -> tuple[Array, Array]:
+        """Weights A of the training rows and intercepts b: scores are kernel A + b."""
+        A = self._dual() @ w[:-1]
+        return A, w[-1] - self.centre @ A
+
+    def _dual(self) -> Array:
+        return self.basis / self.eigenvalues[:-1] ** 0.5
+
+
+def kernel_space(K: Array) -> KernelSpace:
+    """Factor a kernel matrix.
+
+    Examples
+    --------
+    >>> Z = np.array([[0.0], [1.0], [3.0]])
+    >>> space = kernel_space(Kernel("linear")(Z, Z))
+    >>> w = space.ridge(space.project(np.array([[1.0], [2.0], [4.0]])), 1e-9)
+    >>> A, b = space.coefficients(w)
+    >>> (Kernel("linear")(np.array([[2.0]]), Z) @ A + b).round(3)
+    array([[3.]])
+    """
+    xp, n = namespace(K), len(K)
+    centre = xp.mean(K, axis=0)
+    centred = K - centre - centre[:, None] + xp.mean(centre)
+    eigenvalues, U = xp.linalg.eigh(centred)
+    keep = eigenvalues > max(float(eigenvalues[-1]), 1e-300) * _EIGENVALUE_FLOOR
+    eigenvalues, U = eigenvalues[keep], U[:, keep]
+    U = np.ascontiguousarray(U) if xp is np else U
+    F = xp.concat([U * xp.sqrt(eigenvalues), xp.ones_like(K[:, :1])], axis=1)
+    one = xp.ones_like(K[0, :1])
+    penalty = xp.concat([xp.ones_like(eigenvalues), 0 * one])
+    with_ones = xp.concat([eigenvalues, n * one])
+    return KernelSpace(F, with_ones, penalty, np.zeros(0), "kernel", U, F, centre)
+
+
+def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
+    """R with K(x, landmarks) R as features whose inner products approximate the kernel."""
+    eigenvalues, V = np.linalg.eigh(kernel(landmarks, landmarks))
+    keep = eigenvalues > max(eigenvalues[-1], 1e-300) * 1e-8
+    return np.ascontiguousarray(V[:, keep] / np.sqrt(eigenvalues[keep]))
+
+
+def _squares(A: Any) -> Array:
+    if sp.issparse(A):
+        return np.asarray(A.multiply(A).sum(axis=1)).ravel()
+    if not isinstance(A, np.ndarray):
+        return namespace(A).sum(A * A, axis=1)
+    return np.einsum("ij,ij->i", A, A)

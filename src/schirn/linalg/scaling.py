@@ -1,0 +1,200 @@
+"""Features brought to [-1, 1] with a column of ones, without making sparse ones dense.
+
+After the scaling F = [X diag(a) + 1 c', 1] a zero of X is no longer a zero. For a sparse X the
+shift c stays apart: F is a sparse matrix plus one of rank one, and so is its Gram matrix.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn.linalg.row_space import DensifyWarning, RowSpace, row_space
+
+Array = np.ndarray
+
+# A mean of no more than this share of a column's length counts as zero.
+_CENTRED = 1e-5
+
+
+class Scaling(NamedTuple):
+    """x -> x factor + shift, feature by feature."""
+
+    factor: Array
+    shift: Array
+
+    def undo(self, W: Array) -> tuple[Array, Array]:
+        """Weights and intercepts for the raw features from those of [scaled, 1]."""
+        return W[:-1] * self.factor[:, None], self.shift @ W[:-1] + W[-1]
+
+
+def identity(X: "Array | sp.csr_array") -> Scaling:
+    """Leave the features as they are."""
+    d = X.shape[1]
+    return Scaling(np.ones(d, dtype=X.dtype), np.zeros(d, dtype=X.dtype))
+
+
+def minmax(X: "Array | sp.csr_array") -> Scaling:
+    """Bring every feature to [-1, 1] by its smallest and largest value; a constant one to 0.
+
+    >>> minmax(np.array([[0.0, 5.0], [4.0, 5.0]]))
+    Scaling(factor=array([0.5, 0. ]), shift=array([-1.,  0.]))
+    """
+    low, high = X.min(axis=0), X.max(axis=0)
+    if sp.issparse(X):
+        low, high = low.toarray().ravel(), high.toarray().ravel()
+    span = high - low
+    # The reciprocal of a tiny span overflows.
+    varies = span > 2 * np.finfo(X.dtype).tiny
+    factor = np.divide(2, span, out=np.zeros_like(span), where=varies)
+    return Scaling(factor, np.where(varies, -1 - low * factor, 0).astype(X.dtype))
+
+
+def standard_factor(X: Any) -> Array:
+    """One over the standard deviation of every feature; 0 for a constant one.
+
+    >>> standard_factor(np.array([[0.0, 5.0], [4.0, 5.0]]))
+    array([0.5, 0. ])
+    """
+    n = X.shape[0]
+    mean, square = moments(X)
+    return deviation_factor(mean, np.sqrt(square / n), n).astype(X.dtype)
+
+
+def moments(X: Any) -> tuple[Array, Array]:
+    """Mean of every feature and the sum of squared distances to it, in double precision."""
+    n, d = X.shape
+    if not sp.issparse(X):
+        return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * n
+    mean = np.bincount(X.indices, weights=X.data, minlength=d) / n
+    zeros = n - np.bincount(X.indices, minlength=d)
+    square = np.bincount(X.indices, weights=(X.data - mean[X.indices]) ** 2, minlength=d)
+    return mean, square + zeros * mean**2
+
+
+def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
+    """One over the standard deviations; 0 for a constant feature."""
+    # The mean of equal values is off by its rounding error.
+    varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
+    return np.divide(1, deviation, out=np.zeros(len(mean)), where=varies)
+
+
+def is_centred(X: "Array | sp.csr_array") -> bool:
+    """Whether every column has mean zero, as after StandardScaler; never for sparse X.
+
+    >>> is_centred(np.array([[1.0, 5.0], [-1.0, -5.0]])), is_centred(np.eye(2))
+    (True, False)
+    """
+    if sp.issparse(X) or len(X) < 2:
+        return False
+    mean = np.abs(X.mean(axis=0, dtype=np.float64))
+    with np.errstate(over="ignore"):
+        length = np.sqrt(np.einsum("ij,ij->j", X, X, dtype=np.float64) / len(X))
+    return bool(length.any() and np.isfinite(length).all() and (mean <= _CENTRED * length).all())
+
+
+@dataclass(frozen=True, eq=False)
+class BiasedSparse:
+    """The matrix [Z + 1 shift', 1] for a sparse Z: products and blocks of rows."""
+
+    Z: "sp.csr_array"
+    shift: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, the column of ones included."""
+        return self.Z.shape[0], self.Z.shape[1] + 1
+
+    @property
+    def T(self) -> "_Transposed":
+        """The transpose, for products."""
+        return _Transposed(self)
+
+    def __matmul__(self, w: Array) -> Array:
+        return self.Z @ w[:-1] + (self.shift @ w[:-1] + w[-1])
+
+    def __getitem__(self, rows: slice) -> "BiasedSparse":
+        return BiasedSparse(self.Z[rows], self.shift)
+
+    def toarray(self) -> Array:
+        """The matrix itself, dense."""
+        return with_ones(self.Z.toarray() + self.shift)
+
+    def gram(self, how: str) -> Array:
+        """F F' ("gram-rows") or F'F ("gram-columns")."""
+        Z, c = self.Z, self.shift
+        if how == "gram-rows":
+            cross = Z @ c
+            K: Array = (Z @ Z.T).toarray()
+            K += cross[:, None] + cross + (c @ c + 1)
+            return K
+        total = np.append(Z.sum(axis=0), Z.dtype.type(Z.shape[0]))
+        shift = np.append(c, Z.dtype.type(0))
+        K = sp.block_array([[Z.T @ Z, None], [None, sp.csr_array((1, 1))]]).toarray()
+        K += np.outer(total, shift) + np.outer(shift, total) + np.outer(shift, shift) * len(self)
+        K[-1, :-1] = K[:-1, -1] = total[:-1] + shift[:-1] * len(self)
+        K[-1, -1] = len(self)
+        return K
+
+    def __len__(self) -> int:
+        return self.Z.shape[0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Transposed:
+    F: BiasedSparse
+
+    def __matmul__(self, B: Array) -> Array:
+        total = B.sum(axis=0)
+        return np.vstack([self.F.Z.T @ B + np.outer(self.F.shift, total), total])
+
+
+def with_ones(X: "Array | sp.csr_array") -> "Array | sp.csr_array":
+    """[X, 1] in the container of X."""
+    ones = np.ones((X.shape[0], 1), dtype=X.dtype)
+    return sp.csr_array(sp.hstack([X, ones])) if sp.issparse(X) else np.hstack([X, ones])
+
+
+def biased_row_space(X: "Array | sp.csr_array", scaling: Scaling, *, ridge: float) -> RowSpace:
+    """Factor [X scaled, 1]; the last column has a ridge like the others.
+
+    Parameters
+    ----------
+    ridge : the smallest ridge weight that will be used, as in `row_space`.
+    """
+    if not sp.issparse(X):
+        return row_space(with_ones(X * scaling.factor + scaling.shift), ridge=ridge)
+    Z = sp.csr_array(X * scaling.factor[None, :])
+    if not scaling.shift.any():
+        return row_space(with_ones(Z), ridge=ridge)
+    return _factor(BiasedSparse(Z, scaling.shift), ridge)
+
+
+def _factor(features: BiasedSparse, ridge: float) -> RowSpace:
+    """The eigenvectors of the smaller Gram matrix, in double precision.
+
+    The shift makes one eigenvalue as large as all cells together, which single precision could
+    not tell apart from the ridge.
+    """
+    dtype, (n, D) = features.shift.dtype, features.shape
+    how = "gram-rows" if D > n else "gram-columns"
+    wide = BiasedSparse(features.Z.astype(np.float64), features.shift.astype(np.float64))
+    K = wide.gram(how)
+    if np.abs(K).sum(axis=0).max() * np.sqrt(np.finfo(np.float64).eps) > ridge:
+        warnings.warn(
+            f"a ridge weight of {ridge:g} is so small that the sparse X needs a dense SVD "
+            f'({n * D * dtype.itemsize / 1e9:.2g} GB); raise lam or use scale="none"',
+            DensifyWarning,
+            stacklevel=4,
+        )
+        return row_space(features.toarray(), ridge=ridge)
+    eigenvalues, basis = np.linalg.eigh(K)
+    keep = eigenvalues > eigenvalues[-1] * max(n, D) * np.finfo(np.float64).eps
+    eigenvalues, basis = eigenvalues[keep], basis[:, keep]
+    F = (basis * np.sqrt(eigenvalues)).astype(dtype) if how == "gram-rows" else None
+    operator: Any = features
+    eigenvalues = eigenvalues.astype(dtype)
+    ones = np.ones_like(eigenvalues)
+    return RowSpace(operator, eigenvalues, ones, None, how, basis.astype(dtype, order="C"), F)

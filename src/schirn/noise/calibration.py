@@ -1,0 +1,141 @@
+"""From scores to probabilities, seeing candidate labels only.
+
+A candidate is either true, or false and wrongly listed. If false labels are listed at rate rho,
+
+    P(candidate | s) = p(s) + (1 - p(s)) rho,      p(s) = sigmoid(a s + b) = P(true | s).
+
+The floor that the candidate frequency has at low scores tells rho apart from p, so the three
+numbers (a, b, rho) are found by maximum likelihood on the candidates alone. Bayes' rule then
+gives the probability that a given candidate is true.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit, log_expit
+
+from schirn.linalg.arrays import is_device_array, namespace
+
+Array = np.ndarray
+
+_BINS = 400
+_MOST_CELLS = 4_000_000
+
+
+class Calibration(NamedTuple):
+    """P(true | s) = sigmoid(slope s + offset); false labels are listed at rate `noise_rate`."""
+
+    slope: float
+    offset: float
+    noise_rate: float
+
+    def probability(self, scores: Array) -> Array:
+        """Probability that a label is true, from its score alone."""
+        if is_device_array(scores):
+            return 1 / (1 + namespace(scores).exp(-(self.slope * scores + self.offset)))
+        return expit(self.slope * scores + self.offset)
+
+    def confidence(self, scores: Array, candidates: Array) -> Array:
+        """Probability that a candidate is true; 0 outside the candidates."""
+        p = self.probability(scores)
+        return np.where(candidates, posterior(p, self.noise_rate), 0).astype(p.dtype, copy=False)
+
+
+def posterior(p: Array, rate: float | Array) -> Array:
+    """Bayes' rule: probability that a listed label is true, p / (p + (1 - p) rate).
+
+    >>> posterior(np.array([0.2, 0.5]), 0.25)
+    array([0.5, 0.8])
+    """
+    return p / np.maximum(p + (1 - p) * rate, np.finfo(np.float32).tiny)
+
+
+def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = None) -> Calibration:
+    """Fit the noise-aware sigmoid by maximum likelihood on the candidates.
+
+    Parameters
+    ----------
+    scores : (n, l), of rows that the model did not see (leave-one-out) where possible
+    candidates : (n, l) 0/1
+    noise_rate : known rate of false labels that are listed; None estimates it.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> s = rng.normal(size=(2000, 5))
+    >>> truth = rng.random(s.shape) < expit(3 * s - 2)
+    >>> listed = truth | (rng.random(s.shape) < 0.2)
+    >>> fitted = calibrate(s, listed)
+    >>> round(fitted.slope), round(fitted.offset), round(fitted.noise_rate, 1)
+    (3, -2, 0.2)
+    """
+    s, counts, listed = _bins(np.asarray(scores), np.asarray(candidates))
+    centre, spread = np.average(s, weights=counts), _spread(s, counts)
+    z = (s - centre) / spread
+    start = _start(z, counts, listed)
+    bounds = [(-4.0, 5.0), (-20.0, 20.0), (-9.0, 4.0)]
+    if noise_rate is not None:
+        start[2] = _logit(noise_rate)
+        bounds[2] = (start[2], start[2])
+    found = minimize(
+        _negative_log_likelihood,
+        start,
+        args=(z, counts, listed),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+    )
+    slope = float(np.exp(found.x[0])) / spread
+    rate = float(expit(found.x[2])) if noise_rate is None else noise_rate
+    return Calibration(slope, float(found.x[1] - slope * centre), rate)
+
+
+def _negative_log_likelihood(
+    theta: Array, z: Array, counts: Array, listed: Array
+) -> tuple[float, Array]:
+    """Per-cell loss of (log slope, offset, logit rate), with a weak pull to a slope of one."""
+    slope, rate = np.exp(theta[0]), expit(theta[2])
+    u = slope * z + theta[1]
+    p = expit(u)
+    seen = np.maximum(p + (1 - p) * rate, 1e-300)
+    unseen = counts - listed
+    total = counts.sum()
+    loss = -(listed @ np.log(seen)) - unseen @ (log_expit(-u) + log_expit(-theta[2]))
+    du = -listed * (1 - rate) * p * (1 - p) / seen + unseen * p
+    drate = -(listed @ ((1 - p) / seen)) * rate * (1 - rate) + unseen.sum() * rate
+    gradient = np.array([du @ (slope * z) + theta[0], du.sum(), drate])
+    return float(loss + theta[0] ** 2 / 2) / total, gradient / total
+
+
+def _start(z: Array, counts: Array, listed: Array) -> Array:
+    """The floor of the candidate frequency as the rate, the rest as the offset."""
+    low = z <= np.median(z)
+    floor = np.clip(listed[low].sum() / max(counts[low].sum(), 1), 1e-3, 0.9)
+    share = np.clip(listed.sum() / counts.sum() - floor, 1e-3, 0.9)
+    return np.array([0.0, _logit(share), _logit(floor)])
+
+
+def _bins(scores: Array, candidates: Array) -> tuple[Array, Array, Array]:
+    """Mean score, number of cells and number of candidates in about `_BINS` score bins."""
+    step = max(1, scores.size // _MOST_CELLS)
+    s = scores[::step].ravel().astype(np.float64)
+    y = candidates[::step].ravel()
+    order = np.argsort(s, kind="stable")
+    edges = np.unique(np.linspace(0, len(s), _BINS + 1).astype(int))[:-1]
+    counts = np.diff(np.append(edges, len(s))).astype(np.float64)
+    sums = np.add.reduceat(s[order], edges)
+    listed = np.add.reduceat(y[order].astype(np.float64), edges)
+    return sums / counts, counts, listed
+
+
+def _spread(s: Array, counts: Array) -> float:
+    """Standard deviation of the scores; 1 where they are all equal."""
+    mean = np.average(s, weights=counts)
+    deviation = float(np.sqrt(np.average((s - mean) ** 2, weights=counts)))
+    return deviation if deviation > 1e-12 * max(1.0, abs(float(mean))) else 1.0
+
+
+def _logit(p: float | Array) -> float:
+    p = float(np.clip(p, 1e-6, 1 - 1e-6))
+    return float(np.log(p / (1 - p)))

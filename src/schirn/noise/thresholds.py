@@ -1,0 +1,181 @@
+"""From scores to 0/1 predictions: fixed or learned cuts, top-k, or matched cardinality."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn.exceptions import InputError
+from schirn.linalg.arrays import is_device_array, like, namespace
+
+Array = np.ndarray
+ThresholdRule = float | str | Sequence[float] | Array
+
+
+class LabelThreshold(NamedTuple):
+    """A rule ready for use: scores above `cut` (a number or one per label), or the top k.
+
+    With `scale_rows` the scores of each row are first brought to [0, 1]; a row whose scores are
+    all equal then has no label. With `slopes` (one per label) every row has a cut of its own,
+    ``scores @ slopes + cut``, and labels at or above it are predicted.
+    """
+
+    cut: Array | None
+    top: int | None = None
+    scale_rows: bool = False
+    slopes: Array | None = None
+
+    def apply(self, scores: Array) -> Array:
+        """0/1 predictions, (n, l)."""
+        if is_device_array(scores):
+            return self._apply_on_device(scores)
+        if self.slopes is not None:
+            return (scores >= (scores @ self.slopes + self.cut)[:, None]).astype(np.int8)
+        if self.scale_rows:
+            scores = scale_rows(scores)
+        if self.top is None:
+            return (scores > self.cut).astype(np.int8)
+        predicted = np.zeros(scores.shape, dtype=np.int8)
+        k = min(self.top, scores.shape[1])
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        np.put_along_axis(predicted, best, 1, axis=1)
+        return predicted
+
+    def _apply_on_device(self, scores: Any) -> Any:
+        """As `apply`, of integers where the scores are."""
+        xp = namespace(scores)
+        if self.slopes is not None:
+            cuts = scores @ like(self.slopes, scores) + like(self.cut, scores)
+            return xp.astype(scores >= cuts[:, None], xp.int64)
+        if self.scale_rows:
+            low = xp.min(scores, axis=1, keepdims=True)
+            span = xp.max(scores, axis=1, keepdims=True) - low
+            scores = xp.where(span > 0, (scores - low) / xp.where(span > 0, span, 1 + 0 * span), 0)
+        if self.top is None:
+            return xp.astype(scores > like(self.cut, scores), xp.int64)
+        order = xp.argsort(-scores, axis=1, stable=True)
+        return xp.astype(xp.argsort(order, axis=1) < self.top, xp.int64)
+
+
+def scale_rows(scores: Array) -> Array:
+    """Each row brought to [0, 1] by its smallest and largest score; equal scores give 0.
+
+    >>> scale_rows(np.array([[1.0, 2.0, 3.0], [4.0, 4.0, 4.0]]))
+    array([[0. , 0.5, 1. ],
+           [0. , 0. , 0. ]])
+    """
+    low = scores.min(axis=1, keepdims=True)
+    span = scores.max(axis=1, keepdims=True) - low
+    return np.divide(scores - low, span, out=np.zeros_like(scores), where=span > 0)
+
+
+def label_threshold(
+    rule: ThresholdRule,
+    n_labels: int,
+    *,
+    scores: Array | None = None,
+    cardinality: float = 0.0,
+    candidates: Array | None = None,
+) -> LabelThreshold:
+    """Turn a user's rule into a threshold.
+
+    Parameters
+    ----------
+    rule : a number; one number per label; "top-3" for the three best labels of every row;
+        "row-0.9" for scores above 0.9 after each row is scaled to [0, 1]; "cardinality" for
+        the cut that gives `cardinality` labels per row over `scores`; or "linear" for a cut per
+        row that is a linear function of its scores, learned from `scores` and `candidates`.
+    scores : (n, l), needed for "cardinality" and "linear"
+    candidates : (n, l) 0/1, needed for "linear"
+
+    Examples
+    --------
+    >>> scores = np.array([[0.9, 0.2], [0.6, 0.1]])
+    >>> label_threshold(0.5, 2).apply(scores).tolist()
+    [[1, 0], [1, 0]]
+    >>> label_threshold("top-2", 2).apply(scores).tolist()
+    [[1, 1], [1, 1]]
+    >>> label_threshold("cardinality", 2, scores=scores, cardinality=0.5).apply(scores).tolist()
+    [[1, 0], [0, 0]]
+    """
+    if isinstance(rule, str):
+        if rule == "cardinality":
+            if scores is None:
+                raise InputError('threshold "cardinality" needs the scores of some rows, got None')
+            return LabelThreshold(np.asarray(_cardinality_cut(scores, cardinality)))
+        if rule == "linear":
+            if scores is None or candidates is None:
+                raise InputError(
+                    'threshold "linear" is learned from the training rows; '
+                    'set threshold="linear" on the model before fit'
+                )
+            return _linear_threshold(scores, candidates)
+        kind, _, number = rule.partition("-")
+        if kind == "top" and number.isdecimal() and int(number) > 0:
+            return LabelThreshold(None, int(number))
+        if kind == "row" and _is_number(number):
+            return LabelThreshold(np.asarray(float(number)), scale_rows=True)
+        raise InputError(
+            f'threshold {rule!r} is unknown; give a number, one number per label, "top-3", '
+            f'"row-0.9", "cardinality" or "linear"'
+        )
+    try:
+        cut = np.asarray(rule, dtype=np.float64)
+        fits = cut.ndim == 0 or cut.shape == (n_labels,)
+    except (TypeError, ValueError):
+        fits = False
+    if not fits or np.isnan(cut).any():
+        raise InputError(
+            f"threshold must be one number or {n_labels} numbers (one per label), got {rule!r}"
+        )
+    return LabelThreshold(cut)
+
+
+def best_row_cuts(scores: Array, candidates: Array) -> Array:
+    """The cut of each row with the fewest errors against its candidates, the lowest of equals.
+
+    The choice is between the middles of neighbouring scores and 0.1 outside the extremes.
+
+    >>> scores = np.array([[0.1, 0.9, 0.5], [0.2, 0.3, 0.4]])
+    >>> best_row_cuts(scores, np.array([[0, 1, 0], [1, 1, 1]]))
+    array([0.7, 0.1])
+    """
+    order = np.argsort(scores, axis=1, kind="stable")
+    s = np.take_along_axis(scores, order, axis=1)
+    listed = np.take_along_axis(candidates != 0, order, axis=1)
+    cuts = np.column_stack([s[:, 0] - 0.1, (s[:, :-1] + s[:, 1:]) / 2, s[:, -1] + 0.1])
+    # A cut that moves up past a candidate makes one error more, past another label one less.
+    errors = np.zeros(cuts.shape, dtype=np.int32)
+    np.cumsum(np.where(listed, 1, -1), axis=1, out=errors[:, 1:])
+    best = errors.argmin(axis=1)
+    return np.take_along_axis(cuts, best[:, None], axis=1)[:, 0]
+
+
+def _linear_threshold(scores: Array, candidates: Array) -> LabelThreshold:
+    """Minimum-norm least squares of the best cut of each row on its scores and a constant."""
+    scores = np.asarray(scores, dtype=np.float64)
+    regressors = np.column_stack([scores, np.ones(len(scores))])
+    found = np.linalg.lstsq(regressors, best_row_cuts(scores, candidates), rcond=None)[0]
+    return LabelThreshold(np.asarray(found[-1]), slopes=found[:-1])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not np.isnan(float(text))
+    except ValueError:
+        return False
+
+
+def _cardinality_cut(scores: Array, cardinality: float) -> float:
+    """The score between the m-th and the next best cell, m = cardinality x rows."""
+    flat = np.asarray(scores).ravel()
+    m = round(cardinality * len(scores))
+    if m <= 0:
+        return np.inf
+    if m >= flat.size:
+        return -np.inf
+    part = np.partition(flat, [flat.size - m - 1, flat.size - m])
+    below, above = part[flat.size - m - 1], part[flat.size - m]
+    # Between two neighbouring numbers there is no room, and the middle may round up to `above`.
+    middle = below + (above - below) / 2
+    return float(middle if middle < above else below)

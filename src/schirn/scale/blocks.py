@@ -1,0 +1,252 @@
+"""Rows in blocks: what a solver needs to see of X, wherever the rows live.
+
+A solver is a sequence of steps. A step is a function of one block, the state of that block and a
+small message; it returns the new state and small sums. A *place* runs the step on all its blocks
+and adds the sums up: `MemoryRows` here, files in `schirn.scale.files`, Dask workers in
+`schirn.scale.cluster`. Only messages and sums ever leave a block.
+
+Matrices of n rows and l labels are kept as (l, n), one label after the other, because labels are
+few and the rows of a block many.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn.linalg.arrays import Array, cells_product, like, namespace
+from schirn.linalg.row_space import RowSpace
+
+_BLOCK_CELLS = 2**22
+_PIECE_CELLS = 2**20
+
+
+class Cells(NamedTuple):
+    """The candidate cells of a block, sorted by label."""
+
+    label: Array
+    row: Array
+    shape: tuple[int, int]
+    """Rows and labels."""
+    flat: Array
+    """Places of the cells in an (l, n) array that is read label after label."""
+
+    def __len__(self) -> int:
+        return int(self.row.shape[0])
+
+
+def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
+    """The cells of a 0/1 matrix (n, l), dense or sparse, on the device of `other`.
+
+    >>> cells = candidate_cells(np.array([[0, 1], [1, 1]]))
+    >>> cells.label.tolist(), cells.row.tolist()
+    ([0, 1, 1], [1, 0, 1])
+    """
+    if sp.issparse(Y):
+        columns = sp.csc_array(Y)
+        columns.sum_duplicates()
+        columns.eliminate_zeros()
+        label = np.repeat(np.arange(Y.shape[1]), np.diff(columns.indptr))
+        row = columns.indices.astype(np.int64)
+    else:
+        label, row = np.nonzero(np.asarray(Y).T)
+    if other is not None:
+        label, row = like(label, other, "own"), like(row, other, "own")
+    shape = int(Y.shape[0]), int(Y.shape[1])
+    return Cells(label, row, shape, label * shape[0] + row)
+
+
+class Rows(Protocol):
+    """What a step sees of the features of its block."""
+
+    def expand(self, message: Any, out: Array | None = None) -> Array:
+        """Scores (l, n) of the rows for the coordinates in the message."""
+
+    def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
+        """B'F (l, p) for the sparse B with these cells."""
+
+    def total(self) -> Array:
+        """Sum of the rows, (p,)."""
+
+    def squares(self, weights: Array) -> Array:
+        """Diagonal of F diag(weights) F'."""
+
+
+class DenseRows(NamedTuple):
+    """Rows of F, the features in the basis of their singular vectors."""
+
+    F: Array
+
+    def expand(self, w: Array, out: Array | None = None) -> Array:
+        """w'F'."""
+        xp = namespace(self.F)
+        return xp.matmul(w.T, self.F.T) if out is None else xp.matmul(w.T, self.F.T, out=out)
+
+    def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
+        """B'F."""
+        return cells_product(label, row, values, self.F, n_labels)
+
+    def total(self) -> Array:
+        """1'F."""
+        return namespace(self.F).sum(self.F, axis=0)
+
+    def squares(self, weights: Array) -> Array:
+        """Diagonal of F diag(weights) F', a piece at a time."""
+        n, r = self.F.shape
+        step = max(1, _BLOCK_CELLS // max(1, r))
+        pieces = [self.F[i : i + step] ** 2 @ weights for i in range(0, n, step)]
+        return namespace(self.F).concat(pieces) if pieces else weights[:0]
+
+
+class FeatureRows(NamedTuple):
+    """Rows of X as they are: weights of the features go in, sums over the rows come out."""
+
+    X: Any
+    first: int = 0
+    """Place of the first row among all rows."""
+
+    def expand(self, message: tuple[Array, Array], out: Array | None = None) -> Array:
+        """(X W + b)', one label after the other."""
+        W, b = message
+        if out is None:
+            out = np.empty((W.shape[1], self.X.shape[0]), dtype=W.dtype)
+        if sp.issparse(self.X):
+            return np.add((self.X @ W).T, b[:, None], out=out)
+        np.matmul(W.T, self.X.T, out=out)
+        if b.any():
+            out += b[:, None]
+        return out
+
+    def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
+        """B'X, and beside it the column of sums of B."""
+        values = values.astype(self.X.dtype)
+        sums = np.bincount(label, values, minlength=n_labels).astype(self.X.dtype)
+        return np.column_stack([cells_product(label, row, values, self.X, n_labels), sums])
+
+    def total(self) -> Array:
+        """1'X, and the number of rows."""
+        n = self.X.shape[0]
+        return np.append(np.ones(n, dtype=self.X.dtype) @ self.X, self.X.dtype.type(n))
+
+    def squares(self, message: tuple[Array, Array, float]) -> Array:
+        """||A'x - a||^2 + c of each row x, a few rows at a time."""
+        A, a, c = message
+        step = max(1, _PIECE_CELLS // max(1, A.shape[1]))
+        pieces = []
+        for i in range(0, self.X.shape[0], step):
+            projected = self.X[i : i + step] @ A
+            projected -= a
+            pieces.append(np.einsum("ij,ij->i", projected, projected))
+        return np.concatenate(pieces) + self.X.dtype.type(c)
+
+
+@dataclass(eq=False)
+class Coordinates:
+    """The spectrum of X and the way between coordinates and what blocks understand."""
+
+    eigenvalues: Array
+    penalty: Array
+    n_rows: int
+    basis: np.ndarray | None = None
+    """The basis of the features; None where blocks hold rows of F themselves."""
+    mean: np.ndarray | None = None
+
+    def send(self, w: Array) -> Any:
+        """The message for `Rows.expand`."""
+        if self.basis is None:
+            return w
+        if self.mean is None:
+            return self.basis @ w, np.zeros(w.shape[1], dtype=w.dtype)
+        W = self.basis @ w[:-1]
+        return W, w[-1] - self.mean @ W
+
+    def receive(self, total: Array) -> Array:
+        """F'B from the sum of what `Rows.project` (or `Rows.total`) gave."""
+        if self.basis is None:
+            return total if total.ndim == 1 else total.T
+        XtB, sums = total[..., :-1].T, total[..., -1]
+        if self.mean is None:
+            return self.basis.T @ XtB
+        centred = XtB - np.multiply.outer(self.mean, sums)
+        return np.concatenate([self.basis.T @ centred, sums[None]])
+
+    def solve(self, rhs: Array, mu: float, ridge: float) -> tuple[Array, Array]:
+        """w with (mu F'F + ridge) w = rhs, and F'F w."""
+        column = (slice(None), None)
+        w = rhs / (mu * self.eigenvalues[column] + ridge * self.penalty[column])
+        return w, self.eigenvalues[column] * w
+
+
+class Block(NamedTuple):
+    """Rows, their candidates, and whether a step may write into the state it is given.
+
+    What a step hands on under the same name in the new state it must have left as it was.
+    """
+
+    rows: Any
+    cells: Cells
+    in_place: bool = True
+
+
+Step = Callable[..., tuple[Any, tuple[Any, ...]]]
+
+
+class Place(Protocol):
+    """Where blocks live: runs steps on all of them and adds up the sums, in a fixed order."""
+
+    def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
+        """Run one step on all blocks; the sums."""
+
+    def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
+        """f(block, state, *message) of all blocks, one after the other."""
+
+    def prepare(self, function: Callable[..., Block], *message: Any) -> None:
+        """Replace every block by f(block, *message)."""
+
+
+class MemoryRows:
+    """Blocks in main memory or on one device."""
+
+    def __init__(self, blocks: Sequence[Block]):
+        self.blocks = list(blocks)
+        self.states: list[Any] = [None] * len(self.blocks)
+
+    def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
+        """Run one step on all blocks; the sums."""
+        sums: tuple[Any, ...] | None = None
+        for i, block in enumerate(self.blocks):
+            self.states[i], part = function(block, self.states[i], *message)
+            sums = part if sums is None else add_sums(sums, part)
+        assert sums is not None
+        return sums
+
+    def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
+        """f(block, state, *message) of all blocks."""
+        pairs = zip(self.blocks, self.states, strict=True)
+        return [function(block, state, *message) for block, state in pairs]
+
+    def prepare(self, function: Callable[..., Block], *message: Any) -> None:
+        """Replace every block by f(block, *message)."""
+        self.blocks = [function(block, *message) for block in self.blocks]
+
+
+def add_sums(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sums of two blocks, entry by entry; None stands for nothing.
+
+    >>> add_sums((1, None), (2, 3.0))
+    (3, 3.0)
+    """
+    return tuple(y if x is None else x if y is None else x + y for x, y in zip(a, b, strict=True))
+
+
+def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
+    """All rows of a factored X as one block."""
+    cells = candidate_cells(Y)
+    n = space.shape[0]
+    if space.F is not None:
+        coordinates = Coordinates(space.eigenvalues, space.penalty, n)
+        return MemoryRows([Block(DenseRows(space.F), cells)]), coordinates
+    coordinates = Coordinates(space.eigenvalues, space.penalty, n, space.basis, space.mean)
+    return MemoryRows([Block(FeatureRows(space.X), cells)]), coordinates

@@ -1,0 +1,318 @@
+"""Blocks of rows on Dask workers.
+
+X stays where it is: a step travels to the blocks as a task, and only messages (weights of the
+features) and sums (of the size of the weights) come and go. Every task is a pure function of its
+block, the state before and the message, so what a dead worker held is computed again from X and
+the messages so far, by Dask itself. Sums are added in the order of the blocks, whoever computed
+them: the result does not depend on the workers. Before the first step blocks are shared out, so
+that no worker waits for one that holds more than its share.
+
+Messages wait on the scheduler for that case, up to `LINEAGE_BYTES` in all; later ones lie
+on a worker only. If a state cannot be computed again, or X has to be read anew, the fit starts
+over, `ATTEMPTS` times at most.
+"""
+
+import pickle
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._input import check_same_length
+from schirn._optional import optional
+from schirn.exceptions import InputError
+from schirn.scale.blocks import Block, Cells, Step, add_sums, candidate_cells
+from schirn.scale.factor import FeatureRows
+
+_T = TypeVar("_T")
+
+LINEAGE_BYTES = 256 * 2**20
+ATTEMPTS = 4
+# So many blocks are added up on the workers before their sum travels.
+_GROUP = 16
+# Messages of no more than this, over all blocks, travel inside the tasks.
+_INLINE_BYTES = 4 * 2**20
+
+
+def is_lazy(X: Any) -> bool:
+    """Whether X is a Dask array, or a list of delayed blocks or futures.
+
+    >>> is_lazy(np.zeros(2)), is_lazy([[1, 2]])
+    (False, False)
+    """
+    if isinstance(X, list | tuple):
+        return bool(X) and all(is_lazy(block) for block in X)
+    module = type(X).__module__
+    return module.startswith(("dask.array", "dask.delayed", "distributed."))
+
+
+def current_client() -> Any:
+    """The Dask client of this thread or program."""
+    distributed = optional("distributed", "distributed", "training on a Dask cluster")
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise InputError(
+            "X lives in Dask, but there is no client; make one before fit, as in "
+            "client = dask.distributed.Client('tcp://address:8786'), or Client() for this machine"
+        ) from None
+
+
+class DaskRows:
+    """A place whose blocks are futures on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    X : Dask array (n, d), or list of delayed blocks or futures; blocks dense or sparse
+    Y : candidates as a Dask array or list with the same blocks, or one CSR matrix (n, l)
+    read_candidates : f(block, first row) -> 0/1 CSR matrix, run on the workers
+    client : the Dask client; None takes the current one
+    """
+
+    def __init__(
+        self, X: Any, Y: Any, read_candidates: Callable[[Any, int], Any], client: Any = None
+    ):
+        self._client = current_client() if client is None else client
+        self._source = X, Y, read_candidates
+        self._open(again=False)
+
+    def _open(self, again: bool) -> None:
+        client, (X, Y, read) = self._client, self._source
+        blocks = _futures(client, X, "X", again)
+        shapes = client.gather(client.map(_shape, blocks, pure=False))
+        full = [k for k, (shape, _) in enumerate(shapes) if shape[0]]
+        if not full:
+            raise InputError("X has no rows: all its blocks are empty")
+        sizes = [shape[0] for shape, _ in shapes]
+        labels = self._cut(Y, sizes, again)
+        blocks, labels, sizes, shapes = (
+            [items[k] for k in full] for items in (blocks, labels, sizes, shapes)
+        )
+        self._first = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
+        blocks = _shared_out(client, blocks)
+        floats = all(dtype in ("float32", "float64") for _, dtype in shapes)
+        self._rows = blocks if floats else client.map(as_rows, blocks, pure=False)
+        with _large_graphs():
+            readers = [read] * len(blocks)
+            self._cells = client.map(_cells, labels, blocks, self._first, readers, pure=False)
+        self._pairs: list[Any] = [None] * len(blocks)
+        self._kept_bytes = 0
+
+    def _cut(self, Y: Any, sizes: list[int], again: bool) -> list[Any]:
+        """The candidates of each block."""
+        n = sum(sizes)
+        if not is_lazy(Y):
+            check_same_length(n, Y.shape[0])
+            ends = np.cumsum(sizes).tolist()
+            return [Y[end - size : end] for end, size in zip(ends, sizes, strict=True)]
+        if hasattr(Y, "rechunk") and not np.isnan(Y.shape[0]):
+            check_same_length(n, Y.shape[0])
+            Y = Y.rechunk({0: tuple(sizes)})
+        blocks = _futures(self._client, Y, "the candidates", again)
+        if len(blocks) != len(sizes):
+            raise InputError(
+                f"X has {len(sizes)} blocks but the candidates have {len(blocks)}; give both in "
+                f"the same blocks of rows"
+            )
+        return blocks
+
+    def run(self, function: Callable[[], _T]) -> _T:
+        """Run a whole fit, again from the start where data were lost beyond repair."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                if attempt > 1:
+                    self._open(again=True)
+                return function()
+            except _lost() as error:
+                reason = error
+        raise RuntimeError(
+            f"the cluster lost data in {ATTEMPTS} attempts in a row ({reason}); look at the "
+            f"memory of the workers, or give smaller blocks"
+        ) from reason
+
+    def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
+        """Run one step on all blocks; the sums."""
+        self._pairs = self._map(_run, function, message)
+        sums = self._client.map(_second, self._pairs, pure=False)
+        while len(sums) > _GROUP:
+            groups = [sums[i : i + _GROUP] for i in range(0, len(sums), _GROUP)]
+            sums = [self._client.submit(_add, group, pure=False) for group in groups]
+        return _add(self._client.gather(sums))
+
+    def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
+        """f(block, state, *message) of all blocks."""
+        results: list[Any] = self._client.gather(self._map(_run, function, message))
+        return results
+
+    def prepare(self, function: Callable[..., Block], *message: Any) -> None:
+        """Replace every block by f(block, *message)."""
+        self._rows = self._map(_prepared, function, message)
+
+    def close(self) -> None:
+        """Let go of all futures."""
+        self._rows, self._cells, self._pairs = [], [], []
+
+    def _map(self, task: Callable[..., Any], function: Any, message: tuple[Any, ...]) -> list[Any]:
+        k = len(self._rows)
+        common = [function] * k, [self._send(message)] * k
+        with _large_graphs():
+            return self._client.map(
+                task, self._rows, self._cells, self._first, self._pairs, *common, pure=False
+            )
+
+    def _send(self, message: tuple[Any, ...]) -> Any:
+        """The message for all blocks; it can be sent again as long as there is room to keep it."""
+        # As bytes it is packed once, and Dask does not look for tasks in it.
+        packed = pickle.dumps(message, protocol=5)
+        everywhere = len(packed) * len(self._rows)
+        inline = everywhere <= _INLINE_BYTES
+        self._kept_bytes += everywhere if inline else len(packed)
+        if self._kept_bytes > LINEAGE_BYTES:
+            return self._client.scatter([packed], hash=False)[0]
+        if inline:
+            return packed
+        with _large_graphs():
+            return self._client.submit(_same, packed, pure=False)
+
+
+def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns: int) -> Any:
+    """call(block, *args) for every block of X, as lazily as X is."""
+    if isinstance(X, list | tuple):
+        dask = optional("dask", "distributed", "Dask blocks")
+        lazy = dask.delayed(call, pure=False)
+        return [
+            block.client.submit(call, block, *args, pure=False)
+            if _is_future(block)
+            else lazy(block, *args)
+            for block in X
+        ]
+    # The type of the result, from one row of zeros.
+    dtype = call(np.zeros((1, int(X.shape[1])), dtype=X.dtype), *args).dtype
+    return X.rechunk({1: -1}).map_blocks(
+        call,
+        *args,
+        dtype=dtype,
+        chunks=(X.chunks[0], (n_columns,)),
+        meta=np.empty((0, 0), dtype=dtype),
+    )
+
+
+def as_rows(X: Any) -> Any:
+    """A block as a dense array or CSR array of float32 or float64."""
+    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _futures(client: Any, X: Any, what: str, again: bool) -> list[Any]:
+    """One future per block of rows; `again` under new names, for those that were lost."""
+    if hasattr(X, "to_delayed"):
+        if X.ndim != 2:
+            raise InputError(f"{what} must have rows and columns, got shape {X.shape}")
+        X = X.rechunk({1: -1}).to_delayed().ravel().tolist()
+    lazy = [block for block in X if not _is_future(block)]
+    if again and lazy:
+        same = optional("dask", "distributed", "Dask blocks").delayed(_same, pure=False)
+        lazy = [same(block) for block in lazy]
+    computed = iter(client.compute(lazy, sync=False) if lazy else [])
+    found = [block if _is_future(block) else next(computed) for block in X]
+    for k, block in enumerate(X):
+        if _is_future(block) and block.status in ("cancelled", "lost"):
+            raise InputError(
+                f"block {k} of {what} is a future whose data are gone with a worker; give a Dask "
+                f"array or delayed blocks, which can be computed again"
+            )
+    return found
+
+
+def _shared_out(client: Any, blocks: list[Any]) -> list[Any]:
+    """The blocks, with copies of some on workers that hold fewer than their share."""
+    threads = client.nthreads()
+    share = {worker: -(-len(blocks) * n // sum(threads.values())) for worker, n in threads.items()}
+    holders = client.who_has(blocks)
+    left, found = dict(share), list(blocks)
+    surplus = []
+    for k, block in enumerate(blocks):
+        held = [worker for worker in holders.get(block.key, ()) if left.get(worker)]
+        if held:
+            left[held[0]] -= 1
+        else:
+            surplus.append(k)
+    for k in surplus:
+        target = max(left, key=lambda worker: left[worker])
+        left[target] -= 1
+        options = {"workers": [target], "allow_other_workers": True, "pure": False}
+        found[k] = client.submit(_same, blocks[k], **options)
+    return found
+
+
+def _is_future(block: Any) -> bool:
+    return type(block).__module__.startswith("distributed")
+
+
+def _shape(X: Any) -> tuple[tuple[int, ...], str]:
+    if getattr(X, "ndim", 0) != 2:
+        raise InputError(
+            f"a block of X must have rows and columns, got {type(X).__name__} of shape "
+            f"{getattr(X, 'shape', None)}"
+        )
+    return tuple(X.shape), str(X.dtype)
+
+
+def _cells(Y: Any, X: Any, first: int, read: Callable[[Any, int], Any]) -> tuple[Any, ...]:
+    """The candidates of a block, made where its X is, as a plain tuple that Dask can weigh."""
+    Y = read(Y, first)
+    if Y.shape[0] != X.shape[0]:
+        raise InputError(
+            f"the block of X that begins at row {first} has {X.shape[0]} rows, but its candidates "
+            f"have {Y.shape[0]}"
+        )
+    return tuple(candidate_cells(Y))
+
+
+def _block(X: Any, cells: tuple[Any, ...], first: int) -> Block:
+    return Block(FeatureRows(as_rows(X), first), Cells(*cells), in_place=False)
+
+
+def _run(
+    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: bytes
+) -> Any:
+    """A step: the new state and the sums; or any other function of block, state and message."""
+    state = None if pair is None else pair[0]
+    return function(_block(X, cells, first), state, *pickle.loads(message))
+
+
+def _prepared(
+    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: bytes
+) -> Any:
+    return function(_block(X, cells, first), *pickle.loads(message)).rows.X
+
+
+def _second(pair: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
+    return pair[1]
+
+
+def _same(value: _T) -> _T:
+    return value
+
+
+def _add(sums: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    total = sums[0]
+    for part in sums[1:]:
+        total = add_sums(total, part)
+    return total
+
+
+def _lost() -> tuple[type[BaseException], ...]:
+    """What Dask raises when data or workers are gone."""
+    from concurrent.futures import CancelledError
+
+    distributed = optional("distributed", "distributed", "training on a Dask cluster")
+    closed = optional("distributed.comm", "distributed", "training on a Dask cluster")
+    return CancelledError, TimeoutError, closed.CommClosedError, distributed.KilledWorker
+
+
+def _large_graphs() -> Any:
+    """Messages and candidates are meant to travel with their tasks; no warning about it."""
+    dask = optional("dask", "distributed", "training on a Dask cluster")
+    return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
