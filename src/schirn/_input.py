@@ -35,7 +35,9 @@ class Number:
         bound = f"{'more than' if self.open_low else 'at least'} {self.low:g}"
         top = "" if self.high == float("inf") else f" and at most {self.high:g}"
         none = " or None" if self.none else ""
-        raise InputError(f"{name} must be {article} of {bound}{top}{none}, got {value!r}")
+        raise InputError(
+            f"{name} must be {article} of {bound}{top}{none}, got {value!r}", parameter=name
+        )
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class OneOf:
             value is v or (isinstance(value, str | np.bool_) and value == v) for v in self.values
         ):
             allowed = ", ".join(map(repr, self.values))
-            raise InputError(f"{name} must be one of {allowed}, got {value!r}")
+            raise InputError(f"{name} must be one of {allowed}, got {value!r}", parameter=name)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,8 @@ class Jobs:
         whole = isinstance(value, Integral) and not isinstance(value, bool)
         if value is not None and not (whole and value != 0):
             raise InputError(
-                f"{name} must be at least 1, or -1 for all processors, or None, got {value!r}"
+                f"{name} must be at least 1, or -1 for all processors, or None, got {value!r}",
+                parameter=name,
             )
 
 

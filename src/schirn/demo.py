@@ -101,7 +101,9 @@ def run_demo(noise: int = 2, seed: int = 0) -> Demo:
     ['CandidateRidge', 'Schirn', 'OracleRidge']
     """
     if noise not in range(1, 6):
-        raise InputError(f"noise must be 1 to 5 wrong tags per image, not {noise!r}")
+        raise InputError(
+            f"noise must be 1 to 5 wrong tags per image, not {noise!r}", parameter="noise"
+        )
     from threadpoolctl import threadpool_limits
 
     start = time.perf_counter()

@@ -2,7 +2,19 @@
 
 
 class InputError(ValueError):
-    """The caller's data or arguments cannot be used as they are."""
+    """The data or arguments are invalid.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, where, and what to do.
+    parameter : str or None
+        Name of the argument to change, for callers that know it under another name.
+    """
+
+    def __init__(self, message: str = "", *, parameter: str | None = None):
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class DataError(InputError):

@@ -217,7 +217,8 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
             return self.scoring
         if self.scoring not in METRICS:
             raise InputError(
-                f"scoring must be one of {', '.join(METRICS)} or a function, got {self.scoring!r}"
+                f"scoring must be one of {', '.join(METRICS)} or a function, got {self.scoring!r}",
+                parameter="scoring",
             )
         metric = METRICS[self.scoring]
         sign = 1.0 if metric.greater_is_better else -1.0

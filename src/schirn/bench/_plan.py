@@ -34,7 +34,9 @@ class Settings:
         _one_of("noise", self.noise, KINDS)
         for name in ("folds", "inner_folds"):
             if getattr(self, name) < 2:
-                raise InputError(f"{name} must be at least 2, not {getattr(self, name)!r}")
+                raise InputError(
+                    f"{name} must be at least 2, not {getattr(self, name)!r}", parameter=name
+                )
         if not self.seeds:
             raise InputError("no seed was given; name at least one")
 
@@ -164,4 +166,6 @@ def _check_level(name: str, level: Level, noise: str) -> None:
 
 def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise InputError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+        raise InputError(
+            f"{name} must be one of {', '.join(allowed)}, not {value!r}", parameter=name
+        )

@@ -175,6 +175,8 @@ def _check(jobs: int, threads: int | None, time_limit: float | None) -> None:
     if jobs < 0 or (threads is not None and threads < 1):
         raise InputError(f"jobs must be at least 0 and threads at least 1, not {jobs}, {threads}")
     if time_limit is not None and not time_limit > 0:
-        raise InputError(f"time_limit must be more than 0 seconds, not {time_limit!r}")
+        raise InputError(
+            f"time_limit must be more than 0 seconds, not {time_limit!r}", parameter="time_limit"
+        )
     if time_limit is not None and not jobs:
         raise InputError("a time limit needs processes of its own; use jobs=1 or more")

@@ -154,7 +154,10 @@ def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifi
         return Sieve(features="none")
     model = method() if isinstance(method, type) else clone(method)
     if not isinstance(model, PartialMultiLabelClassifier):
-        raise InputError(f"method must be a method of this library or its name, not {method!r}")
+        raise InputError(
+            f"method must be a method of this library or its name, not {method!r}",
+            parameter="method",
+        )
     if isinstance(model, OracleRidge):
         raise InputError("OracleRidge needs the true labels; choose another method")
     return model
@@ -219,7 +222,8 @@ def _splits(cv: Any, n: int, groups: Array | None) -> Iterable[tuple[Array, Arra
     if isinstance(cv, Iterable) and not isinstance(cv, str):
         return cv
     raise InputError(
-        f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}"
+        f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}",
+        parameter="cv",
     )
 
 
@@ -336,7 +340,10 @@ def _check_memory(
 ) -> None:
     """Refuse more rows or tags than memory, and say how many would do."""
     if not isinstance(max_memory, Real) or not max_memory > 0:
-        raise InputError(f"max_memory must be a number of gigabytes above 0, not {max_memory!r}")
+        raise InputError(
+            f"max_memory must be a number of gigabytes above 0, not {max_memory!r}",
+            parameter="max_memory",
+        )
     base = n_rows * _kernel_columns(model, n_rows) * _BYTES_PER_KERNEL_CELL / 1e9
     each = n_rows * _BYTES_PER_CELL / 1e9
     need, room = base + each * len(columns), max_memory - base
@@ -345,7 +352,8 @@ def _check_memory(
     if room < each:
         raise InputError(
             f"{n_rows:,} rows need about {need:.2g} GB of memory, more than "
-            f"max_memory={max_memory:g}; split the table, choose fewer n_landmarks, or allow more"
+            f"max_memory={max_memory:g}; split the table, choose fewer n_landmarks, or allow more",
+            parameter="max_memory",
         )
     largest = np.sort(counts[columns])[::-1]
     enough = int(largest[int(room / each)]) + 1
@@ -353,7 +361,8 @@ def _check_memory(
         f"judging {len(columns):,} kinds of tags in {n_rows:,} rows needs about {need:.2g} GB of "
         f"memory; judge only those in at least {enough:,} rows (min_count={enough}, "
         f"{np.count_nonzero(largest >= enough):,} kinds), or allow more than "
-        f"max_memory={max_memory:g}"
+        f"max_memory={max_memory:g}",
+        parameter="min_count",
     )
 
 

@@ -189,7 +189,8 @@ def _meka_count(path: Path, relation: str) -> tuple[int, str]:
     if match is None:
         raise DataError(
             f"{path}: which attributes are labels? There is no XML file beside it and no -C in "
-            f"the relation name; pass labels= (a count or a list of names) or xml=."
+            f"the relation name; pass labels= (a count or a list of names) or xml=.",
+            parameter="labels",
         )
     count = int(match[1])
     return abs(count), "start" if count > 0 else "end"

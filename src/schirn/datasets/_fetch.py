@@ -142,7 +142,10 @@ def _copy(url: str, stream: IO[bytes], max_bytes: int, timeout: float) -> int:
         while chunk := response.read(CHUNK):
             size += len(chunk)
             if size > max_bytes:
-                raise DataError(f"{url}: larger than max_bytes={max_bytes:,}; broken off.")
+                raise DataError(
+                    f"{url}: larger than max_bytes={max_bytes:,}; broken off.",
+                    parameter="max_bytes",
+                )
             stream.write(chunk)
     if promised is not None and promised.isdigit() and size < int(promised):
         raise DataError(f"{url}: ended after {size:,} of {int(promised):,} bytes; try again.")

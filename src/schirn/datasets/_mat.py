@@ -86,7 +86,8 @@ def read_mat(
     if not found:
         raise DataError(
             f"{path}: no label matrix among the variables {brief_list(names)}; "
-            f"name it with truth= or candidates=."
+            f"name it with truth= or candidates=.",
+            parameter="truth",
         )
     masks = [source.get(name) for name in FOLDS if name in names]
     return dataset_from_file(

@@ -193,7 +193,7 @@ def _legacy_seed(seed: int | None, random_state: Any, r: int | None) -> int:
 def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
     """Raise unless the arguments fit the kind of noise."""
     if kind not in KINDS:
-        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.")
+        raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.", parameter="kind")
     if kind == "rate":
         if rate is None or not 0 <= rate <= 1:
             raise InputError(f'kind="rate" needs a rate between 0 and 1, not {rate!r}.')
@@ -203,6 +203,8 @@ def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
     if rate is not None:
         raise InputError(f'rate belongs to kind="rate", but kind is {kind!r}; use r.')
     if r is None or r != int(r) or r < 0:
-        raise InputError(f"r, the number of wrong labels per row, must be 0 or more, not {r!r}.")
+        raise InputError(
+            f"r, the number of wrong labels per row, must be 0 or more, not {r!r}.", parameter="r"
+        )
     if kind == "feature" and X is None:
         raise InputError('kind="feature" needs the features; pass X=...')

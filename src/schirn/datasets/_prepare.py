@@ -94,7 +94,9 @@ def make_cooccurrence(
     labels = sparse.csc_array(label_matrix(y, "y"))
     n_labels = labels.shape[1]
     if not 0 <= fraction <= 0.5:
-        raise InputError(f"fraction must be between 0 and 0.5, not {fraction!r}.")
+        raise InputError(
+            f"fraction must be between 0 and 0.5, not {fraction!r}.", parameter="fraction"
+        )
     order = check_random_state(random_state).permutation(n_labels)
     pairs = order[: n_labels // 2 * 2].reshape(-1, 2)
     if target_rank is None:

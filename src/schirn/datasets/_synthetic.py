@@ -119,6 +119,12 @@ def _check(
     if min(n_samples, n_features) < 1 or n_labels < 2:
         raise InputError("There must be at least 1 row, 1 feature and 2 labels.")
     if not 1 <= cardinality < n_labels:
-        raise InputError(f"cardinality must be from 1 to below {n_labels}, not {cardinality!r}.")
+        raise InputError(
+            f"cardinality must be from 1 to below {n_labels}, not {cardinality!r}.",
+            parameter="cardinality",
+        )
     if not 0 <= correlation <= 1:
-        raise InputError(f"label_correlation must be between 0 and 1, not {correlation!r}.")
+        raise InputError(
+            f"label_correlation must be between 0 and 1, not {correlation!r}.",
+            parameter="label_correlation",
+        )

@@ -144,7 +144,8 @@ def _default(path: Path, frame: Any, labels: str | Sequence[str] | None) -> str 
             return column
     raise DataError(
         f"{path}: which column holds the labels? Pass labels=; "
-        f"there are {brief_list(frame.columns)}."
+        f"there are {brief_list(frame.columns)}.",
+        parameter="labels",
     )
 
 

@@ -64,7 +64,10 @@ class Tags(NamedTuple):
 def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";") -> Tags:
     """Tags from a matrix, a table, lists of names, or texts such as "beach;dog"."""
     if not isinstance(separator, str) or not separator:
-        raise InputError(f"separator must be a text of at least one character, not {separator!r}")
+        raise InputError(
+            f"separator must be a text of at least one character, not {separator!r}",
+            parameter="separator",
+        )
     names = _as_names(names)
     if not hasattr(candidates, "shape") or getattr(candidates, "ndim", 2) == 1:
         candidates = list(candidates)

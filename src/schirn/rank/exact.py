@@ -112,7 +112,9 @@ def rank_report(
     (2, 2, True)
     """
     if prime is not None and not (2 <= prime < 2**PRIME_BITS and is_prime(prime)):
-        raise InputError(f"prime must be a prime number below {2**PRIME_BITS}, got {prime!r}")
+        raise InputError(
+            f"prime must be a prime number below {2**PRIME_BITS}, got {prime!r}", parameter="prime"
+        )
     peeled, core = peel(_binary(Y))
     eliminated, rest = eliminate_sparse(core, max_bytes=max_bytes)
     known = peeled + eliminated

@@ -52,7 +52,9 @@ class RowFile:
         scratch: str | os.PathLike[str] | None = None,
     ):
         if block_rows is not None and block_rows < 1:
-            raise InputError(f"block_rows must be at least 1, got {block_rows!r}")
+            raise InputError(
+                f"block_rows must be at least 1, got {block_rows!r}", parameter="block_rows"
+            )
         self.scratch = scratch
         self._folder: Path | None = None
         self._pieces: list[_Piece] = []

@@ -1,3 +1,4 @@
+import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -5,7 +6,7 @@ import pytest
 
 from schirn._input import Number, OneOf, check_params
 from schirn._optional import optional
-from schirn.exceptions import InputError, MissingExtraError
+from schirn.exceptions import DataError, InputError, MissingExtraError
 
 
 @pytest.mark.parametrize("value", [0, 0.5, np.float32(1), np.int64(3), 1e300, Fraction(1, 3)])
@@ -48,6 +49,7 @@ def test_constraints(constraint, good, bad, message):
     with pytest.raises(InputError) as error:
         constraint.check("x", bad)
     assert str(error.value).startswith(message)
+    assert error.value.parameter == "x"
 
 
 def test_one_of_takes_values_that_cannot_be_compared():
@@ -60,6 +62,12 @@ def test_all_parameters_are_checked_and_others_ignored():
     check_params({"alpha": 1, "rule": "a", "other": object()}, constraints)
     with pytest.raises(InputError, match="rule must be"):
         check_params({"alpha": 1, "rule": "c"}, constraints)
+
+
+def test_an_error_keeps_its_parameter_in_another_process():
+    error = pickle.loads(pickle.dumps(DataError("lam is wrong", parameter="lam")))
+    assert (str(error), error.parameter) == ("lam is wrong", "lam")
+    assert InputError("wrong").parameter is None
 
 
 def test_an_optional_package_that_is_there():
