@@ -27,6 +27,7 @@ NEIGHBOURS = {
     ("_optional", "exceptions"),
     ("persist", "model_selection"),
     ("cleaning", "report"),
+    ("bench", "report"),
     ("demo", "report"),
     ("cli", "review"),
     ("__main__", "cli"),

@@ -12,7 +12,7 @@ from schirn.cleaning.tables import read_rows
 from schirn.cli import main
 from schirn.cli._clean_input import known_clean
 from schirn.exceptions import DataError
-from schirn.report._png import png_uri
+from schirn.report.page import png_uri
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from schirn import find_noisy_labels
 from schirn.cleaning.found import NoisyLabels
 from schirn.datasets import load_digits_attributes
 from schirn.report import CleanReport
-from schirn.report._clean_parts import chosen
 
 pytest.importorskip("jinja2")
 VOID = {"meta", "img", "input"}
@@ -73,13 +72,13 @@ def test_the_page_needs_nothing_else(digits, found):
 
 
 def test_cards_are_the_surest_and_the_closest(found):
-    places = chosen(found, 100)
-    assert len(set(places.tolist())) == 100
-    assert (np.diff(found.confidence[places]) >= 0).all()
-    lowest = np.sort(found.confidence)[:50]
-    np.testing.assert_array_equal(found.confidence[places][:50], lowest)
-    closest = np.argmin(np.abs(found.confidence - 0.5))
-    assert closest in places
+    cards = found.report().cards()
+    assert len({(card.row, card.label) for card in cards}) == len(cards) == 240
+    confidence = [card.confidence for card in cards]
+    assert confidence == sorted(confidence)
+    assert confidence[:120] == np.sort(found.confidence)[:120].tolist()
+    closest = found.confidence[np.argmin(np.abs(found.confidence - 0.5))]
+    assert closest in confidence
 
 
 def test_cards_show_row_text_and_tags():

@@ -119,12 +119,12 @@ def test_the_table_of_tags_is_sorted(page):
     heads = {h.text: h for h in page.find_elements("css selector", "#labels thead th")}
     assert heads["removed"].get_attribute("aria-sort") == "descending"
     assert first_cells(page) == ["dog", NASTY, "beach"]
-    heads["about wrong"].find_element("tag name", "button").click()
+    heads["estimated wrong"].find_element("tag name", "button").click()
     shares = {"beach": (0.98 + 0.1) / 2, "dog": (0.03 + 0.55 + 0.85) / 3, NASTY: (0.8 + 0.4) / 2}
     assert first_cells(page) == sorted(shares, key=shares.get, reverse=True)
-    heads["about wrong"].find_element("tag name", "button").click()
+    heads["estimated wrong"].find_element("tag name", "button").click()
     assert first_cells(page) == sorted(shares, key=shares.get)
-    assert heads["about wrong"].get_attribute("aria-sort") == "ascending"
+    assert heads["estimated wrong"].get_attribute("aria-sort") == "ascending"
     assert heads["removed"].get_attribute("aria-sort") is None
     heads["tag"].find_element("tag name", "button").send_keys("\n")
     assert first_cells(page)[0] == "dog"

@@ -2,12 +2,10 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from schirn._files import atomic_write
-from schirn._optional import optional
 from schirn.bench import tables
 from schirn.bench._drawings import Drawing, drawings
 from schirn.bench._grid import MEASURES, Row, grid
@@ -16,6 +14,7 @@ from schirn.bench._table_parts import AUTO
 from schirn.bench.tables import Table
 from schirn.exceptions import InputError
 from schirn.metrics import METRICS
+from schirn.report.page import render
 
 _TITLE = "Benchmark of partial multi-label methods"
 
@@ -214,19 +213,15 @@ def _possible(make: Callable[[], Table]) -> Table | None:
 
 
 def _page(study: _Study) -> str:
-    jinja2 = optional("jinja2", "bench", "Writing the report")
-    source = files("schirn.bench").joinpath("templates/report.html").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     drawn = {drawing.name: drawing for drawing in study.drawings}
-    return str(
-        environment.from_string(source).render(
-            **study.context,
-            results=study.results,
-            tables=study.others,
-            levels=[d for name, d in drawn.items() if name.startswith("noise_levels")],
-            drawn=drawn,
-            extras=[d for n, d in drawn.items() if n.startswith(("sensitivity", "convergence"))],
-        )
+    return render(
+        "schirn.bench",
+        "report.html",
+        extra="bench",
+        **study.context,
+        results=study.results,
+        tables=study.others,
+        levels=[d for name, d in drawn.items() if name.startswith("noise_levels")],
+        drawn=drawn,
+        extras=[d for n, d in drawn.items() if n.startswith(("sensitivity", "convergence"))],
     )

@@ -1,4 +1,4 @@
-"""What `find_noisy_labels` found: one verdict per row and tag, and summaries."""
+"""The result of `find_noisy_labels`: a verdict on every tag, and summaries."""
 
 import csv
 import io
@@ -6,32 +6,48 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from schirn._files import atomic_write, spreadsheet_safe
 from schirn._optional import optional
 
+if TYPE_CHECKING:
+    from schirn.report import CleanReport
+
 Array = np.ndarray
 
-_WORST = 5
-# A verdict whose confidence is this near the threshold is a close call.
+_MAX_WORST = 5
+# A judged tag is a close call when its confidence is within this distance of the threshold.
 CLOSE = 0.3
 
 
 @dataclass(frozen=True)
 class LabelSummary:
-    """One label: how often it is listed, removed, and about how often it is wrong."""
+    """How often a label is listed and removed, and its estimated share of wrong tags.
+
+    Attributes
+    ----------
+    name : str
+    candidates, judged, removed : int
+        Numbers of tags.
+    noise_rate : float
+        Mean probability that a judged tag is wrong; NaN if none was judged.
+    worst : list of int
+        Rows in which the label is least likely to be correct.
+    """
 
     name: str
     candidates: int
     judged: int
     removed: int
     noise_rate: float
-    """Mean probability that the judged tags are wrong; nan where none was judged."""
     worst: list[int]
-    """Rows where the label is least likely right."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the summary for JSON; a noise rate of NaN becomes None."""
+        return {**vars(self), "noise_rate": self.noise_rate if self.judged else None}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,11 +56,19 @@ class NoisyLabels:
 
     Attributes
     ----------
-    row, column : indices of the tags
-    confidence : probability that the tag is right
-    removed, judged : truth values; a tag that is too rare to be judged is kept
-    label, verdict : names; a verdict is "kept", "removed" or "unjudged"
-    n_rows, label_names, threshold, method
+    n_rows : int
+    label_names : list of str
+    row, column : (m,) int arrays
+        Row and label of each tag.
+    confidence : (m,) float array
+        Probability that the tag is correct.
+    removed, judged : (m,) bool arrays
+        A tag that is too rare to be judged is kept.
+    label, verdict : (m,) object arrays
+        Name of the label; "kept", "removed" or "unjudged".
+    threshold : float
+    method : str
+        Name of the method that judged the tags.
     """
 
     n_rows: int
@@ -64,22 +88,18 @@ class NoisyLabels:
         )
 
     def _repr_html_(self) -> str:
-        return str(self.report()._repr_html_())
+        return self.report()._repr_html_()
 
     @property
     def label(self) -> Array:
-        """Name of the label of each tag."""
+        """Label name of each tag."""
         return np.array(self.label_names, dtype=object)[self.column]
 
     @property
     def verdict(self) -> Array:
-        """Kept, removed or unjudged."""
+        """Verdict on each tag: "kept", "removed" or "unjudged"."""
         names = np.where(self.removed, "removed", np.where(self.judged, "kept", "unjudged"))
         return names.astype(object)
-
-    @property
-    def _distance(self) -> Array:
-        return np.abs(self.confidence - self.threshold)
 
     @property
     def noise_rate(self) -> float:
@@ -87,7 +107,10 @@ class NoisyLabels:
         return float(np.mean(1 - self.confidence[self.judged])) if self.judged.any() else np.nan
 
     def matrix(self, values: Any = None) -> Array:
-        """Values of the tags as an (n, l) array, 0 elsewhere; by default the confidences."""
+        """Return one value per tag as an (n, l) array that is 0 elsewhere.
+
+        The values are the confidences by default.
+        """
         values = self.confidence if values is None else np.asarray(values)
         out = np.zeros((self.n_rows, len(self.label_names)), dtype=values.dtype)
         out[self.row, self.column] = values
@@ -95,40 +118,35 @@ class NoisyLabels:
 
     @property
     def clean(self) -> Array:
-        """The tags that were not removed, (n, l) 0/1."""
+        """Tags that were not removed, as an (n, l) 0/1 array."""
         return self.matrix((~self.removed).astype(np.uint8))
 
     def clean_lists(self) -> list[list[str]]:
-        """The names of the tags that were not removed, one list per row."""
+        """Return the names of the tags that were not removed, one list per row."""
         lists: list[list[str]] = [[] for _ in range(self.n_rows)]
         for k in np.flatnonzero(~self.removed).tolist():
             lists[self.row[k]].append(self.label_names[self.column[k]])
         return lists
 
     def labels(self) -> list[LabelSummary]:
-        """One summary per label, the label with the most removed tags first."""
+        """Return one summary per label, the label with the most removed tags first."""
+        # The tags of each label, least likely first.
         order = np.lexsort((self.confidence, self.column))
         ends = np.searchsorted(self.column[order], np.arange(len(self.label_names) + 1))
-        found = [
-            self._summary_of(j, order[ends[j] : ends[j + 1]]) for j in range(len(self.label_names))
-        ]
-        return sorted(found, key=lambda label: (-label.removed, -label.candidates, label.name))
-
-    def _summary_of(self, column: int, places: Array) -> LabelSummary:
-        """Summary of one label from the places of its tags, the least likely first."""
-        judged = places[self.judged[places]]
-        return LabelSummary(
-            name=self.label_names[column],
-            candidates=len(places),
-            judged=len(judged),
-            removed=int(self.removed[places].sum()),
-            noise_rate=float(np.mean(1 - self.confidence[judged])) if len(judged) else np.nan,
-            worst=self.row[judged[:_WORST]].tolist(),
-        )
+        summaries = []
+        for j, name in enumerate(self.label_names):
+            tags = order[ends[j] : ends[j + 1]]
+            judged = tags[self.judged[tags]]
+            rate = float(np.mean(1 - self.confidence[judged])) if len(judged) else np.nan
+            worst = self.row[judged[:_MAX_WORST]].tolist()
+            removed = int(self.removed[tags].sum())
+            summaries.append(LabelSummary(name, len(tags), len(judged), removed, rate, worst))
+        return sorted(summaries, key=lambda label: (-label.removed, -label.candidates, label.name))
 
     def summary(self) -> dict[str, Any]:
-        """The whole data set in numbers."""
+        """Return the figures of the whole table."""
         n_tags, removed = len(self.row), int(self.removed.sum())
+        close = np.abs(self.confidence - self.threshold) < CLOSE
         return {
             "rows": self.n_rows,
             "labels": len(self.label_names),
@@ -136,7 +154,7 @@ class NoisyLabels:
             "removed": removed,
             "removed_share": removed / max(1, n_tags),
             "unjudged": int((~self.judged).sum()),
-            "close_calls": int((self.judged & (self._distance < CLOSE)).sum()),
+            "close_calls": int((self.judged & close).sum()),
             "estimated_noise_rate": None if not self.judged.any() else self.noise_rate,
             "rows_changed": len(np.unique(self.row[self.removed])),
             "rows_without_tags": self.n_rows - len(np.unique(self.row)),
@@ -147,7 +165,7 @@ class NoisyLabels:
         }
 
     def to_pandas(self) -> Any:
-        """A tidy table with the columns row, label, confidence, verdict."""
+        """Return a DataFrame with the columns row, label, confidence and verdict."""
         pandas = optional("pandas", "table", "Making a table")
         return pandas.DataFrame(
             {
@@ -159,13 +177,16 @@ class NoisyLabels:
         )
 
     def records(self) -> Iterator[dict[str, Any]]:
-        """One dictionary per tag."""
+        """Yield one dictionary per tag."""
         columns = (self.row, self.label, self.confidence, self.verdict)
         for row, label, confidence, verdict in zip(*(c.tolist() for c in columns), strict=True):
             yield {"row": row, "label": label, "confidence": confidence, "verdict": verdict}
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write the tidy table; a label that a spreadsheet would run gets an apostrophe."""
+        """Write one line per tag.
+
+        A label that a spreadsheet would run as a formula gets an apostrophe in front.
+        """
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerow(("row", "label", "confidence", "verdict"))
@@ -176,11 +197,8 @@ class NoisyLabels:
             stream.write(buffer.getvalue().encode())
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Summary, labels and all verdicts as one JSON document; also written to `path`."""
-        labels = [
-            {**vars(label), "noise_rate": label.noise_rate if label.judged else None}
-            for label in self.labels()
-        ]
+        """Return summary, labels and all verdicts as one JSON document; write it to `path`."""
+        labels = [label.to_dict() for label in self.labels()]
         document = {"summary": self.summary(), "labels": labels, "tags": list(self.records())}
         text = json.dumps(document, ensure_ascii=False, allow_nan=False)
         if path is not None:
@@ -195,8 +213,21 @@ class NoisyLabels:
         images: Any = None,
         ids: Sequence[Any] | None = None,
         title: str = "",
-    ) -> Any:
-        """A page to look at, with the text or image of each row (see `schirn.report`)."""
-        from schirn.report.clean import CleanReport
+    ) -> "CleanReport":
+        """Return a report to look at, with the text or image of each row.
+
+        Parameters
+        ----------
+        texts : sequence of str, optional
+            Text of each row.
+        images : (n, height, width) array or sequence of paths, optional
+            Grey values, or one image file (or None) per row.
+        ids : sequence, optional
+            Names of the rows; by default they are numbered from 1.
+        title : str
+            Name of the data.
+        """
+        # Here, since most programs that import the library write no report.
+        from schirn.report import CleanReport
 
         return CleanReport(self, texts=texts, images=images, ids=ids, title=title)

@@ -1,38 +1,102 @@
-"""The report on cleaned tags: one object, as a page, as Markdown, as JSON."""
+"""The report on cleaned tags: one object that renders as HTML, Markdown or JSON."""
 
+import base64
 import json
 import tempfile
 import webbrowser
 from collections.abc import Sequence
-from importlib.resources import files
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from schirn._optional import optional
-from schirn.report._clean_parts import Card, Confusion, Histogram, cards, confusions, histogram
+from schirn.report.page import png_uri, render
 
 if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
 
 Array = np.ndarray
 
-MOST_CARDS = 240
-MOST_LABELS = 100
-MOST_CONFUSIONS = 12
+MAX_CARDS = 240
+MAX_LABELS = 100
+MAX_CONFUSIONS = 12
+_MAX_TEXT = 400
+_MAX_TAGS = 30
+_MAX_IMAGE_BYTES = 300_000
+_BINS = 20
+_MAGIC = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
+
+
+class Tag(NamedTuple):
+    """A tag of a row."""
+
+    name: str
+    removed: bool
+    confidence: float
+
+
+class Card(NamedTuple):
+    """A tag to look at, with its row."""
+
+    row: int
+    id: str
+    label: str
+    confidence: float
+    removed: bool
+    text: str
+    image: str
+    tags: list[Tag]
+    n_more: int
+
+
+class Confusion(NamedTuple):
+    """How often a tag was removed from rows that keep another one."""
+
+    removed: str
+    kept: str
+    n_rows: int
+    share: float
+    """Share of the removals of the first tag."""
+    usual: float
+    """Share of all rows that keep the second tag."""
+
+
+class Bar(NamedTuple):
+    """A histogram bar: x and width in percent, height in percent of the highest bar."""
+
+    x: float
+    width: float
+    height: float
+    n_tags: int
+    low: float
+    high: float
+    removed: bool
+
+
+class Histogram(NamedTuple):
+    """Bars of the confidences, and the threshold."""
+
+    bars: list[Bar]
+    threshold: float
 
 
 class CleanReport:
-    """What was removed, how sure that is, and the tags to look at first.
+    """Report on removed tags, the confidence of the verdicts and the tags to check first.
 
     Parameters
     ----------
-    found : what `find_noisy_labels` returned
-    texts : the text of each row
-    images : (n, height, width) grey values, or one path of an image file (or None) per row
-    ids : names of the rows; by default they are counted from 1
-    title : name of the data
+    found : NoisyLabels
+        Result of `find_noisy_labels`.
+    texts : sequence of str, optional
+        Text of each row.
+    images : (n, height, width) array or sequence of paths, optional
+        Grey values, or one image file (or None) per row.
+    ids : sequence, optional
+        Names of the rows; by default they are numbered from 1.
+    title : str
+        Name of the data.
 
     Examples
     --------
@@ -61,27 +125,22 @@ class CleanReport:
         return f"CleanReport({self.found!r})"
 
     def html(self) -> str:
-        """One page that needs no network."""
-        jinja2 = optional("jinja2", "cli", "Writing the report")
-        source = files("schirn.report").joinpath("templates/clean.html").read_text(encoding="utf-8")
-        environment = jinja2.Environment(
-            autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-        )
+        """Return the report as one page that needs no network."""
         labels = self.found.labels()
-        return str(
-            environment.from_string(source).render(
-                title=self.title,
-                whole=self.found.summary(),
-                labels=labels[:MOST_LABELS],
-                n_labels=len(labels),
-                confusions=self.confusions(),
-                histogram=self.histogram(),
-                cards=self.cards(),
-            )
+        return render(
+            "schirn.report",
+            "clean.html",
+            title=self.title,
+            whole=self.found.summary(),
+            labels=labels[:MAX_LABELS],
+            n_labels=len(labels),
+            confusions=self.confusions(),
+            histogram=self.histogram(),
+            cards=self.cards(),
         )
 
     def markdown(self) -> str:
-        """The figures as Markdown."""
+        """Return the figures as Markdown."""
         whole, rate = self.found.summary(), self.found.noise_rate
         lines = [
             f"# Tags of {_plain(self.title) or 'a table'}",
@@ -89,12 +148,12 @@ class CleanReport:
             f"{whole['removed']:,} of {whole['tags']:,} tags were removed from "
             f"{whole['rows_changed']:,} of {whole['rows']:,} rows "
             f"({whole['method']}, threshold {whole['threshold']:g}).",
-            "" if np.isnan(rate) else f"About {rate:.1%} of the judged tags are wrong.",
+            "" if np.isnan(rate) else f"An estimated {rate:.1%} of the judged tags are wrong.",
             "",
-            "| tag | listed | removed | about wrong |",
+            "| tag | listed | removed | estimated wrong |",
             "|---|--:|--:|--:|",
         ]
-        for label in self.found.labels()[:MOST_LABELS]:
+        for label in self.found.labels()[:MAX_LABELS]:
             share = f"{label.noise_rate:.1%}" if label.judged else "not judged"
             lines.append(
                 f"| {_plain(label.name)} | {label.candidates:,} | {label.removed:,} | {share} |"
@@ -102,46 +161,139 @@ class CleanReport:
         return "\n".join(lines) + "\n"
 
     def json(self) -> str:
-        """Summary, labels, confusions and histogram as one JSON document."""
+        """Return summary, labels, confusions and histogram as one JSON document."""
         document = {
             "title": self.title,
             "summary": self.found.summary(),
-            "labels": [
-                {**vars(label), "noise_rate": label.noise_rate if label.judged else None}
-                for label in self.found.labels()
-            ],
+            "labels": [label.to_dict() for label in self.found.labels()],
             "confusions": [pair._asdict() for pair in self.confusions()],
             "histogram": [bar.n_tags for bar in self.histogram().bars],
         }
         return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
     def open(self) -> Path:
-        """Write the page to a temporary file and show it in the browser."""
+        """Write the page to a temporary file, open it in the browser and return its path."""
         with tempfile.NamedTemporaryFile(suffix=".html", delete=False) as stream:
             stream.write(self.html().encode("utf-8", "replace"))
         webbrowser.open(Path(stream.name).as_uri())
         return Path(stream.name)
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own, so that its style stays inside."""
-        from html import escape
-
+        # In a frame, so that the style of the page stays inside.
         page = escape(self.html(), quote=True)
         return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
 
     def cards(self) -> list[Card]:
-        """The tags to look at: the surest removals and the closest calls."""
-        return cards(self.found, MOST_CARDS, texts=self.texts, images=self.images, ids=self.ids)
+        """Return the tags to check first, least likely first.
+
+        Half of them are the removals with the lowest confidence, half the tags closest to the
+        threshold.
+        """
+        found = self.found
+        removed = np.flatnonzero(found.removed)
+        surest = removed[np.argsort(found.confidence[removed], kind="stable")][: MAX_CARDS // 2]
+        judged = np.flatnonzero(found.judged)
+        distance = np.abs(found.confidence[judged] - found.threshold)
+        closest = judged[np.argsort(distance, kind="stable")]
+        closest = closest[~np.isin(closest, surest)][: MAX_CARDS - len(surest)]
+        both = np.concatenate([surest, closest])
+        order = np.argsort(found.confidence[both], kind="stable")
+        return [self._card(k) for k in both[order].tolist()]
 
     def confusions(self) -> list[Confusion]:
-        """Which kept tag stands beside which removed one more often than by chance."""
-        return confusions(self.found, MOST_CONFUSIONS)
+        """Return the pairs of a removed and a kept tag that share more rows than by chance.
+
+        The pair with the largest excess comes first.
+        """
+        found = self.found
+        shape = (found.n_rows, len(found.label_names))
+
+        def matrix(mask: Array) -> Any:
+            ones = np.ones(int(mask.sum()), dtype=np.int64)
+            return sp.csr_array((ones, (found.row[mask], found.column[mask])), shape=shape)
+
+        gone, kept = matrix(found.removed), matrix(~found.removed)
+        pairs = sp.coo_array(gone.T @ kept)
+        removals, rows_with = np.asarray(gone.sum(axis=0)), np.asarray(kept.sum(axis=0))
+        excess = pairs.data - removals[pairs.row] * rows_with[pairs.col] / found.n_rows
+        order = np.argsort(-excess, kind="stable")[:MAX_CONFUSIONS]
+        return [
+            Confusion(
+                found.label_names[i],
+                found.label_names[j],
+                count,
+                float(count / removals[i]),
+                float(rows_with[j] / found.n_rows),
+            )
+            for i, j, count in (
+                (int(pairs.row[k]), int(pairs.col[k]), int(pairs.data[k]))
+                for k in order[excess[order] > 0]
+            )
+        ]
 
     def histogram(self) -> Histogram:
-        """How sure the verdicts are."""
-        return histogram(self.found)
+        """Count the judged tags by confidence; the heights are square roots of the counts."""
+        edges = np.linspace(0, 1, _BINS + 1)
+        counts = np.histogram(self.found.confidence[self.found.judged], edges)[0]
+        highest = np.sqrt(max(1, int(counts.max(initial=0))))
+        width = 100 / _BINS
+        bars = [
+            Bar(
+                k * width,
+                width,
+                100 * float(np.sqrt(count) / highest),
+                int(count),
+                float(edges[k]),
+                float(edges[k + 1]),
+                bool(edges[k + 1] <= self.found.threshold + 1e-9),
+            )
+            for k, count in enumerate(counts.tolist())
+        ]
+        return Histogram(bars, self.found.threshold)
+
+    def _card(self, k: int) -> Card:
+        found, row = self.found, int(self.found.row[k])
+        of_row = range(*np.searchsorted(found.row, (row, row + 1)).tolist())
+        # Of a row with very many tags, the tag in question must be among those shown.
+        shown = sorted(sorted(of_row, key=lambda j: j != k)[:_MAX_TAGS])
+        text = "" if self.texts is None else str(self.texts[row])
+        return Card(
+            row=row,
+            id=str(row + 1 if self.ids is None else self.ids[row]),
+            label=found.label_names[found.column[k]],
+            confidence=float(found.confidence[k]),
+            removed=bool(found.removed[k]),
+            text=text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …",
+            image="" if self.images is None else _image(self.images[row]),
+            tags=[
+                Tag(
+                    found.label_names[found.column[j]],
+                    bool(found.removed[j]),
+                    float(found.confidence[j]),
+                )
+                for j in shown
+            ],
+            n_more=len(of_row) - len(shown),
+        )
+
+
+def _image(image: Any) -> str:
+    """Return a data URI of grey values or of a small image file, or "" if that is impossible."""
+    if image is None:
+        return ""
+    if isinstance(image, np.ndarray):
+        return png_uri(image / max(float(image.max(initial=0)), 1e-12)) if image.ndim == 2 else ""
+    path = Path(image)
+    try:
+        if not path.is_file() or path.stat().st_size > _MAX_IMAGE_BYTES:
+            return ""
+        raw = path.read_bytes()
+    except OSError:
+        return ""
+    kind = next((name for magic, name in _MAGIC.items() if raw.startswith(magic)), None)
+    return f"data:image/{kind};base64,{base64.b64encode(raw).decode()}" if kind else ""
 
 
 def _plain(text: str) -> str:
-    """Text that stays inside a Markdown cell and starts no HTML."""
+    """Escape text so that it stays inside a Markdown cell and starts no HTML."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

@@ -1,13 +1,11 @@
 """The page of the demonstration: one HTML file that needs nothing else."""
 
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from schirn._optional import optional
 from schirn.metrics import METRICS
-from schirn.report._png import png_uri
+from schirn.report.page import png_uri, render
 
 if TYPE_CHECKING:
     from schirn.demo import Demo, DemoRow
@@ -50,30 +48,25 @@ def demo_page(demo: "Demo") -> str:
     >>> demo_page(run_demo()).startswith("<!DOCTYPE html>")
     True
     """
-    jinja2 = optional("jinja2", "cli", "Writing the page")
-    source = files("schirn.report").joinpath("templates/demo.html").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
     found = demo.schirn.noise
     kept = found["n_candidates"] - found["n_flagged"]
     wrong_kept = found["n_wrong"] - round(found["recall"] * found["n_wrong"])
-    return str(
-        environment.from_string(source).render(
-            demo=demo,
-            found=found,
-            before=found["n_wrong"] / found["n_candidates"],
-            after=wrong_kept / max(1, kept),
-            wrong_kept=wrong_kept,
-            kept=kept,
-            sample=_cards(demo, _first_of_each_digit(demo)),
-            mistakes=_cards(demo, _most_mistakes(demo)),
-            table=[_line(row) for row in demo.rows],
-            heads=[
-                metric.label.replace(" ↑", "\u00a0↑").replace(" ↓", "\u00a0↓")
-                for metric in METRICS.values()
-            ],
-        )
+    return render(
+        "schirn.report",
+        "demo.html",
+        demo=demo,
+        found=found,
+        before=found["n_wrong"] / found["n_candidates"],
+        after=wrong_kept / max(1, kept),
+        wrong_kept=wrong_kept,
+        kept=kept,
+        sample=_cards(demo, _first_of_each_digit(demo)),
+        mistakes=_cards(demo, _most_mistakes(demo)),
+        table=[_line(row) for row in demo.rows],
+        heads=[
+            metric.label.replace(" ↑", "\u00a0↑").replace(" ↓", "\u00a0↓")
+            for metric in METRICS.values()
+        ],
     )
 
 
