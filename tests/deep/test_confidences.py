@@ -76,7 +76,7 @@ def test_state_goes_to_another_table():
     second.restore(first.state())
     read = second.read(torch.arange(4), torch.ones(4, 2))
     assert read.tolist() == [[1, 1], [1, 1], [0.5, 0.25], [1, 1]]
-    with pytest.raises(InputError, match="of 4 rows"):
+    with pytest.raises(InputError, match="have 4 rows"):
         Confidences(5, 2).restore(first.state())
 
 
@@ -100,7 +100,7 @@ def test_after_a_break_nothing_is_lost_or_forgotten(tmp_path, monkeypatch):
     first = Confidences(8, 2, path=path)
     first.write(torch.tensor([2, 7]), torch.tensor([[0.5, 0.25], [0.0, 1.0]]))
     state = first.state()
-    with pytest.raises(InputError, match=r"rows\.npy: there is a file already; .*reopen"):
+    with pytest.raises(InputError, match=r"rows\.npy: the file already exists; .*reopen"):
         Confidences(8, 2, path=path)
     again = Confidences.reopen(path)
     assert again.written.nonzero().ravel().tolist() == [2, 7]
@@ -130,9 +130,9 @@ def test_a_row_outside_of_the_table_is_named(table, row):
 def test_bad_arguments_are_refused(tmp_path):
     with pytest.raises(InputError, match="float64"):
         Confidences(3, 2, dtype="float64")
-    with pytest.raises(InputError, match="whole numbers"):
+    with pytest.raises(InputError, match="must be integers"):
         Confidences(3, 2).read(torch.tensor([0.5]), torch.ones(1, 2))
-    with pytest.raises(InputError, match="cannot live on"):
+    with pytest.raises(InputError, match="cannot be on"):
         Confidences(3, 2, path=tmp_path / "x.npy", device="cuda")
 
 

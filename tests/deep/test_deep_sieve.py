@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not ins
 from torch import nn  # noqa: E402
 
 from schirn.deep import DeepSieve  # noqa: E402
-from schirn.deep.crossfit import deal  # noqa: E402
+from schirn.deep.crossfit import split_rows  # noqa: E402
 from schirn.deep.learner import Rows, _batches  # noqa: E402
 
 CHECKS = dict(contract_checks())
@@ -103,7 +103,7 @@ def test_unseen_candidates_are_judged(data, fitted):
 
 
 def test_no_network_judges_a_row_that_it_learned():
-    splits = deal(23, 4, 0.1, np.random.default_rng(0))
+    splits = split_rows(23, 4, 0.1, np.random.default_rng(0))
     assert len(splits) == 5
     for train, held in splits[:-1]:
         assert not set(train) & set(held)
@@ -113,7 +113,7 @@ def test_no_network_judges_a_row_that_it_learned():
 
 
 def test_one_fold_holds_rows_out():
-    ((train, held),) = deal(50, 1, 0.2, np.random.default_rng(0))
+    ((train, held),) = split_rows(50, 1, 0.2, np.random.default_rng(0))
     assert len(held) == 10
     assert not set(train) & set(held)
 
@@ -175,7 +175,7 @@ def test_a_module_of_the_user_on_images(tmp_path):
     assert torch.equal(first, module.layers[0].weight), "the user's module was changed"
     assert average_precision(truth, found.decision_function(X)) > 0.85
     found.save(tmp_path / "images.safetensors")
-    with pytest.raises(InputError, match="backbone of your own"):
+    with pytest.raises(InputError, match="your own backbone"):
         DeepSieve.load(tmp_path / "images.safetensors")
     again = DeepSieve.load(tmp_path / "images.safetensors", module=Convolution())
     np.testing.assert_array_equal(again.decision_function(X), found.decision_function(X))
@@ -183,7 +183,7 @@ def test_a_module_of_the_user_on_images(tmp_path):
 
 def test_a_module_that_gives_no_vectors_is_refused():
     X, Y, _ = images()
-    with pytest.raises(InputError, match=r"for 1 row it gave \(1, 1, 8, 8\)"):
+    with pytest.raises(InputError, match=r"for 1 row it returned \(1, 1, 8, 8\)"):
         model(module=nn.Identity(), input_shape=(1, 8, 8)).fit(X, Y)
 
 
@@ -339,7 +339,7 @@ def test_a_file_that_asks_for_another_network_takes_no_memory(fitted, tmp_path, 
     changed = text.replace(json.dumps(described), json.dumps({**described, "tuple": sizes}))
     assert changed != text
     save_file(tensors, path, metadata={"schirn": changed})
-    with pytest.raises(ModelFileError, match="not those of the network that it describes"):
+    with pytest.raises(ModelFileError, match="do not match the network described in the file"):
         DeepSieve.load(path)
 
 

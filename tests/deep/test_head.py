@@ -163,7 +163,7 @@ def test_held_out_rows_are_judged_and_not_learned():
     after = head.targets(backbone(X), Y, torch.arange(10), held_out=True)
     assert not torch.equal(before, after)
     torch.testing.assert_close(head.confidences.read(torch.arange(10), Y), after)
-    with pytest.raises(InputError, match="no batch came"):
+    with pytest.raises(InputError, match="no batch since"):
         head.end_epoch()
 
 
@@ -276,7 +276,7 @@ def test_training_goes_on_from_a_state_dict_as_if_never_stopped():
 def test_bad_input_gets_one_sentence():
     head = SieveHead(4, 3, 10)
     Y, rows = torch.ones(2, 3), torch.arange(2)
-    with pytest.raises(InputError, match="gave 5 features, in_features=4"):
+    with pytest.raises(InputError, match="returned 5 features, but in_features=4"):
         head.targets(torch.zeros(2, 5), Y, rows)
     with pytest.raises(InputError, match=r"\(rows, 3\)"):
         head.targets(torch.zeros(2, 4), Y[:, :2], rows)
@@ -296,6 +296,6 @@ def test_after_eval_nothing_is_learned():
     before = head.confidences.table.clone()
     head.eval()
     assert head.loss(backbone(X), Y, rows).isfinite()
-    with pytest.raises(InputError, match="no batch came"):
+    with pytest.raises(InputError, match="no batch since"):
         head.end_epoch()
     assert torch.equal(head.confidences.table, before)

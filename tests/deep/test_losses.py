@@ -255,7 +255,7 @@ def test_training_goes_on_from_a_state_dict_as_if_never_stopped():
     ("call", "words"),
     [
         (lambda z, c, i: PartialMultiLabelLoss(8, 5)(z, c, i), r"\(rows, 5\)"),
-        (lambda z, c, i: PartialMultiLabelLoss(8, 4)(z, c), "numbers of the rows"),
+        (lambda z, c, i: PartialMultiLabelLoss(8, 4)(z, c), "row indices are required"),
         (lambda z, c, i: PartialMultiLabelLoss(8, 4)(z[:3], c, i), r"\(3, 4\) for 8 rows"),
         (lambda z, c, i: PartialMultiLabelLoss(8, 4)(z, c, i[:2]), r"\(2,\)"),
         (lambda z, c, i: PartialMultiLabelLoss(5, 4, warm_up=0)(z, c, i), "row index 7"),
@@ -315,6 +315,6 @@ def test_the_warm_up_of_the_bound_is_not_repeated_after_a_break():
         first(torch.zeros(2, 2), candidates)
     second = PARDLoss(torch.tensor([0.5, 0.2]), n_rows=4, warm_up=1)
     second.load_state_dict(first.state_dict())
-    assert second.seen == first.seen == 12
+    assert second.n_seen == first.n_seen == 12
     logits = torch.tensor([[1.0, -1.0], [0.5, -2.0]])
     assert first.eval()(logits, candidates) == second.eval()(logits, candidates)

@@ -1,14 +1,23 @@
-"""Partial multi-label learning inside PyTorch: losses, heads and an estimator.
+"""Partial multi-label learning in PyTorch: losses, heads and an estimator.
 
-It needs the extra `deep`: ``pip install "schirn[deep]"``.
+Requires the extra `deep`: ``pip install "schirn[deep]"``.
 """
+# ruff: noqa: E402
 
-from schirn.deep import _torch  # noqa: F401  (first: says in one sentence if PyTorch is missing)
-from schirn.deep.baselines import GeneralizedCrossEntropy, PARDLoss
+from schirn._optional import optional
+
+# Before the modules below import it: a missing PyTorch raises MissingExtraError.
+optional("torch", "deep", "schirn.deep")
+
 from schirn.deep.confidences import Confidences
 from schirn.deep.deep_sieve import DeepSieve
 from schirn.deep.head import SchirnHead, SieveHead
-from schirn.deep.losses import PartialMultiLabelLoss, candidate_nll
+from schirn.deep.losses import (
+    GeneralizedCrossEntropy,
+    PARDLoss,
+    PartialMultiLabelLoss,
+    candidate_nll,
+)
 from schirn.deep.posterior import NoiseLaw, bayes, row_posterior
 from schirn.deep.rank import rank_loss
 

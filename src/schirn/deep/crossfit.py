@@ -1,8 +1,8 @@
-"""Networks that judge each other's rows, and one more that learns from the verdicts.
+"""Cross-fitting: networks that judge the rows they were not trained on.
 
-The rows are dealt into folds. Network k is trained without fold k and scores it, so no network
-judges a row it has learned. A last network is trained on all rows and gives the predictions. All
-of them are trained on the same confidences, one epoch at a time.
+The rows are split into folds. Network k is trained without fold k and scores it, so no network
+judges a row it has learned. A final network is trained on all rows and predicts. All networks are
+trained on the same confidences, one epoch at a time.
 """
 
 from collections.abc import Callable
@@ -20,28 +20,28 @@ from schirn.noise.calibration import Calibration, calibrate
 Array = np.ndarray
 Tensor = torch.Tensor
 
-# Rounds between the posterior and the law of the noise, for one set of scores.
+# Alternations between the posterior and the noise law, for one set of scores.
 _LAW_ROUNDS = 3
-# A warm-up ends by itself after this many epochs at the least, and this many without progress.
+# An automatic warm-up lasts at least _SHORTEST epochs, and ends after _STALE without progress.
 _SHORTEST, _STALE = 3, 3
 
 
 class Schedule(NamedTuple):
-    """How long to train, and how the confidences move."""
+    """Length of the training and updates of the confidences."""
 
     max_iter: int = 100
     warm_up: int | None = None
-    """Epochs on the candidates as they are; None ends them when the held-out score falls."""
+    """Epochs on the unchanged candidates; None stops when the held-out score falls."""
     momentum: float = 0.7
     patience: int = 10
     validation_fraction: float = 0.1
     trust: bool = False
-    """Take every candidate as true, always."""
+    """Treat every candidate as true."""
     counts: bool = True
 
 
 class Verdict(NamedTuple):
-    """What the networks say of the training rows after an epoch."""
+    """Judgement of the training rows after an epoch."""
 
     log_odds: Tensor
     Q: Tensor
@@ -49,8 +49,16 @@ class Verdict(NamedTuple):
     calibration: Calibration
 
 
+class HeldOut(NamedTuple):
+    """Logits and ridge scores (n, l), and the rows scored by networks not trained on them."""
+
+    network: Tensor
+    ridge: Tensor
+    unseen: Array
+
+
 class CrossFit:
-    """The state of a training run: learners, confidences, law of the noise, best epoch."""
+    """State of a training run: learners, confidences, noise law and best epoch."""
 
     def __init__(
         self,
@@ -64,7 +72,7 @@ class CrossFit:
         n, l = Y.shape
         self.rows, self.Y, self.seed, self.schedule = rows, torch.as_tensor(Y != 0), seed, schedule
         rng = np.random.default_rng([seed, 0])
-        self.splits = deal(n, folds, schedule.validation_fraction, rng)
+        self.splits = split_rows(n, folds, schedule.validation_fraction, rng)
         self.learners = [make(k) for k in range(len(self.splits))]
         self.Q = self.Y.float()
         self.law = NoiseLaw.independent(torch.full((l,), 0.1))
@@ -77,12 +85,12 @@ class CrossFit:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether training is complete."""
         stale = self.n_iter - self.best_iter >= self.schedule.patience
         return self.n_iter >= self.schedule.max_iter or (self.best_iter > 0 and stale)
 
     def advance(self) -> None:
-        """One epoch of all networks, and new confidences."""
+        """Train all networks for one epoch and update the confidences."""
         losses = [
             learner.epoch(self.rows, self.Q, train, (self.seed, 1 + self.n_iter, k))
             for k, (learner, (train, _)) in enumerate(zip(self.learners, self.splits, strict=True))
@@ -92,24 +100,24 @@ class CrossFit:
         verdict, score = self._judge()
         self.held_out_score.append(score)
         if not self.schedule.trust:
-            ends = not self.moved and self._warmed_up()
+            warm_up_ends = not self.moved and self._warmed_up()
             if not self.moved and self.schedule.warm_up is None:
-                verdict, score = self._watch_warm_up(verdict, score, ends)
-            if self.moved or ends:
+                verdict, score = self._watch_warm_up(verdict, score, warm_up_ends)
+            if self.moved or warm_up_ends:
                 self._move(verdict)
-        # Before the confidences move there is nothing to choose from.
+        # Epochs before the first update of the confidences are not eligible.
         if (self.moved or self.schedule.trust) and score > self.best_score:
             self._keep(verdict, score)
 
     def _move(self, verdict: Verdict) -> None:
-        """Bring the confidences nearer to the verdict; the first one replaces the candidates."""
+        """Move the confidences towards the verdict; the first one replaces the candidates."""
         keep = self.schedule.momentum if self.moved else 0.0
         self.Q, self.law, self.moved = torch.lerp(verdict.Q, self.Q, keep), verdict.law, True
 
     def _watch_warm_up(self, verdict: Verdict, score: float, ends: bool) -> tuple[Verdict, float]:
-        """Remember the best epoch of the warm-up, and go back to it when the warm-up ends.
+        """Remember the best epoch of the warm-up, and return to it when the warm-up ends.
 
-        Networks that learn their rows by heart judge worse with every epoch after it.
+        Networks that memorise their rows judge worse with every later epoch.
         """
         if score >= max(self.held_out_score):
             self.warmest = [(learner.state(), learner.n_steps) for learner in self.learners]
@@ -123,7 +131,7 @@ class CrossFit:
         return verdict, score
 
     def _warmed_up(self) -> bool:
-        """Whether the candidates have taught what they can before they teach their noise."""
+        """Whether the warm-up is over: further epochs would only fit the noise."""
         if self.schedule.warm_up is not None:
             return self.n_iter >= self.schedule.warm_up
         stale = self.n_iter - 1 - int(np.argmax(self.held_out_score))
@@ -131,28 +139,28 @@ class CrossFit:
         return self.n_iter >= min(_SHORTEST, self.schedule.max_iter) and (stale >= _STALE or late)
 
     def _keep(self, verdict: Verdict, score: float) -> None:
-        """Remember the last network as it is now."""
+        """Keep the weights of the predicting network as the best ones."""
         averaged = self.learners[-1].averaged.state_dict()
         weights = {k: v.detach().cpu().clone() for k, v in averaged.items()}
         self.best = weights, verdict._replace(Q=self.Q.clone())
         self.best_iter, self.best_score = self.n_iter, score
 
     def _judge(self) -> tuple[Verdict, float]:
-        """Verdict on all rows by networks that did not learn them, and the held-out score."""
+        """Judge all rows by networks not trained on them; return the verdict and its score."""
         found = self._held_out()
         unseen = found.unseen if len(found.unseen) else np.arange(len(self.Q))
         listed = self.Y[unseen].numpy()
         score = held_out_score(listed, found.network[unseen].numpy())
         if self.schedule.trust:
-            plain = Calibration(1.0, 0.0, 1e-4)
-            return Verdict(found.network, self.Q, self.law, plain), score
+            identity = Calibration(1.0, 0.0, 1e-4)
+            return Verdict(found.network, self.Q, self.law, identity), score
         calibration = calibrate(found.network[unseen].numpy(), listed)
         log_odds = self._pool(found, calibration)
         Q, law = self._posterior(log_odds.sigmoid(), calibration.noise_rate)
         return Verdict(log_odds, Q, law, calibration), score
 
-    def _pool(self, found: "_HeldOut", calibration: Calibration) -> Tensor:
-        """Mean log-odds of network and ridge; a lone network leaves it to the ridge."""
+    def _pool(self, found: HeldOut, calibration: Calibration) -> Tensor:
+        """Average the log-odds of network and ridge; a single network leaves it to the ridge."""
         ridge = calibrate(found.ridge.numpy(), self.Y.numpy())
         by_ridge = ridge.slope * found.ridge + ridge.offset
         if len(self.learners) == 1:
@@ -160,7 +168,7 @@ class CrossFit:
         return (calibration.slope * found.network + calibration.offset + by_ridge) / 2
 
     def _posterior(self, p: Tensor, first_rate: float) -> tuple[Tensor, NoiseLaw]:
-        """Posterior of the candidates and law of the noise, in turns."""
+        """Alternate between the posterior of the candidates and the noise law."""
         l = self.Y.shape[1]
         law = self.law if self.moved else NoiseLaw.independent(torch.full((l,), first_rate))
         for _ in range(_LAW_ROUNDS):
@@ -169,58 +177,50 @@ class CrossFit:
             law = sums.law(self.schedule.counts)
         return row_posterior(p, self.Y, law).Q.float(), law
 
-    def _held_out(self) -> "_HeldOut":
-        """Scores of all rows; a lone network scores its own rows by leave-one-out."""
+    def _held_out(self) -> HeldOut:
+        """Score all rows; a single network scores its own rows by leave-one-out."""
         network, ridge = torch.zeros(self.Q.shape), torch.zeros(self.Q.shape)
-        alone = len(self.learners) == 1
+        single = len(self.learners) == 1
         for learner, (train, held) in zip(self.learners, self.splits, strict=True):
-            if not alone and not len(held):
+            if not single and not len(held):
                 continue
             if len(held):
                 features, logits = learner.outputs(self.rows, held)
                 network[held] = logits.cpu()
             if self.schedule.trust and len(held):
                 continue
-            known, logits = learner.outputs(self.rows, train)
-            targets = self.Q[torch.as_tensor(train)].to(known.device)
-            sums = RidgeSums(known.shape[1], self.Q.shape[1], known.device)
-            sums.add(known, targets)
+            own, logits = learner.outputs(self.rows, train)
+            targets = self.Q[torch.as_tensor(train)].to(own.device)
+            sums = RidgeSums(own.shape[1], self.Q.shape[1], own.device)
+            sums.add(own, targets)
             solved = sums.solve()
             if len(held):
                 ridge[held] = solved.scores(features).cpu()
-            if alone:
+            if single:
                 network[train] = logits.cpu()
-                ridge[train] = solved.leave_one_out(known, targets).cpu()
-        return _HeldOut(network, ridge, np.concatenate([held for _, held in self.splits]))
-
-
-class _HeldOut(NamedTuple):
-    """Logits and ridge scores (n, l), and the rows whose logits are of networks without them."""
-
-    network: Tensor
-    ridge: Tensor
-    unseen: Array
+                ridge[train] = solved.leave_one_out(own, targets).cpu()
+        return HeldOut(network, ridge, np.concatenate([held for _, held in self.splits]))
 
 
 def held_out_score(listed: Array, logits: Array) -> float:
-    """Average precision on the candidates; where no row can be ranked, minus cross-entropy."""
+    """Average precision on the candidates; negative cross-entropy if no row can be ranked."""
     ranked = listed.any(axis=1) & ~listed.all(axis=1)
     if ranked.any():
         return float(average_precision(listed.astype(np.int8), logits))
     return -float(np.mean(np.logaddexp(0, np.where(listed, -logits, logits))))
 
 
-def deal(
+def split_rows(
     n: int, folds: int, validation_fraction: float, rng: np.random.Generator
 ) -> list[tuple[Array, Array]]:
-    """Rows to learn and rows to judge, for every network; the last one gives the predictions.
+    """Return the rows to train on and the rows to judge, for each network; the last predicts.
 
     With one fold there is one network, which holds out `validation_fraction` of the rows.
     """
     order = rng.permutation(n)
     if folds < 2 or n < 2:
-        cut = min(int(validation_fraction * n), n - 1)
-        return [(np.sort(order[cut:]), np.sort(order[:cut]))]
+        n_held = min(int(validation_fraction * n), n - 1)
+        return [(np.sort(order[n_held:]), np.sort(order[:n_held]))]
     fold = np.empty(n, dtype=int)
     fold[order] = np.arange(n) % min(folds, n)
     splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(min(folds, n))]

@@ -1,4 +1,4 @@
-"""DeepSieve: the scikit-learn face of the networks."""
+"""DeepSieve: cross-fitted networks as a scikit-learn estimator."""
 
 import copy
 import os
@@ -12,7 +12,7 @@ from torch import nn
 
 from schirn._input import Number, OneOf, check_same_length
 from schirn.deep import checkpoint as files
-from schirn.deep.crossfit import CrossFit, Schedule, Verdict
+from schirn.deep.crossfit import CrossFit, Schedule
 from schirn.deep.learner import Learner, Network, Rows, Steps, mlp, n_outputs, seeded
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
@@ -27,72 +27,110 @@ Array = np.ndarray
 
 
 class DeepSieve(PartialMultiLabelClassifier):
-    r"""Neural networks on soft labels that come from networks which did not see the row.
+    r"""Neural networks trained on cross-fitted soft labels.
 
     .. math::
         \min_\theta -\frac{1}{nl} \sum_{ij} q_{ij} \log p_{ij} + (1 - q_{ij}) \log(1 - p_{ij})
         - \frac{\beta}{n} \|P\|_*, \qquad p = \sigma(f_\theta(x))
 
-    The rows are dealt into folds. One network per fold is trained without it and scores its rows,
-    with its own output layer and with a closed-form ridge on its features. The scores become
-    probabilities by a sigmoid fitted to the candidates; the confidences q move towards the exact
-    posterior of the candidates given these (0 outside of them). One more network is trained on
-    all rows and predicts. All are trained on q, epoch by epoch. No true label is used.
+    The rows are split into folds. One network per fold is trained without it and scores its rows,
+    with its own output layer and with a closed-form ridge on its features. A sigmoid fitted to the
+    candidates turns the scores into probabilities; the confidences q move towards the exact
+    posterior of the candidates given these probabilities (0 outside the candidates). One more
+    network is trained on all rows and predicts. All networks are trained on q, epoch by epoch. No
+    true label is used.
 
     Parameters
     ----------
-    module : the backbone, a `torch.nn.Module` that turns a batch of rows into one feature vector
-        per row; a linear layer is put on it. It is copied for every network. None builds
-        layers of `hidden_sizes` with ReLU and `dropout`.
-    hidden_sizes, dropout : of the default backbone.
-    input_shape : shape of one row for the module, such as (1, 8, 8); None leaves rows flat.
-    scale : "standard" brings every feature to mean 0 and spread 1, "none" takes it as it is.
-    folds : number of networks that judge. With 1 there is one network in all: its rows are judged
-        by the leave-one-out scores of the ridge, which is faster and less robust.
-    warm_up : number of first epochs in which all candidates count as true; None ends them when
-        the held-out score has not risen for three epochs, or after half of `max_iter`, and goes
-        back to the best of them.
-    momentum : share of the old confidence that is kept in each epoch.
-    counts : learn how many wrong candidates rows carry, and judge a row as a whole.
-    rank_weight : weight \beta of the rank term on the batches (see `rank_loss`).
-    noise_level : None estimates the noise; 0 trusts every candidate, which is plain
-        cross-entropy with the same networks and the same early stop.
-    max_iter : largest number of epochs.
-    n_iter_no_change : stop when the held-out score has not risen for this many epochs. The score
-        is the average precision on the candidates of rows that the scoring network did not see.
-    validation_fraction : with `folds=1`, part of the rows to keep out of training for this.
-    batch_size, learning_rate, weight_decay : of the AdamW steps.
-    average : decay of the running average of the weights that is used to score; 0 for none.
-    precision : "float32", or "bfloat16" for mixed precision.
-    device : "auto" (a GPU where there is one), "cpu" or "cuda".
-    checkpoint : a file to write after every `checkpoint_every` epochs. If it is there already and
-        belongs to the same data and parameters, `fit` goes on from it and ends with the
-        same model as without a break.
-    checkpoint_every : epochs between two checkpoints.
-    threshold : rule of `predict`. The scores are log-odds, so that 0 means p > 0.5; also one
-        number per label, "top-3", "row-0.9" or "cardinality".
-    random_state : seed of weights, folds, batches and dropout.
-    verbose : print one line per epoch.
+    module : torch.nn.Module, optional
+        Backbone that maps a batch of rows to one feature vector per row; a linear layer is added
+        on top. It is copied for every network. By default, layers of `hidden_sizes` with ReLU and
+        `dropout`.
+    hidden_sizes : sequence of int, default=(256, 256)
+        Layer sizes of the default backbone.
+    dropout : float, default=0.3
+        Dropout rate of the default backbone.
+    input_shape : sequence of int, optional
+        Shape of one row for the module, such as (1, 8, 8). By default rows stay flat.
+    scale : {"standard", "none"}, default="standard"
+        "standard" scales every feature to mean 0 and standard deviation 1.
+    folds : int, default=3
+        Number of judging networks. With 1, a single network is trained and its rows are judged by
+        the leave-one-out scores of the ridge, which is faster and less robust.
+    warm_up : int, optional
+        Number of initial epochs in which every candidate counts as true. By default the warm-up
+        ends when the held-out score has not risen for three epochs, or after half of `max_iter`,
+        and training returns to its best epoch.
+    momentum : float, default=0.7
+        Weight of the old confidence in each update.
+    counts : bool, default=True
+        Learn how many wrong candidates rows carry, and compute the posterior of each row as a
+        whole.
+    rank_weight : float, default=0.0
+        Weight \beta of the rank term on the batches (see `rank_loss`).
+    noise_level : {None, 0}, default=None
+        None estimates the noise; 0 trusts every candidate, which is plain cross-entropy with the
+        same networks and the same early stopping.
+    max_iter : int, default=100
+        Maximum number of epochs.
+    n_iter_no_change : int, default=10
+        Stop when the held-out score has not risen for this many epochs. The score is the average
+        precision on the candidates of rows that the scoring network was not trained on.
+    validation_fraction : float, default=0.1
+        With `folds=1`, fraction of the rows held out for the score.
+    batch_size : int, default=32
+    learning_rate : float, default=1e-3
+        Step size of AdamW.
+    weight_decay : float, default=1e-3
+        Weight decay of AdamW.
+    average : float, default=0.99
+        Decay of the running average of the weights used for scoring; 0 disables averaging.
+    precision : {"float32", "bfloat16"}, default="float32"
+        "bfloat16" trains in mixed precision.
+    device : {"auto", "cpu", "cuda"}, default="auto"
+        "auto" uses a GPU if one is available.
+    checkpoint : path-like, optional
+        File to write after every `checkpoint_every` epochs. If it exists and belongs to the same
+        data and parameters, `fit` resumes from it and returns the same model as an uninterrupted
+        run.
+    checkpoint_every : int, default=1
+        Number of epochs between checkpoints.
+    threshold : float, array-like or str, default=0.0
+        Threshold rule of `predict`: a number (scores are log-odds, so 0 means p > 0.5), one number
+        per label, "top-3", "row-0.9" or "cardinality".
+    random_state : int or None, default=0
+        Seed of weights, folds, batches and dropout.
+    verbose : bool, default=False
+        Print one line per epoch.
 
     Attributes
     ----------
-    network_ : the `torch.nn.Module` that predicts; its output is (features, logits).
-    label_confidence_ : (n, l) the confidences q; 0 outside the candidates.
-    noise_ : (n, l) bool, candidates with q < 0.5.
-    noise_rate_ : (l,) rate at which a false label is listed.
-    held_out_score_ : the held-out score after each epoch.
-    objective_ : the loss of the predicting network after each epoch.
-    best_iter_ : the epoch that was kept.
-    calibration_ : the identity: the scores are calibrated log-odds.
-    cardinality_ : estimated number of true labels per row.
+    network_ : torch.nn.Module
+        The predicting network; its output is (features, logits).
+    label_confidence_ : ndarray of shape (n, l)
+        Confidences q; 0 outside the candidates.
+    noise_ : bool ndarray of shape (n, l)
+        Candidates with q < 0.5.
+    noise_rate_ : ndarray of shape (l,)
+        Estimated rates at which false labels are listed.
+    held_out_score_ : ndarray of shape (n_iter_,)
+        Held-out score after each epoch.
+    objective_ : ndarray of shape (n_iter_,)
+        Loss of the predicting network after each epoch.
+    best_iter_ : int
+        The epoch whose network was kept.
+    calibration_ : Calibration
+        The identity, because scores are calibrated log-odds.
+    cardinality_ : float
+        Estimated number of true labels per row.
     n_iter_, label_names_, n_features_in_, feature_names_in_, classes_, threshold_
 
     Notes
     -----
-    `folds` + 1 networks are trained, and the features of all rows are computed once per judging
-    network and epoch. A dense X is copied to the device in single precision; a sparse one is
-    made dense batch by batch. For a table of confidences on disk, and training loops of your own,
-    use `PartialMultiLabelLoss` or `SieveHead`.
+    `folds` + 1 networks are trained, and every judging network computes the features of all rows
+    once per epoch. A dense X is copied to the device in single precision; a sparse X is densified
+    batch by batch. For a table of confidences on disk, or for your own training loop, use
+    `PartialMultiLabelLoss` or `SieveHead`.
 
     Examples
     --------
@@ -205,14 +243,14 @@ class DeepSieve(PartialMultiLabelClassifier):
         return self._take(run)
 
     def _start(self, X: "Array | sp.csr_array", n_labels: int) -> None:
-        """Seed, device, scaling and the first weights of the backbone."""
+        """Set seed, device, scaling and the initial weights of the backbone."""
         self._seed = int(
             np.random.SeedSequence().generate_state(1)[0]
             if self.random_state is None
             else self.random_state
         )
         self._device = pick_device(self.device)
-        self._scaling = _standard(X) if self.scale == "standard" else _plain(X.shape[1])
+        self._scaling = _scaling(X, self.scale)
         self._n_labels = n_labels
         with seeded(self._device, self._seed):
             self._backbone = self._make_backbone(X.shape[1])
@@ -224,7 +262,7 @@ class DeepSieve(PartialMultiLabelClassifier):
         return copy.deepcopy(self.module)
 
     def _learner(self, k: int) -> Learner:
-        """Network number k; a default backbone starts from weights of its own."""
+        """Create network k; default backbones differ in their initial weights."""
         with seeded(self._device, self._seed, 1 + k):
             backbone = copy.deepcopy(self._backbone)
             if self.module is None:
@@ -232,10 +270,7 @@ class DeepSieve(PartialMultiLabelClassifier):
                     if isinstance(layer, nn.Linear):
                         layer.reset_parameters()
             network = Network(backbone, self._n_hidden, self._n_labels)
-        return Learner(network, self._steps(), self._device)
-
-    def _steps(self) -> Steps:
-        return Steps(
+        steps = Steps(
             self.batch_size,
             self.learning_rate,
             self.weight_decay,
@@ -243,6 +278,7 @@ class DeepSieve(PartialMultiLabelClassifier):
             self.rank_weight,
             self.precision,
         )
+        return Learner(network, steps, self._device)
 
     def _schedule(self) -> Schedule:
         return Schedule(
@@ -267,7 +303,7 @@ class DeepSieve(PartialMultiLabelClassifier):
             )
 
     def _take(self, run: CrossFit) -> Fit:
-        """The best epoch as the fitted model."""
+        """Turn the best epoch of a run into the fitted model."""
         assert run.best is not None
         weights, verdict = run.best
         self._learned = run.learners[-1]
@@ -275,36 +311,33 @@ class DeepSieve(PartialMultiLabelClassifier):
         self.network_ = self._learned.averaged.eval()
         self.best_iter_ = run.best_iter
         self.held_out_score_ = np.array(run.held_out_score)
-        self._set_verdict(verdict)
-        log_odds, Q = (part.numpy().astype(np.float32) for part in (verdict.log_odds, verdict.Q))
-        return Fit(None, log_odds, run.n_iter, np.array(run.objective), Q)
-
-    def _set_verdict(self, verdict: Verdict) -> None:
         self._set_law(verdict.law)
         self._slope, self._offset = verdict.calibration.slope, verdict.calibration.offset
+        log_odds, Q = (t.numpy().astype(np.float32) for t in (verdict.log_odds, verdict.Q))
+        return Fit(None, log_odds, run.n_iter, np.array(run.objective), Q)
 
     def _set_law(self, law: NoiseLaw) -> None:
-        # As arrays: model files hold no tensors among the attributes.
-        self._law = tuple(part.cpu().numpy() for part in law)
+        # As arrays, because the attributes in model files cannot be tensors.
+        self._law = tuple(value.cpu().numpy() for value in law)
         self.noise_rate_ = self._law[0]
 
     def _get_law(self) -> NoiseLaw:
-        return NoiseLaw(*(torch.as_tensor(part) for part in self._law))
+        return NoiseLaw(*(torch.as_tensor(value) for value in self._law))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         _, logits = self._learned.outputs(self._rows(X), np.arange(X.shape[0]))
         return self._slope * logits.cpu().numpy().astype(X.dtype) + self._offset
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
-        """The scores are calibrated log-odds already."""
+        """Return the identity: the scores are calibrated log-odds already."""
         rate = 1e-4 if self.noise_level == 0 else float(np.mean(self.noise_rate_))
         return Calibration(1.0, 0.0, rate)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
-        """Posterior (n, l) that each candidate of unseen rows is true; 0 elsewhere.
+        """Return the posterior (n, l) that each candidate of new rows is true; 0 elsewhere.
 
-        Candidates may come in any container that `fit` takes; names and table columns are
-        matched to the labels known from training.
+        Candidates may come in any container accepted by `fit`; names and table columns are
+        matched to the labels of the training data.
         """
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
@@ -317,12 +350,12 @@ class DeepSieve(PartialMultiLabelClassifier):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, *, label_names: Sequence[str] | None = None
     ) -> "DeepSieve":
-        """Go on with new rows: judge them first, then learn from the verdicts in one pass.
+        """Judge new rows, then train on the verdicts for one pass.
 
-        A row is judged by the network before it has learned it, so it does not confirm its own
-        noise. On a model that was never fitted, the first `warm_up` calls (three where it is
-        None) take candidates as true. `label_confidence_` and `noise_` are of the rows of this
-        call. `classes` is there for scikit-learn and not used: the labels are the columns of y.
+        Rows are judged before the network learns them, so they cannot confirm their own noise.
+        If the model was never fitted, the first `warm_up` calls (three if it is None) treat every
+        candidate as true. Afterwards, `label_confidence_` and `noise_` refer to the rows of this
+        call. `classes` exists for scikit-learn and is ignored: the labels are the columns of y.
         """
         self._check()
         if not hasattr(self, "_learned"):
@@ -330,9 +363,8 @@ class DeepSieve(PartialMultiLabelClassifier):
             self._start(X, Y.shape[1])
             self._learned, self._calls, self.n_iter_ = self._learner(0), 0.0, 0
             self.network_, self.objective_ = self._learned.averaged, np.zeros(0)
-            rates = NoiseLaw.independent(torch.full((self._n_labels,), 0.1))
-            plain = Verdict(torch.zeros(0), torch.zeros(0), rates, Calibration(1.0, 0.0, 0.1))
-            self._set_verdict(plain)
+            self._set_law(NoiseLaw.independent(torch.full((self._n_labels,), 0.1)))
+            self._slope, self._offset = 1.0, 0.0
         else:
             X = self._validate_rows(X)
             Y = as_labels(y, names=self.label_names_).matrix
@@ -344,53 +376,56 @@ class DeepSieve(PartialMultiLabelClassifier):
         rows, n = self._rows(X), X.shape[0]
         log_odds = torch.as_tensor(self._scores(X))
         listed = torch.as_tensor(Y != 0)
-        # A model that came from `fit` has no calls to count: its warm-up is over.
+        # Only models that start with `partial_fit` count calls; after `fit` the warm-up is over.
         calls: float = getattr(self, "_calls", np.inf)
         warm = calls < (self.warm_up or 3) or self.noise_level == 0
         Q = listed.float()
         if not warm:
             law = self._get_law()
-            found = row_posterior(log_odds.sigmoid(), listed, law)
-            Q, sums = found.Q.float(), NoiseSums(self._n_labels)
-            sums.add(listed, found)
-            # The law of counts stays: the rows of one call may be too few to show it.
+            posterior = row_posterior(log_odds.sigmoid(), listed, law)
+            Q, sums = posterior.Q.float(), NoiseSums(self._n_labels)
+            sums.add(listed, posterior)
+            # Keep the distribution of counts: the rows of one call may be too few to estimate it.
             rates = torch.lerp(sums.law(counts=False).rates, law.rates, self.momentum)
             self._set_law(law._replace(rates=rates))
         seed = (self._seed, 1_000_000 + self.n_iter_, 0)
         loss = self._learned.epoch(rows, Q, np.arange(n), seed)
         self._calls = calls + 1
-        objective = np.append(self.objective_, loss)
-        confidence = Q.numpy()
         fit = Fit(
-            None, log_odds.numpy().astype(np.float32), self.n_iter_ + 1, objective, confidence
+            noise=None,
+            scores=log_odds.numpy().astype(np.float32),
+            n_iter=self.n_iter_ + 1,
+            objective=np.append(self.objective_, loss),
+            confidence=Q.numpy(),
         )
         self._finish(fit, Y)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to one safetensors file, whole or not at all."""
+        """Write the fitted model to a safetensors file, atomically."""
         if not hasattr(self, "network_"):
             raise InputError("this DeepSieve is not fitted; call fit before save")
         files.save_model(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, module: nn.Module | None = None) -> "DeepSieve":
-        """Read a model that `save` wrote; nothing in the file is executed.
+        """Load a model written by `save`; nothing in the file is executed.
 
         Parameters
         ----------
-        module : the backbone, for a model that was trained with one of yours; its weights come
-            from the file.
+        path : path-like
+        module : torch.nn.Module, optional
+            The backbone, if the model was trained with your own. Its weights come from the file.
         """
         return files.load_model(cls, path, module)
 
     def _rebuild(self, weights: dict[str, torch.Tensor]) -> None:
-        """The network again, from the weights of a file."""
-        # The sizes in a bad file could ask for any amount of memory; tried here, they take none.
+        """Rebuild the network from the weights of a file."""
+        # Sizes in a corrupt file could request any amount of memory; on "meta" they use none.
         with torch.device("meta"):
             own = self._make_backbone(self.n_features_in_) if self.module is None else nn.Identity()
-            tried = Network(own, self._n_hidden, self._n_labels).state_dict()
-        if any(name not in weights or weights[name].shape != v.shape for name, v in tried.items()):
-            raise ValueError("the weights are not those of the network that it describes")
+            expected = Network(own, self._n_hidden, self._n_labels).state_dict()
+        if any(k not in weights or weights[k].shape != v.shape for k, v in expected.items()):
+            raise ValueError("the weights do not match the network described in the file")
         self._device = pick_device(self.device)
         self._backbone = self._make_backbone(self.n_features_in_)
         self._learned = self._learner(0)
@@ -399,27 +434,21 @@ class DeepSieve(PartialMultiLabelClassifier):
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        # The backbone before training is of no use to a fitted model.
+        # A fitted model does not need its initial backbone.
         state.pop("_backbone", None)
         return state
 
 
-def _plain(n_features: int) -> tuple[Array, Array]:
-    return np.ones(n_features, dtype=np.float32), np.zeros(n_features, dtype=np.float32)
-
-
-def _standard(X: "Array | sp.csr_array") -> tuple[Array, Array]:
-    """Factor and shift that bring every feature to mean 0 and spread 1.
+def _scaling(X: "Array | sp.csr_array", scale: str) -> tuple[Array, Array]:
+    """Return the factor and shift that scale every feature to mean 0 and standard deviation 1.
 
     Both are rounded to a few digits, so that a sparse and a dense X give the same network.
     """
-    factor = standard_factor(X.astype(np.float64))
+    if scale == "none":
+        n_features = X.shape[1]
+        return np.ones(n_features, dtype=np.float32), np.zeros(n_features, dtype=np.float32)
+    mantissa, exponent = np.frexp(standard_factor(X.astype(np.float64)))
+    factor = np.ldexp(np.round(mantissa * 2**10) / 2**10, exponent)
     mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-    factor = _short(factor)
     shift = np.round(-mean * factor * 2**10) / 2**10
     return factor.astype(np.float32), shift.astype(np.float32)
-
-
-def _short(x: Array) -> Array:
-    mantissa, exponent = np.frexp(x)
-    return np.ldexp(np.round(mantissa * 2**10) / 2**10, exponent)

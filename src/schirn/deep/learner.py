@@ -1,4 +1,4 @@
-"""One network in training: its steps, the average of its weights, and its outputs."""
+"""Training of one network: optimiser steps, averaged weights and outputs."""
 
 import copy
 from collections.abc import Iterator, Sequence
@@ -10,9 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
-from schirn.deep.rank import rank_loss
+from schirn.deep.losses import soft_cross_entropy
 from schirn.exceptions import InputError
 
 Array = np.ndarray
@@ -22,19 +21,19 @@ _EVALUATION_ROWS = 1024
 
 
 class Steps(NamedTuple):
-    """How a network is trained."""
+    """Settings of the optimiser."""
 
     batch_size: int = 32
     learning_rate: float = 1e-3
     weight_decay: float = 1e-3
     average: float = 0.99
-    """Decay of the running average of the weights, per step; 0 takes the last weights."""
+    """Decay of the running average of the weights, per step; 0 uses the latest weights."""
     rank_weight: float = 0.0
     precision: str = "float32"
 
 
 def mlp(n_features: int, hidden_sizes: Sequence[int], dropout: float) -> nn.Sequential:
-    """Layers with ReLU and dropout."""
+    """Return linear layers, each followed by ReLU and dropout."""
     layers: list[nn.Module] = []
     for size, out in pairwise((n_features, *hidden_sizes)):
         layers += [nn.Linear(size, out), nn.ReLU(), nn.Dropout(dropout)]
@@ -42,20 +41,20 @@ def mlp(n_features: int, hidden_sizes: Sequence[int], dropout: float) -> nn.Sequ
 
 
 class Network(nn.Module):
-    """A backbone and a linear layer; the output is (features, logits)."""
+    """A backbone followed by a linear layer, with output (features, logits)."""
 
     def __init__(self, backbone: nn.Module, n_features: int, n_labels: int):
         super().__init__()
         self.backbone, self.linear = backbone, nn.Linear(n_features, n_labels)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and logits."""
+        """Return features and logits."""
         features = self.backbone(x)
         return features, self.linear(features)
 
 
 def _batches(order: Array, size: int) -> list[Array]:
-    """Batches of `size` rows; a single row at the end, of which batch norm makes nothing, joins."""
+    """Split into batches of `size` rows; batch norm needs two, so a last single row joins."""
     ends = list(range(size, len(order), size))
     if ends and len(order) - ends[-1] == 1:
         ends.pop()
@@ -63,7 +62,7 @@ def _batches(order: Array, size: int) -> list[Array]:
 
 
 class Rows:
-    """Rows of X as tensors on a device, scaled; a sparse X is made dense batch by batch."""
+    """Scaled rows of X as tensors on a device; a sparse X is densified batch by batch."""
 
     def __init__(
         self,
@@ -73,7 +72,7 @@ class Rows:
         device: str,
     ):
         self.sparse, self.shape, self.device = sp.issparse(X), input_shape, device
-        self.factor, self.shift = (torch.as_tensor(part, device=device) for part in scaling)
+        self.factor, self.shift = (torch.as_tensor(a, device=device) for a in scaling)
         self.X: Any = X if self.sparse else torch.as_tensor(_single(X), device=device)
 
     def __len__(self) -> int:
@@ -81,22 +80,22 @@ class Rows:
 
     def __getitem__(self, rows: Array) -> Tensor:
         if self.sparse:
-            part = torch.as_tensor(_single(self.X[rows].toarray()), device=self.device)
+            x = torch.as_tensor(_single(self.X[rows].toarray()), device=self.device)
         else:
-            part = self.X[torch.as_tensor(rows, device=self.device)]
-        part = part * self.factor + self.shift
-        return part if self.shape is None else part.reshape(len(part), *self.shape)
+            x = self.X[torch.as_tensor(rows, device=self.device)]
+        x = x * self.factor + self.shift
+        return x if self.shape is None else x.reshape(len(x), *self.shape)
 
 
 def _single(X: Array) -> Array:
-    """Single precision; a value too large for it is cut to the largest one."""
+    """Convert to single precision; larger values are clipped to its maximum."""
     top = np.finfo(np.float32).max
     return np.clip(X, -top, top).astype(np.float32)
 
 
 @contextmanager
 def seeded(device: str, *numbers: int) -> Iterator[None]:
-    """Draw from a stream of random numbers of its own, and leave the global one as it was."""
+    """Seed PyTorch inside the context, and restore its global random state afterwards."""
     devices = [torch.cuda.current_device()] if device.startswith("cuda") else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(np.random.SeedSequence(numbers).generate_state(1)[0]))
@@ -120,13 +119,13 @@ class Learner:
         self.n_steps = 0
 
     def start_from(self, weights: dict[str, Tensor]) -> None:
-        """Forget the steps made, and go on from these weights."""
+        """Load weights and reset the optimiser."""
         for network in (self.network, self.averaged):
             network.load_state_dict(weights)
         self._begin()
 
     def epoch(self, rows: Rows, targets: Tensor, which: Array, seed: tuple[int, ...]) -> float:
-        """One pass over some of the rows; the mean loss."""
+        """Train one pass over the rows `which`, and return the mean loss."""
         order = np.random.default_rng(seed).permutation(which)
         total = torch.zeros((), device=self.device)
         self.network.train(len(order) > 1)
@@ -136,13 +135,10 @@ class Learner:
         return float(total) / max(len(order), 1)
 
     def step(self, x: Tensor, targets: Tensor) -> Tensor:
-        """One step of the optimiser."""
+        """Make one optimiser step, and return the loss of the batch."""
         with self._precision():
             _, logits = self.network(x)
-        logits = logits.float()
-        loss = binary_cross_entropy_with_logits(logits, targets.to(self.device))
-        if self.steps.rank_weight:
-            loss = loss + self.steps.rank_weight * rank_loss(logits.sigmoid()) / len(logits)
+        loss = soft_cross_entropy(logits.float(), targets, self.steps.rank_weight)
         self.adam.zero_grad(set_to_none=True)
         loss.backward()
         self.adam.step()
@@ -151,20 +147,20 @@ class Learner:
 
     @torch.no_grad()
     def outputs(self, rows: Rows, which: Array) -> tuple[Tensor, Tensor]:
-        """Features and logits of some rows by the averaged weights, in single precision."""
+        """Return features and logits of the rows `which` by the averaged weights."""
         self.averaged.eval()
-        parts = []
+        batches = []
         for i in range(0, len(which), _EVALUATION_ROWS):
             with self._precision():
                 features, logits = self.averaged(rows[which[i : i + _EVALUATION_ROWS]])
-            parts.append((features.float(), logits.float()))
-        features, logits = zip(*parts, strict=True)
+            batches.append((features.float(), logits.float()))
+        features, logits = zip(*batches, strict=True)
         return torch.cat(features), torch.cat(logits)
 
     @torch.no_grad()
     def _average(self) -> None:
         self.n_steps += 1
-        # A short memory at first, so that the random start is forgotten.
+        # Average over few steps at first, to forget the random initial weights.
         decay = min(self.steps.average, (1 + self.n_steps) / (10 + self.n_steps))
         decay = decay if self.steps.average else 0.0
         weights = zip(self.averaged.parameters(), self.network.parameters(), strict=True)
@@ -178,38 +174,39 @@ class Learner:
         return torch.autocast(kind, torch.bfloat16, enabled=self.steps.precision == "bfloat16")
 
     def state(self) -> dict[str, Tensor]:
-        """Everything that the next step depends on, as named tensors."""
+        """Return everything the next step depends on, as named tensors."""
         state = {f"network.{k}": v for k, v in self.network.state_dict().items()}
         state |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
-        for place, moments in self.adam.state_dict()["state"].items():
-            state |= {f"adam.{place}.{k}": torch.as_tensor(v) for k, v in moments.items()}
+        for index, moments in self.adam.state_dict()["state"].items():
+            state |= {f"adam.{index}.{k}": torch.as_tensor(v) for k, v in moments.items()}
         return {k: v.detach().cpu().clone() for k, v in state.items()}
 
     def restore(self, state: dict[str, Tensor], n_steps: int) -> None:
-        """Go back to such a state."""
-        self.network.load_state_dict(_under(state, "network."))
-        self.averaged.load_state_dict(_under(state, "averaged."))
+        """Restore a state from `state`."""
+        self.network.load_state_dict(under(state, "network."))
+        self.averaged.load_state_dict(under(state, "averaged."))
         moments: dict[int, dict[str, Tensor]] = {}
-        for key, value in _under(state, "adam.").items():
-            place, _, name = key.partition(".")
-            moments.setdefault(int(place), {})[name] = value
+        for key, value in under(state, "adam.").items():
+            index, _, name = key.partition(".")
+            moments.setdefault(int(index), {})[name] = value
         groups = self.adam.state_dict()["param_groups"]
         self.adam.load_state_dict({"state": moments, "param_groups": groups})
         self.n_steps = n_steps
 
 
-def _under(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def under(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names start with a prefix, without it."""
     return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
 
 
 def n_outputs(backbone: nn.Module, rows: Rows) -> int:
-    """The number of features that a backbone gives."""
+    """Return the number of features of a backbone's output."""
     backbone.eval()
     with torch.no_grad():
         features = backbone.to(rows.device)(rows[np.zeros(1, dtype=int)])
     if not isinstance(features, Tensor) or features.ndim != 2:
-        what = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
+        got = tuple(features.shape) if isinstance(features, Tensor) else type(features).__name__
         raise InputError(
-            f"the module must give one vector of features per row; for 1 row it gave {what}"
+            f"the module must return one feature vector per row; for 1 row it returned {got}"
         )
     return int(features.shape[1])

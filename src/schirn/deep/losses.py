@@ -1,4 +1,4 @@
-"""Losses for candidate labels, to put where `BCEWithLogitsLoss` was."""
+"""Losses for candidate labels, drop-in replacements for `BCEWithLogitsLoss`."""
 
 from collections import deque
 from typing import Any
@@ -7,15 +7,16 @@ import torch
 from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
-from schirn.deep._checks import at_least_single, check_batch, check_number
+from schirn._input import Number
 from schirn.deep.confidences import Confidences
 from schirn.deep.posterior import NoiseLaw, NoiseSums, RowPosterior, bayes, row_posterior
 from schirn.deep.rank import rank_loss
+from schirn.exceptions import InputError
 from schirn.noise.calibration import calibrate
 
 Tensor = torch.Tensor
 
-# Rows at the end of a pass whose logits are kept to fit the sigmoid.
+# Number of most recent rows whose logits are kept to fit the sigmoid at the end of a pass.
 _SAMPLE = 4096
 
 
@@ -26,39 +27,49 @@ class PartialMultiLabelLoss(nn.Module):
         -\frac{1}{nl} \sum_{ij} q_{ij} \log p_{ij} + (1 - q_{ij}) \log(1 - p_{ij})
         - \frac{\beta}{n} \|P\|_*
 
-    With logits z, p = sigmoid(z). In the warm-up q are the candidates. After it, every batch moves
-    the confidences q of its rows towards the probability that a candidate is true given p and the
-    rates at which false labels are listed, by Bayes' rule; q stays 0 outside the candidates. The
-    rates are estimated from the posteriors of each pass over the rows. A network that was trained
-    on candidates gives the probability to be listed, not to be true: a sigmoid of the logits,
-    fitted to the candidates of the last rows of each pass, tells the two apart.
+    Here p = sigmoid(z) for logits z. During the warm-up, q equals the candidates. Afterwards, every
+    batch moves the confidences q of its rows towards the posterior probability that a candidate is
+    true, given p and the rates at which false labels are listed; q stays 0 outside the candidates.
+    The rates are re-estimated from the posteriors after each pass over the rows. A network trained
+    on candidates predicts the probability of being listed rather than of being true; a sigmoid of
+    the logits, fitted to the candidates of the last rows of each pass, corrects for this.
 
-    Call it with the logits, the candidates and the numbers of the rows. In evaluation mode
-    (`eval()`) nothing is learned, the rows are not needed, and the value is the mean negative
-    log-likelihood of the candidates: use it on held-out candidates to stop early.
+    Call the loss with logits, candidates and row indices. In evaluation mode (`eval()`) nothing is
+    learned, row indices are not needed, and the value is the mean negative log-likelihood of the
+    candidates: use it on held-out rows for early stopping.
 
     Parameters
     ----------
-    n_rows, n_labels : shape of the training candidates.
-    warm_up : number of passes over the rows in which all candidates count as true.
-    momentum : share of the old confidence that is kept when a row is seen again.
-    noise_rates : known rate at which false labels are listed, one or one per label; None
-        estimates one per label.
-    counts : also learn how many wrong candidates rows carry, and judge a row as a whole.
-    rank_weight : \beta, weight of the rank term (`rank_loss`) on the batch of probabilities.
-    confidences : the table of confidences; None keeps one in memory in single precision.
+    n_rows, n_labels : int
+        Shape of the training candidates.
+    warm_up : float, default=3
+        Number of passes over the rows in which every candidate counts as true.
+    momentum : float, default=0.9
+        Weight of the old confidence when the confidence of a row is updated.
+    noise_rates : float or Tensor of shape (n_labels,), optional
+        Known rates at which false labels are listed. By default one rate per label is estimated.
+    counts : bool, default=False
+        Also learn how many wrong candidates rows carry, and compute the posterior of each row as
+        a whole.
+    rank_weight : float, default=0.0
+        Weight \beta of the rank term (`rank_loss`) on the probabilities of the batch.
+    confidences : Confidences, optional
+        Table of confidences. By default a single-precision table in memory.
 
     Attributes
     ----------
-    confidences : the table; `confidences.read(rows, candidates)` gives soft labels.
-    rates : (n_labels,) present rates.
-    calibration : slope and offset of the sigmoid of the logits.
+    confidences : Confidences
+        The table; `confidences.read(rows, candidates)` returns the soft labels.
+    rates : Tensor of shape (n_labels,)
+        Current noise rates.
+    calibration : tuple of float
+        Slope and offset of the sigmoid of the logits.
 
     Notes
     -----
-    A batch costs O(b l) beside the network, or O(b c^2) more with `counts` for rows with c
-    candidates. `state_dict` holds the rates and the confidences, so a checkpoint of the
-    surrounding module is complete; a table on disk is not copied into it.
+    A batch costs O(b l) on top of the network, plus O(b c^2) with `counts` for rows with c
+    candidates. `state_dict` includes the rates and the confidences, so a checkpoint of the
+    enclosing module is complete; a table on disk is not copied into it.
 
     Examples
     --------
@@ -73,7 +84,6 @@ class PartialMultiLabelLoss(nn.Module):
     rates: Tensor
     tilt: Tensor
     normaliser: Tensor
-    seen: int
 
     def __init__(
         self,
@@ -88,100 +98,89 @@ class PartialMultiLabelLoss(nn.Module):
         confidences: Confidences | None = None,
     ):
         super().__init__()
-        check_number("warm_up", warm_up)
-        check_number("momentum", momentum, high=1.0)
-        check_number("rank_weight", rank_weight)
+        Number().check("warm_up", warm_up)
+        Number(high=1.0).check("momentum", momentum)
+        Number().check("rank_weight", rank_weight)
         self.n_rows, self.n_labels = n_rows, n_labels
         self.warm_up, self.momentum, self.rank_weight = warm_up, momentum, rank_weight
         self.counts, self.known_rates = counts, noise_rates is not None
         self.confidences = Confidences(n_rows, n_labels) if confidences is None else confidences
         start = torch.as_tensor(0.1 if noise_rates is None else noise_rates, dtype=torch.float32)
         law = NoiseLaw.independent(start.expand(n_labels).clone())
-        for name, part in zip(law._fields, law, strict=True):
-            self.register_buffer(name, part.clone())
-        self.seen = 0
+        for name, value in zip(law._fields, law, strict=True):
+            self.register_buffer(name, value.clone())
+        self.n_seen = 0
         self.calibration = (1.0, 0.0)
         self._sums: NoiseSums | None = None
         self._last: deque[tuple[Tensor, Tensor]] = deque()
 
     @property
     def passes(self) -> float:
-        """How many times the rows were gone through."""
-        return self.seen / self.n_rows
+        """Number of passes over the rows so far."""
+        return self.n_seen / self.n_rows
 
     @property
     def law(self) -> NoiseLaw:
-        """The present law of the noise."""
+        """Current estimate of the noise law."""
         return NoiseLaw(self.rates, self.tilt, self.normaliser)
 
     def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Mean loss of a batch."""
+        """Return the mean loss of a batch."""
         check_batch(logits, candidates, rows, self.n_labels, needs_rows=self.training)
         logits = at_least_single(logits)
         if not self.training:
             return candidate_nll(logits, candidates, self.rates)
         assert rows is not None
         targets = self.update(logits.detach(), candidates, rows)
-        loss = binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
-        if self.rank_weight:
-            loss = loss + self.rank_weight * rank_loss(logits.sigmoid()) / len(logits)
-        return loss
+        return soft_cross_entropy(logits, targets, self.rank_weight)
 
     @torch.no_grad()
     def update(self, logits: Tensor, candidates: Tensor, rows: Tensor) -> Tensor:
-        """Move the confidences of the rows and return them: the soft labels of the batch."""
+        """Update the confidences of the rows and return them as soft labels of the batch."""
         new = old = self.confidences.read(rows, candidates)
         if self.passes >= self.warm_up:
             slope, offset = self.calibration
-            found = self._posterior((slope * logits + offset).sigmoid(), candidates)
-            new = torch.lerp(found.Q.float(), old, self.momentum)
+            p = (slope * logits + offset).sigmoid()
+            posterior = judge(p, candidates, self.law, self.counts)
+            new = torch.lerp(posterior.Q.float(), old, self.momentum)
             self.confidences.write(rows, new)
             if self._sums is None:
                 self._sums = NoiseSums(self.n_labels, candidates.device)
-            self._sums.add(candidates, found)
+            self._sums.add(candidates, posterior)
         self._count(logits, candidates)
         return new
 
     def _count(self, logits: Tensor, candidates: Tensor) -> None:
-        """Keep the last rows, and learn the noise where a pass over the rows ends."""
+        """Keep the most recent rows; re-estimate the noise when a pass over the rows ends."""
         self._last.append((logits, candidates))
-        while sum(len(part) for part, _ in self._last) - len(self._last[0][0]) >= _SAMPLE:
+        while sum(len(z) for z, _ in self._last) - len(self._last[0][0]) >= _SAMPLE:
             self._last.popleft()
-        done = self.seen // self.n_rows
-        self.seen += len(logits)
-        if self.seen // self.n_rows > done:
+        passes = self.n_seen // self.n_rows
+        self.n_seen += len(logits)
+        if self.n_seen // self.n_rows > passes:
             self._end_pass()
 
     def _end_pass(self) -> None:
-        """A new sigmoid from the last rows, and a new law from the posteriors of the pass."""
-        logits, candidates = (torch.cat(part) for part in zip(*self._last, strict=True))
-        found = calibrate(logits.cpu().numpy(), candidates.cpu().numpy() > 0)
-        self.calibration = found.slope, found.offset
+        """Fit the sigmoid to the most recent rows and the noise law to the pass's posteriors."""
+        logits, candidates = (torch.cat(batches) for batches in zip(*self._last, strict=True))
+        fitted = calibrate(logits.cpu().numpy(), candidates.cpu().numpy() > 0)
+        self.calibration = fitted.slope, fitted.offset
         if self._sums is None:
-            rates = torch.full((self.n_labels,), found.noise_rate)
-            self._set_law(NoiseLaw.independent(rates))
+            law = NoiseLaw.independent(torch.full((self.n_labels,), fitted.noise_rate))
         else:
-            self._set_law(self._sums.law(self.counts))
-        self._sums = None
-        self._last.clear()
-
-    def _posterior(self, p: Tensor, candidates: Tensor) -> RowPosterior:
-        if self.counts:
-            return row_posterior(p, candidates, self.law)
-        none = self.tilt.new_zeros(())
-        return RowPosterior(bayes(p, candidates, self.rates), none, none)
-
-    def _set_law(self, law: NoiseLaw) -> None:
+            law = self._sums.law(self.counts)
         if not self.known_rates:
             self.rates.copy_(law.rates)
         self.tilt.copy_(law.tilt)
         self.normaliser.copy_(law.normaliser)
+        self._sums = None
+        self._last.clear()
 
     def get_extra_state(self) -> dict[str, Any]:
-        """Confidences and progress, for `state_dict`."""
+        """Return confidences and progress, for `state_dict`."""
         sums = None if self._sums is None else {k: v.cpu() for k, v in vars(self._sums).items()}
         return {
-            "seen": self.seen,
+            "seen": self.n_seen,
             "calibration": self.calibration,
             "sums": sums,
             "last": [(logits.cpu(), candidates.cpu()) for logits, candidates in self._last],
@@ -189,24 +188,141 @@ class PartialMultiLabelLoss(nn.Module):
         }
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Go back to such a state."""
+        """Restore confidences and progress from `get_extra_state`."""
         device = self.rates.device
-        self.seen, self.calibration = state["seen"], tuple(state["calibration"])
+        self.n_seen, self.calibration = state["seen"], tuple(state["calibration"])
         self._last = deque(
-            (logits.to(device), listed.to(device)) for logits, listed in state["last"]
+            (logits.to(device), candidates.to(device)) for logits, candidates in state["last"]
         )
         self._sums = None
         if state["sums"] is not None:
             self._sums = NoiseSums(self.n_labels, device)
-            for name, part in state["sums"].items():
-                getattr(self._sums, name).copy_(part)
+            for name, value in state["sums"].items():
+                getattr(self._sums, name).copy_(value)
         self.confidences.restore(state["confidences"])
+
+
+class GeneralizedCrossEntropy(nn.Module):
+    r"""Generalised cross-entropy over all labels: mean of (1 - s^k)/k.
+
+    s is the probability that the network assigns to the observed cell: p for candidates and 1 - p
+    elsewhere. k near 0 gives the cross-entropy; k = 1 gives the absolute error, which is the most
+    robust. A baseline that does not model the noise.
+
+    Parameters
+    ----------
+    exponent : float, default=0.7
+        Exponent k in (0, 1].
+
+    Examples
+    --------
+    >>> loss = GeneralizedCrossEntropy(exponent=1.0)
+    >>> loss(torch.tensor([[0.0, 0.0]]), torch.tensor([[1, 0]]))
+    tensor(0.5000)
+    """
+
+    def __init__(self, exponent: float = 0.7):
+        super().__init__()
+        Number(high=1.0, open_low=True).check("exponent", exponent)
+        self.exponent = exponent
+
+    def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return the mean loss of a batch; `rows` is ignored."""
+        check_batch(logits, candidates, rows, logits.shape[-1], needs_rows=False)
+        logits = at_least_single(logits)
+        fit = logsigmoid(torch.where(candidates > 0, logits, -logits))
+        return (-torch.expm1(self.exponent * fit) / self.exponent).mean()
+
+
+class PARDLoss(nn.Module):
+    r"""The variational bound of `schirn.PARD`, without its feature model, as a loss.
+
+    .. math::
+        q = s\,\sigma\Big(\frac{\beta_y z + \beta_0 \operatorname{logit} \pi - \log \rho}
+        {\beta_y + \beta_0}\Big)
+
+    is the posterior of the hidden labels for logits z and candidates s. The loss is \beta_y times
+    the cross-entropy of q under z; its gradient equals that of the bound. The prior \pi is half the
+    candidate frequency of each label; the rates \rho follow the posteriors with momentum.
+
+    Parameters
+    ----------
+    frequency : Tensor of shape (n_labels,)
+        Fraction of the training rows that list each label.
+    n_rows : int
+        Number of training rows; determines the length of the warm-up.
+    beta_y, beta_0 : float, default=1.0 and 0.1
+        Weights of the divergences from the network and from the prior.
+    warm_up : float, default=5
+        Number of passes over the rows in which every candidate counts as true.
+    momentum : float, default=0.98
+        Momentum of the rates, per batch.
+
+    Examples
+    --------
+    >>> loss = PARDLoss(torch.tensor([0.5, 0.2]), n_rows=10, warm_up=0)
+    >>> loss(torch.zeros(2, 2), torch.tensor([[1, 0], [1, 1]])).round(decimals=3)
+    tensor(0.6930)
+    """
+
+    rates: Tensor
+    prior: Tensor
+
+    def __init__(
+        self,
+        frequency: Tensor,
+        n_rows: int,
+        *,
+        beta_y: float = 1.0,
+        beta_0: float = 0.1,
+        warm_up: float = 5,
+        momentum: float = 0.98,
+    ):
+        super().__init__()
+        Number(open_low=True).check("beta_y", beta_y)
+        Number().check("beta_0", beta_0)
+        half = torch.as_tensor(frequency, dtype=torch.float32) / 2
+        self.register_buffer("prior", half.clamp(1e-3, 0.5))
+        self.register_buffer("rates", half.clamp(1e-3, 0.95))
+        self.n_rows, self.warm_up, self.momentum = n_rows, warm_up, momentum
+        self.beta_y, self.beta_0, self.n_seen = beta_y, beta_0, 0
+
+    def forward(self, logits: Tensor, candidates: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return the mean loss of a batch; `rows` is ignored."""
+        check_batch(logits, candidates, rows, len(self.prior), needs_rows=False)
+        logits = at_least_single(logits)
+        warm = self.n_seen < self.warm_up * self.n_rows
+        with torch.no_grad():
+            q = candidates.float() if warm else self.posterior(logits, candidates)
+            if self.training:
+                self.n_seen += len(logits)
+                if not warm:
+                    self._learn_rates(candidates, q)
+        return self.beta_y * binary_cross_entropy_with_logits(logits, q.to(logits.dtype))
+
+    def get_extra_state(self) -> dict[str, int]:
+        """Return the number of rows seen, for `state_dict`."""
+        return {"seen": self.n_seen}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Restore the number of rows seen."""
+        self.n_seen = state["seen"]
+
+    def posterior(self, logits: Tensor, candidates: Tensor) -> Tensor:
+        """Return the q that maximises the bound."""
+        evidence = self.beta_y * logits + self.beta_0 * self.prior.logit() - self.rates.log()
+        return torch.where(candidates > 0, (evidence / (self.beta_y + self.beta_0)).sigmoid(), 0)
+
+    def _learn_rates(self, candidates: Tensor, q: Tensor) -> None:
+        false = 1 - q
+        rates = ((candidates > 0) * false).sum(dim=0) / false.sum(dim=0).clamp_min(1e-9)
+        self.rates.lerp_(rates.clamp(1e-3, 0.95), 1 - self.momentum)
 
 
 def candidate_nll(logits: Tensor, candidates: Tensor, rates: Tensor | float) -> Tensor:
     r"""Mean negative log-likelihood of candidates: P(listed) = p + (1 - p) \rho.
 
-    It needs no true label, is least where p is the true probability, and is differentiable.
+    Needs no true labels, is minimal at the true probability p, and is differentiable.
 
     Examples
     --------
@@ -217,3 +333,48 @@ def candidate_nll(logits: Tensor, candidates: Tensor, rates: Tensor | float) -> 
     listed = torch.logaddexp(logsigmoid(logits), logsigmoid(-logits) + rates.log())
     absent = logsigmoid(-logits) + (-rates).log1p()
     return -torch.where(candidates > 0, listed, absent).mean()
+
+
+def soft_cross_entropy(logits: Tensor, targets: Tensor, rank_weight: float) -> Tensor:
+    """Mean cross-entropy with soft labels, plus the rank term of the batch."""
+    loss = binary_cross_entropy_with_logits(logits, targets.to(logits.device, logits.dtype))
+    if rank_weight:
+        loss = loss + rank_weight * rank_loss(logits.sigmoid()) / len(logits)
+    return loss
+
+
+def judge(p: Tensor, candidates: Tensor, law: NoiseLaw, counts: bool) -> RowPosterior:
+    """Posterior of the candidates: of whole rows with `counts`, else cell by cell."""
+    if counts:
+        return row_posterior(p, candidates, law)
+    no_counts = law.tilt.new_zeros(())
+    return RowPosterior(bayes(p, candidates, law.rates), no_counts, no_counts)
+
+
+def check_batch(
+    outputs: Tensor, candidates: Tensor, rows: Tensor | None, n_labels: int, *, needs_rows: bool
+) -> None:
+    """Raise InputError if the shapes of a batch do not match; values are not checked."""
+    if candidates.ndim != 2 or candidates.shape[1] != n_labels:
+        raise InputError(
+            f"the candidates have shape {tuple(candidates.shape)}, expected (rows, {n_labels})"
+        )
+    if len(outputs) != len(candidates) or outputs.ndim != 2:
+        raise InputError(
+            f"the network returned an output of shape {tuple(outputs.shape)} "
+            f"for {len(candidates)} rows of candidates"
+        )
+    if rows is None and needs_rows:
+        raise InputError(
+            "row indices are required in training, because each row keeps its own confidences; "
+            "let the data set return the index of each row, or call eval() to evaluate only"
+        )
+    if rows is not None and (rows.ndim != 1 or len(rows) != len(candidates)):
+        raise InputError(
+            f"row indices of shape {tuple(rows.shape)} do not match {len(candidates)} rows"
+        )
+
+
+def at_least_single(x: Tensor) -> Tensor:
+    """Convert half precision, as produced by autocast, to single; keep double."""
+    return x if x.dtype == torch.float64 else x.float()

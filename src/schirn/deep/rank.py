@@ -1,4 +1,4 @@
-"""The rank term on a batch of predictions, with gradients that stay finite."""
+"""The rank term on a batch of predictions, with gradients that are always finite."""
 
 from math import sqrt
 from typing import Any
@@ -10,21 +10,23 @@ Tensor = torch.Tensor
 
 
 def rank_loss(predictions: Tensor, *, smoothing: float = 1e-3) -> Tensor:
-    r"""Minus the smoothed nuclear norm of a batch of predictions.
+    r"""Negative smoothed nuclear norm of a batch of predictions.
 
     .. math::
         -\sum_k \sqrt{\lambda_k + \tau^2}, \qquad
         \nabla = -P (P^\top P + \tau^2 I)^{-1/2}
 
-    with the eigenvalues \lambda of the smaller Gram matrix of P. To minimise it keeps the rank of
-    the predictions high, as the rank term of Schirn does. The gradient tends to the polar factor
-    of P as \tau goes to 0. It is written in closed form, so that singular values which are zero or
-    repeated do no harm; its entries are at most one in size.
+    where \lambda are the eigenvalues of the smaller Gram matrix of P. Minimising it keeps the rank
+    of the predictions high, like the rank term of Schirn. The gradient tends to the polar factor
+    of P as \tau goes to 0. It is computed in closed form, so zero or repeated singular values are
+    harmless; its entries are at most one in absolute value.
 
     Parameters
     ----------
-    predictions : (n, l), for instance the sigmoids of a batch of logits
-    smoothing : \tau, more than 0. A direction of P much shorter than it gets no gradient.
+    predictions : Tensor of shape (n, l)
+        For instance the sigmoids of a batch of logits.
+    smoothing : float, default=1e-3
+        \tau > 0. Singular directions of P much shorter than \tau receive no gradient.
 
     Examples
     --------
@@ -45,7 +47,7 @@ class _RankLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, predictions: Tensor, smoothing: float) -> Tensor:
         with torch.autocast(predictions.device.type, enabled=False):
-            # The Gram matrix squares the condition of P, so it is taken in double precision.
+            # The Gram matrix squares the condition number of P, hence double precision.
             P = predictions.double()
             wide = P.shape[0] < P.shape[1]
             gram = P @ P.T if wide else P.T @ P
@@ -62,18 +64,18 @@ class _RankLoss(torch.autograd.Function):
 
 
 def _by_eigenvalues(gram: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Trace of the root of G + tau^2 I, and the inverse of that root."""
+    """Return the trace of the square root of G + tau^2 I, and the inverse of that root."""
     values, V = torch.linalg.eigh(gram)
     root = (values.clamp_min(0) + smoothing**2).sqrt()
     return root.sum(), (V / root) @ V.T
 
 
 def _by_products(gram: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The same by matrix products alone, which the processor need not wait for.
+    """Compute the same by matrix products alone, without synchronising with the GPU.
 
     Newton-Schulz: Y and Z tend to the root and its inverse. If x^2 is an eigenvalue of ZY, a step
-    takes x to a x (3 - a^2 x^2)/2. The scales a are the best ones for x between `_LEAST` and 1;
-    directions that are shorter yet are lost in the rounding of the Gram matrix anyway.
+    maps x to a x (3 - a^2 x^2)/2. The scales a are optimal for x between `_LEAST` and 1; shorter
+    directions are lost in the rounding of the Gram matrix anyway.
     """
     one = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     A = gram + smoothing**2 * one
@@ -90,7 +92,7 @@ _LEAST = 1e-7
 
 
 def _scales(low: float) -> list[float]:
-    """The scales of the steps until all of [low, 1] is 1 in double precision."""
+    """Return the scales of the steps that map all of [low, 1] to 1 in double precision."""
     scales = []
     while 1 - low > 1e-9:
         scale = sqrt(3 / (1 + low + low**2))

@@ -1,4 +1,4 @@
-"""Ridge regression from sums over batches, with leave-one-out scores."""
+"""Ridge regression from sums over batches, with closed-form leave-one-out scores."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,14 @@ import torch
 
 Tensor = torch.Tensor
 
-# Ridge weights tried, relative to the mean variance of the features times the number of rows.
+# Candidate ridge weights, relative to the mean squared norm of a centred feature column.
 _GRID = 10.0 ** torch.arange(-4, 2.1, 0.5, dtype=torch.float64)
-_LEAST_LEFT = 0.05
+# Lower bound of 1 - leverage, against division by zero.
+_LEAST_LEFT_OUT = 0.05
 
 
 class Ridge(NamedTuple):
-    """A fitted ridge: scores (f - mean) W + offset, and what leverages need."""
+    """A fitted ridge, with scores (f - mean) W + offset and the inverse needed for leverages."""
 
     mean: Tensor
     weights: Tensor
@@ -22,20 +23,20 @@ class Ridge(NamedTuple):
     n_rows: Tensor
 
     def scores(self, features: Tensor) -> Tensor:
-        """Scores of rows that are not among those fitted."""
+        """Return the scores of rows that were not used in the fit."""
         return (features.to(self.mean.dtype) - self.mean) @ self.weights + self.offset
 
     def leave_one_out(self, features: Tensor, targets: Tensor) -> Tensor:
-        """Scores of fitted rows as if each had been left out: t - (t - s)/(1 - h)."""
+        """Return the scores of fitted rows, each as if left out: t - (t - s)/(1 - h)."""
         centred = features.to(self.mean.dtype) - self.mean
         leverage = 1 / self.n_rows + ((centred @ self.inverse) * centred).sum(dim=1)
-        left = (1 - leverage).clamp_min(_LEAST_LEFT)[:, None]
+        left_out = (1 - leverage).clamp_min(_LEAST_LEFT_OUT)[:, None]
         scores = centred @ self.weights + self.offset
-        return targets - (targets - scores) / left
+        return targets - (targets - scores) / left_out
 
 
 class RidgeSums:
-    """F'F, F'T and their companions, summed over the batches of an epoch."""
+    """Sufficient statistics of a ridge regression (F'F, F'T, ...), summed over batches."""
 
     def __init__(self, n_features: int, n_labels: int, device: torch.device | str = "cpu"):
         def zeros(*shape: int) -> Tensor:
@@ -46,7 +47,7 @@ class RidgeSums:
         self.gram, self.cross = zeros(n_features, n_features), zeros(n_features, n_labels)
 
     def add(self, features: Tensor, targets: Tensor) -> None:
-        """Count a batch; products are taken in the precision of the features."""
+        """Add a batch; products are computed in the precision of the features."""
         self.n_rows += len(features)
         self.square += targets.square().sum()
         self.features += features.sum(dim=0)
@@ -55,14 +56,15 @@ class RidgeSums:
         self.cross += features.T @ targets
 
     def solve(self, lam: float | None = None) -> Ridge:
-        r"""The ridge on the centred features, with an intercept that bears no ridge.
+        r"""Fit the ridge on the centred features, with an unpenalised intercept.
 
         .. math:: \min_{W, b} \|F W + 1 b^\top - T\|_F^2 + \lambda \|W\|_F^2
 
         Parameters
         ----------
-        lam : \lambda relative to the mean squared length of a centred feature column; None takes
-            the one with the least generalised cross-validation error.
+        lam : float, optional
+            \lambda, relative to the mean squared norm of a centred feature column. By default
+            chosen by generalised cross-validation.
         """
         n = self.n_rows.clamp_min(1)
         mean, offset = self.features / n, self.targets / n
@@ -71,19 +73,25 @@ class RidgeSums:
         values, V = torch.linalg.eigh(gram)
         values = values.clamp_min(0)
         scale = values.mean().clamp_min(1e-12)
-        turned = V.T @ cross
+        rotated = V.T @ cross
         if lam is None:
             total = self.square - n * offset.square().sum()
-            ridge = scale * _choose(values / scale, turned.square().sum(dim=1) / scale, total, n)
+            ridge = scale * _choose(values / scale, rotated.square().sum(dim=1) / scale, total, n)
         else:
             ridge = scale * lam
-        keep = 1 / (values + ridge)
-        parts = mean, V @ (keep[:, None] * turned), offset, (V * keep) @ V.T, n
-        return Ridge(*(part.float() for part in parts))
+        shrunk = 1 / (values + ridge)
+        solution = Ridge(
+            mean=mean,
+            weights=V @ (shrunk[:, None] * rotated),
+            offset=offset,
+            inverse=(V * shrunk) @ V.T,
+            n_rows=n,
+        )
+        return Ridge(*(value.float() for value in solution))
 
 
 def _choose(values: Tensor, energy: Tensor, total: Tensor, n: Tensor) -> Tensor:
-    """The weight of the grid with the least RSS / (n - degrees of freedom)^2.
+    """Return the weight of the grid that minimises RSS / (n - degrees of freedom)^2.
 
     RSS = total - sum_k energy_k (v_k + 2t)/(v_k + t)^2 for eigenvalues v and a weight t.
     """
