@@ -6,7 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from methods.sklearn_checks import EXPECTED_FAILURES
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -21,8 +20,6 @@ torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not ins
 from torch import nn  # noqa: E402
 
 from schirn.deep import DeepSieve  # noqa: E402
-from schirn.deep.crossfit import split_rows  # noqa: E402
-from schirn.deep.learner import Rows, _batches  # noqa: E402
 
 CHECKS = dict(contract_checks())
 QUICK = {"hidden_sizes": (24,), "folds": 2, "max_iter": 5, "device": "cpu"}
@@ -100,22 +97,6 @@ def test_unseen_candidates_are_judged(data, fitted):
     Y = data.candidates[350:]
     q = fitted.disambiguate(data.X[350:], Y)
     assert roc_auc_score(data.y_true[350:][Y == 1], q[Y == 1]) > 0.85
-
-
-def test_no_network_judges_a_row_that_it_learned():
-    splits = split_rows(23, 4, 0.1, np.random.default_rng(0))
-    assert len(splits) == 5
-    for train, held in splits[:-1]:
-        assert not set(train) & set(held)
-        assert len(train) + len(held) == 23
-    assert sorted(np.concatenate([held for _, held in splits])) == list(range(23))
-    assert len(splits[-1][0]) == 23
-
-
-def test_one_fold_holds_rows_out():
-    ((train, held),) = split_rows(50, 1, 0.2, np.random.default_rng(0))
-    assert len(held) == 10
-    assert not set(train) & set(held)
 
 
 def test_seeds(data):
@@ -219,23 +200,6 @@ def test_partial_fit_goes_on_after_fit(data):
     assert not np.array_equal(before, found.decision_function(data.X[:5]))
     with pytest.raises(InputError, match="7 label"):
         found.partial_fit(data.X[:5], data.candidates[:5, :7])
-
-
-def test_sparse_rows_are_made_dense_batch_by_batch(monkeypatch):
-    X = sp.random_array((300, 50), density=0.1, format="csr", random_state=0)
-    asked = []
-    take = Rows.__getitem__
-
-    def watch(self, rows):
-        asked.append(len(rows))
-        return take(self, rows)
-
-    monkeypatch.setattr(Rows, "__getitem__", watch)
-    monkeypatch.setattr("schirn.deep.learner._EVALUATION_ROWS", 100)
-    Y = (np.random.default_rng(0).random((300, 4)) < 0.5).astype(int)
-    Y[:, 0] = 1
-    model(max_iter=2).fit(X, Y)
-    assert max(asked) <= 100
 
 
 class Interrupted(Exception):
@@ -393,12 +357,6 @@ def test_without_torch_one_sentence_says_what_to_install():
         "MissingExtraError: schirn.deep needs the package 'torch'; "
         'install it with: pip install "schirn[deep]"'
     )
-
-
-def test_no_batch_is_empty_or_of_one_row_at_the_end():
-    sizes = {n: [len(batch) for batch in _batches(np.arange(n), 4)] for n in (0, 1, 4, 5, 6, 9)}
-    assert sizes == {0: [], 1: [1], 4: [4], 5: [5], 6: [4, 2], 9: [4, 5]}
-    assert np.concatenate(_batches(np.arange(9), 4)).tolist() == list(range(9))
 
 
 @pytest.mark.parametrize("n", [33, 65, 97, 98])
