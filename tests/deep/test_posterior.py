@@ -1,16 +1,22 @@
-"""The posterior in PyTorch against the one in numpy and against all subsets."""
+"""The posterior of PyTorch tensors against that of NumPy arrays and against all subsets."""
 
 from itertools import product
 
 import numpy as np
 import pytest
 
-from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
+from schirn.noise.model import (
+    NoiseModel,
+    candidate_posterior,
+    count_tilt,
+    log_normaliser,
+    update_noise,
+)
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
 from schirn.deep import NoiseLaw, bayes, row_posterior  # noqa: E402
-from schirn.deep.posterior import NoiseSums, _tilt  # noqa: E402
+from schirn.deep.posterior import NoiseSums  # noqa: E402
 
 
 def example(n=40, l=6, seed=0):
@@ -57,7 +63,8 @@ def test_law_and_posterior_equal_those_of_numpy():
 def test_posterior_of_a_row_equals_the_sum_over_all_subsets():
     P, Y = np.array([[0.2, 0.7, 0.4, 0.9]]), np.array([[1, 1, 0, 1]])
     rates, counts = np.array([0.1, 0.5, 0.3, 0.2]), np.array([1.0, 6, 2, 1, 0])
-    tilt, normaliser = _tilt(counts, np.array([0.0, 5, 5, 0, 0]), 0.25)
+    tilt = count_tilt(counts, np.array([0.0, 5, 5, 0, 0]), 0.25)
+    normaliser = log_normaliser(tilt, 0.25, 4)
     law = NoiseLaw(*tensors(rates, tilt, normaliser))
     total, expected = 0.0, np.zeros(4)
     for true in product([0, 1], repeat=3):

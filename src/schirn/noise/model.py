@@ -1,26 +1,28 @@
-"""How false labels come into candidate sets, and which candidates are true then.
+"""The noise model of candidate sets, and the exact posterior of the candidates.
 
-A row has m true labels, and r of its l - m false labels are listed as well. The number r follows a
-binomial law with a rate, bent to the counts that are seen: P(r | m) is proportional to
+A row has m true labels, all listed, and r of its l - m false labels are listed as well. The number
+r follows a binomial law, tilted towards the counts that occur: P(r | m) is proportional to
 Bin(r; l - m, rate) exp(tilt[r]). Which r labels they are is drawn uniformly, or in proportion to
-label propensities. Given independent probabilities P that the labels are true, the posterior of the
-candidates is exact, by recursion over the number of true labels.
+label propensities. Given independent probabilities P that the labels are true, a recursion over
+the number of true labels yields the exact posterior of the candidates.
 
-With tilt zero the candidates are independent and the posterior is Bayes' rule p/(p + (1 - p) rate).
-The tilt is what a candidate learns from its neighbours in the row: if rows carry about three wrong
-labels, the fourth doubtful one is more likely true.
+Without a tilt the candidates are independent and the posterior is Bayes' rule p/(p + (1 - p) rate).
+The tilt lets the candidates of a row inform each other: if rows carry about three wrong labels, the
+fourth doubtful one is more likely true.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
+
+from schirn.linalg.arrays import like, namespace
 
 Array = np.ndarray
 
 # Labels share one propensity until their listing rates differ clearly more than chance explains.
 _OVER_DISPERSION = 0.05
-# Rows with more candidates than this are cut to a generous number of possible true labels.
+# Rows with more candidates than this consider only a generous number of true labels.
 _MOST_TRUE = 64
 _BLOCK_CELLS = 1_000_000
 
@@ -35,12 +37,12 @@ class NoiseModel(NamedTuple):
 
     @classmethod
     def independent(cls, rate: float | Array, n_labels: int) -> "NoiseModel":
-        """Every false label is listed with the same probability."""
+        """List every false label with the same probability."""
         return cls(rate, np.zeros(n_labels + 1))
 
 
 class Posterior(NamedTuple):
-    """Q (n, l): probability that a candidate is true; expected histograms of the two counts."""
+    """Posterior Q (n, l) of the candidates, and expected histograms of the two counts."""
 
     Q: Array
     noise_counts: Array
@@ -56,13 +58,13 @@ class CellPosterior(NamedTuple):
 
 
 class NoiseSums(NamedTuple):
-    """What the noise model learns from: sums over rows, which may lie in several blocks."""
+    """Sums over rows from which the noise model is estimated."""
 
     n_rows: int
     candidates: Array
-    """Candidates of each label."""
+    """Number of candidates of each label."""
     soft: Array
-    """Soft labels of each label, the sums of Q over the rows."""
+    """Sum of Q of each label."""
     noise_counts: Array
     true_counts: Array
 
@@ -72,9 +74,12 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
 
     Parameters
     ----------
-    P : (n, l) probabilities in (0, 1) that the labels are true, before the candidates are seen
-    Y : (n, l) candidates, 0/1
-    model : the noise; a model with one rate per row must have tilt zero
+    P : ndarray of shape (n, l)
+        Probabilities in (0, 1) that the labels are true, before the candidates are considered.
+    Y : ndarray of shape (n, l)
+        Candidates, 0/1.
+    model : NoiseModel
+        A model with one rate per row must have a tilt of zero.
 
     Examples
     --------
@@ -93,13 +98,16 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
 def cell_posterior(
     p: Array, indptr: Array, label: Array, n_labels: int, model: NoiseModel
 ) -> CellPosterior:
-    """The posterior of candidates that are listed row after row.
+    """Posterior of candidates that are listed row by row.
 
     Parameters
     ----------
-    p : probability of each candidate before the others are seen
-    indptr : candidates of row i are those from indptr[i] to indptr[i + 1]
-    label : label of each candidate
+    p : ndarray
+        Probability of each candidate, before the others are considered.
+    indptr : ndarray of shape (n + 1,)
+        The candidates of row i are those from indptr[i] to indptr[i + 1].
+    label : ndarray
+        Label of each candidate.
 
     Examples
     --------
@@ -112,23 +120,122 @@ def cell_posterior(
     out = CellPosterior(np.zeros(len(label)), np.zeros(n_labels + 1), np.zeros(largest + 1))
     p = np.asarray(p, dtype=np.float64)
     rate = np.broadcast_to(model.rate, n)
-    normaliser = _log_normaliser(model, n_labels, largest)
+    weight = None if model.propensity is None else np.exp(model.propensity)
+    normaliser = np.zeros(largest + 1)
+    if model.tilt.any():
+        normaliser = log_normaliser(model.tilt, float(model.rate), largest)
+    # Rows of similar size lie together, so that little is padded.
     order = np.argsort(sizes, kind="stable")
     done = 0
     while done < n:
         step = max(1, _BLOCK_CELLS // (int(sizes[order[done]]) + 1) ** 2)
         rows = order[done : done + step]
         done += len(rows)
-        _posterior_block(p, indptr[rows], sizes[rows], label, rate[rows], model, normaliser, out)
+        if not sizes[rows[-1]]:
+            out.noise_counts[0] += len(rows)
+            out.true_counts[0] += len(rows)
+            continue
+        place = np.arange(int(sizes[rows[-1]]))[:, None]
+        there = place < sizes[rows]
+        cell = np.minimum(indptr[rows] + place, len(label) - 1)
+        rates = rate[rows] if weight is None else rate[rows] * weight[label[cell]]
+        q, counts, r = padded_posterior(p[cell], there, rates, model.tilt, normaliser)
+        out.q[cell[there]] = q[there]
+        out.true_counts[: len(counts)] += counts.sum(axis=1)
+        possible = r >= 0
+        out.noise_counts[:] += np.bincount(r[possible], counts[possible], minlength=n_labels + 1)
     return out
 
 
-def update_noise(Y: Array, posterior: Posterior, rate: float | None = None) -> NoiseModel:
-    """The noise model that fits the posterior: rate, tilt and, if they differ, propensities.
+def padded_posterior(
+    p: Any, there: Any, rates: Any, tilt: Any, normaliser: Any
+) -> tuple[Any, Any, Any]:
+    """Posterior of rows with at most `width` candidates, as arrays of NumPy or PyTorch.
 
     Parameters
     ----------
-    rate : a known rate; None estimates it as sum Y(1 - Q) / sum (1 - Q).
+    p : array of shape (width, n)
+        Probabilities in (0, 1) of the candidates of each row.
+    there : array of shape (width, n)
+        False for padding.
+    rates : array that broadcasts to (width, n)
+        Rate at which each label is listed if it is false.
+    tilt : array of shape (l + 1,)
+        Logarithmic weight of r listed false labels.
+    normaliser : array of at least width + 1 entries
+        Logarithm of the total weight if m labels are true.
+
+    Returns
+    -------
+    q : array of shape (width, n)
+        Probability that each candidate is true.
+    counts : array of shape (most + 1, n)
+        Probability that m labels of the row are true.
+    r : array of shape (most + 1, n)
+        Number of wrong candidates if m labels are true; negative where that is impossible.
+    """
+    xp = namespace(p)
+    true, false = xp.where(there, p, 0.0), xp.where(there, (1 - p) * rates, 1.0)
+    # Each candidate is scaled by its larger term, so that long products do not underflow.
+    largest = xp.maximum(true, false)
+    true, false = true / largest, false / largest
+    sizes = xp.sum(there, axis=0)
+    m = like(np.arange(_most_true(true, false) + 1), sizes)
+    r = sizes - m[:, None]
+    # (1 - rate)^(l - m - r) is the same for all m, because m + r is the number of candidates.
+    weight = tilt[xp.clip(r, 0, None)] - normaliser[m][:, None]
+    weight = xp.where(r >= 0, weight, -xp.inf)
+    weight = xp.exp(weight - xp.max(weight, axis=0))
+    q, counts = _sum_over_subsets(true, false, weight)
+    return q, counts, r
+
+
+def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
+    """Marginals and size of a random subset S with weight[|S|] prod_S true prod_rest false.
+
+    Backward messages are kept, forward messages run over the candidates. Both are indexed by the
+    number of true labels so far, which is at most the number of candidates so far.
+    """
+    xp, width, most = namespace(weight), true.shape[0], len(weight) - 1
+    backward = [weight]
+    for c in range(width - 1, 0, -1):
+        last = backward[-1]
+        message = last[: c + 1] * false[c]
+        message[: len(last) - 1] += last[1:] * true[c]
+        backward.append(message)
+    forward, none = xp.ones_like(weight[:1]), xp.zeros_like(weight[:1])
+    marginal = []
+    for c in range(width):
+        rest = backward.pop()[1:]
+        marginal.append(xp.sum(forward[: len(rest)] * rest, axis=0))
+        message = xp.concat([forward * false[c], none])
+        message[1:] += forward * true[c]
+        forward = message[: most + 1]
+    counts = forward * weight
+    total = xp.clip(xp.sum(counts, axis=0), 1e-300, None)
+    return xp.clip(true * xp.stack(marginal) / total, 0, 1), counts / total
+
+
+def _most_true(true: Any, false: Any) -> int:
+    """Largest number of true labels to consider: all, or far above the expected number."""
+    width = int(true.shape[0])
+    if width <= _MOST_TRUE:
+        return width
+    xp = namespace(true)
+    expected = xp.sum(true / (true + false), axis=0)
+    return min(width, max(_MOST_TRUE, int(xp.max(expected + 6 * xp.sqrt(expected))) + 10))
+
+
+def update_noise(Y: Array, posterior: Posterior, rate: float | None = None) -> NoiseModel:
+    """Estimate the noise model from the posterior: rate, tilt and, if they differ, propensities.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n, l)
+        Candidates, 0/1.
+    posterior : Posterior
+    rate : float, optional
+        A known rate; None estimates it as sum Y(1 - Q) / sum (1 - Q).
     """
     sums = NoiseSums(len(Y), Y.sum(axis=0), posterior.Q.sum(axis=0), *posterior[1:])
     return noise_from_sums(sums, rate)
@@ -139,110 +246,43 @@ def noise_from_sums(sums: NoiseSums, rate: float | None = None) -> NoiseModel:
     noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
     if rate is None:
         rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), 1e-4, 0.99))
-    true_counts = np.trim_zeros(sums.true_counts, "b")
+    tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
+    return NoiseModel(rate, tilt, propensities(noise, false, rate, sums.candidates.sum()))
+
+
+def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
+    """Tilt (l + 1,) that bends the binomial law to the expected histograms of the two counts."""
+    true_counts = np.trim_zeros(true_counts, "b")
     rows = max(float(true_counts.sum()), 1.0)
-    law = np.exp(_log_binomial(len(noise), len(true_counts) - 1, rate))
+    law = np.exp(_log_binomial(len(noise_counts) - 1, len(true_counts) - 1, rate))
     expected = (true_counts / rows) @ law
-    # One imagined row of the binomial law keeps counts that were never seen possible.
-    tilt = np.log((sums.noise_counts + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
-    return NoiseModel(rate, tilt, _propensity(sums.candidates, noise, false, rate))
+    # One imagined row of the binomial law keeps counts that never occurred possible.
+    return np.log((noise_counts + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
 
 
-def _propensity(candidates: Array, noise: Array, false: Array, rate: float) -> Array | None:
-    """Shrunken log ratios of observed to expected noise per label, if they are over-dispersed."""
+def propensities(noise: Array, false: Array, rate: float, n_candidates: float) -> Array | None:
+    """Logarithms of the relative rates of the labels, or None unless they clearly differ.
+
+    Parameters
+    ----------
+    noise, false : ndarray of shape (l,)
+        Expected numbers of wrong candidates and of false labels.
+    rate : float
+        The rate that all labels share.
+    n_candidates : float
+        Number of candidates of all labels.
+    """
     expected = rate * false
     excess = ((noise - expected) ** 2 - expected * (1 - rate)).sum()
     dispersion = excess / max(float((expected**2).sum()), 1e-12) - _OVER_DISPERSION
-    if len(noise) < 2 or dispersion <= 0 or noise.sum() <= 0.02 * candidates.sum():
+    if len(noise) < 2 or dispersion <= 0 or noise.sum() <= 0.02 * n_candidates:
         return None
     return np.log((noise + 1 / dispersion) / (expected + 1 / dispersion))
 
 
-def _posterior_block(
-    p: Array,
-    start: Array,
-    sizes: Array,
-    label: Array,
-    rate: Array,
-    model: NoiseModel,
-    normaliser: Array,
-    out: CellPosterior,
-) -> None:
-    """The posterior of some rows with similar numbers of candidates, written into `out`."""
-    width = int(sizes.max())
-    if width == 0:
-        out.noise_counts[0] += len(sizes)
-        out.true_counts[0] += len(sizes)
-        return
-    place = np.arange(width)
-    there = place < sizes[:, None]
-    cell = np.minimum(start[:, None] + place, len(label) - 1)
-    p = np.where(there, p[cell], 0.0)
-    q = np.where(there, 1 - p, 1.0)
-    if model.propensity is not None:
-        q = np.where(there, q * np.exp(model.propensity)[label[cell]], 1.0)
-    m = np.arange(_most_true(p, rate, width) + 1)
-    r = sizes[:, None] - m
-    weight = _count_weights(m, r, rate, model.tilt, normaliser)
-    marginal, count = _sum_over_subsets(p, q, there, weight)
-    out.q[cell[there]] = marginal[there]
-    out.true_counts[: len(m)] += count.sum(axis=0)
-    possible = r >= 0
-    out.noise_counts[:] += np.bincount(
-        r[possible], count[possible], minlength=len(out.noise_counts)
-    )
-
-
-def _sum_over_subsets(p: Array, q: Array, there: Array, weight: Array) -> tuple[Array, Array]:
-    """Marginals and size of a random subset S with weight[|S|] prod_S p prod_rest q.
-
-    Forward messages run over the candidates, backward messages are kept; both are indexed by the
-    number of true labels so far.
-    """
-    n, width = p.shape
-    # Each candidate is scaled by its larger term, so that long products do not underflow.
-    scale = np.where(there, np.maximum(p, q), 1.0)
-    p, q = p / scale, q / scale
-    backward = np.empty((width + 1, *weight.shape))
-    backward[width] = weight
-    for c in range(width - 1, -1, -1):
-        np.multiply(q[:, c, None], backward[c + 1], out=backward[c])
-        backward[c][:, :-1] += p[:, c, None] * backward[c + 1][:, 1:]
-    forward = np.zeros_like(weight)
-    forward[:, 0] = 1
-    marginal = np.empty((n, width))
-    for c in range(width):
-        marginal[:, c] = p[:, c] * np.einsum("ij,ij->i", forward[:, :-1], backward[c + 1][:, 1:])
-        longer = forward * q[:, c, None]
-        longer[:, 1:] += forward[:, :-1] * p[:, c, None]
-        forward = longer
-    total = np.maximum(backward[0][:, :1], 1e-300)
-    return np.clip(marginal / total, 0, 1), forward * weight / total
-
-
-def _count_weights(m: Array, r: Array, rate: Array, tilt: Array, normaliser: Array) -> Array:
-    """Weight of m true and r false labels, per row scaled to a largest weight of 1."""
-    log_rate = np.log(rate)[:, None]
-    # P(r | m) over the number of ways: rate^r (1 - rate)^(l - m - r), the last power being
-    # the same for all m because m + r is the number of candidates.
-    weight = r * log_rate + tilt[np.clip(r, 0, len(tilt) - 1)] - normaliser[m]
-    weight = np.where(r >= 0, weight, -np.inf)
-    return np.exp(weight - weight.max(axis=1, keepdims=True))
-
-
-def _most_true(p: Array, rate: Array, width: int) -> int:
-    """Largest number of true labels considered: all, or far above the expected number."""
-    if width <= _MOST_TRUE:
-        return width
-    expected = (p / (p + (1 - p) * rate[:, None])).sum(axis=1)
-    return min(width, max(_MOST_TRUE, int((expected + 6 * np.sqrt(expected)).max()) + 10))
-
-
-def _log_normaliser(model: NoiseModel, l: int, largest: int) -> Array:
-    """log sum_r Bin(r; l - m, rate) exp(tilt[r]) for m = 0..largest; 0 without tilt."""
-    if not model.tilt.any():
-        return np.zeros(largest + 1)
-    return logsumexp(_log_binomial(l, largest, float(model.rate)) + model.tilt, axis=1)
+def log_normaliser(tilt: Array, rate: float, largest: int) -> Array:
+    """log sum_r Bin(r; l - m, rate) exp(tilt[r]) for m = 0..largest."""
+    return logsumexp(_log_binomial(len(tilt) - 1, largest, rate) + tilt, axis=1)
 
 
 def _log_binomial(l: int, largest: int, rate: float) -> Array:

@@ -1,7 +1,7 @@
-"""The posterior of candidates against sums over all subsets, and the noise model's own update."""
+"""The posterior of the candidates against sums over all subsets, and its edge cases."""
 
 from itertools import chain, combinations
-from math import comb, exp, log
+from math import comb, exp
 
 import numpy as np
 import pytest
@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from schirn.noise.model import (
     NoiseModel,
     NoiseSums,
-    Posterior,
+    _most_true,
     candidate_posterior,
     cell_posterior,
     noise_from_sums,
+    padded_posterior,
     update_noise,
 )
 
@@ -95,34 +96,34 @@ def test_blocks_do_not_matter(monkeypatch):
     np.testing.assert_allclose(candidate_posterior(P, Y, model).Q, whole.Q)
 
 
-@pytest.mark.parametrize("cuts", [[3], [1, 2], [0, 6]])
-def test_cells_and_sums_of_blocks_give_those_of_all_rows(cuts):
+@pytest.mark.parametrize("edges", [[3], [1, 2], [0, 6]])
+def test_cells_and_sums_of_blocks_give_those_of_all_rows(edges):
     P, Y, model = random_case(5, weighted=True)
     whole = candidate_posterior(P, Y, model)
-    parts = []
-    for rows in np.split(np.arange(len(Y)), cuts):
+    blocks = []
+    for rows in np.split(np.arange(len(Y)), edges):
         row, label = np.nonzero(Y[rows])
         indptr = np.concatenate([[0], np.cumsum(Y[rows].sum(axis=1))]).astype(int)
         found = cell_posterior(P[rows][row, label], indptr, label, 5, model)
         np.testing.assert_allclose(found.q, whole.Q[rows][row, label], atol=1e-14)
         longer = np.pad(found.true_counts, (0, 6 - len(found.true_counts)))
         soft = np.bincount(label, found.q, minlength=5)
-        parts.append((len(rows), Y[rows].sum(axis=0), soft, found.noise_counts, longer))
-    sums = NoiseSums(*(sum(column) for column in zip(*parts, strict=True)))
+        blocks.append((len(rows), Y[rows].sum(axis=0), soft, found.noise_counts, longer))
+    sums = NoiseSums(*(sum(column) for column in zip(*blocks, strict=True)))
     got, expected = noise_from_sums(sums), update_noise(Y, whole)
     assert got.rate == pytest.approx(expected.rate)
     np.testing.assert_allclose(got.tilt, expected.tilt, atol=1e-10)
 
 
-def test_many_candidates_are_cut_without_a_visible_change(monkeypatch):
+def test_limiting_the_number_of_true_labels_changes_nothing_visible(monkeypatch):
     rng = np.random.default_rng(0)
     P = rng.uniform(0.001, 0.05, (5, 120))
     Y = np.ones((5, 120))
     model = NoiseModel(0.6, rng.normal(size=121) * 0.1)
-    cut = candidate_posterior(P, Y, model)
+    limited = candidate_posterior(P, Y, model)
     monkeypatch.setattr("schirn.noise.model._MOST_TRUE", 200)
     whole = candidate_posterior(P, Y, model)
-    np.testing.assert_allclose(cut.Q, whole.Q, atol=1e-9)
+    np.testing.assert_allclose(limited.Q, whole.Q, atol=1e-9)
 
 
 def test_hundreds_of_candidates_do_not_underflow():
@@ -141,32 +142,75 @@ def test_the_count_law_helps_the_last_doubtful_candidate():
     assert counted[0, 2] > 0.95 > plain[0, 2]
 
 
-def test_update_recovers_rate_and_counts():
-    rng = np.random.default_rng(0)
-    n, l, r = 4000, 12, 3
-    truth = (rng.random((n, l)) < 0.2).astype(float)
-    order = np.argsort(rng.random((n, l)) + 2 * truth, axis=1)[:, :r]
-    Y = truth.copy()
-    np.put_along_axis(Y, order, 1, axis=1)
-    counts = np.bincount((Y - truth).sum(axis=1).astype(int), minlength=l + 1).astype(float)
-    true = np.bincount(truth.sum(axis=1).astype(int), minlength=int(Y.sum(axis=1).max()) + 1)
-    model = update_noise(Y, Posterior(truth, counts, true.astype(float)))
-    wrong = Y - truth
-    assert model.rate == pytest.approx(wrong.sum() / (1 - truth).sum())
-    assert model.propensity is None
-    assert int(np.argmax(model.tilt)) == r
-    assert update_noise(Y, Posterior(truth, counts, true.astype(float)), rate=0.123).rate == 0.123
+def test_rows_without_candidates_are_counted(monkeypatch):
+    P, Y = np.full((5, 3), 0.4), np.zeros((5, 3))
+    Y[4] = 1
+    whole = candidate_posterior(P, Y, NoiseModel.independent(0.5, 3))
+    alone = candidate_posterior(P[4:], Y[4:], NoiseModel.independent(0.5, 3))
+    np.testing.assert_allclose(whole.noise_counts - alone.noise_counts, [4, 0, 0, 0], atol=1e-12)
+    np.testing.assert_allclose(whole.true_counts - alone.true_counts, [4, 0, 0, 0], atol=1e-12)
+    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 1)
+    blocks = candidate_posterior(P, Y, NoiseModel.independent(0.5, 3))
+    np.testing.assert_allclose(blocks.noise_counts, whole.noise_counts)
+    np.testing.assert_allclose(blocks.true_counts, whole.true_counts)
 
 
-def test_update_sees_labels_that_are_listed_more_often():
+def test_counts_of_blocks_add_up(monkeypatch):
+    rng = np.random.default_rng(1)
+    P, Y = rng.uniform(0.1, 0.9, (9, 4)), (rng.random((9, 4)) < 0.7).astype(float)
+    model = NoiseModel(0.3, rng.normal(size=5))
+    whole = candidate_posterior(P, Y, model)
+    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 40)
+    blocks = candidate_posterior(P, Y, model)
+    np.testing.assert_allclose(blocks.noise_counts, whole.noise_counts)
+    np.testing.assert_allclose(blocks.true_counts, whole.true_counts)
+
+
+def test_blocks_are_as_large_as_their_limit_allows(monkeypatch):
+    """A row of k candidates takes (k + 1)^2 cells."""
+    rows = []
+
+    def recording(p, *rest):
+        rows.append(p.shape[1])
+        return padded_posterior(p, *rest)
+
+    monkeypatch.setattr("schirn.noise.model.padded_posterior", recording)
+    indptr, label = np.arange(0, 3 * 10, 3), np.tile([0, 1, 2], 9)
+    for limit, expected in ((3 * 4**2, [3, 3, 3]), (1, [1] * 9)):
+        rows.clear()
+        monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", limit)
+        cell_posterior(np.full(27, 0.5), indptr, label, 3, NoiseModel(0.5, np.ones(4)))
+        assert rows == expected
+
+
+def test_single_precision_is_computed_in_double():
     rng = np.random.default_rng(0)
-    n, l = 3000, 6
-    rates = np.array([0.05, 0.05, 0.05, 0.05, 0.05, 0.6])
-    Y = (rng.random((n, l)) < rates).astype(float)
-    Q = np.zeros((n, l))
-    counts = np.bincount(Y.sum(axis=1).astype(int), minlength=l + 1).astype(float)
-    true = np.zeros(int(Y.sum(axis=1).max()) + 1)
-    true[0] = n
-    model = update_noise(Y, Posterior(Q, counts, true))
-    assert int(np.argmax(model.propensity)) == l - 1
-    assert model.propensity[-1] - model.propensity[0] > log(3)
+    P, Y = rng.uniform(0.01, 0.99, (6, 5)).astype(np.float32), np.ones((6, 5))
+    model = NoiseModel(0.2, rng.normal(size=6))
+    single, double = (candidate_posterior(p, Y, model).Q for p in (P, P.astype(float)))
+    np.testing.assert_allclose(single, double, rtol=1e-12)
+
+
+def test_few_candidates_may_all_be_true():
+    assert _most_true(np.full((64, 2), 0.01), np.full((64, 2), 0.5)) == 64
+
+
+def test_many_candidates_are_limited_to_six_deviations_above_the_expected_number():
+    true = np.array([0.2, 0.01]) * np.ones((150, 1))
+    false = (1 - true) * 0.5
+    # 0.2 / (0.2 + 0.8 * 0.5) = 1/3 of 150 are true: 50 + 6 sqrt(50) = 92.4, and ten more.
+    assert _most_true(true, false) == 102
+    assert _most_true(true[:, 1:], false[:, 1:]) == 64
+    assert _most_true(np.full((150, 1), 0.9), np.full((150, 1), 0.05)) == 150
+
+
+def test_a_certain_number_of_false_labels_among_very_many_does_not_underflow():
+    """Of 201 candidates exactly 200 are wrong; the weights of such sets are below e^-900."""
+    l, listed = 10_000, 201
+    p = np.full(listed, 1e-3)
+    p[0] = 0.5
+    tilt = np.full(l + 1, -3000.0)
+    tilt[200] = 0.0
+    found = cell_posterior(p, np.array([0, listed]), np.arange(listed), l, NoiseModel(0.02, tilt))
+    odds = p / (1 - p)
+    np.testing.assert_allclose(found.q, odds / odds.sum(), rtol=1e-6)

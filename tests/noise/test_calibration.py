@@ -1,3 +1,5 @@
+"""Calibration of scores on candidates alone."""
+
 import numpy as np
 import pytest
 from hypothesis import given

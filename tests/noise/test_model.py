@@ -1,4 +1,4 @@
-"""The noise model's update against its formulas written out, and the edges of the posterior."""
+"""The update of the noise model against its formulas written out."""
 
 from math import comb, log
 
@@ -8,11 +8,10 @@ import pytest
 from schirn.noise.model import (
     NoiseModel,
     NoiseSums,
-    _most_true,
-    _propensity,
-    candidate_posterior,
-    cell_posterior,
+    Posterior,
     noise_from_sums,
+    propensities,
+    update_noise,
 )
 
 
@@ -94,13 +93,13 @@ def test_propensity_is_the_shrunken_log_ratio():
         log((n + 1 / dispersion) / (e + 1 / dispersion))
         for n, e in zip(noise, expected, strict=True)
     ]
-    np.testing.assert_allclose(_propensity(candidates, noise, false, rate), wanted)
+    np.testing.assert_allclose(propensities(noise, false, rate, candidates.sum()), wanted)
 
 
 def test_two_labels_can_differ_and_one_cannot():
-    both = _propensity(np.array([5.0, 80.0]), np.array([5.0, 80.0]), np.array([100.0, 100.0]), 0.4)
+    both = propensities(np.array([5.0, 80.0]), np.array([100.0, 100.0]), 0.4, 85.0)
     assert both[0] < 0 < both[1]
-    assert _propensity(np.array([80.0]), np.array([80.0]), np.array([100.0]), 0.2) is None
+    assert propensities(np.array([80.0]), np.array([100.0]), 0.2, 80.0) is None
 
 
 def test_chance_differences_are_no_propensity():
@@ -108,7 +107,7 @@ def test_chance_differences_are_no_propensity():
     false, rate = np.full(4, 100.0), 0.25
     spread = np.sqrt(100 * 0.25 * 0.75)
     noise = 25 + spread * np.array([1, -1, 1, -1])
-    assert _propensity(noise + 50, noise, false, rate) is None
+    assert propensities(noise, false, rate, noise.sum() + 200) is None
 
 
 def test_a_little_more_than_chance_is_still_one_propensity():
@@ -116,90 +115,48 @@ def test_a_little_more_than_chance_is_still_one_propensity():
     false, rate = np.full(2, 100.0), 0.5
     beyond = np.sqrt(100 * 0.25 + 0.04 * 2500)
     noise = 50 + beyond * np.array([1, -1])
-    assert _propensity(noise, noise, false, rate) is None
+    assert propensities(noise, false, rate, noise.sum()) is None
     beyond = np.sqrt(100 * 0.25 + 0.06 * 2500)
     noise = 50 + beyond * np.array([1, -1])
-    assert _propensity(noise, noise, false, rate) is not None
+    assert propensities(noise, false, rate, noise.sum()) is not None
 
 
 def test_with_almost_no_noise_labels_are_not_told_apart():
     false, noise = np.full(3, 100.0), np.array([0.0, 0.0, 2.0])
-    assert _propensity(np.array([30.0, 30.0, 40.0]), noise, false, 0.005) is None
-    assert _propensity(np.array([30.0, 30.0, 39.0]), noise, false, 0.005) is not None
+    assert propensities(noise, false, 0.005, 100.0) is None
+    assert propensities(noise, false, 0.005, 99.0) is not None
 
 
 def test_the_independent_model_has_one_tilt_per_count():
     assert NoiseModel.independent(0.3, 4).tilt.tolist() == [0, 0, 0, 0, 0]
 
 
-def test_rows_without_candidates_are_counted(monkeypatch):
-    P, Y = np.full((5, 3), 0.4), np.zeros((5, 3))
-    Y[4] = 1
-    whole = candidate_posterior(P, Y, NoiseModel.independent(0.5, 3))
-    alone = candidate_posterior(P[4:], Y[4:], NoiseModel.independent(0.5, 3))
-    np.testing.assert_allclose(whole.noise_counts - alone.noise_counts, [4, 0, 0, 0], atol=1e-12)
-    np.testing.assert_allclose(whole.true_counts - alone.true_counts, [4, 0, 0, 0], atol=1e-12)
-    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 1)
-    blocks = candidate_posterior(P, Y, NoiseModel.independent(0.5, 3))
-    np.testing.assert_allclose(blocks.noise_counts, whole.noise_counts)
-    np.testing.assert_allclose(blocks.true_counts, whole.true_counts)
-
-
-def test_counts_of_blocks_add_up(monkeypatch):
-    rng = np.random.default_rng(1)
-    P, Y = rng.uniform(0.1, 0.9, (9, 4)), (rng.random((9, 4)) < 0.7).astype(float)
-    model = NoiseModel(0.3, rng.normal(size=5))
-    whole = candidate_posterior(P, Y, model)
-    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 40)
-    blocks = candidate_posterior(P, Y, model)
-    np.testing.assert_allclose(blocks.noise_counts, whole.noise_counts)
-    np.testing.assert_allclose(blocks.true_counts, whole.true_counts)
-
-
-def test_blocks_are_as_large_as_their_limit_allows(monkeypatch):
-    """A row of k candidates takes (k + 1)^2 cells."""
-    seen = []
-    monkeypatch.setattr(
-        "schirn.noise.model._posterior_block",
-        lambda p, start, sizes, *rest: seen.append(len(sizes)),
-    )
-    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 3 * 4**2)
-    indptr = np.arange(0, 3 * 10, 3)
-    cell_posterior(np.full(27, 0.5), indptr, np.tile([0, 1, 2], 9), 3, NoiseModel(0.5, np.ones(4)))
-    assert seen == [3, 3, 3]
-    seen.clear()
-    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 1)
-    cell_posterior(np.full(27, 0.5), indptr, np.tile([0, 1, 2], 9), 3, NoiseModel(0.5, np.ones(4)))
-    assert seen == [1] * 9
-
-
-def test_single_precision_is_computed_in_double():
+def test_update_recovers_rate_and_counts():
     rng = np.random.default_rng(0)
-    P, Y = rng.uniform(0.01, 0.99, (6, 5)).astype(np.float32), np.ones((6, 5))
-    model = NoiseModel(0.2, rng.normal(size=6))
-    single, double = (candidate_posterior(p, Y, model).Q for p in (P, P.astype(float)))
-    np.testing.assert_allclose(single, double, rtol=1e-12)
+    n, l, r = 4000, 12, 3
+    truth = (rng.random((n, l)) < 0.2).astype(float)
+    order = np.argsort(rng.random((n, l)) + 2 * truth, axis=1)[:, :r]
+    Y = truth.copy()
+    np.put_along_axis(Y, order, 1, axis=1)
+    counts = np.bincount((Y - truth).sum(axis=1).astype(int), minlength=l + 1).astype(float)
+    true = np.bincount(truth.sum(axis=1).astype(int), minlength=int(Y.sum(axis=1).max()) + 1)
+    model = update_noise(Y, Posterior(truth, counts, true.astype(float)))
+    wrong = Y - truth
+    assert model.rate == pytest.approx(wrong.sum() / (1 - truth).sum())
+    assert model.propensity is None
+    assert int(np.argmax(model.tilt)) == r
+    assert update_noise(Y, Posterior(truth, counts, true.astype(float)), rate=0.123).rate == 0.123
 
 
-def test_few_candidates_may_all_be_true():
-    assert _most_true(np.full((2, 64), 0.01), np.full(2, 0.5), 64) == 64
-
-
-def test_many_candidates_are_cut_six_deviations_above_the_expected_number():
-    p = np.array([[0.2], [0.01]]) * np.ones((1, 150))
-    # 0.2 / (0.2 + 0.8 * 0.5) = 1/3 of 150 are true: 50 + 6 sqrt(50) = 92.4, and ten more.
-    assert _most_true(p, np.full(2, 0.5), 150) == 102
-    assert _most_true(p[1:], np.full(1, 0.5), 150) == 64
-    assert _most_true(np.full((1, 150), 0.9), np.full(1, 0.5), 150) == 150
-
-
-def test_a_certain_number_of_false_labels_among_very_many_does_not_underflow():
-    """Of 201 candidates exactly 200 are wrong; the weights of such sets are below e^-900."""
-    l, listed = 10_000, 201
-    p = np.full(listed, 1e-3)
-    p[0] = 0.5
-    tilt = np.full(l + 1, -3000.0)
-    tilt[200] = 0.0
-    found = cell_posterior(p, np.array([0, listed]), np.arange(listed), l, NoiseModel(0.02, tilt))
-    odds = p / (1 - p)
-    np.testing.assert_allclose(found.q, odds / odds.sum(), rtol=1e-6)
+def test_update_sees_labels_that_are_listed_more_often():
+    rng = np.random.default_rng(0)
+    n, l = 3000, 6
+    rates = np.array([0.05, 0.05, 0.05, 0.05, 0.05, 0.6])
+    Y = (rng.random((n, l)) < rates).astype(float)
+    Q = np.zeros((n, l))
+    counts = np.bincount(Y.sum(axis=1).astype(int), minlength=l + 1).astype(float)
+    true = np.zeros(int(Y.sum(axis=1).max()) + 1)
+    true[0] = n
+    model = update_noise(Y, Posterior(Q, counts, true))
+    assert int(np.argmax(model.propensity)) == l - 1
+    assert model.propensity[-1] - model.propensity[0] > log(3)
