@@ -17,7 +17,7 @@ def test_sparse_tags_are_checked(small):
         find_noisy_labels(small.X, sp.csr_array(np.array([[0, 2]] * 200)))
     with pytest.raises(InputError, match="6 label columns, but 2 are expected"):
         find_noisy_labels(small.X, sp.csr_array(small.candidates), label_names=["a", "b"])
-    with pytest.raises(InputError, match="names the label 'dog', which is not in label_names"):
+    with pytest.raises(InputError, match="names the label 'dog', which is not among the known"):
         find_noisy_labels(small.X, [["dog"]] * 200, label_names=["a", "b"])
     with pytest.raises(InputError, match="row 1 of the tags is 3, not a list"):
         find_noisy_labels(small.X[:2], [["dog"], 3])

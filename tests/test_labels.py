@@ -134,18 +134,18 @@ def test_columns_of_a_table_are_matched_by_name():
     assert labels.names == NAMES
     assert labels.matrix.tolist() == [[1, 0, 1], [0, 0, 1], [0, 0, 0]]
     with pytest.raises(
-        InputError, match="a column 'dog', which was not there in training"
+        InputError, match="a column 'dog', which is not among the known labels"
     ) as error:
         as_labels(table, names=["beach", "cat", "fox"])
-    assert "known labels are 'beach', 'cat', 'fox'" in str(error.value)
+    assert "known labels 'beach', 'cat', 'fox'" in str(error.value)
 
 
 def test_unknown_names():
     with pytest.raises(InputError) as error:
         as_labels(LISTS, names=["beach", "dog"])
     assert str(error.value) == (
-        "row 2 of the candidates names the label 'cat', which was not there in training; "
-        "known labels are 'beach', 'dog'"
+        "row 2 of the candidates names the label 'cat', which is not among the known "
+        "labels 'beach', 'dog'"
     )
     many = [f"label {j}" for j in range(20)]
     with pytest.raises(InputError, match=r"'label 7', \.\.\. \(20 in all\)$"):

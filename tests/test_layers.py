@@ -11,7 +11,8 @@ PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 # function; rooms on one line do not know each other unless a pair is named below.
 FLOORS = (
     "exceptions _files _input _optional",
-    "linalg rank labels metrics",
+    "linalg labels",
+    "rank metrics",
     "noise scale datasets",
     "solvers",
     "methods",

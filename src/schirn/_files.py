@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tokenize import TokenError
-from typing import IO, Any, BinaryIO
+from typing import IO, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -258,23 +258,44 @@ def read_npy(path: Path, max_bytes: int | None = None) -> np.ndarray:
         raise DataError(f"{path}: not a readable .npy file ({reason_of(error)}).") from error
 
 
-def _check_header(where: str, stream: IO[bytes], size: int) -> tuple[int, ...]:
-    """Return the shape of an array whose header agrees with the size of its file or entry."""
+class NpyHeader(NamedTuple):
+    """The header of an .npy file: what the array is, and the byte where its data start."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_fortran: bool
+    start: int
+
+    @property
+    def n_bytes(self) -> int:
+        """Number of bytes of header and data."""
+        return self.start + math.prod([self.dtype.itemsize, *self.shape])
+
+
+def npy_header(stream: IO[bytes]) -> NpyHeader:
+    """Read the header of an .npy file; raise one of `DAMAGE` if it is none."""
     form = np.lib.format
     readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
+    shape, is_fortran, dtype = readers[form.read_magic(stream)](stream)
+    if min(shape, default=0) < 0:
+        raise ValueError(f"the array has the shape {brief(shape)}")
+    return NpyHeader(tuple(map(int, shape)), dtype, is_fortran, stream.tell())
+
+
+def _check_header(where: str, stream: IO[bytes], size: int) -> tuple[int, ...]:
+    """Return the shape of an array whose header agrees with the size of its file or entry."""
     try:
-        shape, _, dtype = readers[form.read_magic(stream)](stream)
+        header = npy_header(stream)
     except DAMAGE as error:
         raise DataError(f"{where} is not an array.") from error
-    if dtype.hasobject:
+    if header.dtype.hasobject:
         raise DataError(
             f"{where} holds Python objects, which are never loaded; save it as numbers or as "
             f"fixed-width text."
         )
-    n_bytes = math.prod([dtype.itemsize, *map(int, shape)])
-    if min(shape, default=0) < 0 or stream.tell() + n_bytes != size:
+    if header.n_bytes != size:
         raise DataError(f"{where} is damaged (wrong size).")
-    return tuple(shape)
+    return header.shape
 
 
 def check_sparse(matrix: Any) -> None:

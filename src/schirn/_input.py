@@ -1,5 +1,6 @@
 """Input validation shared by all backends: parameters, features, names."""
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -139,6 +140,21 @@ def repeated(names: Iterable[str]) -> str | None:
             return name
         seen.add(name)
     return None
+
+
+def suggest(name: str, known: Iterable[str], listed: str | None = None) -> str:
+    """Return a hint for an unknown name: the closest known one, and else the known names.
+
+    `listed` replaces "there are ..." and also follows the closest name.
+
+    >>> suggest("Shirn", ["Schirn", "Sieve"]), suggest("x", ["a", "b"])
+    ("did you mean 'Schirn'?", 'there are a, b')
+    """
+    known = list(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    if not close:
+        return f"there are {', '.join(known)}" if listed is None else listed
+    return " ".join(filter(None, (f"did you mean {close[0]!r}?", listed)))
 
 
 def check_same_length(rows: int, labels: int) -> None:

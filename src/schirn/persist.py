@@ -25,6 +25,7 @@ from schirn._files import (
     brief,
     byte_limit,
     check_sparse,
+    npy_header,
     reason_of,
     too_large,
 )
@@ -362,10 +363,9 @@ def _read_array(path: Path, archive: zipfile.ZipFile, member: dict[str, Any]) ->
     """Read one array whose size, type, shape and sum are those of the header."""
     name, dtype, shape = member["member"], np.dtype(member["dtype"]), tuple(member["shape"])
     with archive.open(name) as stream:
-        found_shape, found_dtype, start = _array_header(stream)
-    size = archive.getinfo(name).file_size
-    agrees = found_shape == shape and found_dtype == dtype and not dtype.hasobject
-    if not agrees or start + _n_bytes(member) != size:
+        header = npy_header(stream)
+    agrees = header.shape == shape and header.dtype == dtype and not dtype.hasobject
+    if not agrees or header.n_bytes != archive.getinfo(name).file_size:
         raise ModelFileError(f"{path}: the array {brief(name)} does not fit the header")
     with archive.open(name) as stream:
         hashing = _Hashing(stream)
@@ -373,14 +373,6 @@ def _read_array(path: Path, archive: zipfile.ZipFile, member: dict[str, Any]) ->
     if hashing.digest.hexdigest() != member["sha256"]:
         raise ModelFileError(f"{path}: the array {brief(name)} does not match its checksum")
     return array
-
-
-def _array_header(stream: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Shape, type and place of the first byte of an .npy member."""
-    form = np.lib.format
-    readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
-    shape, _, dtype = readers[form.read_magic(stream)](stream)
-    return tuple(shape), dtype, stream.tell()
 
 
 def _seal(text: bytes) -> bytes:

@@ -241,7 +241,7 @@ def test_labels_are_matched_by_name(model, data, tmp_path, capsys):
         assert entry["confidence"] == pytest.approx(expected[entry["row"], column])
     np.savez(tmp_path / "new.npz", X=data.X, C=data.candidates[:, order], label_names=["a", "b"])
     err = refused(capsys, "predict", model, path, "--disambiguate")
-    assert "which was not there in training" in err
+    assert "which is not among the known labels" in err
 
 
 def test_predict_mistakes(model, npz, data, tmp_path, capsys):

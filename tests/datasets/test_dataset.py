@@ -67,9 +67,12 @@ def test_digits_attributes_are_true_of_the_digit():
     ("values", "message"),
     [
         (np.ones(3), r"y must be a matrix \(rows × labels\), not of shape \(3,\)"),
-        (np.array([["a"]]), "y must hold numbers, not <U1"),
-        (np.array([[0, 1], [2, 1]]), "y must hold 0 and 1 .*, but holds 2"),
-        (sparse.csr_array([[0.5]]), "but holds 0.5"),
+        (np.array([["a"]]), "y must be a 0/1 matrix .* entries that are not numbers"),
+        (
+            np.array([[0, 1], [2, 1]]),
+            r"y must be 0 or 1 \(or -1 for 0\), but row 1, .* holds 2",
+        ),
+        (sparse.csr_array([[0.5]]), "but row 0, label 0 holds 0.5"),
     ],
 )
 def test_what_are_no_labels(values, message):

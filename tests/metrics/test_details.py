@@ -74,21 +74,21 @@ def test_noise_measures_name_what_does_not_fit(function, third, one_row_blocks):
     value = NOISE if third == "noise" else SCORES
     assert sentence(function, TRUTH[:2], CANDIDATES, value) == (
         "candidates has shape (3, 3) but y_true has shape (2, 3); "
-        "hand in the same rows and labels for both."
+        "give the same rows and labels for both."
     )
     assert sentence(function, TRUTH, CANDIDATES, value[:, :2]) == (
         f"candidates has shape (3, 3) but {third} has shape (3, 2); "
-        "hand in the same rows and labels for both."
+        "give the same rows and labels for both."
     )
     bad = CANDIDATES.copy()
     bad[2, 0] = 7
     assert sentence(function, TRUTH, bad, value) == (
-        "candidates holds 7 at row 2, column 0; use only 0 and 1."
+        "candidates must be 0 or 1, but row 2, label 0 holds 7"
     )
     bad = TRUTH.copy()
     bad[1, 2] = 5
     assert sentence(function, bad, CANDIDATES, value) == (
-        "y_true holds 5 at row 1, column 2; use only 0 and 1."
+        "y_true must be 0 or 1, but row 1, label 2 holds 5"
     )
 
 
@@ -210,7 +210,7 @@ def test_what_counts_as_predictions(scores, loss):
 
 def test_scores_that_are_no_table_are_called_scores():
     assert sentence(metrics.hamming_loss, TRUTH, [["a", "b"], ["c"]]).startswith(
-        "scores is not a table of numbers"
+        "scores must be numbers with one row per sample"
     )
 
 

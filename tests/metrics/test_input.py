@@ -47,7 +47,9 @@ def test_nan_is_located_across_blocks(function, cells):
 def test_the_value_that_is_not_binary_is_named(function, value, shown, kind):
     truth = TRUTH.astype(float) if isinstance(value, float) else TRUTH.copy()
     truth[1, 2] = value
-    with pytest.raises(InputError, match=rf"y_true holds {shown} at row 1, column 2"):
+    with pytest.raises(
+        InputError, match=rf"y_true must be 0 or 1, but row 1, label 2 holds {shown}"
+    ):
         function(kind(truth), SCORES)
 
 
@@ -67,7 +69,7 @@ def test_no_label_left(name):
 
 @every_function
 def test_tables_of_names_are_refused(function):
-    with pytest.raises(InputError, match="y_true is not a table of numbers"):
+    with pytest.raises(InputError, match="y_true must be numbers with one row per sample"):
         function([["cat"], ["dog", "cat"], []], SCORES)
     with pytest.raises(InputError, match="y_true"):
         function(np.array([["a", "b", "c"]] * 3), SCORES)

@@ -117,9 +117,9 @@ def test_bad_cells_are_located():
     confidence[1, 2] = np.nan
     with pytest.raises(InputError, match="confidence is NaN at row 1, column 2"):
         metrics.noise_auc(TRUTH, CANDIDATES, confidence)
-    with pytest.raises(InputError, match="candidates holds 3 at row 0, column 0"):
+    with pytest.raises(InputError, match="candidates must be 0 or 1, but row 0, label 0 holds 3"):
         metrics.noise_auc(TRUTH, 3 * CANDIDATES, CONFIDENCE)
-    with pytest.raises(InputError, match="noise holds 2 at row 0, column 1"):
+    with pytest.raises(InputError, match="noise must be 0 or 1, but row 0, label 1 holds 2"):
         metrics.noise_recall(TRUTH, CANDIDATES, 2 * NOISE)
     with pytest.raises(InputError, match=r"candidates has shape \(2, 4\) but noise has .*\(1, 4\)"):
         metrics.noise_f1(TRUTH, CANDIDATES, NOISE[:1])

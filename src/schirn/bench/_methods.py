@@ -1,6 +1,5 @@
 """Methods by name or by import path."""
 
-import difflib
 import hashlib
 import importlib
 import inspect
@@ -10,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from schirn._input import suggest
 from schirn.bench.grids import Grid, Params, default_grid, recommended
 from schirn.exceptions import InputError
 from schirn.methods import methods as all_methods
@@ -104,9 +104,7 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
     known = _parameters(cls)
     for key in (*params, *(grid or {})):
         if known is not None and key not in known:
-            close = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-            raise InputError(f"{name} has no parameter {key!r}; {hint}")
+            raise InputError(f"{name} has no parameter {key!r}; {suggest(key, known)}")
     # What the user fixes is not searched.
     grid = {key: list(values) for key, values in (grid or {}).items() if key not in params}
     path = f"{cls.__module__}:{cls.__qualname__}"
@@ -120,11 +118,9 @@ def find_class(text: str) -> type:
         return own[text.lower()]
     module, separator, name = text.rpartition(":" if ":" in text else ".")
     if not separator or not module or not name:
-        names = list(all_methods())
-        close = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(names)}"
         raise InputError(
-            f"there is no method {text!r}; {hint} (a class of your own is given as module:Class)"
+            f"there is no method {text!r}; {suggest(text, all_methods())} (give a class of your "
+            f"own as module:Class)"
         )
     return _imported(text, module, name)
 

@@ -1,4 +1,4 @@
-"""Cells of a column of tags: split them, and put back what is kept."""
+"""Columns of tags in a table: read them, remove tags, and describe the verdicts in new columns."""
 
 from typing import Any, NamedTuple
 
@@ -6,8 +6,7 @@ import numpy as np
 
 from schirn.cleaning.found import NoisyLabels
 from schirn.exceptions import InputError
-
-Array = np.ndarray
+from schirn.labels.tags import split_tags, without_tags
 
 
 class TagColumn:
@@ -15,35 +14,32 @@ class TagColumn:
 
     def __init__(self, cells: list[Any], separator: str, name: str) -> None:
         self.cells, self.separator = cells, separator
-        self.pieces = [_pieces(cell, separator, name, i) for i, cell in enumerate(cells)]
-        self.tags = [[tag for tag in map(str.strip, row) if tag] for row in self.pieces]
+        self.tags: list[list[str]] = []
+        for i, cell in enumerate(cells):
+            try:
+                self.tags.append(split_tags(cell, separator))
+            except InputError as error:
+                raise InputError(f"row {i + 1}, column {name!r}: {error}") from None
         if not any(self.tags):
             raise InputError(f"the column {name!r} holds no tags, so there is nothing to clean")
 
     def kept(self, removed: list[set[str]]) -> list[Any]:
-        """The cells without the removed tags; a row that loses nothing keeps its cell."""
+        """Return the cells without the removed tags; a row that loses none keeps its cell."""
         return [
-            self._without(i, gone) if gone else cell
-            for i, (cell, gone) in enumerate(zip(self.cells, removed, strict=True))
+            without_tags(cell, gone, self.separator) if gone else cell
+            for cell, gone in zip(self.cells, removed, strict=True)
         ]
-
-    def _without(self, i: int, gone: set[str]) -> Any:
-        cell = self.cells[i]
-        if not isinstance(cell, str):
-            return [tag for tag in cell if str(tag).strip() not in gone]
-        pieces = [piece for piece in self.pieces[i] if piece.strip() not in gone]
-        return self.separator.join(pieces).strip()
 
 
 class NewColumns(NamedTuple):
-    """Cells of the two new columns."""
+    """Cells of the two new columns: removed tags, and the confidence of each tag."""
 
     removed: list[Any]
     confidence: list[Any]
 
 
 def removed_sets(found: NoisyLabels) -> list[set[str]]:
-    """The removed tags of each row."""
+    """Return the removed tags of each row."""
     sets: list[set[str]] = [set() for _ in range(found.n_rows)]
     for k in np.flatnonzero(found.removed).tolist():
         sets[found.row[k]].add(found.label_names[found.column[k]])
@@ -51,7 +47,7 @@ def removed_sets(found: NoisyLabels) -> list[set[str]]:
 
 
 def confidences(found: NoisyLabels) -> list[dict[str, float]]:
-    """The confidence of each tag, row by row."""
+    """Return the confidence of each tag, row by row."""
     maps: list[dict[str, float]] = [{} for _ in range(found.n_rows)]
     for i, j, value in zip(found.row, found.column, found.confidence.tolist(), strict=True):
         maps[i][found.label_names[j]] = round(value, 4)
@@ -59,9 +55,18 @@ def confidences(found: NoisyLabels) -> list[dict[str, float]]:
 
 
 def new_columns(tags: TagColumn, found: NoisyLabels, *, lists: bool) -> NewColumns:
-    """Removed tags and confidences, in the order of the tags of each row."""
+    """Return removed tags and confidences, in the order of the tags of each row.
+
+    Parameters
+    ----------
+    tags : TagColumn
+    found : NoisyLabels
+    lists : bool
+        Whether the table can hold lists; removed tags are a list only if the tags were lists too.
+    """
     gone, numbers = removed_sets(found), confidences(found)
-    text = not lists or isinstance(_first_cell(tags.cells), str)
+    first = next((cell for cell in tags.cells if cell is not None), "")
+    text = not lists or isinstance(first, str)
     removed: list[Any] = []
     confidence: list[Any] = []
     for i, row in enumerate(tags.tags):
@@ -72,20 +77,3 @@ def new_columns(tags: TagColumn, found: NoisyLabels, *, lists: bool) -> NewColum
         joined = tags.separator.join(f"{tag}={value:.4g}" for tag, value in values.items())
         confidence.append(values if lists else joined)
     return NewColumns(removed, confidence)
-
-
-def _first_cell(cells: list[Any]) -> Any:
-    return next((cell for cell in cells if cell is not None), "")
-
-
-def _pieces(cell: Any, separator: str, name: str, i: int) -> list[str]:
-    """The parts of a cell, with the spaces around them."""
-    if cell is None or cell != cell:
-        return []
-    if isinstance(cell, str):
-        return cell.split(separator)
-    if isinstance(cell, list) and all(isinstance(tag, str | int) for tag in cell):
-        return [str(tag) for tag in cell]
-    raise InputError(
-        f"row {i + 1}, column {name!r}: {str(cell)[:60]!r} is neither a text of tags nor a list"
-    )

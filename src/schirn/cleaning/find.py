@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from schirn._input import Number, canonical, check_finite, is_missing
+from schirn._input import Number, canonical, check_finite, is_missing, suggest
 from schirn.cleaning.found import NoisyLabels
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.known import as_known, read_cells
@@ -145,7 +145,7 @@ def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifi
     if isinstance(method, str):
         known = {name.lower(): cls for name, cls in methods().items()}
         if method.lower() not in known:
-            raise InputError(f"there is no method {method!r}; there are {', '.join(methods())}")
+            raise InputError(f"there is no method {method!r}; {suggest(method, methods())}")
         method = known[method.lower()]
     if method is None:
         method = Sieve

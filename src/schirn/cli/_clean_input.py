@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import read_npy
+from schirn._input import suggest
 from schirn.cleaning.find import text_features
 from schirn.cleaning.tables import Table
 from schirn.cli._output import note
-from schirn.cli.methods import nearest
 from schirn.exceptions import DataError, InputError
 
 Array = np.ndarray
@@ -47,7 +47,7 @@ def known_column(path: str, table: Table, name: str) -> str:
     """The name itself, if there is such a column."""
     if name in table.columns:
         return name
-    raise InputError(f"{path}: there is no column {name!r}; {nearest(name, table.columns)}")
+    raise InputError(f"{path}: there is no column {name!r}; {suggest(name, table.columns)}")
 
 
 def _groups(args: argparse.Namespace, table: Table) -> list[Any] | None:

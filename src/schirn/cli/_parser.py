@@ -1,11 +1,12 @@
 """The argument parser: one sentence for a mistake, help with examples everywhere."""
 
 import argparse
-import difflib
 import re
 import textwrap
 from collections.abc import Iterable
 from typing import Any, NoReturn
+
+from schirn._input import suggest
 
 _DESCRIPTION = "Train on noisy label sets, find the wrong labels, predict the right ones."
 _EXAMPLES = """\
@@ -33,9 +34,7 @@ class Parser(argparse.ArgumentParser):
         choice = re.match(r"argument \S+: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if choice and "COMMAND" in message:
             known = re.findall(r"[\w-]+", choice[2])
-            close = difflib.get_close_matches(choice[1], known, n=1)
-            hint = f"did you mean {close[0]!r}" if close else f"there are {', '.join(known)}"
-            message = f"there is no command {choice[1]!r}; {hint}"
+            message = f"there is no command {choice[1]!r}; {suggest(choice[1], known)}"
         self.exit(2, f"schirn: {message} (see {self.prog} --help)\n")
 
 

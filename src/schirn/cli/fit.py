@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from schirn._files import check_writable
+from schirn._input import suggest
 from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_command, natural, positive
 from schirn.cli._reading import add_reading, assignment, check_not_input, inputs, read
-from schirn.cli.methods import find_method, nearest
+from schirn.cli.methods import find_method
 from schirn.datasets import Dataset, add_noise
 from schirn.exceptions import InputError
 from schirn.methods import PartialMultiLabelClassifier
@@ -98,7 +99,7 @@ def make_model(method: str, params: list[tuple[str, Any]]) -> PartialMultiLabelC
     known = list(inspect.signature(cls).parameters)
     for name, _ in params:
         if name not in known:
-            raise InputError(f"{cls.__name__} has no parameter {name!r}; {nearest(name, known)}")
+            raise InputError(f"{cls.__name__} has no parameter {name!r}; {suggest(name, known)}")
     return cls(**dict(params))
 
 

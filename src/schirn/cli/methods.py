@@ -1,12 +1,12 @@
 """`schirn methods`."""
 
 import argparse
-import difflib
 import inspect
 import re
 import textwrap
 from typing import Any
 
+from schirn._input import suggest
 from schirn.cli._output import facts, print_json, say, table
 from schirn.cli._parser import add_command
 from schirn.exceptions import InputError
@@ -88,13 +88,7 @@ def find_method(name: str) -> type[PartialMultiLabelClassifier]:
     by_lower = {known.lower(): cls for known, cls in all_methods().items()}
     if name.lower() in by_lower:
         return by_lower[name.lower()]
-    raise InputError(f"there is no method {name!r}; {nearest(name, list(all_methods()))}")
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """Which name was perhaps meant, or all there are."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+    raise InputError(f"there is no method {name!r}; {suggest(name, all_methods())}")
 
 
 def _meanings(doc: str) -> dict[str, str]:

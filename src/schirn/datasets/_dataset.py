@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +15,8 @@ from scipy import sparse
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import repeated
 from schirn.datasets._text import base_name
-from schirn.exceptions import DataError
+from schirn.exceptions import DataError, InputError
+from schirn.labels.matrix import as_binary
 
 # Above this many cells a 0/1 matrix is kept as CSR: 50 MB as bytes, 400 MB once made float.
 LARGE_LABELS = 50_000_000
@@ -155,29 +157,14 @@ def _check_label_count(path: Path, max_bytes: int | None, parts: dict[str, Any])
 
 def label_matrix(values: Any, where: str) -> Any:
     """Return 0/1 labels as uint8, dense or (large or already sparse) CSR; -1 counts as 0."""
-    if sparse.issparse(values):
-        matrix = sparse.csr_array(values)
-        matrix.sum_duplicates()
-        _check_binary(matrix.data, where)
-        matrix = sparse.csr_array(matrix == 1) if matrix.nnz else matrix
-        return matrix.astype(np.uint8)
-    matrix = np.asarray(values)
-    if matrix.ndim != 2:
-        raise DataError(f"{where} must be a matrix (rows × labels), not of shape {matrix.shape}.")
-    _check_binary(matrix, where)
-    labels = (matrix == 1).astype(np.uint8)
-    return sparse.csr_array(labels) if labels.size > LARGE_LABELS else labels
-
-
-def _check_binary(values: np.ndarray, where: str) -> None:
-    """Raise unless every entry is -1, 0 or 1."""
-    if values.dtype == bool:
-        return
-    if values.dtype.kind not in "iuf":
-        raise DataError(f"{where} must hold numbers, not {values.dtype}.")
-    wrong = ~((values == 0) | (values == 1) | (values == -1))
-    if wrong.any():
-        raise DataError(f"{where} must hold 0 and 1 (or -1 and 1), but holds {values[wrong][0]}.")
+    if np.ndim(values) != 2:
+        shape = np.shape(values)
+        raise DataError(f"{where} must be a matrix (rows × labels), not of shape {shape}.")
+    try:
+        labels = as_binary(values, where, signed=True)
+    except InputError as error:
+        raise DataError(str(error)) from None
+    return sparse.csr_array(labels) if math.prod(labels.shape) > LARGE_LABELS else labels
 
 
 def _check_names(name: str, part: str, names: Sequence[str], expected: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from schirn._input import suggest
 from schirn.datasets._cache import cache_folder, recorded_options
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._digits import load_digits_attributes
@@ -192,9 +192,5 @@ def _unknown(name: str, data_home: str | os.PathLike[str] | None) -> str:
     remote = [entry.name for entry in entries if entry.where == "downloadable"]
     if name in remote:
         return f"The data set {name!r} is not on this machine; get it with fetch({name!r})."
-    close = difflib.get_close_matches(name, here + remote, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return (
-        f"There is no data set {name!r}; {hint}can be loaded: {', '.join(here)}; "
-        f"can be fetched: {', '.join(remote)}."
-    )
+    listed = f"to load: {', '.join(here)}; to fetch: {', '.join(remote)}."
+    return f"There is no data set {name!r}; {suggest(name, here + remote, listed)}"

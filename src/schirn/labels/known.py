@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from schirn._input import repeated
 from schirn.exceptions import InputError
+from schirn.labels.matrix import as_numbers
 
 Array = np.ndarray
 
@@ -47,7 +48,7 @@ def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) 
 
     Columns of a table are matched to the label names; labels without a column get the default.
     """
-    values = _values(given, what)
+    values = given.toarray() if sp.issparse(given) else as_numbers(given, what)
     if not hasattr(given, "columns"):
         return values
     found = [str(column) for column in given.columns]
@@ -60,16 +61,3 @@ def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) 
     out = np.full((len(values), len(names)), default, dtype=np.result_type(values, default))
     out[:, [place[name] for name in found]] = values
     return out
-
-
-def _values(given: Any, what: str) -> Array:
-    if sp.issparse(given):
-        return np.asarray(given.toarray())
-    try:
-        values = np.asarray(given.to_numpy() if hasattr(given, "to_numpy") else given)
-        return values if values.dtype.kind in "biuf" else values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{what} must be an array of numbers, got {type(given).__name__} with rows of unequal "
-            f"length or entries that are not numbers"
-        ) from None

@@ -1,7 +1,7 @@
-"""Candidate labels in every container users have: arrays, sparse matrices, tables, name lists."""
+"""0/1 matrices and lists of label names, read from every container users have."""
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,15 +21,21 @@ class Labels(NamedTuple):
 
 
 def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candidates") -> Labels:
-    """Read labels from an array, a sparse matrix, a DataFrame or a list of lists of names.
+    """Read labels from an array, a sparse matrix, a DataFrame or lists of names.
 
     Parameters
     ----------
-    y : 0/1 or bool array (n, l) or (n,), scipy sparse matrix, DataFrame, or one collection of
-        label names per row
-    names : the known label names. Names and columns are matched to them; an unknown one is an
-        error. None takes them from y (columns of a table, sorted names of lists, "0", "1", ...).
-    what : how the error messages call y.
+    y : array-like of shape (n, l) or (n,), sparse matrix, DataFrame, or list of lists of str
+        0/1 or bool, or one collection of label names per row.
+    names : iterable of str, optional
+        The known label names. Names and columns of `y` are matched to them; an unknown one is an
+        error. By default the columns of a DataFrame, the sorted names of lists, or "0", "1", ...
+    what : str
+        What error messages call `y`.
+
+    Returns
+    -------
+    Labels
 
     Examples
     --------
@@ -37,23 +43,117 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     >>> labels.names, labels.matrix.tolist()
     (['beach', 'cat', 'dog'], [[1, 0, 1], [0, 1, 0]])
     """
-    names = _as_names(names)
+    names = distinct_names(names)
     if isinstance(y, Iterator):
         y = list(y)
-    if _is_name_lists(y):
+    if are_name_lists(y):
         return _from_names(list(y), names, what)
     found = [str(column) for column in y.columns] if hasattr(y, "columns") else None
     twice = repeated(found or [])
     if twice is not None:
         raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
-    matrix = _binary(y, found or names, what)
+    matrix = as_binary(y, f"the {what}", names=found or names)
+    if 0 in matrix.shape:
+        raise InputError(f"the {what} must have rows and label columns, got shape {np.shape(y)}")
+    matrix = matrix.toarray() if sp.issparse(matrix) else np.ascontiguousarray(matrix)
     if found is None or names is None or found == names:
-        return _named(matrix, names or found, what)
+        return Labels(matrix, column_names(matrix.shape[1], names or found, what))
     return Labels(_reorder(matrix, found, names, what), names)
 
 
+def as_binary(
+    values: Any,
+    what: str,
+    *,
+    names: Sequence[str] | None = None,
+    first_row: int = 0,
+    signed: bool = False,
+) -> Any:
+    """Read a 0/1 matrix; every matrix of labels in the package is checked here.
+
+    Parameters
+    ----------
+    values : array-like of shape (n, l) or (n,), sparse matrix or DataFrame
+    what : str
+        What error messages call the matrix, such as "the candidates".
+    names : list of str, optional
+        Names of the columns, for error messages.
+    first_row : int
+        Number of the first row in error messages, for a block of a larger matrix.
+    signed : bool
+        Accept -1 for 0.
+
+    Returns
+    -------
+    uint8 ndarray of shape (n, l), or csr_array without stored zeros or duplicates for sparse input
+    """
+    if sp.issparse(values):
+        matrix = sp.csr_array(values, copy=True)
+        matrix.sum_duplicates()
+        stored = matrix.data
+    else:
+        matrix = stored = as_numbers(
+            values, what, "a 0/1 matrix or one list of label names per row"
+        )
+        if matrix.ndim == 1:
+            matrix = stored = matrix[:, None]
+        if matrix.ndim != 2:
+            raise InputError(f"{what} must have rows and label columns, got shape {matrix.shape}")
+    if stored.dtype != bool:
+        wrong = (stored != 0) & (stored != 1)
+        if signed:
+            wrong &= stored != -1
+        if wrong.any():
+            _refuse_cell(matrix, wrong, what, names, first_row, signed)
+    if not sp.issparse(values):
+        return (matrix == 1 if signed else matrix).astype(np.uint8, copy=False)
+    matrix.data = (stored == 1).astype(np.uint8)
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def as_numbers(values: Any, what: str, wanted: str = "an array of numbers") -> Array:
+    """Return an array of bools, integers or floats; raise InputError for anything else."""
+    try:
+        array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        if array.dtype.kind in "OSU":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        array = None
+    if array is None or array.dtype.kind not in "biuf":
+        raise InputError(
+            f"{what} must be {wanted}, got {type(values).__name__} with rows of unequal length or "
+            f"entries that are not numbers"
+        ) from None
+    return array
+
+
+def _refuse_cell(
+    matrix: Any,
+    wrong: Array,
+    what: str,
+    names: Sequence[str] | None,
+    first_row: int,
+    signed: bool,
+) -> None:
+    """Raise the error about the first cell that is neither 0 nor 1."""
+    if sp.issparse(matrix):
+        k = int(np.flatnonzero(wrong)[0])
+        i, j = int(np.searchsorted(matrix.indptr, k, side="right")) - 1, int(matrix.indices[k])
+        value = matrix.data[k]
+    else:
+        i, j = (int(k) for k in np.argwhere(wrong)[0])
+        value = matrix[i, j]
+    label = repr(names[j]) if names is not None and j < len(names) else str(j)
+    kind = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
+    allowed = "0 or 1 (or -1 for 0)" if signed else "0 or 1"
+    raise InputError(
+        f"{what} must be {allowed}, but row {first_row + i}, label {label} holds {value}{kind}"
+    )
+
+
 def check_candidates(labels: Labels) -> None:
-    """Refuse a matrix without a single candidate; warn about rows without one."""
+    """Raise InputError if no cell is a candidate; warn about rows without one."""
     matrix = labels.matrix
     if not matrix.any():
         raise InputError("no row carries a candidate label, so there is nothing to learn from")
@@ -65,15 +165,15 @@ def check_candidates(labels: Labels) -> None:
 def warn_empty_rows(n_empty: int, n: int, first: int) -> None:
     """Warn about rows without a candidate."""
     warnings.warn(
-        f"{n_empty} of {n} rows carry no candidate label (the first is row {first}); they are "
-        f"used as rows whose labels are all false",
+        f"{n_empty} of {n} rows carry no candidate label (the first is row {first}); all labels of "
+        f"these rows count as false",
         EmptyCandidatesWarning,
         stacklevel=5,
     )
 
 
 def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:
-    """The names of the labels that are set, row by row.
+    """Return the names of the labels that are set, row by row.
 
     >>> label_lists(np.array([[1, 0], [1, 1]]), ["beach", "dog"])
     [['beach'], ['beach', 'dog']]
@@ -81,8 +181,8 @@ def label_lists(matrix: Array, names: Sequence[str]) -> list[list[str]]:
     return [[names[j] for j in np.flatnonzero(row).tolist()] for row in np.asarray(matrix)]
 
 
-def _as_names(names: Iterable[Any] | None) -> list[str] | None:
-    """Label names as texts, each one once."""
+def distinct_names(names: Iterable[Any] | None) -> list[str] | None:
+    """Return label names as text; raise InputError for a repeated one."""
     if names is None:
         return None
     found = [str(name) for name in names]
@@ -92,7 +192,18 @@ def _as_names(names: Iterable[Any] | None) -> list[str] | None:
     return found
 
 
-def _is_name_lists(y: Any) -> bool:
+def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str]:
+    """Return the names of the columns, "0", "1", ... by default, after checking their number."""
+    if names is None:
+        return [str(j) for j in range(n_columns)]
+    if len(names) != n_columns:
+        raise InputError(
+            f"the {what} have {n_columns} label columns, but {len(names)} are expected"
+        )
+    return names
+
+
+def are_name_lists(y: Any) -> bool:
     """Whether y holds one collection of names per row (strings anywhere, sets, or nothing)."""
     if sp.issparse(y) or hasattr(y, "columns"):
         return False
@@ -109,76 +220,44 @@ def _is_name_lists(y: Any) -> bool:
     return any(isinstance(name, str) for row in lists for name in row)
 
 
-def _names_of(row: Iterable[Any]) -> list[str]:
-    """The names of a row as texts, without missing ones."""
-    return [str(name) for name in row if not is_missing(name)]
+def name_rows(
+    rows: Sequence[Any], names: list[str] | None, what: str
+) -> tuple[list[list[int]], list[str]]:
+    """Return the sorted columns of each row of names, and the names of the columns.
 
-
-def _from_names(rows: list[Collection[Any]], names: list[str] | None, what: str) -> Labels:
+    Missing names are left out; a name given twice counts once.
+    """
     for i, row in enumerate(rows):
-        if isinstance(row, str) or not isinstance(row, Collection):
+        if isinstance(row, str) or not isinstance(row, Iterable):
             raise InputError(f"row {i} of the {what} is {row!r}, not a list of label names")
-    named = [_names_of(row) for row in rows]
-    known = sorted(set().union(*named)) if names is None else names
+    given = [{str(name) for name in row if not is_missing(name)} for row in rows]
+    known = sorted(set().union(*given)) if names is None else names
     column = {name: j for j, name in enumerate(known)}
+    for i, row in enumerate(given):
+        unknown = sorted(name for name in row if name not in column)
+        if unknown:
+            raise InputError(
+                f"row {i} of the {what} names the label {unknown[0]!r}, which is not among the "
+                f"known labels {_some(known)}"
+            )
+    return [sorted(column[name] for name in row) for row in given], known
+
+
+def _from_names(rows: list[Any], names: list[str] | None, what: str) -> Labels:
+    columns, known = name_rows(rows, names, what)
     matrix = np.zeros((len(rows), len(known)), dtype=np.uint8)
-    for i, row in enumerate(named):
-        for name in row:
-            j = column.get(name)
-            if j is None:
-                raise InputError(
-                    f"row {i} of the {what} names the label {name!r}, which was not there "
-                    f"in training; known labels are {_some(known)}"
-                )
-            matrix[i, j] = 1
+    for i, row in enumerate(columns):
+        matrix[i, row] = 1
     return Labels(matrix, known)
 
 
-def _binary(y: Any, names: Sequence[str] | None, what: str) -> Array:
-    """The values of y as a C-ordered uint8 matrix, all 0 or 1."""
-    if sp.issparse(y):
-        y = y.toarray()
-    try:
-        values = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
-        numeric = values if values.dtype.kind in "biuf" else values.astype(np.float64)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"the {what} must be a 0/1 matrix or one list of label names per row, "
-            f"got {type(y).__name__} with rows of unequal length or entries that are not numbers"
-        ) from None
-    if numeric.ndim == 1:
-        numeric = numeric[:, None]
-    if numeric.ndim != 2 or 0 in numeric.shape:
-        raise InputError(f"the {what} must have rows and label columns, got shape {values.shape}")
-    wrong = (numeric != 0) & (numeric != 1)
-    if wrong.any():
-        i, j = (int(k) for k in np.argwhere(wrong)[0])
-        label = repr(names[j]) if names is not None and j < len(names) else str(j)
-        value = numeric[i, j]
-        kind = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
-        raise InputError(
-            f"the {what} must be 0 or 1, but row {i}, label {label} holds {value}{kind}"
-        )
-    return np.ascontiguousarray(numeric, dtype=np.uint8)
-
-
-def _named(matrix: Array, names: list[str] | None, what: str) -> Labels:
-    if names is None:
-        return Labels(matrix, [str(j) for j in range(matrix.shape[1])])
-    if len(names) != matrix.shape[1]:
-        raise InputError(
-            f"the {what} have {matrix.shape[1]} label columns, but {len(names)} are expected"
-        )
-    return Labels(matrix, names)
-
-
 def _reorder(matrix: Array, found: list[str], names: list[str], what: str) -> Array:
-    """Columns of a table brought into the order known from training; absent ones are 0."""
+    """Return the columns of a table in the order of `names`; absent ones are 0."""
     unknown = [name for name in found if name not in set(names)]
     if unknown:
         raise InputError(
-            f"the {what} have a column {unknown[0]!r}, which was not there in training; "
-            f"known labels are {_some(names)}"
+            f"the {what} have a column {unknown[0]!r}, which is not among the known labels "
+            f"{_some(names)}"
         )
     out = np.zeros((len(matrix), len(names)), dtype=np.uint8)
     out[:, [names.index(name) for name in found]] = matrix

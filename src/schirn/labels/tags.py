@@ -1,4 +1,7 @@
-"""Tags as they come, one entry per row and tag: tens of thousands of rare ones cost nothing."""
+"""Tag cells such as "beach;dog", and tags kept as (row, column) pairs.
+
+Pairs need no room for the cells that are empty, so tens of thousands of rare tags cost little.
+"""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -6,15 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._files import brief
 from schirn._input import is_missing
 from schirn.exceptions import InputError
 from schirn.labels.matrix import (
-    _as_names,
-    _is_name_lists,
-    _named,
-    _names_of,
-    _some,
+    are_name_lists,
+    as_binary,
     as_labels,
+    column_names,
+    distinct_names,
+    name_rows,
 )
 
 Array = np.ndarray
@@ -30,98 +34,100 @@ class Tags(NamedTuple):
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and kinds of tags."""
+        """Number of rows and number of distinct tags."""
         return self.n_rows, len(self.names)
 
     @property
     def counts(self) -> Array:
-        """How many rows carry each tag."""
+        """Number of rows that carry each tag."""
         return np.bincount(self.column, minlength=len(self.names))
 
     def dense(self, columns: Array, values: Array | None = None) -> Array:
-        """The matrix of some columns: 1, or a value of its own, where there is a tag, else 0."""
-        place = self._places(columns)
-        inside = place >= 0
+        """Return the matrix of some columns: 1, or the value of the tag, where a row has it."""
+        position = self._positions(columns)
+        inside = position >= 0
         matrix = np.zeros((self.n_rows, len(columns)), np.uint8 if values is None else values.dtype)
-        matrix[self.row[inside], place[inside]] = 1 if values is None else values[inside]
+        matrix[self.row[inside], position[inside]] = 1 if values is None else values[inside]
         return matrix
 
     def pick(self, matrix: Array, columns: Array, default: Any) -> Array:
-        """One entry per tag of a matrix of some columns, a default for tags of others."""
-        place = self._places(columns)
-        inside = place >= 0
+        """Return the entry of each tag in a matrix of some columns, `default` for other tags."""
+        position = self._positions(columns)
+        inside = position >= 0
         out = np.full(len(self.row), default, dtype=matrix.dtype)
-        out[inside] = matrix[self.row[inside], place[inside]]
+        out[inside] = matrix[self.row[inside], position[inside]]
         return out
 
-    def _places(self, columns: Array) -> Array:
-        """For each tag its place among some columns, -1 outside them."""
-        place = np.full(len(self.names), -1)
-        place[columns] = np.arange(len(columns))
-        return place[self.column]
+    def _positions(self, columns: Array) -> Array:
+        """Return the position of each tag in `columns`, -1 if it is not there."""
+        position = np.full(len(self.names), -1)
+        position[columns] = np.arange(len(columns))
+        return position[self.column]
 
 
 def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";") -> Tags:
-    """Tags from a matrix, a table, lists of names, or texts such as "beach;dog"."""
-    if not isinstance(separator, str) or not separator:
-        raise InputError(
-            f"separator must be a text of at least one character, not {separator!r}",
-            parameter="separator",
-        )
-    names = _as_names(names)
+    """Read tags from a matrix, a DataFrame, lists of names, or texts such as "beach;dog"."""
+    check_separator(separator)
+    names = distinct_names(names)
     if not hasattr(candidates, "shape") or getattr(candidates, "ndim", 2) == 1:
         candidates = list(candidates)
     if isinstance(candidates, list) and (
-        any(isinstance(row, str) for row in candidates) or _is_name_lists(candidates)
+        any(isinstance(row, str) for row in candidates) or are_name_lists(candidates)
     ):
-        return _from_lists([_split(row, separator) for row in candidates], names)
+        # Tags in a list are names already; only a text is split and stripped.
+        rows = [
+            split_tags(row, separator) if isinstance(row, str) or is_missing(row) else row
+            for row in candidates
+        ]
+        columns, known = name_rows(rows, names, "tags")
+        row_of = np.repeat(np.arange(len(rows)), [len(row) for row in columns])
+        flat = np.array([j for row in columns for j in row], dtype=np.int64)
+        return Tags(row_of, flat, len(rows), known)
     if sp.issparse(candidates):
-        return _from_sparse(candidates, names)
+        entries = sp.coo_array(as_binary(candidates, "the tags", names=names))
+        known = column_names(entries.shape[1], names, "tags")
+        row, column = entries.row.astype(np.int64), entries.col.astype(np.int64)
+        return Tags(row, column, entries.shape[0], known)
     labels = as_labels(candidates, names=names, what="tags")
     row, column = np.nonzero(labels.matrix)
     return Tags(row, column, len(labels.matrix), labels.names)
 
 
-def _split(cell: Any, separator: str) -> Any:
-    """The tags of a cell; none where it is missing."""
-    if is_missing(cell):
-        return []
-    if not isinstance(cell, str):
-        return cell
-    return [tag.strip() for tag in cell.split(separator) if tag.strip()]
+def check_separator(separator: Any) -> None:
+    """Raise InputError unless tags can be split at `separator`."""
+    if not isinstance(separator, str) or not separator:
+        raise InputError(
+            f"separator must be a text of at least one character, not {separator!r}",
+            parameter="separator",
+        )
 
 
-def _from_lists(rows: list[Any], names: list[str] | None) -> Tags:
-    for i, row in enumerate(rows):
-        if isinstance(row, str) or not hasattr(row, "__iter__"):
-            raise InputError(f"row {i} of the tags is {row!r}, not a list of label names")
-    unique = [set(_names_of(row)) for row in rows]
-    known = sorted(set().union(*unique)) if names is None else names
-    place = {name: j for j, name in enumerate(known)}
-    columns = []
-    for i, row in enumerate(unique):
-        unknown = [name for name in row if name not in place]
-        if unknown:
-            raise InputError(
-                f"row {i} of the tags names the label {min(unknown)!r}, which is not in "
-                f"label_names; these are {_some(known)}"
-            )
-        columns.append(sorted(place[name] for name in row))
-    row_of = np.repeat(np.arange(len(rows)), [len(row) for row in columns])
-    flat = np.array([j for row in columns for j in row], dtype=np.int64)
-    return Tags(row_of, flat, len(rows), known)
+def split_tags(cell: Any, separator: str) -> list[str]:
+    """Return the tags of one cell of a table: a text, a list, a number or a missing value.
+
+    >>> split_tags("beach; dog;", ";"), split_tags(["beach", None, 8], ";")
+    (['beach', 'dog'], ['beach', '8'])
+    """
+    if isinstance(cell, str):
+        pieces = cell.split(separator)
+    elif isinstance(cell, list | tuple | np.ndarray):
+        pieces = [_text(tag) for tag in cell if not is_missing(tag)]
+    else:
+        pieces = [] if is_missing(cell) else [_text(cell)]
+    return [tag for tag in map(str.strip, pieces) if tag]
 
 
-def _from_sparse(matrix: Any, names: list[str] | None) -> Tags:
-    matrix = sp.csr_array(matrix, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    entries = sp.coo_array(matrix)
-    bad = np.flatnonzero(entries.data != 1)
-    if len(bad):
-        i, j, value = entries.row[bad[0]], entries.col[bad[0]], entries.data[bad[0]]
-        raise InputError(f"the tags must be 0 or 1, but row {i}, label {j} holds {value}")
-    # A matrix without rows has the right number of columns for the check of the names.
-    known = _named(np.empty((0, matrix.shape[1])), names, "tags").names
-    row, column = entries.row.astype(np.int64), entries.col.astype(np.int64)
-    return Tags(row, column, matrix.shape[0], known)
+def without_tags(cell: Any, removed: set[str], separator: str) -> Any:
+    """Return a cell without some of its tags; a text keeps the spaces around the others."""
+    if isinstance(cell, str):
+        kept = [piece for piece in cell.split(separator) if piece.strip() not in removed]
+        return separator.join(kept).strip()
+    if isinstance(cell, list | tuple | np.ndarray):
+        return [tag for tag in cell if is_missing(tag) or _text(tag).strip() not in removed]
+    return cell if is_missing(cell) or _text(cell) not in removed else None
+
+
+def _text(tag: Any) -> str:
+    if isinstance(tag, str | int | float | np.number):
+        return str(tag)
+    raise InputError(f"{brief(tag)} is neither a text of tags nor a list of them")

@@ -14,7 +14,14 @@ import scipy.sparse as sp
 
 from schirn._input import bad_value, check_same_length
 from schirn.exceptions import InputError
-from schirn.labels.matrix import Labels, _as_names, as_labels, warn_empty_rows
+from schirn.labels.matrix import (
+    Labels,
+    as_binary,
+    as_labels,
+    column_names,
+    distinct_names,
+    warn_empty_rows,
+)
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.noise.calibration import Calibration, posterior
 from schirn.scale.blocks import Block
@@ -131,7 +138,7 @@ def fit_rows(model: Any, kind: str, X: Any, y: Any, label_names: Any) -> None:
 def _fit_blocks(model: Any, place: Any, names: Any) -> None:
     seen = place.gather(look)
     told = _check_blocks(seen)
-    names = _as_names(names) or [str(j) for j in range(seen[0].n_labels)]
+    names = distinct_names(names) or [str(j) for j in range(seen[0].n_labels)]
     if len(names) != seen[0].n_labels:
         raise InputError(
             f"the candidates have {seen[0].n_labels} label columns, but {len(names)} are expected"
@@ -319,7 +326,9 @@ def sparse_candidates(y: Any, names: Any) -> tuple[sp.csr_array, list[str]]:
     if is_device_array(y):
         y = to_numpy(y)
     if sp.issparse(y):
-        return _checked_csr(sp.csr_array(y), names)
+        known = distinct_names(names)
+        Y = as_binary(y, "the candidates", names=known)
+        return Y, column_names(Y.shape[1], known, "candidates")
     if isinstance(y, np.ndarray) and y.dtype != object and y.ndim == 2 and len(y) > _PIECE_ROWS:
         pieces = [y[i : i + _PIECE_ROWS] for i in range(0, len(y), _PIECE_ROWS)]
         found = [as_labels(piece, names=names) for piece in pieces]
@@ -330,23 +339,6 @@ def sparse_candidates(y: Any, names: Any) -> tuple[sp.csr_array, list[str]]:
 
 def _to_csr(labels: Labels) -> sp.csr_array:
     return sp.csr_array(labels.matrix)
-
-
-def _checked_csr(Y: sp.csr_array, names: Any) -> tuple[sp.csr_array, list[str]]:
-    Y = Y.copy() if not Y.has_canonical_format else Y
-    Y.sum_duplicates()
-    wrong = np.flatnonzero((Y.data != 0) & (Y.data != 1))
-    if len(wrong):
-        row = int(np.searchsorted(Y.indptr, wrong[0], side="right")) - 1
-        raise InputError(
-            f"the candidates must be 0 or 1, but row {row}, label {int(Y.indices[wrong[0]])} "
-            f"holds {Y.data[wrong[0]]}"
-        )
-    # A row of each label says whether the names fit.
-    known = as_labels(np.zeros((1, Y.shape[1]), dtype=np.uint8), names=names).names
-    Y = Y.astype(np.uint8)
-    Y.eliminate_zeros()
-    return Y, known
 
 
 def block_candidates(Y: Any, first: int) -> Any:

@@ -1,4 +1,4 @@
-"""Reading what callers hand in: arrays, sparse matrices and tables, in row blocks."""
+"""Check arrays, sparse matrices and DataFrames, and pass them on in row blocks."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from schirn.exceptions import InputError
+from schirn.labels.matrix import as_binary, as_numbers
 
 Array = npt.NDArray[Any]
 
@@ -16,48 +17,38 @@ BLOCK_CELLS = 2**20
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> None:
-    """Refuse an option that is not one of `allowed`."""
+    """Raise InputError for an option that is not one of `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         raise InputError(f"{name} is {value!r}; use one of {', '.join(map(repr, allowed))}.")
 
 
 def as_matrix(values: Any, name: str) -> Any:
-    """Two-dimensional numeric ndarray or CSR array; one dimension becomes one column."""
+    """Return a two-dimensional ndarray or CSR array of numbers; a vector becomes one column."""
     if sparse.issparse(values):
-        matrix = sparse.csr_array(values)
-    else:
-        try:
-            matrix = np.asarray(values)
-            if matrix.dtype == object:
-                matrix = matrix.astype(float)
-        except (TypeError, ValueError) as error:
-            raise InputError(
-                f"{name} is not a table of numbers with one row per item and one column per label; "
-                f"hand in an array, a CSR matrix or a DataFrame ({error})."
-            ) from error
-        if matrix.ndim == 1:
-            matrix = matrix.reshape(-1, 1)
+        return sparse.csr_array(values)
+    matrix = as_numbers(values, name, "numbers with one row per sample and one column per label")
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
     if matrix.ndim != 2:
-        raise InputError(f"{name} has shape {matrix.shape}; use one row per item, one column each.")
-    if matrix.dtype.kind not in "biuf":
-        raise InputError(f"{name} has dtype {matrix.dtype}; hand in numbers.")
+        raise InputError(
+            f"{name} has shape {matrix.shape}; give one row per sample and one column per label."
+        )
     return matrix
 
 
 def same_table(first: Any, second: Any, names: tuple[str, str]) -> tuple[Any, Any]:
-    """Both inputs as matrices, after checking that rows and columns belong together."""
+    """Return both inputs as matrices after checking that their rows and columns agree."""
     a, b = as_matrix(first, names[0]), as_matrix(second, names[1])
     if a.shape != b.shape:
         raise InputError(
             f"{names[0]} has shape {a.shape} but {names[1]} has shape {b.shape}; "
-            "hand in the same rows and labels for both."
+            "give the same rows and labels for both."
         )
     _same_columns(first, second, names)
     return a, b
 
 
 def _same_columns(first: Any, second: Any, names: tuple[str, str]) -> None:
-    """Refuse two DataFrames whose columns are not in the same order."""
+    """Raise InputError for two DataFrames whose columns are in a different order."""
     if not (hasattr(first, "columns") and hasattr(second, "columns")):
         return
     for column, (a, b) in enumerate(zip(first.columns, second.columns, strict=True)):
@@ -69,31 +60,23 @@ def _same_columns(first: Any, second: Any, names: tuple[str, str]) -> None:
 
 
 def blocks(*matrices: Any) -> Iterator[tuple[int, tuple[Array, ...]]]:
-    """First row and dense blocks of all matrices, together, from top to bottom."""
+    """Yield the first row number and the dense rows of each block of all matrices."""
     n_rows, n_columns = matrices[0].shape
     step = max(1, BLOCK_CELLS // max(1, n_columns))
     for start in range(0, n_rows, step):
-        parts = [matrix[start : start + step] for matrix in matrices]
-        yield start, tuple(p.toarray() if sparse.issparse(p) else p for p in parts)
+        rows = [matrix[start : start + step] for matrix in matrices]
+        yield start, tuple(m.toarray() if sparse.issparse(m) else m for m in rows)
 
 
 def as_bool(block: Array, name: str, start: int) -> npt.NDArray[np.bool_]:
-    """Turn a block of 0 and 1 into booleans."""
+    """Return a block of 0 and 1, whose first row is row `start` of its matrix, as booleans."""
     if block.dtype == bool:
         return block
-    truth = block == 1
-    wrong = ~(truth | (block == 0))
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        raise InputError(
-            f"{name} holds {block[row, column].item()!r} at row {start + row}, column {column}; "
-            "use only 0 and 1."
-        )
-    return truth
+    return np.asarray(as_binary(block, name, first_row=start).view(bool))
 
 
 def refuse_nan(block: Array, name: str, start: int) -> None:
-    """Refuse a block with a missing value, saying where it is."""
+    """Raise InputError for the first missing value of a block."""
     if block.dtype.kind != "f":
         return
     missing = np.isnan(block)
@@ -105,7 +88,7 @@ def refuse_nan(block: Array, name: str, start: int) -> None:
 
 
 def as_weights(sample_weight: Any, n_rows: int) -> npt.NDArray[np.float64] | None:
-    """Row weights as floats, or None."""
+    """Return the weights of the rows as floats, or None."""
     if sample_weight is None:
         return None
     try:

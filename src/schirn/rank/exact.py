@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from schirn.exceptions import InputError
+from schirn.labels.matrix import as_binary
 from schirn.rank.elimination import Remainder, eliminate_sparse, peel
 from schirn.rank.modular import (
     PRIME_BITS,
@@ -115,7 +116,10 @@ def rank_report(
         raise InputError(
             f"prime must be a prime number below {2**PRIME_BITS}, got {prime!r}", parameter="prime"
         )
-    peeled, core = peel(_binary(Y))
+    if np.ndim(Y) != 2:
+        raise InputError(f"the rank needs a matrix with rows and columns, got shape {np.shape(Y)}")
+    matrix = sparse.csr_array(as_binary(Y, "the matrix")).astype(np.int8)
+    peeled, core = peel(matrix)
     eliminated, rest = eliminate_sparse(core, max_bytes=max_bytes)
     known = peeled + eliminated
     if not min(rest.shape):
@@ -174,26 +178,3 @@ def _refuse_beyond(max_bytes: int, shape: tuple[int, int]) -> None:
             f"the rank needs {needed / 1e9:.3g} GB for a dense remainder of {shape[0]} x "
             f"{shape[1]}, more than the {max_bytes / 1e9:.3g} GB allowed; allow more memory"
         )
-
-
-def _binary(Y: Any) -> sparse.csr_array:
-    """Return Y as a CSR matrix of ones without stored zeros."""
-    if not sparse.issparse(Y):
-        Y = np.asarray(Y)
-    if Y.ndim != 2 or Y.dtype.kind not in "biuf":
-        raise InputError(
-            f"the rank needs a 0/1 matrix with rows and columns, got shape {Y.shape} of {Y.dtype}"
-        )
-    # A copy, as the next steps work in place.
-    matrix = sparse.csr_array(Y, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    wrong = np.flatnonzero(matrix.data != 1)
-    if len(wrong):
-        at = wrong[0]
-        row = int(np.searchsorted(matrix.indptr, at, side="right")) - 1
-        raise InputError(
-            f"the rank is for 0/1 matrices, but row {row}, column {matrix.indices[at]} holds "
-            f"{matrix.data[at]}"
-        )
-    return matrix.astype(np.int8)

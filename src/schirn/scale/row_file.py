@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._files import npy_header
 from schirn.exceptions import DataError, InputError
 from schirn.scale.scratch import Pool, named, read_all, write_all
 
@@ -183,24 +184,21 @@ class _Piece(NamedTuple):
 
 def _npy_header(path: Path) -> tuple[Path, tuple[int, ...], np.dtype, int]:
     """Path, shape, type and first byte of an .npy file."""
-    form = np.lib.format
-    readers = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}
     try:
         with path.open("rb") as stream:
-            shape, fortran, dtype = readers[form.read_magic(stream)](stream)
-            start = stream.tell()
+            header = npy_header(stream)
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file") from None
     except (ValueError, KeyError) as error:
         raise DataError(f"{path}: not a readable .npy file ({error})") from error
-    if fortran and 1 not in shape:
+    if header.is_fortran and 1 not in header.shape:
         raise DataError(
             f"{path}: the array is stored column after column, so its rows cannot be read one "
             f"after the other; save numpy.ascontiguousarray(X)"
         )
-    if start + int(np.prod(shape)) * dtype.itemsize > path.stat().st_size:
+    if header.n_bytes > path.stat().st_size:
         raise DataError(f"{path}: the file is cut short")
-    return path, tuple(shape), dtype, start
+    return path, header.shape, header.dtype, header.start
 
 
 def _memmap_place(X: np.memmap) -> tuple[Path, tuple[int, ...], np.dtype, int]:
