@@ -130,6 +130,15 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise PermissionError(errno.EACCES, "no permission to write there", os.fspath(path))
 
 
+def check_new_folder(path: str | os.PathLike[str]) -> None:
+    """Raise InputError unless a folder can be created there: nothing or an empty folder exists."""
+    folder = Path(path)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{path}: exists already; give a new or empty folder")
+    if not folder.resolve().parent.is_dir():
+        raise InputError(f"{path}: the folder {str(folder.resolve().parent)!r} does not exist")
+
+
 def followed(path: str | os.PathLike[str]) -> Path:
     """The file that a path names in the end; links that go in a circle name none."""
     target = Path(os.path.realpath(path))

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
-from cli.clean_helpers import WORDS, make_items, read_csv, write_csv
+from cli.clean_helpers import WORDS, make_items, read_csv, refused, write_csv
 
 from schirn.cli import main
 from schirn.datasets import load_digits_attributes, read_npz
@@ -166,6 +166,17 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     assert abs(data.X - text_features(texts)).max() == 0
     assert data.label_names == sorted(WORDS)
     assert main(argv) == 2
+
+
+def test_a_project_needs_a_new_folder(items, tmp_path, capsys):
+    source = write_csv(tmp_path / "items.csv", items)
+    argv = ["clean", source, "--text", "description", "--project"]
+    assert "does not exist" in refused(capsys, *argv, str(tmp_path / "no" / "new"))
+    (tmp_path / "file").touch()
+    for taken in (tmp_path, tmp_path / "file"):
+        assert "give a new or empty folder" in refused(capsys, *argv, str(taken))
+    (tmp_path / "empty").mkdir()
+    assert main([*argv, str(tmp_path / "empty")]) == 0
 
 
 def test_copies_of_a_text_share_a_fold(items, tmp_path, capsys):

@@ -14,7 +14,6 @@ import pytest
 import schirn.cli as cli
 from schirn.cli._bench_output import _cell, _left, duration, progress, seconds
 from schirn.cli._output import _plain, rich_console
-from schirn.cli._project import check_project
 from schirn.cli._reading import _columns, _part, assignment
 from schirn.cli.bench import _verdict
 from schirn.datasets import make_partial_multilabel
@@ -136,17 +135,6 @@ def test_a_deprecation_is_shown_only_with_debug(capsys, monkeypatch):
     assert capsys.readouterr().err == "schirn: note: look here\n"
     assert cli.main(["data", "card", "x", "--debug"]) == 0
     assert "note: old way" in capsys.readouterr().err
-
-
-def test_a_project_needs_a_new_place(tmp_path):
-    check_project(str(tmp_path / "new"))
-    check_project(str(tmp_path))
-    with pytest.raises(InputError, match="does not exist"):
-        check_project(str(tmp_path / "no" / "new"))
-    (tmp_path / "file").touch()
-    for taken in (tmp_path, tmp_path / "file"):
-        with pytest.raises(InputError, match="is there already"):
-            check_project(str(taken))
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1.0), ("0.5", 0.5)])

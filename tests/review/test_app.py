@@ -9,9 +9,8 @@ pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 
 from schirn.review import open_session
-from schirn.review._app import MAX_BODY, create_app
-from schirn.review._guard import Guard
-from schirn.review._trainer import Trainer
+from schirn.review._app import MAX_BODY, Guard, create_app
+from schirn.review._training import Trainer
 
 with warnings.catch_warnings():
     # Newer versions would rather have another client package; httpx works with all of them.

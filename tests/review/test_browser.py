@@ -16,7 +16,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 from schirn.review import open_session
 from schirn.review._app import create_app
 from schirn.review._serve import _listen
-from schirn.review._trainer import Trainer
+from schirn.review._training import Trainer
 
 pytestmark = needs_browser
 NASTY = '<img src=x onerror="document.title=1"><script>document.title=2</script>'

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from schirn.exceptions import DataError, InputError
-from schirn.review import Journal
+from schirn.review._journal import Journal
 
 
 @pytest.fixture

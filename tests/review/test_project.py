@@ -4,13 +4,13 @@ import pytest
 from review.review_helpers import write_project
 
 from schirn.exceptions import DataError
-from schirn.review import read_project
+from schirn.review._project import read_project
 
 
 def test_reads_items_and_tags(folder):
     project = read_project(folder)
     assert [item.id for item in project.items] == ["a", "b", "c"]
-    assert project.pairs["c", "beach"] == 5
+    assert project.tag_of["c", "beach"] == 5
     assert project.name(3) == ("b", "cat")
     assert project.start.tolist() == [0, 3, 4, 6]
     assert project.confidence.tolist() == [0.52, 0.1, 0.95, 0.49, 0.4, 0.2]
@@ -36,11 +36,11 @@ def sentence(folder):
         ({"format": "other"}, "the format is 'other'"),
         ({"version": 2}, "the version is 2"),
         ({"labels": "dog"}, "'labels' must be a list"),
-        ({"labels": ["dog", "dog"]}, "'dog' is there twice"),
+        ({"labels": ["dog", "dog"]}, "'dog' is listed twice"),
         ({"labels": ["dog", "cat"]}, "line 1: the tag 'beach' is not among the labels"),
         ({"threshold": 1.5}, "not 1.5"),
         ({"threshold": True}, "not True"),
-        ({"n_items": 4}, "3 items, but project.json counts 4"),
+        ({"n_items": 4}, "3 items, but project.json announces 4"),
         ({"features": "../secret.npz"}, "must name a file in the folder"),
         ({"features": "gone.npz"}, "the features are missing"),
     ],
@@ -56,14 +56,14 @@ def test_damaged_head(folder, change, says):
     [
         ("{", "not valid JSON lines"),
         ("[1]", "line 4: not an item"),
-        ('{"id": "a", "tags": []}', "line 4: the id 'a' is there twice"),
+        ('{"id": "a", "tags": []}', "line 4: the id 'a' occurs twice"),
         ('{"id": "d", "tags": 1}', "'tags' must be a list, not 1"),
         ('{"id": "d", "tags": [{"label": ["x"]}]}', "is not among the labels"),
         ('{"id": "d", "tags": [{"label": "dog", "confidence": NaN, "kept": true}]}', "nan"),
         ('{"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": 1}]}', "'kept'"),
         (
             json.dumps({"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": True}] * 2}),
-            "a tag of the item 'd' is there twice",
+            "the item 'd' has the same tag twice",
         ),
     ],
 )

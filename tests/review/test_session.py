@@ -6,8 +6,8 @@ import pytest
 from review.review_helpers import write_project
 
 from schirn.exceptions import DataError, InputError
-from schirn.review import Conflict, open_session, review_order
-from schirn.review._trainer import write_confidence
+from schirn.review import open_session
+from schirn.review._session import Conflict, review_order
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_two_tabs_do_not_overwrite_each_other(session):
         session.decide("undo", "a", "dog", 1)
     with pytest.raises(Conflict, match="nothing was undone"):
         session.decide("undo", "b", "cat", 2)
-    with pytest.raises(Conflict, match="another session"):
+    with pytest.raises(Conflict, match="an earlier session"):
         session.decide("keep", "c", "dog", 99)
     assert session.sequence == 2
     assert session.decide("drop", "b", "cat", 2) == 3
@@ -146,7 +146,7 @@ def test_new_confidences_change_open_tags_only(session, folder):
     decide(session, "drop")
     new = np.array([0.1, 0.9, 0.9, 0.9, 0.51, 0.9])
     session.use_confidence(new, 1)
-    write_confidence(session.project, new, 1)
+    session.store_confidence()
     assert asked(session) == ("c", "dog")
     tags = {record["id"]: record["tags"] for record in session.final_tags()}
     assert tags == {"a": ["cat", "beach"], "b": [], "c": ["dog", "beach"]}
@@ -168,7 +168,7 @@ def test_what_cleaning_left_alone_stays(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"PK no archive", None])
 def test_a_damaged_store_of_confidences_is_ignored(session, folder, content):
     if content is None:
-        write_confidence(session.project._replace(fingerprint="x"), session.confidence, 0)
+        np.savez(folder / "confidence.npz", confidence=np.zeros(6), seq=0, project="another")
     else:
         (folder / "confidence.npz").write_bytes(content)
     again = open_session(folder, write=False)

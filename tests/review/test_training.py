@@ -5,9 +5,8 @@ import pytest
 from scipy import sparse
 
 from schirn.review import open_session
-from schirn.review._retrain import _unit_rows, main, new_confidence
 from schirn.review._session import DROP, KEEP
-from schirn.review._trainer import Trainer
+from schirn.review._training import Trainer, _is_tfidf, main, new_confidence
 
 
 @pytest.fixture
@@ -31,7 +30,7 @@ def script(tmp_path, text):
 
 def test_training_in_its_process_takes_over(session, trainable):
     trainer = Trainer(session, every=3)
-    session.listener = trainer.poke
+    session.on_decision = trainer.start_if_due
     decide(session, 2)
     assert trainer.view()["status"] == "idle"
     assert trainer.view()["waiting"] == 1
@@ -49,7 +48,7 @@ def test_training_in_its_process_takes_over(session, trainable):
 def test_a_failure_is_shown_and_harmless(session, tmp_path):
     command = script(tmp_path, "import sys; sys.exit('first line\\nno <memory> left')")
     trainer = Trainer(session, every=2, command=command)
-    session.listener = trainer.poke
+    session.on_decision = trainer.start_if_due
     before = session.confidence.tolist()
     decide(session, 2)
     trainer.wait(20)
@@ -69,7 +68,7 @@ def test_a_failure_is_shown_and_harmless(session, tmp_path):
 def test_nonsense_and_a_crash_are_failures(session, tmp_path, text):
     trainer = Trainer(session, every=1, command=script(tmp_path, text))
     decide(session, 1)
-    trainer.poke()
+    trainer.start_if_due()
     trainer.wait(20)
     assert trainer.view()["status"] == "failed"
     assert trainer.view()["message"]
@@ -77,7 +76,7 @@ def test_nonsense_and_a_crash_are_failures(session, tmp_path, text):
 
 def test_decisions_go_on_while_training_runs_and_stop_ends_it(session, tmp_path):
     trainer = Trainer(session, every=1, command=script(tmp_path, "import time; time.sleep(60)"))
-    session.listener = trainer.poke
+    session.on_decision = trainer.start_if_due
     decide(session, 5)
     assert trainer.view()["status"] == "running"
     assert session.sequence == 5
@@ -109,7 +108,7 @@ def test_no_features_and_no_usable_confidences(folder, trainable, capsys, monkey
     def fit(self, X, candidates, known):
         self.label_confidence_ = np.full(candidates.shape, np.nan)
 
-    monkeypatch.setattr("schirn.review._retrain.Sieve.fit", fit)
+    monkeypatch.setattr("schirn.Sieve.fit", fit)
     assert main(str(trainable), "0") == 1
     captured = capsys.readouterr()
     assert "features.npz: training gave no usable confidences" in captured.err
@@ -121,7 +120,7 @@ def test_confidences_of_other_tags_are_not_taken_over(session, tmp_path):
     trainer = Trainer(session, every=1, command=script(tmp_path, text))
     before = session.confidence.tolist()
     decide(session, 1)
-    trainer.poke()
+    trainer.start_if_due()
     trainer.wait(20)
     assert "the wrong number of confidences" in trainer.view()["message"]
     decided = np.isin(session.status, (KEEP, DROP))
@@ -136,7 +135,7 @@ def test_nothing_starts_after_the_end(session, tmp_path):
     trainer.wait(0)
     trainer.stop()
     decide(session, 1)
-    trainer.poke()
+    trainer.start_if_due()
     assert trainer.view()["status"] == "idle"
     trainer._train(session.sequence)
     assert (trainer.view()["status"], trainer.view()["message"]) == ("failed", "stopped")
@@ -169,6 +168,6 @@ def test_rows_that_were_checked_beforehand_are_known(session):
 
 def test_weighted_text_is_not_weighted_twice():
     rows = sparse.csr_array(np.array([[0.6, 0.8, 0], [0, 0, 0], [0, 0, 1.0]]))
-    assert _unit_rows(rows)
-    assert not _unit_rows(2 * rows)
-    assert not _unit_rows(rows.toarray())
+    assert _is_tfidf(rows)
+    assert not _is_tfidf(2 * rows)
+    assert not _is_tfidf(rows.toarray())

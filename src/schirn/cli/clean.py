@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write, check_writable
+from schirn._files import atomic_write, check_new_folder, check_writable
 from schirn._optional import optional
 from schirn.cleaning import NoisyLabels, find_noisy_labels
 from schirn.cleaning.cells import TagColumn, new_columns, removed_sets
@@ -27,10 +27,10 @@ from schirn.cli._clean_input import (
 )
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive, separator
-from schirn.cli._project import check_project, write_project
 from schirn.cli._reading import assignment, check_not_input
 from schirn.cli.fit import make_model
 from schirn.exceptions import InputError
+from schirn.review._project import write_project
 
 _EXAMPLES = """
 schirn clean items.csv --labels tags --text description -o cleaned.csv
@@ -258,13 +258,13 @@ def _check_places(args: argparse.Namespace) -> None:
         check_writable(args.report)
         optional("jinja2", "cli", "Writing the report")
     if args.project:
-        check_project(args.project)
+        check_new_folder(args.project)
 
 
 def _check_output(output: str, source: Path, is_folder: bool) -> None:
     suffix = Path(output).suffix.lower()
     if is_folder and suffix != ".jsonl":
-        check_project(output)
+        check_new_folder(output)
         return
     if not is_folder and suffix != source.suffix.lower():
         raise InputError(f"{output}: the copy has the format of the input, {source.suffix}")

@@ -1,19 +1,6 @@
-"""A page on this machine to decide doubtful tags; see `schirn review`."""
+"""A local web page on which a person decides doubtful tags; see `schirn review`."""
 
-from schirn.review._journal import Journal
-from schirn.review._open import open_session
-from schirn.review._order import review_order
-from schirn.review._project import Project, read_project
 from schirn.review._serve import serve
-from schirn.review._session import Conflict, Session
+from schirn.review._session import open_session
 
-__all__ = [
-    "Conflict",
-    "Journal",
-    "Project",
-    "Session",
-    "open_session",
-    "read_project",
-    "review_order",
-    "serve",
-]
+__all__ = ["open_session", "serve"]

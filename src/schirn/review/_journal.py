@@ -1,4 +1,4 @@
-"""The journal of decisions: lines are only ever added, and each is on the disk when it counts."""
+"""The append-only journal of decisions; a decision counts once its line is on the disk."""
 
 import contextlib
 import json
@@ -16,26 +16,31 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """An append-only file of numbered records; line 0 says to which project it belongs.
+    """An append-only file of numbered records; record 0 names the project it belongs to.
 
-    A last line that was cut short by a crash was never confirmed to anyone; it is ignored, and
-    removed before the next record is written. Damage elsewhere is an error.
+    A last line that a crash cut short was never confirmed to anyone: it is ignored, and removed
+    before the next record is written. Damage anywhere else is an error.
 
     Parameters
     ----------
-    path : path
-    fingerprint : of the project
-    write : False reads only, and changes nothing
+    path : Path
+    fingerprint : str
+        Fingerprint of the project.
+    write : bool
+        If False, the file is only read.
 
     Attributes
     ----------
-    records : the records so far, without line 0
-    sequence : number of the last record; 0 before the first
+    records : list of dict
+        The records so far, without record 0.
+    sequence : int
+        Number of the last record; 0 before the first.
+    repaired : bool
+        Whether an incomplete last line was ignored.
 
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> from schirn.review import Journal
     >>> path = pathlib.Path(tempfile.mkdtemp(), "journal.jsonl")
     >>> with Journal(path, "abc") as journal:
     ...     journal.append({"action": "keep"})
@@ -70,14 +75,14 @@ class Journal:
         return len(self.records)
 
     def append(self, record: Record) -> int:
-        """Add a record and return its number; when this returns, it is on the disk."""
+        """Add a record, wait until it is on the disk, and return its number."""
         numbered = {"seq": self.sequence + 1, **record}
         self._write(numbered)
         self.records.append(numbered)
         return self.sequence
 
     def close(self) -> None:
-        """Close the file, which also frees it for others."""
+        """Close the file and release its lock."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -98,7 +103,7 @@ class Journal:
             _sync_folder(self.path.parent)
 
     def _write(self, record: Record) -> None:
-        """Write one line whole; a disk that is full leaves the file as it was."""
+        """Write one complete line; a full disk leaves the file as it was."""
         if self._file is None:
             raise InputError(f"{self.path}: the journal is closed")
         line = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
@@ -116,7 +121,7 @@ class Journal:
 
 
 def _whole_lines(path: Path, content: bytes) -> tuple[list[Record], int]:
-    """The records, and the number of bytes they take; the rest is a torn last line."""
+    """Return the records and their size in bytes; what follows is an incomplete last line."""
     records: list[Record] = []
     size = 0
     for line, last in _lines(content):
@@ -126,7 +131,7 @@ def _whole_lines(path: Path, content: bytes) -> tuple[list[Record], int]:
                 break
             raise DataError(
                 f"{path}, line {len(records) + 1}: damaged (expected record {len(records)}); "
-                f"restore the file from a copy, or move it away to start anew"
+                f"restore the file from a backup, or move it away to start over"
             )
         records.append(record)
         size += len(line)
@@ -134,7 +139,7 @@ def _whole_lines(path: Path, content: bytes) -> tuple[list[Record], int]:
 
 
 def _lines(content: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Every line with its end, and whether it is the last."""
+    """Yield every line with its line end, and whether it is the last."""
     *whole, rest = content.split(b"\n")
     for k, line in enumerate(whole):
         yield line + b"\n", not rest and k == len(whole) - 1
@@ -156,17 +161,17 @@ def _check_head(path: Path, head: Record, fingerprint: str) -> None:
     if head.get("format") != FORMAT or head.get("version") != VERSION:
         raise DataError(
             f"{path}: not a journal that this program can read (format {head.get('format')!r}, "
-            f"version {head.get('version')!r}); move it away to start anew"
+            f"version {head.get('version')!r}); move it away to start over"
         )
     if head.get("project") != fingerprint:
         raise DataError(
-            f"{path}: these decisions were made on other items or tags than those in the folder; "
-            f"move the file away to start anew"
+            f"{path}: these decisions belong to other items or tags than those in the folder; "
+            f"move the file away to start over"
         )
 
 
 def _lock(file: int, path: Path) -> None:
-    """One program at a time; the system frees the lock of a program that dies."""
+    """Lock the file for one program at a time; the system releases the lock of a dead one."""
     try:
         import fcntl
     except ImportError:
@@ -178,5 +183,5 @@ def _lock(file: int, path: Path) -> None:
             f"{path.parent}: already open in another schirn review; use that page, or stop it first"
         ) from None
     except OSError:
-        # Some network file systems have no locks; the page works there all the same.
+        # Some network file systems have no locks; the page works there nevertheless.
         return

@@ -1,4 +1,4 @@
-"""The project folder: labels, items with their tags, features; read and checked."""
+"""The project folder of a review: labels, items with their tags, and features."""
 
 import hashlib
 import json
@@ -9,23 +9,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
+from schirn._input import repeated
+from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.tables import whole_folder
 from schirn.exceptions import DataError
 
 Array = np.ndarray
 
 FORMAT, VERSION = "schirn-review", 1
+FEATURES = "features.npz"
 
 
 class Item(NamedTuple):
-    """A row as people see it."""
+    """A row as the reviewer sees it."""
 
     id: str
     text: str
 
 
 class Project(NamedTuple):
-    """Items and their tags; a pair is one tag of one item, numbered in the order of the file."""
+    """Items and their tags; the tags are numbered in the order of the file."""
 
     folder: Path
     labels: list[str]
@@ -36,39 +41,79 @@ class Project(NamedTuple):
     column: Array
     confidence: Array
     kept: Array
-    pairs: dict[tuple[str, str], int]
+    tag_of: dict[tuple[str, str], int]
+    """Number of the tag with an item id and a label."""
     start: Array
-    """Pairs of item i are start[i] to start[i + 1]."""
+    """The tags of item i are start[i] to start[i + 1]."""
     fingerprint: str
-    """Of ids and labels: decisions and confidences of another project must not be mixed in."""
+    """Hash of ids and labels; the decisions and confidences of another project do not fit."""
 
-    def name(self, pair: int) -> tuple[str, str]:
-        """Item and label of a pair."""
-        return self.items[self.row[pair]].id, self.labels[self.column[pair]]
+    def name(self, tag: int) -> tuple[str, str]:
+        """Return item id and label of a tag."""
+        return self.items[self.row[tag]].id, self.labels[self.column[tag]]
+
+
+def write_project(
+    path: str, found: NoisyLabels, X: Any, *, ids: list[str], texts: list[str]
+) -> None:
+    """Write a new project folder, completely or not at all.
+
+    Parameters
+    ----------
+    path : str
+        Folder that is empty or does not exist.
+    found : NoisyLabels
+        Verdicts to review.
+    X : (n, d) array or CSR matrix
+        Features for retraining.
+    ids, texts : list of str
+        Name and text of each row.
+    """
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "labels": found.label_names,
+        "threshold": found.threshold,
+        "method": found.method,
+        "n_items": found.n_rows,
+        "features": FEATURES,
+    }
+    # The layout of `schirn.datasets.read_npz`.
+    start = np.searchsorted(found.row, np.arange(found.n_rows + 1))
+    arrays: dict[str, Any] = {
+        "C_indices": found.column.astype(np.int64),
+        "C_indptr": start.astype(np.int64),
+        "label_names": np.array(found.label_names, dtype=str),
+    }
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        arrays |= {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+    else:
+        arrays["X"] = X
+    with whole_folder(path) as folder:
+        with (folder / "items.jsonl").open("wb") as stream:
+            for i, (name, text) in enumerate(zip(ids, texts, strict=True)):
+                tags = [
+                    {
+                        "label": found.label_names[found.column[k]],
+                        "confidence": round(float(found.confidence[k]), 6),
+                        "kept": not found.removed[k],
+                    }
+                    for k in range(start[i], start[i + 1])
+                ]
+                item = {"id": name, "text": text, "tags": tags}
+                stream.write((json.dumps(item, ensure_ascii=True) + "\n").encode())
+        np.savez_compressed(folder / FEATURES, **arrays)
+        (folder / "project.json").write_text(json.dumps(head, indent=2), "utf-8")
 
 
 def read_project(folder: str | os.PathLike[str]) -> Project:
-    """Read a project folder; a damaged or foreign one gives a `DataError` in one sentence.
+    """Read a project folder; raise `DataError` if it is damaged or not a project.
 
     Parameters
     ----------
     folder : path
-        Holds `project.json`, `items.jsonl` and, for retraining, an npz file with the features.
-
-    Examples
-    --------
-    >>> import json, pathlib, tempfile
-    >>> from schirn.review import read_project
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> head = {"format": "schirn-review", "version": 1, "labels": ["cat", "dog"],
-    ...         "threshold": 0.5, "n_items": 1, "features": None}
-    >>> _ = (folder / "project.json").write_text(json.dumps(head))
-    >>> item = {"id": "a", "text": "A dog.",
-    ...         "tags": [{"label": "dog", "confidence": 0.9, "kept": True}]}
-    >>> _ = (folder / "items.jsonl").write_text(json.dumps(item))
-    >>> project = read_project(folder)
-    >>> project.items[0].text, project.name(0)
-    ('A dog.', ('a', 'dog'))
+        Holds `project.json`, `items.jsonl` and, for retraining, an .npz file with the features.
     """
     folder = Path(folder)
     head = _read_head(folder)
@@ -76,26 +121,26 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     items, tags = _read_items(folder / "items.jsonl", labels)
     if head.get("n_items") != len(items):
         raise DataError(
-            f"{folder / 'items.jsonl'}: {len(items)} items, but project.json counts "
-            f"{head.get('n_items')!r}; the folder is not whole, make it again"
+            f"{folder / 'items.jsonl'}: has {len(items)} items, but project.json announces "
+            f"{head.get('n_items')!r}; the folder is incomplete, create the project again"
         )
     if not tags:
-        raise DataError(f"{folder}: no item carries a tag, so there is nothing to review")
+        raise DataError(f"{folder}: no item has a tag, so there is nothing to review")
     row, column, confidence, kept = (np.array(values) for values in zip(*tags, strict=True))
     names = [(items[i].id, labels[j]) for i, j in zip(row.tolist(), column.tolist(), strict=True)]
     return Project(
-        folder,
-        labels,
-        threshold,
-        _features(folder, head),
-        items,
-        row,
-        column,
-        confidence.astype(np.float64),
-        kept.astype(bool),
-        {name: k for k, name in enumerate(names)},
-        np.searchsorted(row, np.arange(len(items) + 1)),
-        hashlib.sha256(json.dumps(names).encode()).hexdigest(),
+        folder=folder,
+        labels=labels,
+        threshold=threshold,
+        features=_features(folder, head),
+        items=items,
+        row=row,
+        column=column,
+        confidence=confidence.astype(np.float64),
+        kept=kept.astype(bool),
+        tag_of={name: k for k, name in enumerate(names)},
+        start=np.searchsorted(row, np.arange(len(items) + 1)),
+        fingerprint=hashlib.sha256(json.dumps(names).encode()).hexdigest(),
     )
 
 
@@ -103,20 +148,20 @@ def _read_head(folder: Path) -> dict[str, Any]:
     path = folder / "project.json"
     if not path.is_file():
         raise DataError(
-            f"{folder}: not a review project (there is no project.json); "
-            f"make one with: schirn clean DATA --project {folder}"
+            f"{folder}: not a review project (project.json is missing); "
+            f"create one with: schirn clean TABLE --project {folder}"
         )
     try:
         head = json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not valid JSON ({error}); make the project again") from None
+        raise DataError(f"{path}: not valid JSON ({error}); create the project again") from None
     found = head.get("format") if isinstance(head, dict) else None
     if found != FORMAT:
         raise DataError(f"{path}: the format is {found!r}, not {FORMAT!r}; choose another folder")
     if head.get("version") != VERSION:
         raise DataError(
-            f"{path}: the version is {head.get('version')!r}, and this program reads version "
-            f"{VERSION}; update schirn or make the project again"
+            f"{path}: the version is {head.get('version')!r}, but this program reads version "
+            f"{VERSION}; update schirn or create the project again"
         )
     return dict(head)
 
@@ -125,9 +170,9 @@ def _labels(folder: Path, head: dict[str, Any]) -> list[str]:
     labels = head.get("labels")
     if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
         raise DataError(f"{folder / 'project.json'}: 'labels' must be a list of names")
-    if len(set(labels)) != len(labels):
-        twice = next(name for name in labels if labels.count(name) > 1)
-        raise DataError(f"{folder / 'project.json'}: the label {twice!r} is there twice")
+    twice = repeated(labels)
+    if twice is not None:
+        raise DataError(f"{folder / 'project.json'}: the label {twice!r} is listed twice")
     return labels
 
 
@@ -141,7 +186,7 @@ def _threshold(folder: Path, head: dict[str, Any]) -> float:
 
 
 def _features(folder: Path, head: dict[str, Any]) -> Path | None:
-    """The file of the features, which must lie in the folder itself."""
+    """Return the file of the features, which must be in the folder itself."""
     name = head.get("features")
     if name is None:
         return None
@@ -151,7 +196,7 @@ def _features(folder: Path, head: dict[str, Any]) -> Path | None:
         )
     path = folder / name
     if not path.is_file():
-        raise DataError(f"{path}: the features are missing; make the project again")
+        raise DataError(f"{path}: the features are missing; create the project again")
     return path
 
 
@@ -164,30 +209,32 @@ def _read_items(
     seen: set[str] = set()
     for where, record in _records(path):
         if not isinstance(record, dict) or not isinstance(record.get("id"), str | int):
-            raise DataError(f"{where}: not an item with an 'id'; make the project again")
+            raise DataError(f"{where}: not an item with an 'id'; create the project again")
         item = Item(str(record["id"]), str(record.get("text") or ""))
         if item.id in seen:
-            raise DataError(f"{where}: the id {item.id!r} is there twice; give each item its own")
+            raise DataError(f"{where}: the id {item.id!r} occurs twice; give each item its own")
         seen.add(item.id)
         found = list(_tags(where, record.get("tags"), column))
         if len({j for j, _, _ in found}) < len(found):
-            raise DataError(f"{where}: a tag of the item {item.id!r} is there twice")
+            raise DataError(f"{where}: the item {item.id!r} has the same tag twice")
         tags += [(len(items), *tag) for tag in found]
         items.append(item)
     return items, tags
 
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
-    """Place and content of every line."""
+    """Yield the location and the content of every line."""
     try:
         with path.open(encoding="utf-8") as stream:
             for number, line in enumerate(stream, 1):
                 if line.strip():
                     yield f"{path}, line {number}", json.loads(line)
     except FileNotFoundError:
-        raise DataError(f"{path}: the file is missing; make the project again") from None
+        raise DataError(f"{path}: the file is missing; create the project again") from None
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path}: not valid JSON lines ({error}); make the project again") from None
+        raise DataError(
+            f"{path}: not valid JSON lines ({error}); create the project again"
+        ) from None
 
 
 def _tags(where: str, tags: Any, column: dict[str, int]) -> Iterator[tuple[int, float, bool]]:

@@ -1,5 +1,6 @@
-"""The server: on this machine only, at an address that nobody else can guess."""
+"""The local server: reachable from this machine only, at an address that cannot be guessed."""
 
+import contextlib
 import errno
 import os
 import secrets
@@ -10,8 +11,8 @@ from collections.abc import Callable
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.review._open import open_session
-from schirn.review._trainer import Trainer
+from schirn.review._session import open_session
+from schirn.review._training import Trainer
 
 HOST = "127.0.0.1"
 
@@ -24,15 +25,24 @@ def serve(
     retrain_every: int = 20,
     ready: Callable[[str], None] | None = None,
 ) -> int:
-    """Serve the review page until Ctrl-C; return the number of tags decided.
+    """Serve the review page until Ctrl-C and return the number of decided tags.
 
     Parameters
     ----------
-    folder : path of a project
-    port : 0 takes a free one
-    browser : open the page
-    retrain_every : decisions between two trainings; 0 never trains
-    ready : gets the address, token included, once it can be opened
+    folder : path
+        Folder written by ``schirn clean --project``.
+    port : int
+        Port of the server; 0 chooses a free one.
+    browser : bool
+        Whether to open the page in the browser.
+    retrain_every : int
+        Decisions between two trainings; 0 never trains.
+    ready : callable, optional
+        Called with the address, token included, as soon as it can be opened.
+
+    Returns
+    -------
+    int
 
     Examples
     --------
@@ -40,8 +50,8 @@ def serve(
     >>> serve("/nowhere")
     Traceback (most recent call last):
     ...
-    schirn.exceptions.DataError: /nowhere: not a review project (there is no project.json); \
-make one with: schirn clean DATA --project /nowhere
+    schirn.exceptions.DataError: /nowhere: not a review project (project.json is missing); \
+create one with: schirn clean TABLE --project /nowhere
     """
     optional("starlette", "review", "The review page")
     uvicorn = optional("uvicorn", "review", "The review page")
@@ -52,7 +62,7 @@ make one with: schirn clean DATA --project /nowhere
     try:
         with _listen(port) as listener:
             token, port = secrets.token_urlsafe(32), listener.getsockname()[1]
-            # Without an access log: it would hold the token.
+            # No access log, because it would contain the token.
             config = uvicorn.Config(
                 create_app(session, trainer, token, port),
                 access_log=False,
@@ -63,9 +73,16 @@ make one with: schirn clean DATA --project /nowhere
                 proxy_headers=False,
                 timeout_graceful_shutdown=2,
             )
-            _announce(f"http://{HOST}:{port}/?token={token}", browser, ready)
-            trainer.poke()
-            _run(uvicorn.Server(config), listener)
+            address = f"http://{HOST}:{port}/?token={token}"
+            if ready is not None:
+                ready(address)
+            if browser:
+                # In a thread, since a browser that runs in the terminal would block.
+                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            trainer.start_if_due()
+            # Ctrl-C is the normal way to stop.
+            with contextlib.suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run(sockets=[listener])
     finally:
         trainer.stop()
         session.journal.close()
@@ -73,7 +90,7 @@ make one with: schirn clean DATA --project /nowhere
 
 
 def _listen(port: int) -> socket.socket:
-    """A socket that takes connections from this machine only."""
+    """Return a socket that accepts connections from this machine only."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         if os.name == "posix":
@@ -84,24 +101,9 @@ def _listen(port: int) -> socket.socket:
         listener.close()
         if error.errno in (errno.EADDRINUSE, errno.EACCES):
             raise InputError(
-                f"port {port} cannot be used ({error.strerror}); choose another with --port, "
-                f"or leave it out to take a free one"
+                f"port {port} cannot be used ({error.strerror}); choose another port, or 0 for a "
+                f"free one",
+                parameter="port",
             ) from None
         raise
     return listener
-
-
-def _announce(address: str, browser: bool, ready: Callable[[str], None] | None) -> None:
-    if ready is not None:
-        ready(address)
-    if browser:
-        # A browser that runs in the terminal would keep us waiting.
-        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-
-
-def _run(server: object, listener: socket.socket) -> None:
-    """Serve until Ctrl-C, which is how this is meant to end."""
-    try:
-        server.run(sockets=[listener])  # type: ignore[attr-defined]
-    except KeyboardInterrupt:
-        return

@@ -1,17 +1,19 @@
-"""What is decided, what comes next, and the final tags; safe for many requests at once."""
+"""A review session: decisions, the next question and the final tags, safe for parallel requests."""
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import brief
+from schirn._files import atomic_write, brief, read_archive
+from schirn.cleaning.found import CLOSE
 from schirn.exceptions import DataError, InputError
 from schirn.review._journal import Journal, Record
-from schirn.review._order import doubtful, review_order
-from schirn.review._project import Project
+from schirn.review._project import Project, read_project
 
 Array = np.ndarray
 
@@ -19,19 +21,59 @@ OPEN, KEEP, DROP, SKIP = range(4)
 _STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
 _DECISION = {KEEP: "keep", DROP: "drop", SKIP: "skip"}
 ACTIONS = (*_STATUS, "undo")
+CONFIDENCE_FILE = "confidence.npz"
+# Each closer tag of the same label moves a tag back by this much confidence.
+_VARIETY = 0.01
 
 
 class Conflict(Exception):
-    """Somebody else decided first; nothing was written."""
+    """Another tab decided first; nothing was written."""
 
 
 class Step(NamedTuple):
     """A decision that can be undone."""
 
-    pair: int
+    tag: int
     before: int
     seq: int
     action: str
+
+
+def open_session(folder: str | os.PathLike[str], *, write: bool = True) -> "Session":
+    """Open a project folder with its decisions and the confidences of its last training.
+
+    Parameters
+    ----------
+    folder : path
+        Folder written by ``schirn clean --project``.
+    write : bool
+        Whether to accept decisions; if False, nothing in the folder changes.
+
+    Returns
+    -------
+    Session
+        ``final_tags()`` yields the tags of each item.
+
+    Examples
+    --------
+    >>> from schirn.review import open_session
+    >>> open_session("/nowhere")
+    Traceback (most recent call last):
+    ...
+    schirn.exceptions.DataError: /nowhere: not a review project (project.json is missing); \
+create one with: schirn clean TABLE --project /nowhere
+    """
+    project = read_project(folder)
+    journal = Journal(Path(folder, "journal.jsonl"), project.fingerprint, write=write)
+    try:
+        session = Session(project, journal)
+        stored = _read_confidence(project, session.sequence)
+        if stored is not None:
+            session.use_confidence(*stored)
+    except BaseException:
+        journal.close()
+        raise
+    return session
 
 
 class Session:
@@ -39,38 +81,20 @@ class Session:
 
     Parameters
     ----------
-    project : what is reviewed
-    journal : its decisions, replayed here
-
-    Examples
-    --------
-    >>> import json, pathlib, tempfile
-    >>> from schirn.review import Journal, Session, read_project
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> head = {"format": "schirn-review", "version": 1, "labels": ["cat", "dog"],
-    ...         "threshold": 0.5, "n_items": 1, "features": None}
-    >>> _ = (folder / "project.json").write_text(json.dumps(head))
-    >>> tags = [{"label": "cat", "confidence": 0.6, "kept": True},
-    ...         {"label": "dog", "confidence": 0.9, "kept": True}]
-    >>> item = {"id": "a", "text": "A dog.", "tags": tags}
-    >>> _ = (folder / "items.jsonl").write_text(json.dumps(item))
-    >>> project = read_project(folder)
-    >>> session = Session(project, Journal(folder / "journal.jsonl", project.fingerprint))
-    >>> session.view()["current"]["label"]
-    'cat'
-    >>> session.decide("drop", "a", "cat", seen=0)
-    1
-    >>> list(session.final_tags())
-    [{'id': 'a', 'tags': ['dog'], 'removed': ['cat'], 'checked': ['cat']}]
+    project : Project
+        Items and tags to review.
+    journal : Journal
+        Decisions so far; they are replayed here.
     """
 
     def __init__(self, project: Project, journal: Journal):
         self.project, self.journal = project, journal
         self.status = np.zeros(len(project.row), dtype=np.uint8)
         self.history: list[Step] = []
-        self.listener: Callable[[], None] | None = None
+        self.on_decision: Callable[[], None] | None = None
+        # Number of the last record about each tag.
         self._changed: dict[int, int] = {}
-        self._front: int | None = None
+        self._undone: int | None = None
         self._lock = threading.RLock()
         self.trained_to = 0
         self._set_confidence(project.confidence, project.kept)
@@ -79,121 +103,133 @@ class Session:
 
     @property
     def sequence(self) -> int:
-        """Number of the last decision in the journal."""
+        """Number of the last record in the journal."""
         return self.journal.sequence
 
     def decide(self, action: str, item: str, label: str, seen: int) -> int:
-        """Write a decision and return its number.
+        """Write a decision to the journal and return its number.
 
-        Raises `Conflict` if the tag was decided after `seen`, the last number that the caller knew.
+        Parameters
+        ----------
+        action : {"keep", "drop", "skip", "undo"}
+        item, label : str
+            The tag to decide.
+        seen : int
+            Number of the last record that the caller knows. A tag that was decided after it
+            raises `Conflict`.
         """
         if action not in ACTIONS:
             raise InputError(f"the action must be one of {', '.join(ACTIONS)}, not {action!r}")
-        pair = self.project.pairs.get((item, label))
-        if pair is None:
+        tag = self.project.tag_of.get((item, label))
+        if tag is None:
             raise InputError(f"the item {item!r} has no tag {label!r}")
         with self._lock:
-            self._check_seen(action, pair, seen)
+            self._check_conflict(action, tag, seen)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
             record = {"time": now, "item": item, "label": label, "action": action}
             seq = self.journal.append(record)
-            self._apply(action, pair, seq)
-        if self.listener is not None:
-            self.listener()
+            self._apply(action, tag, seq)
+        if self.on_decision is not None:
+            self.on_decision()
         return seq
 
     def use_confidence(self, confidence: Array, seq: int) -> None:
-        """Take over the confidences of a model that knew the decisions up to `seq`."""
+        """Use the confidences of a model that was trained on the decisions up to `seq`."""
         threshold, first = self.project.threshold, self.project.confidence
-        # Tags that nobody could judge (one half), or that were to stay in spite of their
-        # confidence, are left to the reviewer.
+        # Tags that `clean` could not judge (confidence one half), or kept in spite of a low
+        # confidence, stay until the reviewer drops them.
         protected = self.project.kept & ((first == 0.5) | (first < threshold))
         with self._lock:
             self._set_confidence(confidence, (confidence >= threshold) | protected)
             self.trained_to = seq
 
+    def store_confidence(self) -> None:
+        """Write the confidences to the project folder, for the next start and for the export."""
+        with self._lock:
+            confidence, seq = self.confidence, self.trained_to
+        with atomic_write(self.project.folder / CONFIDENCE_FILE) as stream:
+            project = np.array(self.project.fingerprint)
+            np.savez(stream, confidence=confidence, seq=seq, project=project)
+
     def decisions_since(self, seq: int) -> int:
-        """How many decisions the last model did not know."""
+        """Return the number of keeps, drops and undos after record `seq`."""
         with self._lock:
             return sum(record["action"] != "skip" for record in self.journal.records[seq:])
 
     def current(self) -> int | None:
-        """The tag to ask about: just undone, else open, else skipped, else None."""
-        if self._front is not None:
-            return self._front
+        """Return the tag to ask about: just undone, else open, else skipped, else None."""
+        if self._undone is not None:
+            return self._undone
         status = self.status[self._order]
-        for wanted in (OPEN, SKIP):
-            places = np.flatnonzero(status == wanted)
-            if not len(places):
-                continue
-            if wanted == SKIP:
-                # The longest skipped comes first, so that all of them have their turn.
-                return min(self._order[places].tolist(), key=self._changed.__getitem__)
-            return int(self._order[places[0]])
-        return None
+        undecided = self._order[status == OPEN]
+        if len(undecided):
+            return int(undecided[0])
+        # The tag skipped longest ago comes first, so that every one has its turn.
+        skipped = self._order[status == SKIP].tolist()
+        return min(skipped, key=self._changed.__getitem__, default=None)
 
     def view(self) -> dict[str, Any]:
-        """What the page shows, as a JSON document."""
+        """Return what the page shows, as a JSON document."""
         with self._lock:
-            pair = self.current()
+            tag = self.current()
             last = self.history[-1] if self.history else None
             return {
                 "seq": self.sequence,
                 "threshold": self.project.threshold,
-                "current": None if pair is None else self._describe(pair),
-                "last": last and {**self._named(last.pair), "action": last.action},
+                "current": None if tag is None else self._describe(tag),
+                "last": last and {**self._named(last.tag), "action": last.action},
                 "progress": self._progress(),
             }
 
     def final_tags(self) -> Iterator[dict[str, Any]]:
-        """One record per item: tags that stay, tags removed, tags that a person checked."""
+        """Yield one record per item: tags kept, tags removed, tags decided by a person."""
         with self._lock:
             status, kept = self.status.copy(), self._final()
         project = self.project
         for i, item in enumerate(project.items):
-            mine = range(project.start[i], project.start[i + 1])
-            label = {k: project.labels[project.column[k]] for k in mine}
+            tags = range(project.start[i], project.start[i + 1])
+            label = {k: project.labels[project.column[k]] for k in tags}
             yield {
                 "id": item.id,
-                "tags": [label[k] for k in mine if kept[k]],
-                "removed": [label[k] for k in mine if not kept[k]],
-                "checked": [label[k] for k in mine if status[k] in (KEEP, DROP)],
+                "tags": [label[k] for k in tags if kept[k]],
+                "removed": [label[k] for k in tags if not kept[k]],
+                "checked": [label[k] for k in tags if status[k] in (KEEP, DROP)],
             }
 
-    def _check_seen(self, action: str, pair: int, seen: int) -> None:
+    def _check_conflict(self, action: str, tag: int, seen: int) -> None:
         if action == "undo":
             if not self.history:
                 raise Conflict("There is nothing to undo.")
-            if self.history[-1].pair != pair or self.history[-1].seq > seen:
-                raise Conflict("Another tab decided in the meantime; nothing was undone.")
-        elif self._changed.get(pair, 0) > seen:
+            if self.history[-1].tag != tag or self.history[-1].seq > seen:
+                raise Conflict("Another tab made a decision in the meantime; nothing was undone.")
+        elif self._changed.get(tag, 0) > seen:
             raise Conflict("This tag was decided in another tab; nothing was changed.")
         if seen > self.sequence:
-            raise Conflict("This page is from another session; it was loaded again.")
+            raise Conflict("This page belongs to an earlier session and was reloaded.")
 
     def _replay(self, record: Record) -> None:
         item, label = record.get("item"), record.get("label")
         are_names = isinstance(item, str) and isinstance(label, str)
-        pair = self.project.pairs.get((str(item), str(label))) if are_names else None
+        tag = self.project.tag_of.get((str(item), str(label))) if are_names else None
         action = record.get("action")
-        undoes = bool(self.history) and self.history[-1].pair == pair
-        if pair is None or action not in ACTIONS or (action == "undo" and not undoes):
+        undoes = bool(self.history) and self.history[-1].tag == tag
+        if tag is None or action not in ACTIONS or (action == "undo" and not undoes):
             raise DataError(
                 f"{self.journal.path}: record {record['seq']} does not fit the project "
                 f"({brief(action)} on {brief(item)}, {brief(label)}); restore the file from a "
-                f"copy, or move it away to start anew"
+                f"backup, or move it away to start over"
             )
-        self._apply(str(action), pair, record["seq"])
+        self._apply(str(action), tag, record["seq"])
 
-    def _apply(self, action: str, pair: int, seq: int) -> None:
-        self._changed[pair] = seq
+    def _apply(self, action: str, tag: int, seq: int) -> None:
+        self._changed[tag] = seq
         if action == "undo":
-            self.status[pair] = self.history.pop().before
-            self._front = pair
+            self.status[tag] = self.history.pop().before
+            self._undone = tag
             return
-        self.history.append(Step(pair, int(self.status[pair]), seq, action))
-        self.status[pair] = _STATUS[action]
-        self._front = None
+        self.history.append(Step(tag, int(self.status[tag]), seq, action))
+        self.status[tag] = _STATUS[action]
+        self._undone = None
 
     def _set_confidence(self, confidence: Array, kept: Array) -> None:
         self.confidence, self._kept = confidence, kept
@@ -205,23 +241,23 @@ class Session:
     def _progress(self) -> dict[str, int]:
         counts = np.bincount(self.status, minlength=4)
         undecided = (self.status == OPEN) | (self.status == SKIP)
-        near = undecided & doubtful(self.confidence, self.project.threshold)
+        is_close = np.abs(self.confidence - self.project.threshold) < CLOSE
         return {
             "kept": int(counts[KEEP]),
             "dropped": int(counts[DROP]),
             "skipped": int(counts[SKIP]),
             "decided": int(counts[KEEP] + counts[DROP]),
-            "doubtful": int(near.sum()),
+            "doubtful": int((undecided & is_close).sum()),
             "total": len(self.status),
         }
 
-    def _named(self, pair: int) -> dict[str, str]:
-        item, label = self.project.name(pair)
+    def _named(self, tag: int) -> dict[str, str]:
+        item, label = self.project.name(tag)
         return {"item": item, "label": label}
 
-    def _describe(self, pair: int) -> dict[str, Any]:
+    def _describe(self, tag: int) -> dict[str, Any]:
         project = self.project
-        i = int(project.row[pair])
+        i = int(project.row[tag])
         final = self._final()
         tags = [
             {
@@ -229,13 +265,56 @@ class Session:
                 "confidence": round(float(self.confidence[k]), 4),
                 "kept": bool(final[k]),
                 "decision": _DECISION.get(int(self.status[k])),
-                "current": k == pair,
+                "current": k == tag,
             }
             for k in range(project.start[i], project.start[i + 1])
         ]
         return {
-            **self._named(pair),
+            **self._named(tag),
             "text": project.items[i].text,
-            "confidence": round(float(self.confidence[pair]), 4),
+            "confidence": round(float(self.confidence[tag]), 4),
             "tags": tags,
         }
+
+
+def review_order(confidence: Array, column: Array, threshold: float) -> Array:
+    """Return the indices of the tags, most informative first.
+
+    A tag near the threshold is the most informative. So that a label with many such tags does not
+    crowd out the others, the k-th nearest tag of a label counts as k hundredths further away.
+
+    Parameters
+    ----------
+    confidence : (m,) float array
+        Probability that each tag is correct.
+    column : (m,) int array
+        Label of each tag.
+    threshold : float
+        Tags at or above it are kept.
+
+    Examples
+    --------
+    >>> review_order(np.array([0.9, 0.51, 0.511, 0.515]), np.array([0, 0, 0, 1]), 0.5)
+    array([1, 3, 2, 0])
+    """
+    distance = np.abs(confidence - threshold)
+    by_label = np.lexsort((distance, column))
+    _, first, size = np.unique(column[by_label], return_index=True, return_counts=True)
+    rank = np.empty(len(column))
+    rank[by_label] = np.arange(len(column)) - np.repeat(first, size)
+    return np.lexsort((distance, distance + _VARIETY * rank))
+
+
+def _read_confidence(project: Project, sequence: int) -> tuple[Array, int] | None:
+    """Return the stored confidences and their sequence number, or None if they do not fit."""
+    path = Path(project.folder, CONFIDENCE_FILE)
+    if not path.is_file():
+        return None
+    try:
+        stored = read_archive(path)
+        confidence, seq = np.asarray(stored["confidence"], np.float64), int(stored["seq"])
+        same = str(stored["project"]) == project.fingerprint
+    except (DataError, OSError, ValueError, KeyError, TypeError):
+        return None
+    fits = confidence.shape == project.confidence.shape and np.isfinite(confidence).all()
+    return (confidence, seq) if same and fits and 0 <= seq <= sequence else None

@@ -8,11 +8,11 @@ const POLL_MS = 3000;
 let state = null;
 let busy = false;
 
-// The token is in a cookie now; out of the address bar it cannot be copied by mistake.
+// The token is in a cookie now; without it in the address bar nobody copies it by mistake.
 if (location.search) history.replaceState(null, "", "/");
 
 function percent(share) {
-  return `${Math.round(100 * share)} %`;
+  return `${Math.round(100 * share)}%`;
 }
 
 function number(count) {
@@ -35,14 +35,14 @@ function showCurrent(current, before) {
   $("text").textContent = current.text || "(no text)";
   $("item").textContent = current.item;
   const side = current.confidence >= state.threshold ? "keep" : "drop";
-  const opinion = `${percent(current.confidence)} likely to be true; the model would ${side} it.`;
+  const opinion = `${percent(current.confidence)} likely to be correct; the model would ${side} it.`;
   $("verdict").textContent = opinion;
   $("scale").setAttribute("aria-label", opinion);
   $("needle").style.left = `${100 * current.confidence}%`;
   $("mark").style.left = `${100 * state.threshold}%`;
   $("tags").replaceChildren(...current.tags.map(chip));
   if (!before || before.item !== current.item) $("text").scrollTop = 0;
-  // A long text is reached and scrolled by keyboard too.
+  // A long text must also be reachable and scrollable by keyboard.
   $("text").tabIndex = $("text").scrollHeight > $("text").clientHeight ? 0 : -1;
 }
 
@@ -62,7 +62,7 @@ function chip(tag) {
   item.append(small);
   const spoken = document.createElement("span");
   spoken.className = "hidden";
-  if (tag.current) spoken.textContent = " (the question)";
+  if (tag.current) spoken.textContent = " (the tag in question)";
   else if (!words[tag.decision] && !tag.kept) spoken.textContent = " (the model would drop it)";
   item.append(spoken);
   return item;
@@ -73,22 +73,22 @@ function showProgress(progress) {
   bar.max = Math.max(1, progress.decided + progress.doubtful);
   bar.value = progress.decided;
   const stop = state.current && !progress.doubtful;
-  const left = stop ? "nothing doubtful left, you may stop" : `${number(progress.doubtful)} doubtful left`;
-  const parts = [`${number(progress.decided)} decided`, left];
-  if (progress.skipped) parts.push(`${number(progress.skipped)} skipped`);
-  parts.push(`${number(progress.total)} tags in all`);
-  $("counts").textContent = parts.join(" · ");
+  const left = stop ? "nothing doubtful left, so you can stop" : `${number(progress.doubtful)} doubtful left`;
+  const counts = [`${number(progress.decided)} decided`, left];
+  if (progress.skipped) counts.push(`${number(progress.skipped)} skipped`);
+  counts.push(`${number(progress.total)} tags in total`);
+  $("counts").textContent = counts.join(" · ");
 }
 
 function showTraining(training) {
-  const wait = training.waiting === 1 ? "1 decision" : `${training.waiting} decisions`;
-  const next = ` Next training after ${wait}.`;
+  const rest = training.waiting === 1 ? "1 more decision" : `${training.waiting} more decisions`;
+  const next = ` The next training starts after ${rest}.`;
   const texts = {
-    off: `No retraining. ${training.message}`,
+    off: `The model is not retrained. ${training.message}`,
     idle: `The model learns from your decisions.${next}`,
-    running: "Training in the background; go on deciding.",
-    done: `Trained with your decisions.${next}`,
-    failed: `Training failed, your decisions are safe: ${training.message}.${next}`,
+    running: "The model is training in the background; you can go on.",
+    done: `The model was trained on your decisions.${next}`,
+    failed: `Training failed (${training.message}). Your decisions are safe.${next}`,
   };
   const text = texts[training.status] || "";
   if ($("training").textContent !== text) $("training").textContent = text;
@@ -107,7 +107,7 @@ function banner(text, bad) {
 }
 
 function announce(action, label) {
-  const next = state.current ? `Next: ${state.current.label}? ${state.current.text.slice(0, 200)}` : "Every tag is decided.";
+  const next = state.current ? `Next: ${state.current.label}? ${state.current.text.slice(0, 200)}` : "All tags are decided.";
   $("live").textContent = `${DONE[action]} ${label}. ${next}`;
 }
 
@@ -124,7 +124,7 @@ async function decide(action) {
     });
     await answered(response, action, target.label);
   } catch (error) {
-    banner("The server does not answer; the last decision was not confirmed. Start schirn review again.", true);
+    banner("The server does not answer, so your last decision is not confirmed. Start schirn review again.", true);
   } finally {
     busy = false;
   }
@@ -138,7 +138,7 @@ async function answered(response, action, label) {
   } else if (response.status === 409) {
     const answer = await response.json();
     show(answer.state);
-    banner(`${answer.error} This is the state now.`);
+    banner(`${answer.error} The page is up to date again.`);
   } else {
     await refused(response);
   }
@@ -155,15 +155,15 @@ async function refresh() {
     const response = await fetch("/api/state");
     if (!response.ok) return void (await refused(response));
     const next = await response.json();
-    // A decision under way brings a newer state than this one.
+    // The answer to a pending decision is newer than this state.
     if (busy) return;
     const same = state && JSON.stringify(next) === JSON.stringify(state);
     const elsewhere = state && next.seq !== state.seq;
     if (!same) show(next);
-    if (elsewhere) banner("Another tab has decided; this is the state now.");
+    if (elsewhere) banner("A decision was made in another tab; the page is up to date again.");
     else if ($("banner").classList.contains("bad")) banner("");
   } catch (error) {
-    banner("The server does not answer; it was stopped. Decisions up to here are saved.", true);
+    banner("The server does not answer; it may have been stopped. All confirmed decisions are saved.", true);
   }
 }
 

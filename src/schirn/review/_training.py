@@ -1,0 +1,186 @@
+"""Retraining in a process of its own after every few decisions; the page never waits for it.
+
+The process reads project and journal, trains, and writes the new confidences to stdout as one
+array. If it fails, even for lack of memory, the page lives on.
+"""
+
+import io
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._files import read_archive
+from schirn.cleaning.find import make_method
+from schirn.datasets._npz import _features
+from schirn.exceptions import DataError, EmptyCandidatesWarning
+from schirn.review._journal import Journal
+from schirn.review._project import Project, read_project
+from schirn.review._session import DROP, KEEP, Session
+
+Array = np.ndarray
+
+# -P: a module in the user's folder must not replace one of ours.
+_COMMAND = (
+    *(sys.executable, "-P", "-c"),
+    "import sys; from schirn.review._training import main; sys.exit(main(*sys.argv[1:]))",
+)
+
+
+class Trainer:
+    """Starts a training process after enough decisions and hands its result to the session.
+
+    Parameters
+    ----------
+    session : Session
+        Gets the new confidences.
+    every : int
+        Decisions between two trainings; 0 never trains.
+    command : sequence of str
+        Command of the process; project folder and sequence number are appended.
+    """
+
+    def __init__(self, session: Session, every: int, command: Sequence[str] = _COMMAND):
+        self.session, self.every = session, every
+        self._command = command
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._failed_at = 0
+        self._status, self._message = "idle", ""
+        if every == 0 or session.project.features is None:
+            self._status = "off"
+            self._message = "" if every == 0 else "The project has no features to train on."
+
+    def view(self) -> dict[str, Any]:
+        """Return what the page shows about the training."""
+        with self._lock:
+            left = max(self.every - self._new_decisions(), 0)
+            return {
+                "status": self._status,
+                "message": self._message,
+                "waiting": None if self._status == "off" else left,
+                "trained_to": self.session.trained_to,
+            }
+
+    def start_if_due(self) -> None:
+        """Start training if there are enough new decisions and no training is running."""
+        with self._lock:
+            busy = self._stopped or self._status in ("off", "running")
+            if busy or self._new_decisions() < self.every:
+                return
+            self._status, self._message = "running", ""
+            seq = self.session.sequence
+            self._thread = threading.Thread(target=self._train, args=(seq,), daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """End a running training; none starts afterwards."""
+        with self._lock:
+            self._stopped = True
+            process = self._process
+        if process is not None and process.poll() is None:
+            process.kill()
+        self.wait(5)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a running training."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _new_decisions(self) -> int:
+        """Return the number of decisions after the last training, whether it failed or not."""
+        return self.session.decisions_since(max(self.session.trained_to, self._failed_at))
+
+    def _train(self, seq: int) -> None:
+        try:
+            self.session.use_confidence(self._run(seq), seq)
+            self.session.store_confidence()
+            status, message = "done", ""
+        except Exception as error:
+            status, message = "failed", " ".join(str(error).split()) or type(error).__name__
+        with self._lock:
+            self._failed_at = seq if status == "failed" else self._failed_at
+            self._status, self._message = status, message
+        self.start_if_due()
+
+    def _run(self, seq: int) -> Array:
+        command = [*self._command, str(self.session.project.folder), str(seq)]
+        pipe = subprocess.PIPE
+        with self._lock:
+            if self._stopped:
+                raise RuntimeError("stopped")
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
+            )
+        out, err = self._process.communicate()
+        if self._process.returncode != 0:
+            lines = err.decode(errors="replace").strip().splitlines()
+            code = self._process.returncode
+            raise RuntimeError(lines[-1] if lines else f"the process ended with code {code}")
+        confidence = np.load(io.BytesIO(out), allow_pickle=False)
+        if confidence.shape != self.session.confidence.shape:
+            raise RuntimeError("the training process returned the wrong number of confidences")
+        return np.asarray(confidence, dtype=np.float64)
+
+
+def main(folder: str, sequence: str) -> int:
+    """Train on the first `sequence` decisions; write the confidences, or one line to stderr."""
+    try:
+        project = read_project(folder)
+        journal = Journal(Path(folder, "journal.jsonl"), project.fingerprint, write=False)
+        del journal.records[int(sequence) :]
+        confidence = new_confidence(project, Session(project, journal).status)
+    except Exception as error:
+        sys.stderr.write(f"{' '.join(str(error).split()) or type(error).__name__}\n")
+        return 1
+    buffer = io.BytesIO()
+    np.save(buffer, confidence, allow_pickle=False)
+    sys.stdout.buffer.write(buffer.getvalue())
+    return 0
+
+
+def new_confidence(project: Project, status: Array) -> Array:
+    """Return the confidence of every tag after training with the decisions as knowledge."""
+    X = _read_features(project)
+    shape = (len(project.items), len(project.labels))
+    candidates = np.zeros(shape, dtype=np.uint8)
+    candidates[project.row, project.column] = 1
+    # Tags of rows that were checked beforehand come with confidence 1.
+    true = (status == KEEP) | ((project.confidence == 1) & (status != DROP))
+    known = np.zeros(shape, dtype=np.int8)
+    known[project.row, project.column] = np.where(true, 1, np.where(status == DROP, -1, 0))
+    model: Any = make_method(None, text=_is_tfidf(X))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyCandidatesWarning)
+        model.fit(X, candidates, known=known)
+    confidence = model.label_confidence_[project.row, project.column].astype(np.float64)
+    if not np.isfinite(confidence).all():
+        raise DataError(f"{project.features}: training gave no usable confidences")
+    return confidence
+
+
+def _read_features(project: Project) -> Any:
+    path = project.features
+    if path is None:
+        raise DataError(f"{project.folder}: the project has no features to train on")
+    X = _features(path, read_archive(path))
+    if X is None or X.shape[0] != len(project.items):
+        found = "no features" if X is None else f"{X.shape[0]} rows"
+        raise DataError(f"{path}: {found}, but the project has {len(project.items)} items")
+    return X
+
+
+def _is_tfidf(X: Any) -> bool:
+    """Return whether the rows are sparse and of unit length, as tf-idf weights are."""
+    if not sp.issparse(X):
+        return False
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return bool(np.all((squares == 0) | (np.abs(squares - 1) < 1e-3)))
