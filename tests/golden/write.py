@@ -1,7 +1,7 @@
-"""Write one small model file per case with the code as it is: `python tests/golden/write.py`.
+"""Write one small model file per case with the current code: `python tests/golden/write.py`.
 
-Run it once per release, into a folder named after the version, and never again: later versions
-must load what earlier ones wrote. Existing folders are left alone.
+Run it for every release and after adding a method. Files go into a folder named after the version.
+Existing files are never overwritten: later versions must load what earlier ones wrote.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ def data():
 
 
 def cases():
-    """Name of the file -> model to fit, and whether X is sparse."""
+    """Map each file name to a model to fit, and whether X is sparse."""
     short = {
         "Schirn": {"max_iter": 20},
         "PAKS": {"max_iter": 5},
@@ -48,25 +48,31 @@ def cases():
 
 
 def main():
-    """Write all files of this version."""
+    """Write the files that this version does not have yet."""
     folder = HERE / schirn.__version__
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     X, Y, X_new = data()
     expected = {"X_new": X_new, "X": X, "candidates": Y}
-    for name, (model, sparse) in cases().items():
+    if (folder / "expected.npz").exists():
+        with np.load(folder / "expected.npz") as stored:
+            expected = dict(stored)
+    missing = {k: v for k, v in cases().items() if not (folder / f"{k}.schirn").exists()}
+    for name, (model, sparse) in missing.items():
         model.fit(sp.csr_array(X) if sparse else X, Y)
         schirn.save(model, folder / f"{name}.schirn", include_training=False)
         expected[f"{name}/proba"] = model.predict_proba(sp.csr_array(X_new) if sparse else X_new)
         expected[f"{name}/verdict"] = model.disambiguate(sp.csr_array(X) if sparse else X, Y)
-    np.savez_compressed(folder / "expected.npz", **expected)
-    try:
-        write_deep(folder, X, Y, X_new)
-    except ImportError:
-        print("no PyTorch here: DeepSieve is left out")
+    if missing:
+        np.savez_compressed(folder / "expected.npz", **expected)
+    if not (folder / "DeepSieve.safetensors").exists():
+        try:
+            write_deep(folder, X, Y, X_new)
+        except ImportError:
+            print("DeepSieve is left out: PyTorch is not installed")
 
 
 def write_deep(folder, X, Y, X_new):
-    """A network, whose files are another kind."""
+    """Write a network, in its own file format."""
     from schirn.deep import DeepSieve
 
     model = DeepSieve(hidden_sizes=(8,), max_iter=2, device="cpu", random_state=0).fit(
