@@ -12,7 +12,10 @@ from schirn.demo import run_demo
 @pytest.fixture(scope="module")
 def demo():
     # One choice of parameters is enough here, and quick.
-    single = {method: {"lam": (0.3,)} for method in demo_module._GRIDS}
+    single = {
+        method: {name: values[:1] for name, values in grid.items()}
+        for method, grid in demo_module._GRIDS.items()
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_module, "_GRIDS", single)
         return run_demo()
@@ -28,11 +31,11 @@ def test_table_sentence_and_page(demo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
-    assert demo.sentence() in out
+    assert "\n".join(demo.sentences()) in out
     assert str(tmp_path / "schirn-demo.html") in out
-    value = f"{demo.schirn.measures['average_precision']:.3f}"
-    line = next(line for line in out.splitlines() if line.startswith("Schirn "))
-    assert value in line
+    for result in demo.results:
+        line = next(line for line in out.splitlines() if line.startswith(f"{result.name} "))
+        assert f"{result.measures['average_precision']:.3f}" in line
     text = (tmp_path / "schirn-demo.html").read_text(encoding="utf-8")
     assert text.startswith("<!DOCTYPE html>")
 
@@ -43,7 +46,7 @@ def test_json_and_no_page(demo, tmp_path, monkeypatch, capsys):
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert document["page"] is None
-    assert document["methods"][1]["noise_finding"] == demo.schirn.noise
+    assert document["methods"][2]["noise_finding"] == demo.result("Sieve").noise
     assert list(tmp_path.iterdir()) == []
 
 
@@ -51,7 +54,7 @@ def test_without_the_template_package_the_table_is_there(tmp_path, monkeypatch, 
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert main(["demo", "-o", str(tmp_path / "x.html")]) == 0
     captured = capsys.readouterr()
-    assert "Schirn struck out" in captured.out
+    assert "Sieve removed" in captured.out
     assert 'pip install "schirn[cli]"' in captured.err
     assert captured.err.count("\n") == 1
     assert not (tmp_path / "x.html").exists()

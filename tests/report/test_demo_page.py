@@ -37,7 +37,10 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def demo():
     # One choice of parameters is enough here, and quick.
-    single = {method: {"lam": (0.3,)} for method in demo_module._GRIDS}
+    single = {
+        method: {name: values[:1] for name, values in grid.items()}
+        for method, grid in demo_module._GRIDS.items()
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demo_module, "_GRIDS", single)
         return run_demo(noise=3, seed=1)
@@ -64,23 +67,27 @@ def test_images_have_texts(text):
 
 def test_chips_of_the_first_image_tell_the_truth(demo, text):
     row = int(np.argmax(demo.digits == 0))
-    data, noise = demo.train, demo.schirn.model.noise_
+    data = demo.train
     kinds = {(0, 1): "kept", (1, 0): "found", (1, 1): "mistake", (0, 0): "missed"}
-    columns = np.flatnonzero(data.candidates[row])
-    expected = [kinds[int(noise[row, j]), int(data.y_true[row, j])] for j in columns]
+    expected = [
+        kinds[int(demo.result(method).model.noise_[row, j]), int(data.y_true[row, j])]
+        for method in ("Sieve", "Schirn")
+        for j in np.flatnonzero(data.candidates[row])
+    ]
     # The legend shows its chips outside of lists of tags.
     assert Page(text).chips[: len(expected)] == expected
 
 
 def test_figures(demo, text):
-    noise = demo.schirn.noise
+    noise = demo.result("Sieve").noise
     assert f"<b>{noise['n_flagged']:,}</b>" in text
     assert f"<b>{noise['precision']:.1%}</b>" in text
-    for row in demo.rows:
-        for value in row.measures.values():
+    for result in demo.results:
+        for value in result.measures.values():
             assert f"<td>{value:.3f}</td>" in text
-    wrong_kept = ((demo.train.candidates > demo.train.y_true) & ~demo.schirn.model.noise_).sum()
-    assert f"({wrong_kept:,} of " in text
+    for name in ("Sieve", "Schirn"):
+        kept = ~demo.result(name).model.noise_
+        assert f"({((demo.train.candidates > demo.train.y_true) & kept).sum():,} of " in text
 
 
 def test_names_are_escaped(demo, text):

@@ -25,10 +25,10 @@ def add(found: Any) -> None:
         found,
         "demo",
         run,
-        help="find wrong tags on digit images; writes a page to look at",
-        description="Put wrong tags on images of handwritten digits, train on them, and show which "
-        "tags were struck out: a table here, and a page with the images. Needs no download and "
-        "takes some seconds.",
+        help="find wrong tags on digit images, and write a page that shows them",
+        description="Add wrong tags to images of handwritten digits, train Sieve, Schirn and two "
+        "ridges on them, and show which tags each one removes: tables here, and a page with the "
+        "images. Needs no download and takes a few seconds.",
         examples=_EXAMPLES,
     )
     parser.add_argument(
@@ -43,14 +43,14 @@ def add(found: Any) -> None:
     )
     parser.add_argument("--seed", type=natural, default=0, metavar="S", help="default: 0")
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    parser.add_argument("--no-page", action="store_true", help="write no page")
+    parser.add_argument("--no-page", action="store_true", help="do not write the page")
 
 
 def run(args: argparse.Namespace) -> None:
-    """Run the demonstration, print the figures, write the page."""
+    """Run the demonstration, write the page, print the figures."""
     if not args.no_page:
         check_writable(args.output)
-    with working("training three methods on 1,257 images", quiet=args.json):
+    with working("training four methods on 1,257 images", quiet=args.json):
         demo = run_demo(args.noise, args.seed)
     page = None if args.no_page else _write_page(demo, args.output)
     if args.json:
@@ -58,36 +58,36 @@ def run(args: argparse.Namespace) -> None:
     else:
         _print(demo)
         if page:
-            say(f"\nThe images with their tags: {page}")
+            say(f"\nSee the images with their tags: {page}")
     if page and args.open:
         webbrowser.open(page.as_uri())
 
 
 def _print(demo: Demo) -> None:
-    """Two small tables and a sentence."""
+    """Print two small tables and two sentences."""
     say(
         f"{demo.train.n_samples:,} images of handwritten digits, {demo.noise} wrong "
-        f"{'tag' if demo.noise == 1 else 'tags'} added to each; "
-        f"{demo.n_test} unseen images for the test.\n"
+        f"{'tag' if demo.noise == 1 else 'tags'} added to each; {demo.n_test} unseen images.\n"
     )
     heads = [metric.label for metric in METRICS.values()]
-    rows = [[row.name, *(f"{value:.3f}" for value in row.measures.values())] for row in demo.rows]
+    rows = [[r.name, *(f"{value:.3f}" for value in r.measures.values())] for r in demo.results]
     say("Unseen images")
     table(["method", *heads], rows, right="l" + "r" * len(heads))
     say("\nWrong tags found in the training images")
     keys = ("precision", "recall", "auc")
     found = [
-        [row.name, *(f"{row.noise[key]:.3f}" for key in keys)]
-        for row in demo.rows
-        if row.name != "OracleRidge"
+        [r.name, *(f"{r.noise[key]:.3f}" for key in keys)]
+        for r in demo.results
+        if r.name != "OracleRidge"
     ]
     table(("method", "precision ↑", "recall ↑", "AUC ↑"), found, right="lrrr")
-    say("\nCandidateRidge takes every tag as true; OracleRidge was shown the truth.")
-    say(demo.sentence())
+    say("\nCandidateRidge takes every tag as true; OracleRidge is a ridge trained on the true tags.")
+    for sentence in demo.sentences():
+        say(sentence)
 
 
 def _write_page(demo: Demo, output: str) -> Path | None:
-    """Write the page; without the template package say how to get it."""
+    """Write the page, or print how to install the package that renders it."""
     from schirn.report import demo_page
 
     try:

@@ -1,4 +1,4 @@
-"""The page of the demonstration: one HTML file that needs nothing else."""
+"""The page of the demonstration: one self-contained HTML file."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -8,14 +8,20 @@ from schirn.metrics import METRICS
 from schirn.report.page import png_uri, render
 
 if TYPE_CHECKING:
-    from schirn.demo import Demo, DemoRow
-
-Array = np.ndarray
+    from schirn.demo import Demo, DemoResult
 
 _N_MISTAKES = 6
+_METHODS = ("Sieve", "Schirn")
+_NOISE = ("precision", "recall", "auc")
+_SUMMARIES = {
+    "CandidateRidge": "takes every tag as true",
+    "Schirn": "the method of the paper",
+    "Sieve": "the default: nothing to tune",
+    "OracleRidge": "a ridge trained on the true tags",
+}
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 _KIND = {
-    # (struck out, really wrong)
+    # (removed, wrong)
     (False, False): "kept",
     (True, True): "found",
     (True, False): "mistake",
@@ -31,15 +37,24 @@ class Tag(NamedTuple):
 
 
 class Card(NamedTuple):
-    """One image with its tags."""
+    """One image with the verdicts of each method on its tags."""
 
     title: str
     image: str
-    tags: list[Tag]
+    verdicts: list[tuple[str, list[Tag]]]
 
 
 def demo_page(demo: "Demo") -> str:
-    """Return the page as HTML text.
+    """Render the demonstration as one HTML page.
+
+    Parameters
+    ----------
+    demo : Demo
+        What `schirn.demo.run_demo` returns.
+
+    Returns
+    -------
+    str
 
     Examples
     --------
@@ -48,21 +63,18 @@ def demo_page(demo: "Demo") -> str:
     >>> demo_page(run_demo()).startswith("<!DOCTYPE html>")
     True
     """
-    found = demo.schirn.noise
-    kept = found["n_candidates"] - found["n_flagged"]
-    wrong_kept = found["n_wrong"] - round(found["recall"] * found["n_wrong"])
+    found = demo.result("Sieve").noise
+    first_of_each = [int(np.argmax(demo.digits == digit)) for digit in range(10)]
     return render(
         "schirn.report",
         "demo.html",
         demo=demo,
         found=found,
         before=found["n_wrong"] / found["n_candidates"],
-        after=wrong_kept / max(1, kept),
-        wrong_kept=wrong_kept,
-        kept=kept,
-        sample=_cards(demo, _first_of_each_digit(demo)),
-        mistakes=_cards(demo, _most_mistakes(demo)),
-        table=[_line(row) for row in demo.rows],
+        after=[_remaining(demo.result(name)) for name in _METHODS],
+        sample=[_card(demo, row) for row in first_of_each],
+        mistakes=[_card(demo, row) for row in _most_mistakes(demo)],
+        results=[_line(result) for result in demo.results],
         heads=[
             metric.label.replace(" ↑", "\u00a0↑").replace(" ↓", "\u00a0↓")
             for metric in METRICS.values()
@@ -70,48 +82,45 @@ def demo_page(demo: "Demo") -> str:
     )
 
 
-def _cards(demo: "Demo", rows: list[int]) -> list[Card]:
-    return [_card(demo, row) for row in rows]
+def _remaining(result: "DemoResult") -> dict[str, Any]:
+    """How many of the tags that a method keeps are wrong."""
+    found = result.noise
+    kept = found["n_candidates"] - found["n_flagged"]
+    wrong = found["n_wrong"] - round(found["recall"] * found["n_wrong"])
+    return {"name": result.name, "kept": kept, "wrong": wrong, "share": wrong / max(1, kept)}
 
 
 def _card(demo: "Demo", row: int) -> Card:
-    data, noise = demo.train, demo.schirn.model.noise_
-    tags = [
-        Tag(data.label_names[j], _KIND[bool(noise[row, j]), not data.y_true[row, j]])
-        for j in np.flatnonzero(data.candidates[row])
-    ]
+    data = demo.train
     images: Any = data.images
-    return Card(_DIGITS[demo.digits[row]], png_uri(images[row] / 16), tags)
-
-
-def _first_of_each_digit(demo: "Demo") -> list[int]:
-    """The first training image of each digit: a choice in which the result has no say."""
-    return [int(np.argmax(demo.digits == digit)) for digit in range(10)]
+    verdicts = []
+    for method in _METHODS:
+        removed = demo.result(method).model.noise_[row]
+        tags = [
+            Tag(data.label_names[j], _KIND[bool(removed[j]), not data.y_true[row, j]])
+            for j in np.flatnonzero(data.candidates[row])
+        ]
+        verdicts.append((method, tags))
+    return Card(_DIGITS[demo.digits[row]], png_uri(images[row] / 16), verdicts)
 
 
 def _most_mistakes(demo: "Demo") -> list[int]:
-    """The images with the most wrong verdicts."""
+    """The images on which Sieve makes the most mistakes; then those on which Schirn does."""
     wrong = (demo.train.candidates == 1) & (demo.train.y_true == 0)
-    mistakes = (demo.schirn.model.noise_ != wrong).sum(axis=1)
-    worst = np.argsort(-mistakes, kind="stable")[:_N_MISTAKES]
-    return [int(row) for row in worst if mistakes[row]]
+    sieve, schirn = (
+        (demo.result(name).model.noise_ != wrong).sum(axis=1) for name in _METHODS
+    )
+    worst = np.lexsort((-schirn, -sieve))[:_N_MISTAKES]
+    return [int(row) for row in worst if sieve[row] or schirn[row]]
 
 
-def _line(row: "DemoRow") -> dict[str, Any]:
+def _line(result: "DemoResult") -> dict[str, Any]:
     """One line of the table."""
-    says = {
-        "CandidateRidge": "takes every tag as true",
-        "Schirn": "looks for wrong tags",
-        "OracleRidge": "sees the truth: the ceiling",
-    }
-    noise = [] if row.name == "OracleRidge" else [row.noise[k] for k in _NOISE]
+    is_oracle = result.name == "OracleRidge"
     return {
-        "name": row.name,
-        "says": says[row.name],
-        "measures": list(row.measures.values()),
-        "noise": noise,
-        "params": ", ".join(f"{key} = {value:g}" for key, value in row.params.items()),
+        "name": result.name,
+        "summary": _SUMMARIES[result.name],
+        "measures": list(result.measures.values()),
+        "noise": [] if is_oracle else [result.noise[key] for key in _NOISE],
+        "params": ", ".join(f"{key} = {value:g}" for key, value in result.params.items()),
     }
-
-
-_NOISE = ("precision", "recall", "auc")
