@@ -4,6 +4,7 @@
 reference (docs/api) documents it. Types are left out: how they print depends on Python.
 """
 
+import argparse
 import inspect
 import re
 from importlib import import_module
@@ -76,12 +77,21 @@ def parameters(value):
 def program_lines():
     from schirn.cli import COMMANDS
     from schirn.cli._parser import build_parser
-    from schirn.cli.completion import walk
 
-    for command in walk(build_parser(COMMANDS)):
-        yield f"schirn {command.path}".strip()
-        for option in command.options:
-            yield f"    {', '.join(option.flags)}"
+    for parser in walk(build_parser(COMMANDS)):
+        yield parser.prog
+        for action in parser._actions:
+            if action.option_strings:
+                yield f"    {', '.join(action.option_strings)}"
+
+
+def walk(parser):
+    """A parser of the program, then those of its commands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from walk(child)
 
 
 def text(found):

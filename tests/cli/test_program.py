@@ -4,19 +4,12 @@ import subprocess
 import sys
 
 import pytest
+from api_listing import walk
 
 import schirn
 from schirn.cli import COMMANDS, main
 from schirn.cli._output import printable
 from schirn.cli._parser import build_parser
-
-
-def walk(parser):
-    yield parser
-    for action in parser._actions:
-        if action.nargs == "A..." and isinstance(action.choices, dict):
-            for child in action.choices.values():
-                yield from walk(child)
 
 
 def python_m(*args, **options):

@@ -1,4 +1,4 @@
-"""The program `schirn`."""
+"""The command-line program `schirn`."""
 
 import argparse
 import os
@@ -47,9 +47,18 @@ _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return the exit code.
 
-    0: done; 1: a fault of the program, a part of `bench` that failed, or something broken that
-    `doctor` found; 2: a fault in what was asked, told in one sentence on stderr; 130: stopped
-    with Ctrl-C.
+    0: success. 1: a bug, failed fits in `bench` or `reproduce`, or a broken installation found by
+    `doctor`. 2: an error in the arguments or the data, explained in one sentence on stderr.
+    3: fits left to do by `reproduce`. 130: interrupted with Ctrl-C.
+
+    Parameters
+    ----------
+    argv : list of str, default=None
+        The arguments; None takes those of the process.
+
+    Returns
+    -------
+    int
 
     Examples
     --------
@@ -66,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    """Run one command; turn what stops it into a sentence and an exit code."""
+    """Run one command and turn exceptions into a sentence and an exit code."""
     debug = args.debug or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
     try:
         _prepare_streams()
@@ -75,38 +84,51 @@ def _run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
         return code or 0
     except KeyboardInterrupt:
-        note("stopped")
+        note("interrupted")
         return 128 + signal.SIGINT
     except BrokenPipeError:
-        return _reader_gone()
+        return _closed_pipe()
     except _USER_ERRORS as error:
         if debug:
             raise
-        note(_sentence(error))
+        note(_sentence(error, args))
         return 2
 
 
-def _sentence(error: Exception) -> str:
-    """One line for an error, without the decoration of OSError."""
+def _sentence(error: Exception, args: argparse.Namespace) -> str:
+    """Describe an error in one line, with the option that sets its parameter."""
     if isinstance(error, MemoryError):
         return f"not enough memory ({error})" if str(error) else "not enough memory"
     if isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
-    return " ".join(str(error).split())
+    sentence = " ".join(str(error).split())
+    option = _option(getattr(error, "parameter", None), args)
+    return f"{sentence.rstrip('.')} (option {option})" if option else sentence
+
+
+def _option(parameter: str | None, args: argparse.Namespace) -> str | None:
+    """The option for a parameter of the library, if the command has one."""
+    # What was typed comes first: --param features=... is not --features.
+    for name in ("param", "option"):
+        if any(pair[0] == parameter for pair in getattr(args, name, ())):
+            return f"--{name} {parameter}"
+    if parameter in vars(args):
+        return f"--{parameter.replace('_', '-')}"
+    return None
 
 
 def _prepare_streams() -> None:
-    """A terminal that lacks a character shows a question mark, not a traceback."""
+    """Print a question mark for a character that the terminal lacks, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
 
 
-def _reader_gone() -> int:
-    """Whoever read our output has left: be quiet, also when Python flushes at exit."""
+def _closed_pipe() -> int:
+    """Stay quiet after the reader of a pipe has closed it, also when Python flushes at exit."""
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
@@ -116,7 +138,7 @@ def _reader_gone() -> int:
 
 @contextmanager
 def _warnings_as_notes(debug: bool) -> Iterator[None]:
-    """Show a warning as one line on stderr, without the source line."""
+    """Print warnings as one line on stderr, without the source line."""
 
     def show(message: Any, category: type[Warning], *_: Any) -> None:
         if debug or not issubclass(category, _HIDDEN_WARNINGS):
@@ -129,7 +151,7 @@ def _warnings_as_notes(debug: bool) -> Iterator[None]:
 
 
 def _threads(number: int | None) -> Any:
-    """Limit the threads of the linear algebra libraries."""
+    """Limit the threads of the linear algebra libraries; None leaves them alone."""
     if number is None:
         return nullcontext()
     from threadpoolctl import threadpool_limits

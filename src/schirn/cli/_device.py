@@ -1,4 +1,4 @@
-"""`--device`: the rows on a GPU, the model back in main memory."""
+"""`--device`: compute on a GPU, and bring the model back to main memory."""
 
 import argparse
 from typing import Any
@@ -18,20 +18,20 @@ def add_device(parser: Parser) -> None:
     group.add_argument(
         "--device",
         metavar="DEVICE",
-        help="a device of PyTorch, such as cuda; single precision (default: NumPy, in main memory)",
+        help="a PyTorch device such as cuda, in single precision (default: NumPy on the CPU)",
     )
     group.add_argument(
         "--tf32",
         action="store_true",
-        help="with --device cuda: products in TF32, faster and with three digits",
+        help="with --device cuda: matrix products in TF32, faster but with three digits",
     )
 
 
 def to_device(X: Any, args: argparse.Namespace) -> Any:
-    """X where --device says, or X itself without it."""
+    """Move X to the device of --device; without one return X itself."""
     if args.device is None:
         if args.tf32:
-            raise InputError("--tf32 is a precision of GPUs; give --device cuda as well")
+            raise InputError("--tf32 is a GPU precision; pass --device cuda as well")
         return X
     torch = optional("torch", "deep", "--device")
     try:
@@ -39,7 +39,7 @@ def to_device(X: Any, args: argparse.Namespace) -> Any:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError(f"--device {args.device}: cannot be used here ({reason})") from None
+        raise InputError(f"--device {args.device}: not available here ({reason})") from None
     torch.backends.cuda.matmul.allow_tf32 = args.tf32
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * 4 / 1e9
@@ -49,7 +49,7 @@ def to_device(X: Any, args: argparse.Namespace) -> Any:
 
 
 def to_memory(model: Any) -> None:
-    """Bring what a model has learned to main memory, so that it can be written anywhere."""
+    """Bring the arrays of a fitted model to main memory, so that it loads on any machine."""
     for name, value in vars(model).items():
         if is_device_array(value):
             setattr(model, name, to_numpy(value))

@@ -1,4 +1,4 @@
-"""What the program prints: tables, notes, JSON; with Rich on a terminal, plain text elsewhere."""
+"""Output of the program: tables, notes and JSON; Rich on a terminal, plain text elsewhere."""
 
 import json
 import math
@@ -19,29 +19,29 @@ def say(text: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Print one line to stderr, where it does not mix with results."""
+    """Print one line to stderr, apart from the results."""
     sys.stderr.write(f"schirn: {printable(text)}\n")
 
 
 def printable(text: str) -> str:
-    """Escape control characters, which could drive the terminal; names come from files."""
+    """Escape control characters: names from files must not control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def print_json(document: Any) -> None:
-    """Print one JSON document; numbers that JSON lacks become null."""
+    """Print one JSON document; NaN and infinity become null."""
     say(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
 
 
 @contextmanager
 def colours(when: str) -> Iterator[None]:
-    """Let the option --color speak through the variables that also child processes look at."""
+    """Pass --color on through environment variables, which child processes read as well."""
     before = {name: os.environ.get(name) for name in _COLOUR_VARIABLES}
     if when != "auto":
         wanted = _COLOUR_VARIABLES[when == "always"]
         os.environ.pop(_COLOUR_VARIABLES[when != "always"], None)
         os.environ[wanted] = "1"
-    # Not after an exception: Python looks at the variables when it prints the traceback.
+    # Not after an exception: Python reads the variables when it prints the traceback.
     yield
     for name, value in before.items():
         os.environ.pop(name, None)
@@ -50,19 +50,19 @@ def colours(when: str) -> Iterator[None]:
 
 
 def coloured(stream: Any) -> bool:
-    """Whether to colour what goes there: NO_COLOR, then FORCE_COLOR, then whether it can."""
+    """Whether to use colours: NO_COLOR, then FORCE_COLOR, then whether it is a terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or is_terminal(stream)
 
 
 def is_terminal(stream: Any) -> bool:
-    """Whether a person looks at it who can be shown more than plain lines."""
+    """Whether the stream is a terminal that can show more than plain lines."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str = "") -> None:
-    """Print a table; `right` has an "r" for each column to align at its right edge."""
+    """Print a table; an "r" in `right` aligns the column at that position to the right."""
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     aligned = [k < len(right) and right[k] == "r" for k in range(len(columns))]
     console = rich_console(sys.stdout, moving=False)
@@ -96,7 +96,7 @@ def _plain_table(
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Print name and value, one pair a line."""
+    """Print names and values, one pair per line."""
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         say(f"{name.ljust(width)}  {printable(str(value))}")
@@ -104,7 +104,7 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
 
 @contextmanager
 def working(what: str, quiet: bool = False) -> Iterator[None]:
-    """Show on a terminal that work goes on, and for how long."""
+    """Show a spinner and the elapsed time on a terminal."""
     console = None if quiet else rich_console(sys.stderr)
     if console is None:
         yield
@@ -112,7 +112,7 @@ def working(what: str, quiet: bool = False) -> Iterator[None]:
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    # Without redirection: what the work prints belongs where the caller sent it.
+    # No redirection: the caller decides where the output of the work goes.
     with Progress(
         *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
     ) as bar:
@@ -121,7 +121,7 @@ def working(what: str, quiet: bool = False) -> Iterator[None]:
 
 
 def rich_console(stream: Any, *, moving: bool = True) -> Any:
-    """Return a Rich console, or None for plain text; what moves needs a terminal."""
+    """Return a Rich console, or None for plain text; animations need a terminal."""
     colour = coloured(stream)
     if not is_terminal(stream) and (moving or not colour):
         return None
@@ -134,7 +134,7 @@ def rich_console(stream: Any, *, moving: bool = True) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Turn numpy values and non-finite numbers into what JSON has."""
+    """Convert NumPy values and non-finite numbers to JSON types."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

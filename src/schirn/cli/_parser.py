@@ -1,4 +1,4 @@
-"""The argument parser: one sentence for a mistake, help with examples everywhere."""
+"""The argument parser: one-sentence errors, and help with examples for every command."""
 
 import argparse
 import re
@@ -11,26 +11,26 @@ from schirn._input import suggest
 _DESCRIPTION = "Train on noisy label sets, find the wrong labels, predict the right ones."
 _EXAMPLES = """\
 examples:
-  schirn demo                                  see what it does, on images you can check
-  schirn data list                             data sets on this machine
+  schirn demo                                  see wrong tags found on images
+  schirn clean photos.csv --text description   find the wrong tags of a table
   schirn fit photos.csv -o photos.schirn       train on a table with a column of tags
   schirn predict photos.schirn new.csv         predict tags for new rows
-  schirn methods Schirn                        parameters of a method
-  schirn doctor                                is everything in order here
+  schirn methods Sieve                         parameters of a method
+  schirn doctor                                check the installation
 """
 
 
 class Parser(argparse.ArgumentParser):
-    """Errors in one sentence and exit code 2; no abbreviated options."""
+    """An argument parser with one-sentence errors and no abbreviated options."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(allow_abbrev=False, **options)
-        # Newer versions of Python colour the help, before --color has been read.
+        # Python 3.14 colours the help before --color is read.
         self.color = False
 
     def error(self, message: str) -> NoReturn:
-        """Print one sentence and stop."""
+        """Print one sentence and exit with code 2."""
         choice = re.match(r"argument \S+: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if choice and "COMMAND" in message:
             known = re.findall(r"[\w-]+", choice[2])
@@ -45,9 +45,11 @@ def build_parser(commands: Iterable[Any]) -> Parser:
     parser = Parser(prog="schirn", description=_DESCRIPTION, epilog=_EXAMPLES)
     version = f"schirn {schirn.__version__}"
     parser.add_argument(
-        "--version", action="version", version=version, help="show the version and stop"
+        "--version", action="version", version=version, help="show the version and exit"
     )
     _add_common(parser, default=True)
+    # For the command that describes all others.
+    parser.set_defaults(parser=parser)
     found = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands:
         command.add(found)
@@ -57,10 +59,10 @@ def build_parser(commands: Iterable[Any]) -> Parser:
 def add_command(
     found: Any, name: str, run: Any, *, help: str, examples: str, json: bool = True, **options: Any
 ) -> Parser:
-    """Add one command; `run` gets the parsed arguments."""
+    """Add one command; `run` is called with the parsed arguments."""
     epilog = "examples:\n" + "".join(f"  {line}\n" for line in examples.strip().splitlines())
     description = options.pop("description", f"{help[0].upper()}{help[1:]}.")
-    # The epilog must keep its lines, so argparse wraps neither of the two.
+    # The formatter keeps the lines of the epilog, and therefore does not wrap the description.
     description = textwrap.fill(description, 80)
     parser: Parser = found.add_parser(
         name, help=help, description=description, epilog=epilog, **options
@@ -73,8 +75,8 @@ def add_command(
 
 
 def _add_common(parser: Parser, default: bool) -> None:
-    """Options that may stand before or after the command; the command must not reset them."""
-    group = parser.add_argument_group("options of every command")
+    """Options before or after the command; SUPPRESS keeps the command from resetting them."""
+    group = parser.add_argument_group("common options")
     group.add_argument(
         "--threads",
         type=positive,
@@ -107,28 +109,28 @@ def _add_common(parser: Parser, default: bool) -> None:
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parse an integer of at least 1."""
     if not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
     return int(text)
 
 
 def natural(text: str) -> int:
-    """A whole number of at least 0."""
+    """Parse an integer of at least 0."""
     if not text.isdigit():
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
     return int(text)
 
 
 def separator(text: str) -> str:
-    """What stands between tags."""
+    """Parse the text that separates tags."""
     if not text:
-        raise argparse.ArgumentTypeError("must be a text such as ; or |, not ''")
+        raise argparse.ArgumentTypeError("must be a text such as ; or |, not empty")
     return text
 
 
 def memory_size(text: str) -> int:
-    """A number of bytes, written as 500M or 8G."""
+    """Parse a number of bytes such as 500M or 8G."""
     number, unit = text[:-1], text[-1:].upper()
     powers = {"K": 10, "M": 20, "G": 30, "T": 40}
     if unit.isdigit():

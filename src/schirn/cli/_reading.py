@@ -1,16 +1,15 @@
-"""Options that say how to read a data set, and the reading."""
+"""Read data sets as the options of the program describe them."""
 
 import argparse
 import json
 import os
-import re
 from pathlib import Path
 from typing import Any
 
 from schirn.cli._parser import Parser, separator
 from schirn.datasets import Dataset, load
 from schirn.datasets._text import format_suffix
-from schirn.exceptions import DataError, InputError
+from schirn.exceptions import InputError
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
@@ -23,17 +22,17 @@ def add_reading(parser: Parser) -> None:
     group.add_argument(
         "--labels",
         metavar="COLUMNS",
-        help="label column with tags, or several 0/1 columns a,b,c; a number for ARFF files",
+        help="a column of tags, or several 0/1 columns a,b,c; for ARFF, the number of labels",
     )
-    group.add_argument("--truth", metavar="COLUMNS", help="columns with the checked labels")
+    group.add_argument("--truth", metavar="COLUMNS", help="columns with the true labels")
     group.add_argument(
-        "--features", metavar="COLUMNS", help="feature columns a,b,c (default: all other numbers)"
+        "--features", metavar="COLUMNS", help="feature columns a,b,c (default: all other numeric columns)"
     )
     group.add_argument(
         "--separator",
         type=separator,
         metavar="TEXT",
-        help="what stands between tags (default: ;)",
+        help="text between tags (default: ;)",
     )
     group.add_argument(
         "--part", choices=("all", "train", "test"), default="all", help="rows to use (default: all)"
@@ -49,7 +48,7 @@ def add_reading(parser: Parser) -> None:
 
 
 def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
-    """Load the data set that the arguments describe; `defaults` give way to the user's options."""
+    """Load the data set that the arguments describe; options override `defaults`."""
     suffix = format_suffix(Path(args.data))
     options = {**defaults, **dict(args.option)}
     for name in ("labels", "truth", "features"):
@@ -59,24 +58,22 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
         options["separator"] = args.separator
     try:
         data = load(args.data, **options)
-    except DataError as error:
-        raise DataError(_as_typed(str(error))) from error
     except TypeError as error:
         # A built-in generator checks its options by its signature.
         raise InputError(f"{args.data}: cannot be read with these options ({error})") from None
-    return _part(data, args.part)
+    return _split(data, args.part)
 
 
-def check_not_input(place: str, *inputs: str) -> None:
-    """Refuse an output that is one of the inputs, also under another name."""
+def check_not_input(output: str, *inputs: str) -> None:
+    """Raise if an output is one of the inputs, also through a link."""
     for used in inputs:
-        same = os.path.realpath(place) == os.path.realpath(used)
-        if same or (_is_file(place) and _is_file(used) and os.path.samefile(place, used)):
-            raise InputError(f"{place}: is the input, which is never changed; choose another name")
+        same = os.path.realpath(output) == os.path.realpath(used)
+        if same or (_is_file(output) and _is_file(used) and os.path.samefile(output, used)):
+            raise InputError(f"{output}: is the input, which is never changed; choose another name")
 
 
 def inputs(args: argparse.Namespace) -> list[str]:
-    """DATA, and whatever the options of its reader name."""
+    """DATA, and the files that the options of its reader name."""
     return [args.data, *(value for _, value in args.option if isinstance(value, str))]
 
 
@@ -84,32 +81,21 @@ def _is_file(path: str) -> bool:
     return "\0" not in path and os.path.isfile(path)
 
 
-def _as_typed(message: str) -> str:
-    """A message of the library in the words of the program."""
-    message = re.sub(r"\b([Pp]ass )?(labels|truth|features)=", r"\1--\2", message)
-    message = re.sub(r"\b([Pp]ass )?(xml|candidates|max_bytes)=", r"\1--option \2=", message)
-    return re.sub(r"\bfetch\('([\w.-]+)'(, force=True)?\)", _fetch_command, message)
-
-
-def _fetch_command(call: re.Match[str]) -> str:
-    return f"schirn data fetch {call[1]}" + (" --force" if call[2] else "")
-
-
 def assignment(text: str) -> tuple[str, Any]:
-    """NAME=VALUE; the value is JSON where it can be, else text."""
+    """Parse NAME=VALUE; a value that is not JSON is text."""
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"must look like NAME=VALUE, not {text!r}")
     try:
         return name, json.loads(value)
     except ValueError:
-        # Python's spelling of the three JSON words is what many will type.
+        # Python's spelling of true, false and null is what many will type.
         words = {"True": True, "False": False, "None": None}
         return name, words.get(value, value)
 
 
 def _columns(text: str, name: str, suffix: str) -> Any:
-    """A number, a JSON list, a list with commas, or one name."""
+    """Parse a number, a JSON list, a comma-separated list, or one name."""
     if suffix == ".mat":
         return text
     if name == "labels" and suffix == ".arff" and text.isdigit():
@@ -123,14 +109,14 @@ def _columns(text: str, name: str, suffix: str) -> Any:
     return text if one_name else [column.strip() for column in text.split(",")]
 
 
-def _part(data: Dataset, part: str) -> Dataset:
-    """The training or test rows of a set that has these."""
-    if part == "all":
+def _split(data: Dataset, name: str) -> Dataset:
+    """The training or test rows of a data set that marks them."""
+    if name == "all":
         return data
     if data.n_train is None:
-        raise InputError(f"{data.name}: no training part is marked in it; leave out --part {part}")
-    rows = slice(data.n_train) if part == "train" else slice(data.n_train, None)
+        raise InputError(f"{data.name}: it marks no training rows; leave out --part {name}")
+    rows = slice(data.n_train) if name == "train" else slice(data.n_train, None)
     chosen = data.subset(rows)
     if not chosen.n_samples:
-        raise InputError(f"{data.name}: its {part} part has no rows")
+        raise InputError(f"{data.name}: it has no {name} rows")
     return chosen

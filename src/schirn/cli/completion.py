@@ -1,12 +1,13 @@
-"""`schirn completion`: a script that lets the shell finish what is typed."""
+"""`schirn completion`: a script that completes commands and options in the shell."""
 
 import argparse
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
+from schirn._optional import optional
 from schirn.cli._output import say
-from schirn.cli._parser import Parser, add_command, build_parser
+from schirn.cli._parser import add_command
 from schirn.datasets import available
 from schirn.methods import methods
 
@@ -15,35 +16,6 @@ schirn completion bash > ~/.local/share/bash-completion/completions/schirn
 schirn completion zsh > ~/.zfunc/_schirn
 schirn completion fish > ~/.config/fish/completions/schirn.fish
 """
-_FILES = ("FILE", "MODEL", "TABLE", "DATA")
-_SAFE = re.compile(r"[\w.+-]+")
-
-
-class Values(NamedTuple):
-    """What may stand in one place: words, files, folders; `comma` allows several words."""
-
-    words: tuple[str, ...] = ()
-    files: bool = False
-    folders: bool = False
-    comma: bool = False
-
-
-class Option(NamedTuple):
-    """One option: its names, its help, and its values, or None for a switch."""
-
-    flags: tuple[str, ...]
-    help: str
-    values: Values | None
-
-
-class Command(NamedTuple):
-    """A command by its words ("data list"), its parts, its options and its other arguments."""
-
-    path: str
-    help: str
-    parts: tuple[tuple[str, str], ...]
-    options: tuple[Option, ...]
-    places: tuple[Values, ...]
 
 
 def add(found: Any) -> None:
@@ -52,10 +24,10 @@ def add(found: Any) -> None:
         found,
         "completion",
         run,
-        help="print a script that completes commands in bash, zsh or fish",
-        description="Print a script for the shell. It knows the commands, their options, the "
-        "methods, and the data sets that are here at this moment. For zsh the folder must be in "
-        "fpath; or load the script at once: source <(schirn completion bash).",
+        help="print a completion script for bash, zsh or fish",
+        description="Print a completion script for the shell. It knows the commands, their "
+        "options, the methods, and the data sets on this machine. For zsh the folder must be in "
+        "fpath. To try it in the current shell: source <(schirn completion bash).",
         examples=_EXAMPLES,
         json=False,
     )
@@ -64,49 +36,43 @@ def add(found: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the script."""
-    from schirn.cli import COMMANDS
-    from schirn.cli._shells import SHELLS
-
-    say(SHELLS[args.shell](list(walk(build_parser(COMMANDS)))))
-
-
-def walk(parser: Parser, path: str = "", help: str = "") -> Iterator[Command]:
-    """The command of a parser, then those below it."""
-    below = next((a for a in parser._actions if isinstance(a, argparse._SubParsersAction)), None)
-    helps = {part.dest: part.help or "" for part in below._choices_actions} if below else {}
-    options = [action for action in parser._actions if action.option_strings]
-    places = [a for a in parser._actions if not a.option_strings and a is not below]
-    yield Command(
-        path,
-        help,
-        tuple(helps.items()),
-        tuple(_option(action, path) for action in options),
-        tuple(values(action, path) for action in places),
-    )
-    for name, child in below.choices.items() if below else ():
-        yield from walk(child, f"{path} {name}".strip(), helps[name])
+    shtab = optional("shtab", "cli", "Completion")
+    for action in _actions(args.parser):
+        _describe(action, shtab)
+    say(shtab.complete(args.parser, args.shell))
 
 
-def _option(action: argparse.Action, path: str) -> Option:
-    switch = action.nargs == 0
-    text = (action.help or "").replace("%%", "%")
-    return Option(tuple(action.option_strings), text, None if switch else values(action, path))
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """All arguments of a parser and of the commands below it."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for child in action.choices.values():
+                yield from _actions(child)
+        else:
+            yield action
 
 
-def values(action: argparse.Action, path: str) -> Values:
-    """What an argument takes, told by its choices, its name and its placeholder."""
-    if action.choices is not None:
-        return Values(tuple(map(str, action.choices)))
-    if action.dest in ("method", "methods") or (path, action.dest) == ("methods", "name"):
-        return Values(tuple(methods()), comma=action.dest == "methods")
-    if action.dest == "datasets" or action.metavar == "DATA" or path == "data fetch":
-        listed = action.dest == "datasets"
-        return Values(_sets(path), files=action.metavar == "DATA", comma=listed)
-    return Values(files=action.metavar in _FILES, folders=action.metavar == "DIR")
+def _describe(action: Any, shtab: Any) -> None:
+    """Attach what an argument accepts, where its choices do not say it."""
+    if action.dest in ("method", "methods") or action.metavar == "METHOD":
+        action.choices = list(methods())
+    elif action.metavar == "DATA":
+        action.complete = _data_or_file()
+    elif action.metavar in ("FILE", "MODEL", "TABLE"):
+        action.complete = shtab.FILE
+    elif action.metavar == "DIR":
+        action.complete = shtab.DIRECTORY
 
 
-def _sets(path: str) -> tuple[str, ...]:
-    """Names of data sets that no shell misreads: those to load, or those to download."""
-    wanted = ("downloadable",) if path == "data fetch" else ("built-in", "folder")
-    names = [entry.name for entry in available() if entry.where in wanted]
-    return tuple(name for name in names if _SAFE.fullmatch(name))
+def _data_or_file() -> dict[str, Any]:
+    """Names of data sets that need no quoting, and files."""
+    names = [entry.name for entry in available() if entry.where != "downloadable"]
+    words = " ".join(name for name in names if re.fullmatch(r"[\w.+-]+", name))
+    return {
+        "bash": "_schirn_data",
+        "zsh": f"{{_alternative 'names:data set:({words})' 'files:file:_files'}}",
+        "fish": f"(string split ' ' '{words}'; __fish_complete_path (commandline -ct))",
+        "preamble": {
+            "bash": f'_schirn_data() {{ compgen -W "{words}" -- "$1"; compgen -f -- "$1"; }}'
+        },
+    }

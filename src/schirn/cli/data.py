@@ -20,32 +20,32 @@ schirn data card photos.csv --labels tags
 
 
 def add(found: Any) -> None:
-    """Add the command and its parts."""
-    parser = add_command(found, "data", None, help="look at data sets", examples=_ABOUT, json=False)
-    parts = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    """Add the command and those below it."""
+    parser = add_command(found, "data", None, help="list, show, describe or download data sets", examples=_ABOUT, json=False)
+    below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_command(
-        parts,
+        below,
         "list",
         run_list,
-        help="list the data sets that have a name",
-        description="List the built-in sets, those in the folders of the environment variable "
-        "SCHIRN_DATA and in the download cache, and those that can be downloaded.",
+        help="list the data sets that can be used by name",
+        description="List the built-in data sets, those in the folders of SCHIRN_DATA and in the "
+        "download cache, and those that can be downloaded.",
         examples="schirn data list\nSCHIRN_DATA=~/sets schirn data list --json",
     )
     shown = add_command(
-        parts,
+        below,
         "show",
         run_show,
-        help="show a few rows with their labels by name",
+        help="show the first rows with the names of their labels",
         examples="schirn data show digits_attributes\nschirn data show photos.csv --labels tags",
     )
     shown.add_argument("--rows", type=positive, default=5, metavar="N", help="default: 5")
     add_reading(shown)
     card = add_command(
-        parts,
+        below,
         "card",
         run_card,
-        help="sizes, noise and ranks of a data set",
+        help="describe a data set: sizes, noise and ranks",
         examples="schirn data card digits_attributes\nschirn data card scene.npz --json\n"
         "schirn data card labels.npz --memory 8G",
     )
@@ -54,25 +54,25 @@ def add(found: Any) -> None:
         type=memory_size,
         default=datasets.MAX_RANK_BYTES,
         metavar="SIZE",
-        help="most memory for an exact rank, such as 800M or 8G (default: 512M)",
+        help="memory limit for exact ranks, such as 800M or 8G (default: 512M)",
     )
     add_reading(card)
     fetched = add_command(
-        parts,
+        below,
         "fetch",
         run_fetch,
         help="download a data set into the cache",
         examples="schirn data fetch emotions\n"
         "schirn data fetch mine --url https://example.org/mine.npz",
     )
-    fetched.add_argument("name", metavar="NAME")
-    fetched.add_argument("--url", help="where the file is, for a set that is not on OpenML")
-    fetched.add_argument("--sha256", metavar="SUM", help="checksum that the file must have")
+    fetched.add_argument("name", metavar="NAME", help="name of the data set")
+    fetched.add_argument("--url", help="address of the file, for a data set that is not on OpenML")
+    fetched.add_argument("--sha256", metavar="SUM", help="expected checksum of the file")
     fetched.add_argument("--force", action="store_true", help="download again")
 
 
 def run_list(args: argparse.Namespace) -> None:
-    """Print name, place and path of every set."""
+    """Print the name, origin and path of every data set."""
     entries = [(entry.name, entry.where, str(entry.path or "")) for entry in datasets.available()]
     if args.json:
         print_json([{"name": n, "where": w, "path": path or None} for n, w, path in entries])
@@ -86,13 +86,13 @@ def run_show(args: argparse.Namespace) -> None:
     head = data.subset(slice(args.rows))
     candidates, truth = _names(head, head.candidates), _names(head, head.y_true)
     if args.json:
-        parts = (
-            ("candidates", candidates),
-            ("truth", truth),
-            ("features", _dense(head.X).tolist()),
-        )
+        fields = {
+            "candidates": candidates,
+            "truth": truth,
+            "features": _dense(head.X).tolist(),
+        }
         rows = [
-            {"row": row, **{key: values[row] for key, values in parts if values is not None}}
+            {"row": row, **{key: values[row] for key, values in fields.items() if values is not None}}
             for row in range(head.n_samples)
         ]
         print_json({"name": data.name, "label_names": data.label_names, "rows": rows})
@@ -121,17 +121,17 @@ def run_card(args: argparse.Namespace) -> None:
 
 
 def run_fetch(args: argparse.Namespace) -> None:
-    """Download one set."""
+    """Download a data set."""
     with working(f"downloading {args.name}", quiet=args.json):
         data = datasets.fetch(args.name, url=args.url, sha256=args.sha256, force=args.force)
     if args.json:
         print_json(datasets.data_card(data).to_dict())
     else:
-        note(f"{args.name} is here; it has {data.n_samples} rows and {data.n_labels} labels")
+        note(f"downloaded {args.name}: {data.n_samples:,} rows, {data.n_labels:,} labels")
 
 
 def _names(data: datasets.Dataset, labels: Any) -> list[list[str]] | None:
-    """Labels by name, row by row."""
+    """The names of the labels of each row."""
     return None if labels is None else label_lists(_dense(labels), data.label_names)
 
 
@@ -140,5 +140,5 @@ def _dense(matrix: Any) -> np.ndarray:
 
 
 def _some(names: list[str], most: int = 12) -> str:
-    more = f", ... ({len(names)} in all)" if len(names) > most else ""
+    more = f", ... ({len(names)} in total)" if len(names) > most else ""
     return ", ".join(names[:most]) + more or "(none)"

@@ -1,23 +1,31 @@
-"""`schirn doctor`: what is on this machine, and what to do about it."""
+"""`schirn doctor`: find out what is wrong with an installation."""
 
 import argparse
+import importlib.metadata as metadata
+import os
+import platform
 import re
 import sys
 import warnings
-from collections import Counter
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import schirn
-from schirn.cli import _environment as environment
-from schirn.cli._output import coloured, facts, print_json, say, table
+from schirn.cli._output import facts, print_json, say, table
 from schirn.cli._parser import add_command
+from schirn.datasets import available
+from schirn.datasets._cache import cache_folder
 
 _EXAMPLES = """
 schirn doctor
 schirn doctor --json
 """
-_GIB = 2.0**30
+_CORE = ("numpy", "scipy", "scikit-learn")
+# Extras for work on the library itself.
+_DEVELOPMENT = ("all", "test", "docs", "dev")
 
 
 def add(found: Any) -> None:
@@ -27,14 +35,14 @@ def add(found: Any) -> None:
         "doctor",
         run,
         help="check the installation: packages, threads, GPU, data folders",
-        description="Show what schirn finds on this machine and what could be better. The exit "
-        "code is 1 if something is broken, else 0.",
+        description="Check the installation and print what is broken, what is missing, and how to "
+        "fix it. The exit code is 1 if something is broken, else 0.",
         examples=_EXAMPLES,
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look at everything; print it; return 1 if something is broken."""
+    """Examine the installation, print the findings, and return 1 if something is broken."""
     state = examine()
     state["broken"], state["advice"] = broken(state), advice(state)
     if args.json:
@@ -45,23 +53,119 @@ def run(args: argparse.Namespace) -> int:
 
 
 def examine() -> dict[str, Any]:
-    """Everything that can be found out, as one document."""
+    """Collect everything there is to know, as one document."""
+    import joblib
+
     return {
         "schirn": {"version": schirn.__version__, "path": str(Path(schirn.__file__).parent)},
-        "python": environment.interpreter(),
-        "packages": environment.packages(),
-        "linear_algebra": environment.linear_algebra(),
-        "processors": environment.processors(),
-        "memory": environment.memory(),
-        "gpu": environment.gpus(),
-        "data": environment.data_folders(),
-        "terminal": environment.terminal() | {"colours": coloured(sys.stdout)},
+        "python": {
+            "version": platform.python_version(),
+            "path": sys.executable,
+            "system": platform.platform(),
+        },
+        "packages": packages(),
+        "linear_algebra": linear_algebra(),
+        # Within the limits of a container.
+        "processors": joblib.cpu_count(),
+        "gpu": gpus(),
+        "data": data_folders(),
         "self_test": self_test(),
     }
 
 
+def packages() -> list[dict[str, Any]]:
+    """Required and installed version of every package that schirn uses, and its extras."""
+    try:
+        listed = metadata.requires("schirn") or []
+    except metadata.PackageNotFoundError:
+        # Imported from its folder, without being installed.
+        listed = [f"{name}>=0" for name in _CORE]
+    found: dict[str, dict[str, Any]] = {}
+    for line in listed:
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        need = re.match(r"([\w.-]+)(?:\[[\w,-]+\])?\s*>=\s*([\w.]+)", line)
+        if need is None or (extra is not None and extra[1] in _DEVELOPMENT):
+            continue
+        name, oldest = need.groups()
+        version = None
+        with suppress(metadata.PackageNotFoundError):
+            version = metadata.version(name)
+        too_old = version is not None and _numbers(version) < _numbers(oldest)
+        entry = {"name": name, "oldest": oldest, "version": version, "too_old": too_old}
+        found.setdefault(name, {**entry, "extras": []})
+        if extra is not None:
+            found[name]["extras"].append(extra[1])
+    return list(found.values())
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """The release of a version as numbers, without suffixes such as rc1."""
+    release = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in release[0].split(".")) if release else ()
+
+
+def linear_algebra() -> list[dict[str, Any]]:
+    """The BLAS and OpenMP libraries in this process and their threads."""
+    import scipy.linalg  # noqa: F401
+    import sklearn.neighbors  # noqa: F401
+    from threadpoolctl import threadpool_info
+
+    keys = ("internal_api", "version", "num_threads", "filepath")
+    return [{key: library.get(key) for key in keys} for library in threadpool_info()]
+
+
+def gpus() -> dict[str, Any]:
+    """Names of the GPUs that PyTorch or CuPy can use, and the reasons for those that fail."""
+    found: dict[str, Any] = {"devices": [], "failed": {}}
+    for name, devices in (("torch", _torch_devices), ("cupy", _cupy_devices)):
+        if find_spec(name) is None:
+            continue
+        try:
+            found["devices"] += devices(import_module(name))
+        except Exception as error:
+            # With a mismatched driver any exception is possible.
+            found["failed"][name] = _in_short(error)
+    return found
+
+
+def _torch_devices(torch: Any) -> list[str]:
+    apple = ["Apple GPU (mps)"] if torch.backends.mps.is_available() else []
+    return [torch.cuda.get_device_name(k) for k in range(torch.cuda.device_count())] + apple
+
+
+def _cupy_devices(cupy: Any) -> list[str]:
+    return [f"CUDA device {k}" for k in range(cupy.cuda.runtime.getDeviceCount())]
+
+
+def _in_short(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def data_folders() -> dict[str, Any]:
+    """The folders of SCHIRN_DATA, the download cache, and the names of the data sets there."""
+    listed = [part for part in os.environ.get("SCHIRN_DATA", "").split(os.pathsep) if part]
+    folders = [Path(part).expanduser() for part in listed]
+    cache = cache_folder()
+    # Without a cache, the nearest existing folder above it must allow creating one.
+    nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    names: list[str] = []
+    with suppress(OSError):
+        names = [entry.name for entry in available() if entry.where == "folder"]
+    return {
+        "SCHIRN_DATA": [
+            {"path": str(path), "readable": path.is_dir() and os.access(path, os.R_OK | os.X_OK)}
+            for path in folders
+        ],
+        "cache": {
+            "path": str(cache),
+            "writable": nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
+        },
+        "sets": names,
+    }
+
+
 def self_test() -> dict[str, Any]:
-    """Train on a set whose wrong labels are known; a sound installation finds most of them."""
+    """Train on data with known wrong labels; a sound installation finds most of them."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -70,15 +174,14 @@ def self_test() -> dict[str, Any]:
             )
             noise = schirn.Sieve().fit(data.X, data.candidates).noise_
     except Exception as error:
-        # Whatever an unsound installation raises belongs into the report.
-        failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        return {"recall": None, "error": failure}
+        # A broken installation can raise anything.
+        return {"recall": None, "error": _in_short(error)}
     wrong = (data.candidates == 1) & (data.y_true == 0)
     return {"recall": round(float(noise[wrong].mean()), 3), "error": None}
 
 
 def broken(state: dict[str, Any]) -> list[str]:
-    """One sentence for each thing that does not work."""
+    """One sentence, with the remedy, for each thing that does not work."""
     found = [
         f"{entry['name']} {entry['version']} is too old, schirn needs {entry['oldest']} or newer: "
         f'pip install --upgrade "{entry["name"]}>={entry["oldest"]}"'
@@ -86,160 +189,76 @@ def broken(state: dict[str, Any]) -> list[str]:
         if entry["too_old"]
     ]
     found += [
-        f"{name} is installed but cannot be used ({failure}): install it again or remove it"
+        f"{name} is installed but fails ({failure}): reinstall or remove it"
         for name, failure in state["gpu"]["failed"].items()
     ]
     found += [
         f"SCHIRN_DATA names the folder {folder['path']!r}, which cannot be read: correct the "
-        f"variable or make the folder"
+        f"variable or create the folder"
         for folder in state["data"]["SCHIRN_DATA"]
         if not folder["readable"]
     ]
     cache = state["data"]["cache"]
     if not cache["writable"]:
         found.append(
-            f"downloads cannot be kept, since {cache['path']!r} cannot be written to: set "
-            f"SCHIRN_CACHE to a folder of yours"
+            f"downloads cannot be stored because {cache['path']!r} is not writable: set "
+            f"SCHIRN_CACHE to a folder that is"
         )
     test = state["self_test"]
     if test["error"]:
-        found.append(f"training a small model failed ({test['error']}): install schirn again")
+        found.append(f"training a small model failed ({test['error']}): reinstall schirn")
     elif test["recall"] < 0.5:
         found.append(
             f"a small model found only {test['recall']:.0%} of the wrong labels: the linear "
-            f"algebra library gives wrong results, install NumPy and SciPy again"
+            f"algebra library computes wrong results, reinstall NumPy and SciPy"
         )
     return found
 
 
 def advice(state: dict[str, Any]) -> list[str]:
-    """One sentence for each thing that works but could be better."""
+    """One sentence for each thing that works but could be faster."""
+    most = max((library["num_threads"] for library in state["linear_algebra"]), default=1)
+    processors = state["processors"]
+    if most <= processors:
+        return []
     return [
-        *_thread_advice(state["linear_algebra"], state["processors"]["usable"]),
-        *_memory_advice(state["memory"]),
-        *_gpu_advice(state),
+        f"linear algebra starts {most} threads on {processors} processors: set "
+        f"OMP_NUM_THREADS={processors}, or pass --threads {processors}"
     ]
 
 
-def _thread_advice(libraries: list[dict[str, Any]], usable: int) -> list[str]:
-    found = []
-    most = max((library["num_threads"] for library in libraries), default=1)
-    if most > usable:
-        found.append(
-            f"the linear algebra starts {most} threads for {usable} processors: set "
-            f"OMP_NUM_THREADS={usable}, or say --threads {usable}"
-        )
-    for api, what in (("blas", "BLAS"), ("openmp", "OpenMP")):
-        # Two copies of one kind are what pip brings, and do no harm.
-        kinds = {_kind(library) for library in libraries if library["user_api"] == api}
-        if len(kinds) > 1:
-            found.append(
-                f"two kinds of {what} libraries are in one process ({', '.join(sorted(kinds))}), "
-                f"which can be slow or hang: install NumPy, SciPy and scikit-learn from one source"
-            )
-    return found
-
-
-def _kind(library: dict[str, Any]) -> str:
-    """The BLAS by its name; OpenMP, which threadpoolctl gives one name, by that of its file."""
-    if library["user_api"] == "blas":
-        return str(library["internal_api"])
-    return re.split(r"[-.]", Path(library["filepath"]).name)[0]
-
-
-def _memory_advice(memory: dict[str, Any]) -> list[str]:
-    limits = [size for size in (memory["free"], memory["limit"]) if size is not None]
-    if limits and min(limits) < _GIB:
-        return [
-            f"only {min(limits) / _GIB:.1f} GiB of memory can be used: large tables may not fit"
-        ]
-    return []
-
-
-def _gpu_advice(state: dict[str, Any]) -> list[str]:
-    installed = {entry["name"] for entry in state["packages"] if entry["version"]}
-    if "torch" in installed and not state["gpu"]["devices"] and not state["gpu"]["failed"]:
-        return ["PyTorch sees no GPU: deep models and PARD run on the processor"]
-    return []
-
-
 def _show(state: dict[str, Any]) -> None:
-    """Print the document as a page of text."""
-    python, processors = state["python"], state["processors"]
+    """Print the document as text."""
+    data, test = state["data"], state["self_test"]
+    folders = ", ".join(folder["path"] for folder in data["SCHIRN_DATA"])
+    libraries = [f"{lib['internal_api']} ({lib['num_threads']})" for lib in state["linear_algebra"]]
     facts(
         [
             ("schirn", f"{state['schirn']['version']} in {state['schirn']['path']}"),
-            ("python", f"{python['version']} ({python['path']})"),
-            ("system", python["system"]),
-            ("processors", f"{processors['usable']} usable of {processors['machine']}"),
-            ("memory", _memory(state["memory"])),
-            ("gpu", ", ".join(d["name"] for d in state["gpu"]["devices"]) or "none seen"),
-            ("data", _data(state["data"])),
-            ("cache", _cache(state["data"]["cache"])),
-            ("colours", "on" if state["terminal"]["colours"] else "off"),
-            ("self-test", _test(state["self_test"])),
+            ("python", f"{state['python']['version']} ({state['python']['path']})"),
+            ("system", state["python"]["system"]),
+            ("processors", state["processors"]),
+            ("libraries (threads)", ", ".join(libraries) or "none found"),
+            ("gpu", ", ".join(state["gpu"]["devices"]) or "none found"),
+            ("data", f"{len(data['sets'])} sets in {folders}" if folders else "SCHIRN_DATA not set"),
+            ("cache", data["cache"]["path"]),
+            ("self-test", test["error"] or f"found {test['recall']:.0%} of the wrong labels"),
         ]
     )
     say()
     table(
-        ("package", "found", "needs", "for"),
+        ("package", "installed", "required", "extras"),
         [
-            (p["name"], p["version"] or "-", f">={p['oldest']}", ", ".join(p["extras"]) or "schirn")
+            (p["name"], p["version"] or "-", f">={p['oldest']}", ", ".join(p["extras"]) or "(core)")
             for p in state["packages"]
         ],
     )
     say()
-    table(
-        ("library", "version", "threads", "file"),
-        [
-            (lib["internal_api"], lib["version"] or "-", lib["num_threads"], lib["filepath"])
-            for lib in state["linear_algebra"]
-        ],
-        right="  r",
-    )
-    _show_findings(state)
-
-
-def _show_findings(state: dict[str, Any]) -> None:
-    say()
-    for extra, names in missing_extras(state["packages"]).items():
-        say(f'missing: {", ".join(names)} (pip install "schirn[{extra}]")')
-    for sentence in state["advice"]:
-        say(f"advice: {sentence}")
-    for sentence in state["broken"]:
-        say(f"broken: {sentence}")
+    for p in state["packages"]:
+        if p["version"] is None and p["extras"]:
+            say(f'missing: {p["name"]} (pip install "schirn[{p["extras"][-1]}]")')
+    for kind in ("advice", "broken"):
+        for sentence in state[kind]:
+            say(f"{kind}: {sentence}")
     if not state["broken"]:
         say("Nothing is broken.")
-
-
-def missing_extras(packages: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """The packages that are not here, each under the smallest extra that brings it."""
-    sizes = Counter(extra for entry in packages for extra in entry["extras"])
-    found: dict[str, list[str]] = {}
-    for entry in packages:
-        if entry["version"] is None and entry["extras"]:
-            smallest = min(entry["extras"], key=lambda extra: sizes[extra])
-            found.setdefault(smallest, []).append(entry["name"])
-    return found
-
-
-def _memory(memory: dict[str, Any]) -> str:
-    words = [("total", "in all"), ("free", "free"), ("limit", "granted")]
-    parts = [f"{memory[key] / _GIB:.1f} GiB {word}" for key, word in words if memory[key]]
-    return ", ".join(parts) or "unknown"
-
-
-def _data(data: dict[str, Any]) -> str:
-    folders = ", ".join(folder["path"] for folder in data["SCHIRN_DATA"])
-    number = len(data["sets"])
-    sets = "one set" if number == 1 else f"{number} sets"
-    return f"{sets} in {folders}" if folders else "SCHIRN_DATA is not set; built-in sets only"
-
-
-def _cache(cache: dict[str, Any]) -> str:
-    state = "writable" if cache["writable"] else "cannot be written to"
-    return f"{cache['path']} ({state}{'' if cache['exists'] else ', not made yet'})"
-
-
-def _test(test: dict[str, Any]) -> str:
-    return test["error"] or f"a small model found {test['recall']:.0%} of the wrong labels"

@@ -1,4 +1,4 @@
-"""`schirn fit`."""
+"""`schirn fit`: train a method and save the model."""
 
 import argparse
 import inspect
@@ -24,7 +24,7 @@ from schirn.persist import save
 
 _EXAMPLES = """
 schirn fit photos.csv -o photos.schirn
-schirn fit photos.csv --labels tags --param alpha=0.3 --param lam=1 -o photos.schirn
+schirn fit photos.csv --labels tags --method Schirn --param lam=1 -o photos.schirn
 schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
 schirn fit eurlex4k --part train --add-noise 5 --device cuda -o eurlex.schirn
 schirn fit scene.arff --labels 6 --add-noise 2 --seed 0 -o scene.schirn
@@ -39,35 +39,35 @@ def add(found: Any) -> None:
         run,
         help="train a method and write the model to a file",
         description="Train a method on rows with candidate labels and write the model to a file. "
-        "A set that has only true labels is trained on these.",
+        "A data set with true labels only is trained on those.",
         examples=_EXAMPLES,
     )
     add_reading(parser)
-    parser.add_argument("--method", default="Schirn", metavar="NAME", help="default: Schirn")
+    parser.add_argument("--method", default="Sieve", metavar="METHOD", help="default: Sieve")
     parser.add_argument(
         "--param",
         action="append",
         default=[],
         type=assignment,
         metavar="NAME=VALUE",
-        help="a parameter of the method; repeat for more (see: schirn methods NAME)",
+        help="a parameter of the method; may be repeated (see: schirn methods METHOD)",
     )
     parser.add_argument(
         "--add-noise",
         type=positive,
         metavar="R",
-        help="experiment: add R wrong labels to the true labels of each row and train on that",
+        help="for experiments: add R wrong labels to the true labels of each row",
     )
     parser.add_argument(
-        "--seed", type=natural, default=0, metavar="S", help="for --add-noise (default: 0)"
+        "--seed", type=natural, default=0, metavar="S", help="seed of --add-noise (default: 0)"
     )
     parser.add_argument(
         "--drop-training",
         action="store_true",
-        help="leave out of the file what the model says about its training rows",
+        help="do not save noise_ and label_confidence_ of the training rows",
     )
     add_device(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the model file")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="model file to write")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
     model = make_model(args.method, args.param)
     data = with_candidates(read(args), args.add_noise, args.seed)
     start = time.perf_counter()
-    # A method with verbose=true prints; stdout is for the result.
+    # stdout is for the result; methods with verbose=true print as well.
     with working(f"training {args.method}", quiet=args.json), redirect_stdout(sys.stderr):
         train(model, replace(data, X=to_device(data.X, args)))
         to_memory(model)
@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def make_model(method: str, params: list[tuple[str, Any]]) -> PartialMultiLabelClassifier:
-    """Return an untrained method with the given parameters."""
+    """Return an unfitted method with the given parameters."""
     cls = find_method(method)
     known = list(inspect.signature(cls).parameters)
     for name, _ in params:
@@ -104,21 +104,21 @@ def make_model(method: str, params: list[tuple[str, Any]]) -> PartialMultiLabelC
 
 
 def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
-    """The set with candidates: its own, noisy ones made from the truth, or the truth."""
+    """The data set with candidates: its own, the truth with added noise, or the truth."""
     if not data.n_features:
-        raise InputError(f"{data.name}: the set has no features, so there is nothing to learn from")
+        raise InputError(f"{data.name}: the data set has no features to learn from")
     if noise is not None:
         if data.y_true is None:
-            raise InputError(f"{data.name}: --add-noise needs true labels, and the set has none")
+            raise InputError(f"{data.name}: --add-noise needs true labels, which the data set does not have")
         return replace(data, candidates=add_noise(data.y_true, noise, random_state=seed))
     if data.candidates is None:
-        note(f"note: {data.name} has only true labels; they are taken as the candidates")
+        note(f"note: {data.name} has true labels only; they are used as the candidates")
         return replace(data, candidates=data.y_true)
     return data
 
 
 def train(model: PartialMultiLabelClassifier, data: Dataset) -> None:
-    """Fit; a method that is allowed to see the truth gets it."""
+    """Fit, with the true labels for a method that may see them."""
     extra: dict[str, Any] = {"label_names": list(data.label_names)}
     if data.y_true is not None and sees_truth(model):
         extra["y_clean"] = data.y_true
@@ -145,7 +145,7 @@ def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -
 
 
 def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
-    """The report in words."""
+    """The report as text."""
     found = report.get("noise_finding")
     rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
     share = report["judged_wrong"] / max(1, report["candidates"])
@@ -159,7 +159,7 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("judged wrong", f"{report['judged_wrong']:,} ({share:.1%} of the candidates)"),
         (
             "noise rate",
-            f"about {report['estimated_noise_rate']:.1%} of the false labels are listed",
+            f"an estimated {report['estimated_noise_rate']:.1%} of the false labels are candidates",
         ),
     ]
     if found:

@@ -1,4 +1,4 @@
-"""`schirn methods`."""
+"""`schirn methods`: list the methods, or the parameters of one."""
 
 import argparse
 import inspect
@@ -15,7 +15,7 @@ from schirn.methods import methods as all_methods
 
 _EXAMPLES = """
 schirn methods
-schirn methods Schirn
+schirn methods Sieve
 schirn methods --json
 """
 
@@ -25,7 +25,7 @@ def add(found: Any) -> None:
     parser = add_command(
         found, "methods", run, help="list the methods, or the parameters of one", examples=_EXAMPLES
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a method")
+    parser.add_argument("name", nargs="?", metavar="METHOD", help="name of a method")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -40,9 +40,9 @@ def run(args: argparse.Namespace) -> None:
         for row, cls in zip(rows, all_methods().values(), strict=True):
             row[0] += " *" if cls._info.reconstructed else ""
         table(("method", "family", "cost per iteration", "memory", "reference"), rows)
-        say("\nn rows, d features, l labels.")
+        say("\nn: rows, d: features, l: labels. Start with Sieve; schirn methods METHOD shows parameters.")
         if any(cls._info.reconstructed for cls in all_methods().values()):
-            say("* reconstructed from the description in its paper.")
+            say("* reconstructed from the paper, since no code was available")
 
 
 def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
@@ -58,9 +58,9 @@ def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
         [
             ("family", info.family),
             ("reference", info.reference),
-            ("cost", f"{info.cost} per iteration (n rows, d features, l labels)"),
+            ("cost", f"{info.cost} per iteration (n: rows, d: features, l: labels)"),
             ("memory", info.memory),
-            ("reconstructed", "yes, from its paper" if info.reconstructed else "no"),
+            ("reconstructed", "yes, from the paper" if info.reconstructed else "no"),
         ]
     )
     say("\nParameters and their defaults")
@@ -84,7 +84,7 @@ def parameters(cls: type[PartialMultiLabelClassifier]) -> list[dict[str, Any]]:
 
 
 def find_method(name: str) -> type[PartialMultiLabelClassifier]:
-    """Return the method of this name; case does not matter."""
+    """Return the method of this name, ignoring case."""
     by_lower = {known.lower(): cls for known, cls in all_methods().items()}
     if name.lower() in by_lower:
         return by_lower[name.lower()]

@@ -1,4 +1,4 @@
-"""`schirn predict`."""
+"""`schirn predict`: predict labels with a saved model, or judge candidates."""
 
 import argparse
 import json
@@ -41,9 +41,9 @@ def add(found: Any) -> None:
         "predict",
         run,
         help="predict labels, or judge the candidates of new rows",
-        description="Predict labels for the rows of DATA, or judge the candidates they come with. "
-        "Rows are counted from 0. In CSV files a label name that a spreadsheet would take for a "
-        "formula (it starts with =, +, - or @) gets an apostrophe in front.",
+        description="Predict labels for the rows of DATA, or judge the candidates they carry. "
+        "Rows are numbered from 0. In CSV files, an apostrophe is put in front of label names that "
+        "a spreadsheet would read as a formula (those that start with =, +, - or @).",
         examples=_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")
@@ -51,15 +51,15 @@ def add(found: Any) -> None:
     parser.add_argument(
         "--threshold",
         metavar="RULE",
-        help="a score, one score per label as [0.2, 0.5], top-3, cardinality (default: what the "
-        "model was trained with)",
+        help="a score, one score per label such as [0.2, 0.5], top-3 or cardinality (default: the "
+        "rule of the model)",
     )
     parser.add_argument("--proba", action="store_true", help="add the probability of each label")
     parser.add_argument("--scores", action="store_true", help="add the score of each label")
     parser.add_argument(
         "--disambiguate",
         action="store_true",
-        help="judge each candidate label: confidence that it is true, and a verdict",
+        help="judge each candidate: its probability of being true, and a verdict",
     )
     add_device(parser)
     parser.add_argument(
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> None:
     notes = read_notes(args.model)
     data = _matched(args, notes, read(args, **_defaults(args, model, notes)))
     _check_fit(args, model, data)
-    _tell_base(args, notes, data)
+    _note_index_base(args, notes, data)
     data = replace(data, X=to_device(data.X, args))
     arrays, records = (_verdicts if args.disambiguate else _predictions)(args, model, data)
     summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
@@ -95,12 +95,12 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _check_arguments(args: argparse.Namespace) -> str:
-    """Refuse what cannot work before anything is read; return the output format."""
+    """Check the arguments before anything is read, and return the output format."""
     if args.disambiguate and (args.threshold or args.proba or args.scores):
-        raise InputError("--disambiguate goes without --threshold, --proba and --scores")
+        raise InputError("--disambiguate cannot be combined with --threshold, --proba or --scores")
     kind = Path(args.output).suffix.lower() if args.output else ".csv"
     if kind not in _FORMATS:
-        raise InputError(f"{args.output}: the output must end in {', '.join(_FORMATS)}")
+        raise InputError(f"{args.output}: the output must end in .csv, .jsonl or .npz")
     if args.output:
         check_not_input(args.output, args.model, *inputs(args))
         check_writable(args.output)
@@ -110,7 +110,7 @@ def _check_arguments(args: argparse.Namespace) -> str:
 def _defaults(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, notes: dict[str, Any]
 ) -> dict[str, Any]:
-    """What the model knows about how to read its rows."""
+    """Options for the reader that follow from the model."""
     suffix = format_suffix(Path(args.data))
     options: dict[str, Any] = {}
     if suffix in SVMLIGHT:
@@ -121,46 +121,46 @@ def _defaults(
         if _trained_on(notes):
             options["features"] = _trained_on(notes)
         if not args.disambiguate:
-            # New rows need no label column, and one that is there plays no part.
+            # New rows need no label column; ignore it if there is one.
             options["labels"] = []
     return options
 
 
 def _trained_on(notes: dict[str, Any]) -> list[str]:
-    """The names of the features in training, where they are known."""
+    """The names of the features in training, or an empty list."""
     names = notes.get("feature_names")
     return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _matched(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> Dataset:
-    """The set with its features in the order of training, where both have names."""
+    """Put the features in the order of training, if both have names."""
     wanted, found = _trained_on(notes), data.feature_names
-    # Columns that the user chose may have other names.
+    # Columns chosen with --features may have other names.
     if not wanted or found is None or found == wanted or args.features is not None:
         return data
     for names, where in ((wanted, args.model), (found, args.data)):
         if len(set(names)) < len(names):
             raise InputError(
-                f"{where}: two features have the same name, so those of {args.data} cannot be "
-                f"matched with training; give the same columns in the same order"
+                f"{where}: two features have the same name, so the features of {args.data} cannot "
+                f"be matched by name; give the same columns in the same order as in training"
             )
-    place = {name: column for column, name in enumerate(found)}
-    missing = next((name for name in wanted if name not in place), None)
+    column = {name: j for j, name in enumerate(found)}
+    missing = next((name for name in wanted if name not in column), None)
     if missing is not None:
         raise InputError(
             f"{args.data}: there is no feature {missing!r}, which {args.model} was trained on; "
             f"name the columns as in training"
         )
-    return replace(data, X=data.X[:, [place[name] for name in wanted]], feature_names=wanted)
+    return replace(data, X=data.X[:, [column[name] for name in wanted]], feature_names=wanted)
 
 
-def _tell_base(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> None:
-    """Say that features are counted from 1 where neither the model nor the user says so."""
-    told = "zero_based" in notes or "zero_based" in dict(args.option)
-    if data.zero_based is False and not told:
+def _note_index_base(args: argparse.Namespace, notes: dict[str, Any], data: Dataset) -> None:
+    """Print that features are numbered from 1 if that is only a guess."""
+    known = "zero_based" in notes or "zero_based" in dict(args.option)
+    if data.zero_based is False and not known:
         note(
-            f"note: {args.data} has no feature 0, so its features are taken as counted from 1; "
-            f"if they count from 0, pass --option zero_based=true"
+            f"note: {args.data} has no feature 0, so its features are assumed to be numbered from "
+            f"1; if they are numbered from 0, pass --option zero_based=true"
         )
 
 
@@ -175,7 +175,7 @@ def _check_fit(args: argparse.Namespace, model: PartialMultiLabelClassifier, dat
 def _predictions(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
 ) -> tuple[dict[str, Any], Iterable[Record]]:
-    """Predicted labels, with probabilities and scores where asked for."""
+    """Predicted labels, with probabilities and scores if requested."""
     predicted = to_numpy(model.predict(data.X, threshold=_threshold(args.threshold)))
     values: dict[str, np.ndarray] = {}
     if args.proba:
@@ -198,11 +198,11 @@ def _predictions(
 def _verdicts(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset
 ) -> tuple[dict[str, Any], Iterable[Record]]:
-    """Confidence and verdict of every candidate."""
+    """Confidence and verdict for every candidate."""
     names = model.label_names_
     given: Any = data.candidates if data.candidates is not None else data.y_true
     if given is None or not data.n_labels:
-        raise InputError(f"{args.data}: --disambiguate needs rows that come with labels")
+        raise InputError(f"{args.data}: --disambiguate needs rows with labels")
     if data.label_names != names:
         dense = given.toarray() if hasattr(given, "toarray") else given
         given = label_lists(dense, data.label_names)
@@ -224,7 +224,7 @@ def _verdicts(
 
 
 def _threshold(text: str | None) -> Any:
-    """A number or a list of numbers where the text is one, else the text itself."""
+    """Parse a number or a list of numbers; any other text is a rule."""
     if text is None:
         return None
     try:
