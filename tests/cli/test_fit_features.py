@@ -81,7 +81,7 @@ def test_features_of_svmlight_files_are_counted_as_in_training(tmp_path, data, c
     new = write_svm(tmp_path / "new.svm", rows, data.y_true, 0)
     expected = schirn.load(model).decision_function(rows)
     np.testing.assert_allclose(scores(tmp_path, model, new), expected)
-    assert "counted from" not in capsys.readouterr().err
+    assert "numbered from" not in capsys.readouterr().err
 
 
 def test_a_guess_how_features_are_counted_is_told(tmp_path, data, capsys):
@@ -92,7 +92,7 @@ def test_a_guess_how_features_are_counted_is_told(tmp_path, data, capsys):
     model = str(tmp_path / "m")
     assert main(["predict", model, new]) == 0
     err = capsys.readouterr().err
-    assert f"note: {new} has no feature 0, so its features are taken as counted from 1" in err
+    assert f"note: {new} has no feature 0, so its features are assumed to be numbered from 1" in err
     assert main(["predict", model, new, "--option", "zero_based=false"]) == 0
     assert capsys.readouterr().err == ""
 

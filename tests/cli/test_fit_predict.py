@@ -48,7 +48,8 @@ def rows_of(text):
 
 def test_fit_reports_and_writes_the_same_model_as_the_library(npz, data, tmp_path, capsys):
     path = tmp_path / "m.schirn"
-    argv = ["fit", npz, "--param", "alpha=0.3", "--param", "lam=1", "-o", str(path)]
+    argv = ["fit", npz, "--method", "Schirn", "--param", "alpha=0.3", "--param", "lam=1"]
+    argv += ["-o", str(path)]
     assert main(argv) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
@@ -71,7 +72,7 @@ def test_fit_on_true_labels_says_so_and_can_add_noise(tmp_path, data, capsys):
     assert main(argv) == 0
     captured = capsys.readouterr()
     assert captured.err == (
-        "schirn: note: clean has only true labels; they are taken as the candidates\n"
+        "schirn: note: clean has true labels only; they are used as the candidates\n"
     )
     assert json.loads(captured.out)["candidates"] == data.y_true.sum()
     assert main([*argv, "--add-noise", "1", "--seed", "3"]) == 0
@@ -89,7 +90,8 @@ def test_the_oracle_gets_the_truth(npz, tmp_path, capsys):
 
 
 def test_verbose_methods_do_not_spoil_json(npz, tmp_path, capsys):
-    argv = ["fit", npz, "--param", "verbose=true", "-o", str(tmp_path / "m"), "--json"]
+    argv = ["fit", npz, "--method", "Schirn", "--param", "verbose=true"]
+    argv += ["-o", str(tmp_path / "m"), "--json"]
     assert main(argv) == 0
     captured = capsys.readouterr()
     json.loads(captured.out)
@@ -113,8 +115,8 @@ def test_drop_training(npz, tmp_path):
 
 def test_fit_mistakes(npz, tmp_path, capsys):
     out = str(tmp_path / "m")
-    err = refused(capsys, "fit", npz, "-o", out, "--param", "alhpa=1")
-    assert "Schirn has no parameter 'alhpa'; did you mean 'alpha'?" in err
+    err = refused(capsys, "fit", npz, "-o", out, "--param", "kernle=1")
+    assert "Sieve has no parameter 'kernle'; did you mean 'kernel'?" in err
     assert "lam must be" in refused(capsys, "fit", npz, "-o", out, "--param", "lam=-1")
     assert "no method 'x'" in refused(capsys, "fit", npz, "-o", out, "--method", "x")
     assert "--output" in refused(capsys, "fit", npz)
@@ -235,7 +237,8 @@ def test_labels_are_matched_by_name(model, data, tmp_path, capsys):
     path = str(tmp_path / "new.npz")
     assert main(["predict", model, path, "--disambiguate", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    expected = schirn.load(model).disambiguate(data.X, data.candidates)
+    listed = data.candidates * np.isin(np.arange(4), order)
+    expected = schirn.load(model).disambiguate(data.X, listed)
     for entry in document["results"]:
         column = {"=1+1": 0, "dog": 2}[entry["label"]]
         assert entry["confidence"] == pytest.approx(expected[entry["row"], column])
@@ -253,10 +256,10 @@ def test_predict_mistakes(model, npz, data, tmp_path, capsys):
     assert "one number or 4" in refused(capsys, "predict", model, npz, "--threshold", "[1, 2]")
     assert "must end in .csv" in refused(capsys, "predict", model, npz, "-o", "out.xlsx")
     err = refused(capsys, "predict", model, npz, "--disambiguate", "--proba")
-    assert "--disambiguate goes without" in err
+    assert "--disambiguate cannot be combined with" in err
     np.savez(tmp_path / "bare.npz", X=data.X, Y=np.zeros((60, 0)))
     err = refused(capsys, "predict", model, str(tmp_path / "bare.npz"), "--disambiguate")
-    assert "bare.npz: --disambiguate needs rows that come with labels" in err
+    assert "bare.npz: --disambiguate needs rows with labels" in err
     assert "there is no such file" in refused(capsys, "predict", "absent", npz)
     assert "not a model file" in refused(capsys, "predict", npz.replace("train", "narrow"), npz)
     with open(model, "r+b") as stream:

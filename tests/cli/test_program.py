@@ -1,7 +1,9 @@
+import io
 import json
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 from api_listing import walk
@@ -10,6 +12,8 @@ import schirn
 from schirn.cli import COMMANDS, main
 from schirn.cli._output import printable
 from schirn.cli._parser import build_parser
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError
 
 
 def python_m(*args, **options):
@@ -93,7 +97,7 @@ def test_control_c_is_130(capsys, monkeypatch):
 
     monkeypatch.setattr("schirn.cli.data.read", stop)
     assert main(["data", "card", "digits_attributes"]) == 130
-    assert capsys.readouterr().err == "schirn: stopped\n"
+    assert capsys.readouterr().err == "schirn: interrupted\n"
 
 
 def test_a_bug_is_not_hidden(monkeypatch):
@@ -141,3 +145,59 @@ def test_rich_is_used_on_a_terminal_only(capsys, monkeypatch):
     drawn = capsys.readouterr().out
     assert "─" in drawn
     assert "\x1b[3" not in drawn
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (MemoryError(), "not enough memory"),
+        (MemoryError("8 GiB"), "not enough memory (8 GiB)"),
+        (OSError(2, "No such file", "x.csv"), "x.csv: No such file"),
+        (OSError("odd\n  thing"), "odd thing"),
+        (InputError("two\nlines"), "two lines"),
+    ],
+)
+def test_errors_in_one_line(error, sentence, capsys, monkeypatch):
+    def fail(_):
+        raise error
+
+    monkeypatch.setattr("schirn.cli.data.read", fail)
+    assert main(["data", "card", "digits_attributes"]) == 2
+    assert capsys.readouterr().err == f"schirn: {sentence}\n"
+
+
+def test_a_closed_pipe_without_a_file_descriptor(monkeypatch):
+    def gone(_):
+        raise BrokenPipeError
+
+    monkeypatch.setattr("schirn.cli.data.read", gone)
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert main(["data", "card", "digits_attributes"]) == 141
+    assert sys.stdout.name == os.devnull
+    sys.stdout.close()
+
+
+def test_a_deprecation_is_shown_only_with_debug(capsys, monkeypatch):
+    def warn(_):
+        warnings.warn("old way", DeprecationWarning, stacklevel=1)
+        warnings.warn("look here", UserWarning, stacklevel=1)
+        return make_partial_multilabel(n_samples=10, n_labels=3, random_state=0)
+
+    monkeypatch.setattr("schirn.cli.data.read", warn)
+    assert main(["data", "card", "x"]) == 0
+    assert capsys.readouterr().err == "schirn: note: look here\n"
+    assert main(["data", "card", "x", "--debug"]) == 0
+    assert "note: old way" in capsys.readouterr().err
+
+
+def test_errors_name_the_option_that_was_typed(capsys, tmp_path):
+    pytest.importorskip("pandas")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,4\n")
+    argv = ["fit", "digits_attributes", "-o", str(tmp_path / "m")]
+    assert "(see --noise)" in refused(capsys, "demo", "--noise", "9", "--no-page")
+    assert "(see --labels)" in refused(capsys, "data", "card", str(tmp_path / "t.csv"))
+    assert "(see --param lam)" in refused(capsys, *argv, "--param", "lam=-1")
+    # A parameter of the method, not the columns of --features.
+    assert "(see --param features)" in refused(capsys, *argv, "--param", "features=x")
+    card = ["data", "card", "digits_attributes", "--option", "r=-1"]
+    assert "(see --option r)" in refused(capsys, *card)

@@ -105,7 +105,7 @@ def _sentence(error: Exception, args: argparse.Namespace) -> str:
         return error.strerror
     sentence = " ".join(str(error).split())
     option = _option(getattr(error, "parameter", None), args)
-    return f"{sentence.rstrip('.')} (option {option})" if option else sentence
+    return f"{sentence.rstrip('.')} (see {option})" if option else sentence
 
 
 def _option(parameter: str | None, args: argparse.Namespace) -> str | None:

@@ -26,7 +26,7 @@ def add_reading(parser: Parser) -> None:
     )
     group.add_argument("--truth", metavar="COLUMNS", help="columns with the true labels")
     group.add_argument(
-        "--features", metavar="COLUMNS", help="feature columns a,b,c (default: all other numeric columns)"
+        "--features", metavar="COLUMNS", help="feature columns a,b,c (default: all other numbers)"
     )
     group.add_argument(
         "--separator",

@@ -21,7 +21,14 @@ schirn data card photos.csv --labels tags
 
 def add(found: Any) -> None:
     """Add the command and those below it."""
-    parser = add_command(found, "data", None, help="list, show, describe or download data sets", examples=_ABOUT, json=False)
+    parser = add_command(
+        found,
+        "data",
+        None,
+        help="list, show, describe or download data sets",
+        examples=_ABOUT,
+        json=False,
+    )
     below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add_command(
         below,
@@ -91,8 +98,9 @@ def run_show(args: argparse.Namespace) -> None:
             "truth": truth,
             "features": _dense(head.X).tolist(),
         }
+        known = {key: values for key, values in fields.items() if values is not None}
         rows = [
-            {"row": row, **{key: values[row] for key, values in fields.items() if values is not None}}
+            {"row": row, **{key: values[row] for key, values in known.items()}}
             for row in range(head.n_samples)
         ]
         print_json({"name": data.name, "label_names": data.label_names, "rows": rows})

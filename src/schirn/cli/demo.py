@@ -81,7 +81,7 @@ def _print(demo: Demo) -> None:
         if r.name != "OracleRidge"
     ]
     table(("method", "precision ↑", "recall ↑", "AUC ↑"), found, right="lrrr")
-    say("\nCandidateRidge takes every tag as true; OracleRidge is a ridge trained on the true tags.")
+    say("\nCandidateRidge takes every tag as true; OracleRidge is trained on the true tags.")
     for sentence in demo.sentences():
         say(sentence)
 

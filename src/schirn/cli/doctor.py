@@ -240,7 +240,7 @@ def _show(state: dict[str, Any]) -> None:
             ("processors", state["processors"]),
             ("libraries (threads)", ", ".join(libraries) or "none found"),
             ("gpu", ", ".join(state["gpu"]["devices"]) or "none found"),
-            ("data", f"{len(data['sets'])} sets in {folders}" if folders else "SCHIRN_DATA not set"),
+            ("data sets", f"{len(data['sets'])} in {folders}" if folders else "set SCHIRN_DATA"),
             ("cache", data["cache"]["path"]),
             ("self-test", test["error"] or f"found {test['recall']:.0%} of the wrong labels"),
         ]

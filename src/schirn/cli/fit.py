@@ -109,7 +109,7 @@ def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
         raise InputError(f"{data.name}: the data set has no features to learn from")
     if noise is not None:
         if data.y_true is None:
-            raise InputError(f"{data.name}: --add-noise needs true labels, which the data set does not have")
+            raise InputError(f"{data.name}: --add-noise needs true labels, and it has none")
         return replace(data, candidates=add_noise(data.y_true, noise, random_state=seed))
     if data.candidates is None:
         note(f"note: {data.name} has true labels only; they are used as the candidates")

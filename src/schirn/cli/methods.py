@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
         for row, cls in zip(rows, all_methods().values(), strict=True):
             row[0] += " *" if cls._info.reconstructed else ""
         table(("method", "family", "cost per iteration", "memory", "reference"), rows)
-        say("\nn: rows, d: features, l: labels. Start with Sieve; schirn methods METHOD shows parameters.")
+        say("\nn: rows, d: features, l: labels. Start with Sieve.")
         if any(cls._info.reconstructed for cls in all_methods().values()):
             say("* reconstructed from the paper, since no code was available")
 

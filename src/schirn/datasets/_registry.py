@@ -191,6 +191,9 @@ def _unknown(name: str, data_home: str | os.PathLike[str] | None) -> str:
     here = [entry.name for entry in entries if entry.where != "downloadable"]
     remote = [entry.name for entry in entries if entry.where == "downloadable"]
     if name in remote:
-        return f"The data set {name!r} is not on this machine; get it with fetch({name!r})."
+        return (
+            f"The data set {name!r} is not on this machine; download it with "
+            f"schirn.datasets.fetch({name!r}), or in a terminal with: schirn data fetch {name}"
+        )
     listed = f"to load: {', '.join(here)}; to fetch: {', '.join(remote)}."
     return f"There is no data set {name!r}; {suggest(name, here + remote, listed)}"

@@ -107,9 +107,7 @@ def _card(demo: "Demo", row: int) -> Card:
 def _most_mistakes(demo: "Demo") -> list[int]:
     """The images on which Sieve makes the most mistakes; then those on which Schirn does."""
     wrong = (demo.train.candidates == 1) & (demo.train.y_true == 0)
-    sieve, schirn = (
-        (demo.result(name).model.noise_ != wrong).sum(axis=1) for name in _METHODS
-    )
+    sieve, schirn = ((demo.result(name).model.noise_ != wrong).sum(axis=1) for name in _METHODS)
     worst = np.lexsort((-schirn, -sieve))[:_N_MISTAKES]
     return [int(row) for row in worst if sieve[row] or schirn[row]]
 

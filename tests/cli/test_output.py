@@ -4,11 +4,13 @@ import re
 import subprocess
 import sys
 import traceback
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from schirn.cli import COMMANDS, main
-from schirn.cli._output import coloured, colours
+from schirn.cli._output import _plain, coloured, colours, rich_console
 
 pytest.importorskip("rich", reason="without Rich nothing is coloured")
 
@@ -186,3 +188,15 @@ def test_on_a_real_terminal(options, styled):
     os.close(ours)
     assert "Sieve" in text.decode()
     assert bool(STYLE.search(text.decode())) == styled
+
+
+def test_without_rich_a_terminal_gets_plain_text(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.setenv("TERM", "xterm")
+    assert rich_console(SimpleNamespace(isatty=lambda: True)) is None
+
+
+def test_what_json_lacks():
+    document = {1: np.float64(0.5), "n": np.nan, "a": np.arange(2), "t": (np.inf, None, True)}
+    assert _plain(document) == {"1": 0.5, "n": None, "a": [0, 1], "t": [None, None, True]}
+    assert _plain(SimpleNamespace) == str(SimpleNamespace)
