@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from benchmarks.measure import peak_gigabytes
 from schirn import Schirn
 from schirn.exceptions import EmptyCandidatesWarning
-from schirn.scale.files import RowFile, peak_bytes
+from schirn.scale import RowFile, peak_bytes
 
 _PIECE = 10_000
 

@@ -30,9 +30,10 @@ def solver_modules() -> tuple[Any, Any, Any]:
         sys.modules["schirn"] = package
     elif importlib.util.find_spec("schirn") is None:
         sys.path.insert(0, str(SOURCE.parent))
-    from schirn.solvers import pard, pard_model, pard_torch
+    from schirn.linalg import scaling
+    from schirn.solvers import pard, pard_torch
 
-    return pard, pard_model, pard_torch
+    return pard, scaling, pard_torch
 
 
 def make(n: int, d: int, l: int, density: float) -> tuple[Any, np.ndarray]:
@@ -52,7 +53,7 @@ def measure(modules: tuple[Any, Any, Any], device: str, X: Any, Y: np.ndarray, a
     """Train on one device and print a line."""
     import torch
 
-    pard, pard_model, pard_torch = modules
+    pard, scaling, pard_torch = modules
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     ends = [time.perf_counter()]
@@ -60,7 +61,7 @@ def measure(modules: tuple[Any, Any, Any], device: str, X: Any, Y: np.ndarray, a
     result = pard_torch.pard_with_features(
         X,
         Y,
-        scaling=pard_model.unit_range(X),
+        scaling=scaling.minmax(X, 0, 1),
         feature_weight=0.1,
         schedule=pard.Schedule(max_iter=args.epochs, warm_up=2, batch_size=args.batch_size),
         device=device,

@@ -40,7 +40,7 @@ from schirn.noise.calibration import Calibration
 from schirn.noise.model import NoiseModel
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.pairwise import PairModels
-from schirn.solvers.pard_model import LabelModel, Network
+from schirn.solvers.pard import LabelModel, Network
 from schirn.solvers.sieve_pool import Pool, Stack
 from schirn.solvers.sieve_spaces import Expansion
 

@@ -7,6 +7,7 @@ from reference.particle import plain_pair, plain_votes
 from sklearn.svm import SVC
 
 from schirn.solvers import pairwise
+from schirn.linalg.scaling import Scaling
 from schirn.solvers.pairwise import SVMOptions, cast_votes, kernel_matrix, pairwise_svms, rescale
 
 
@@ -97,13 +98,14 @@ def test_rescaled_machines_take_raw_features(problem, container):
     X, credible, Y = problem
     X = container(np.abs(X))
     factor = np.linspace(0.5, 2, X.shape[1])
-    low = np.zeros(X.shape[1]) if sp.issparse(X) else np.linspace(-1, 1, X.shape[1])
-    scaled = sp.csr_array(X * factor[None, :]) if sp.issparse(X) else (X - low) * factor
+    shift = np.zeros(X.shape[1]) if sp.issparse(X) else np.linspace(-1, 1, X.shape[1])
+    scaling = Scaling(factor, shift)
+    scaled = scaling.apply(X)
     models = pairwise_svms(
         scaled, credible, Y, options=SVMOptions(), virtual=True, K=kernel_matrix(scaled)
     )
     np.testing.assert_allclose(
-        decisions(rescale(models, factor, low), X), decisions(models, scaled), atol=1e-9
+        decisions(rescale(models, scaling), X), decisions(models, scaled), atol=1e-9
     )
 
 

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.pard import bound, feature_bound, network, sigmoid
-from solvers.test_pard import data
+from solvers.test_pard import data, unit_range
 
 from schirn.exceptions import InputError
-from schirn.solvers.pard import Schedule, pard
-from schirn.solvers.pard_model import Features, initial_labels, unit_range
+from schirn.solvers.pard import Features, Schedule, initial_labels, pard
 from schirn.solvers.pard_torch import (
     _layers,
     _Networks,

@@ -10,8 +10,7 @@ from schirn import Sieve
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
-from schirn.scale.blocks import Block, MemoryRows, candidate_cells
-from schirn.scale.factor import FeatureRows
+from schirn.scale.blocks import Block, FeatureRows, MemoryRows, candidate_cells
 from schirn.solvers.sieve_pool import soft_logit
 from schirn.solvers.sieve_rows import sieve_rows
 

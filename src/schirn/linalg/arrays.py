@@ -1,8 +1,7 @@
-"""The array libraries that solvers run on: NumPy, and through the array API standard the rest.
+"""Array libraries that solvers run on: NumPy, and PyTorch and CuPy through the array API standard.
 
-A solver asks for the namespace of what it was given and writes the formulas once. Two things that
-the standard lacks are here: the conversion between libraries, and the product of a few cells of a
-sparse matrix with a dense one.
+A solver asks for the namespace of its input and writes each formula once. This module adds what
+the standard lacks: conversion between libraries, and products of a few cells with a dense matrix.
 """
 
 import warnings
@@ -13,7 +12,7 @@ import scipy.sparse as sp
 
 from schirn._optional import optional
 
-# NumPy's A A' uses the symmetry by itself; elsewhere small products are not worth a loop.
+# NumPy's A A' exploits symmetry by itself; elsewhere small products are not worth a loop.
 _STRIPED = 256
 _STRIPES = 5
 
@@ -22,7 +21,7 @@ Array = Any
 
 
 def namespace(*arrays: Any) -> Any:
-    """The functions for these arrays: `numpy`, or the library of the first that is not NumPy's.
+    """The functions for these arrays: `numpy`, or the library of the first foreign array.
 
     >>> namespace(np.zeros(2)) is np
     True
@@ -35,7 +34,7 @@ def namespace(*arrays: Any) -> Any:
 
 
 def is_device_array(X: Any) -> bool:
-    """Whether X is an array of PyTorch or CuPy.
+    """Return True for an array of PyTorch or CuPy.
 
     >>> is_device_array(np.zeros(2))
     False
@@ -44,7 +43,7 @@ def is_device_array(X: Any) -> bool:
 
 
 def to_numpy(A: Any) -> np.ndarray:
-    """A copy in main memory, or A itself if it is there already."""
+    """A copy in main memory, or A itself if it is a NumPy array."""
     if type(A).__module__.partition(".")[0] == "torch":
         return A.detach().cpu().numpy()
     return A.get() if hasattr(A, "get") else np.asarray(A)
@@ -53,7 +52,7 @@ def to_numpy(A: Any) -> np.ndarray:
 def like(values: Any, other: Array, dtype: Any = None) -> Array:
     """`values` as an array of the library and on the device of `other`.
 
-    The type is that of `other`, of `dtype`, or with dtype "own" that of the values.
+    The result has the type of `other`, or `dtype`; dtype "own" keeps the type of the values.
     """
     own = isinstance(dtype, str) and dtype == "own"
     if isinstance(other, np.ndarray):
@@ -63,13 +62,22 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, dtype=kind, device=other.device)
 
 
+def near(values: Any, X: Any) -> Any:
+    """`values`, such as the weights of a model, on the device of X or in main memory."""
+    if isinstance(X, np.ndarray) or sp.issparse(X):
+        return to_numpy(values)
+    if type(values) is type(X) and values.device == X.device and values.dtype == X.dtype:
+        return values
+    return like(to_numpy(values), X)
+
+
 def eps(A: Array) -> float:
     """The rounding unit of the type of A."""
     return float(namespace(A).finfo(A.dtype).eps)
 
 
 def symmetric_product(A: Array, B: Array) -> Array:
-    """A B where it is known to be symmetric; stripes leave out most of the lower half.
+    """A B where it is known to be symmetric; stripes skip most of the lower half.
 
     >>> A = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> symmetric_product(A, A.T)
@@ -88,7 +96,7 @@ def symmetric_product(A: Array, B: Array) -> Array:
 
 
 def on_gpu(A: Array) -> bool:
-    """Whether A lies on a GPU."""
+    """Return True if A lies on a GPU."""
     kind = type(A).__module__.partition(".")[0]
     return kind == "cupy" or (kind == "torch" and A.device.type != "cpu")
 
@@ -96,7 +104,7 @@ def on_gpu(A: Array) -> bool:
 def cells_product(labels: Array, rows: Array, values: Array, F: Array, n_labels: int) -> Array:
     """B'F for the n x l matrix B that holds `values` at (rows, labels) and is 0 elsewhere.
 
-    The cells are sorted by label. The sum has a fixed order in all libraries.
+    The cells are sorted by label, so the order of summation is fixed in all libraries.
 
     >>> F = np.array([[1.0, 2.0], [3.0, 4.0]])
     >>> cells_product(np.array([0, 1]), np.array([1, 0]), np.array([2.0, 1.0]), F, 3)
@@ -122,8 +130,8 @@ def _torch_cells_product(
 ) -> Array:
     torch = optional("torch", "deep", "PyTorch arrays")
     with warnings.catch_warnings():
-        # PyTorch calls its CSR format beta; the one product used here is checked by tests. Some
-        # releases also tell that they do not check the cells, although they were asked not to.
+        # PyTorch calls its CSR format beta; tests check the one product used here. Some releases
+        # also warn that they do not check the cells, although they were asked not to.
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         B = torch.sparse_csr_tensor(starts, rows, values, shape, check_invariants=False)
     return B @ F

@@ -1,4 +1,4 @@
-"""Kernels, and the row space of a kernel matrix with an intercept."""
+"""Kernels, their row spaces with an intercept, and the Nyström map."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -7,14 +7,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn.linalg.arrays import Array, namespace, to_numpy
-from schirn.linalg.row_space import RowSpace
+from schirn.linalg.row_space import RowSpace, gram_spectrum, with_intercept
 
 _DISTANCE_SAMPLE = 1000
 _EIGENVALUE_FLOOR = 1e-10
 
 
 class Kernel(NamedTuple):
-    """The inner product ("linear"), or exp(-||a - b||^2 / width) ("rbf")."""
+    """A kernel: "linear", the inner product, or "rbf", exp(-||a - b||^2 / width)."""
 
     name: str
     width: float = 1.0
@@ -35,17 +35,17 @@ class Kernel(NamedTuple):
 
 
 def median_width(Z: Any, rng: np.random.RandomState) -> float:
-    """The median squared distance of rows (of a sample), a width that fits any scale."""
+    """Median squared distance between rows of a sample, a width that fits any scale."""
     return sample_width(Z[width_sample(Z.shape[0], rng)])
 
 
 def width_sample(n: int, rng: np.random.RandomState) -> np.ndarray:
-    """The rows whose distances are looked at, rising."""
+    """Sorted indices of the rows whose distances are measured."""
     return np.sort(rng.choice(n, min(n, _DISTANCE_SAMPLE), replace=False))
 
 
 def sample_width(sample: Any) -> float:
-    """The median squared distance of all pairs of rows; 1 if all are equal."""
+    """Median squared distance of all pairs of distinct rows; 1 if all are equal."""
     sample = sample if sp.issparse(sample) else to_numpy(sample)
     products = sample @ sample.T
     products = products.toarray() if sp.issparse(products) else products
@@ -57,7 +57,7 @@ def sample_width(sample: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class KernelSpace(RowSpace):
-    """The row space of the feature map of a kernel, centred, with its intercept column."""
+    """The row space of a kernel's feature map, centred, with an intercept column."""
 
     centre: Array
     """Mean of each column of the kernel matrix."""
@@ -93,22 +93,16 @@ def kernel_space(K: Array) -> KernelSpace:
     xp, n = namespace(K), len(K)
     centre = xp.mean(K, axis=0)
     centred = K - centre - centre[:, None] + xp.mean(centre)
-    eigenvalues, U = xp.linalg.eigh(centred)
-    keep = eigenvalues > max(float(eigenvalues[-1]), 1e-300) * _EIGENVALUE_FLOOR
-    eigenvalues, U = eigenvalues[keep], U[:, keep]
+    eigenvalues, U = gram_spectrum(centred, _EIGENVALUE_FLOOR)
     U = np.ascontiguousarray(U) if xp is np else U
     F = xp.concat([U * xp.sqrt(eigenvalues), xp.ones_like(K[:, :1])], axis=1)
-    one = xp.ones_like(K[0, :1])
-    penalty = xp.concat([xp.ones_like(eigenvalues), 0 * one])
-    with_ones = xp.concat([eigenvalues, n * one])
-    return KernelSpace(F, with_ones, penalty, np.zeros(0), "kernel", U, F, centre)
+    return KernelSpace(F, *with_intercept(eigenvalues, n), np.zeros(0), "kernel", U, F, centre)
 
 
 def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
-    """R with K(x, landmarks) R as features whose inner products approximate the kernel."""
-    eigenvalues, V = np.linalg.eigh(kernel(landmarks, landmarks))
-    keep = eigenvalues > max(eigenvalues[-1], 1e-300) * 1e-8
-    return np.ascontiguousarray(V[:, keep] / np.sqrt(eigenvalues[keep]))
+    """R such that inner products of the features K(x, landmarks) R approximate the kernel."""
+    eigenvalues, V = gram_spectrum(kernel(landmarks, landmarks), 1e-8)
+    return np.ascontiguousarray(V / np.sqrt(eigenvalues))
 
 
 def _squares(A: Any) -> Array:

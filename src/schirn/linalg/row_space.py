@@ -1,12 +1,15 @@
-"""One factorisation of the features that serves every ridge weight.
+"""The factorisation of the features behind every ridge regression of this library.
 
 With the thin singular value decomposition X = U S V' put F = X V = U S, so that F'F is diagonal.
 Then for every ridge weight t and every target B
 
     argmin_W ||X W - B||_F^2 + t ||W||_F^2  =  V w,    w = F'B / (S^2 + t),    X W = F w,
 
-and nothing is ever solved or inverted again. An unpenalised intercept is one more column of F:
-X is centred, the column is all ones, and its ridge weight is zero.
+so X is factored once, whatever the number of ridge weights. An unpenalised intercept is one more
+column of F: X is centred, the column is all ones, and its ridge weight is zero.
+
+The steps (`gram_matrix`, `gram_is_accurate`, `gram_spectrum`, `with_intercept`) work on NumPy,
+PyTorch and CuPy arrays. `schirn.scale.factor` calls them for rows that lie in blocks.
 """
 
 import warnings
@@ -17,35 +20,31 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-Array = np.ndarray
+from schirn.linalg.arrays import Array, eps, namespace
 
 _BLOCK_CELLS = 2**22
 
 
 class DensifyWarning(UserWarning):
-    """A sparse matrix had to be made dense to keep the result accurate."""
+    """A sparse matrix is made dense to keep the result accurate."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """X (centred if there is an intercept) in the basis of its right singular vectors.
+    """X in the basis of its right singular vectors, centred if it has an intercept."""
 
-    Attributes
-    ----------
-    eigenvalues : squared singular values of X; the number of rows for the intercept column.
-    penalty : 1 where the ridge applies, 0 for the intercept column.
-    how : "gram-rows", "gram-columns" or "svd": which decomposition was computed.
-    """
-
-    X: "Array | sp.csr_array"
+    X: Any
     eigenvalues: Array
+    """Squared singular values of X; the number of rows for the intercept column."""
     penalty: Array
+    """1 where the ridge applies, 0 for the intercept column."""
     mean: Array | None
     how: str
+    """The decomposition used: "gram-rows", "gram-columns" or "svd"."""
     basis: Array
     """V (d x r), or U (n x r) when `how` is "gram-rows"."""
     F: Array | None
-    """X V, kept when X is dense or the rows are few; otherwise X @ (V @ w) is cheaper."""
+    """X V, kept when X is dense or has few rows; otherwise X @ (V @ w) is cheaper."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -59,7 +58,7 @@ class RowSpace:
 
     @property
     def has_intercept(self) -> bool:
-        """Whether the last column of F is the column of ones."""
+        """True if the last column of F is the column of ones."""
         return self.mean is not None
 
     def project(self, B: "Array | sp.csr_array") -> Array:
@@ -91,28 +90,22 @@ class RowSpace:
         """Weights W (d x l) and intercepts b (l) with X W + b = F w."""
         inner = w[:-1] if self.mean is not None else w
         if self.how == "gram-rows":
-            roots = np.sqrt(self.eigenvalues[: len(inner)])
+            roots = self.eigenvalues[: len(inner)] ** 0.5
             dual = self.basis @ (inner / roots[:, None])
-            W = np.asarray(self.X.T @ dual)
+            W = self.X.T @ dual
             if self.mean is not None:
-                W -= np.outer(self.mean, dual.sum(axis=0))
+                W -= self.mean[:, None] * dual.sum(axis=0)
         else:
             W = self.basis @ inner
         if self.mean is None:
-            return W, np.zeros(w.shape[1], dtype=w.dtype)
+            return W, namespace(w).zeros(w.shape[1], dtype=w.dtype, device=w.device)
         return W, w[-1] - self.mean @ W
 
     def transform(self, X: "Array | sp.csr_array") -> Array:
         """Rows of F for new rows of X: their scores are `transform(X) @ w`."""
-        if self.how == "gram-rows":
-            return self._transform_by_rows(X)
-        F = np.asarray(X @ self.basis)
-        if self.mean is None:
-            return F
-        return np.column_stack([F - self.mean @ self.basis, np.ones(len(F), dtype=F.dtype)])
-
-    def _transform_by_rows(self, X: Any) -> Array:
-        """X V through the products of new rows with old ones; V itself would be d x r."""
+        if self.how != "gram-rows":
+            return self._times_basis(X)
+        # By products of new rows with training rows, because V itself would be d x r.
         rank = len(self.eigenvalues) - self.has_intercept
         dual = self.basis / np.sqrt(self.eigenvalues[:rank])
         products = X @ self.X.T
@@ -128,46 +121,42 @@ class RowSpace:
         return FtB / (self.eigenvalues + t * self.penalty)[:, None]
 
     def leverage(self, t: float) -> Array:
-        """Diagonal of the ridge hat matrix, h_i = sum_k F_ik^2 / (S_k^2 + t), kept below 1."""
+        """Diagonal of the ridge hat matrix, h_i = sum_k F_ik^2 / (S_k^2 + t), clipped below 1."""
         return below_one(self.diagonal(1 / (self.eigenvalues + t * self.penalty)))
 
     def diagonal(self, weights: Array) -> Array:
         """Diagonal of F diag(weights) F'; one column for each column of the weights."""
-        n = self.shape[0]
         step = max(1, _BLOCK_CELLS // max(1, len(weights)))
-        return np.concatenate(
-            [self._rows(slice(i, i + step)) ** 2 @ weights for i in range(0, n, step)]
-        )
+        blocks = [slice(i, i + step) for i in range(0, self.shape[0], step)]
+        if self.F is not None:
+            return np.concatenate([self.F[rows] ** 2 @ weights for rows in blocks])
+        return np.concatenate([self._times_basis(self.X[rows]) ** 2 @ weights for rows in blocks])
 
     def leave_one_out(self, B: Array, fitted: Array, t: float) -> Array:
         """Scores of each row by the ridge fitted to all the others: B - (B - fitted)/(1 - h)."""
         return B - (B - fitted) / (1 - self.leverage(t))[:, None]
 
-    def _rows(self, rows: slice) -> Array:
-        """Some rows of F."""
-        if self.F is not None:
-            return self.F[rows]
-        F = self.X[rows] @ self.basis
+    def _times_basis(self, X: Any) -> Array:
+        """Rows of F as (X - mean) V, with the column of ones."""
+        F = np.asarray(X @ self.basis)
         if self.mean is None:
             return F
         return np.column_stack([F - self.mean @ self.basis, np.ones(len(F), dtype=F.dtype)])
 
 
-def below_one(h: Array) -> Array:
-    """Leverages far enough from 1 to divide by what is missing."""
-    return np.minimum(h, 1 - np.sqrt(np.finfo(h.dtype).eps))
-
-
-def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = False) -> RowSpace:
-    """Factor X once, by a Gram matrix where that is accurate and by an SVD where it is not.
+def row_space(X: Any, *, ridge: float, fit_intercept: bool = False) -> RowSpace:
+    """Factor X once, by a Gram matrix if that is accurate and by an SVD otherwise.
 
     Parameters
     ----------
     X : (n, d) float array or CSR array
-    ridge : the smallest ridge weight that will be used. A Gram matrix carries an error of about
-        eps S_max^2, which is harmless next to the ridge if eps S_max^2 < eps^0.6 ridge. It is
-        computed in double precision whatever the type of X.
-    fit_intercept : centre X and add the column of ones.
+        NumPy, PyTorch or CuPy.
+    ridge : float
+        The smallest ridge weight that will be used. A Gram matrix carries an error of about
+        eps S_max^2, which is harmless if eps S_max^2 < eps^0.6 ridge. It is computed in double
+        precision whatever the type of X.
+    fit_intercept : bool
+        Centre X and add the column of ones.
 
     Examples
     --------
@@ -178,59 +167,125 @@ def row_space(X: "Array | sp.csr_array", *, ridge: float, fit_intercept: bool = 
     >>> bool(np.allclose(W, np.linalg.solve(X.T @ X + 0.1 * np.eye(2), X.T @ Y)))
     True
     """
+    xp, n = namespace(X), X.shape[0]
     exact_mean = _column_means(X) if fit_intercept else None
-    mean = None if exact_mean is None else exact_mean.astype(X.dtype)
+    mean = None if exact_mean is None else xp.astype(exact_mean, X.dtype)
     centred = X if mean is None or sp.issparse(X) else X - mean
-    n, d = X.shape
-    how = "gram-rows" if d > n else "gram-columns"
-    K = _gram(centred, how)
-    if _gram_is_accurate(K, ridge):
-        if exact_mean is not None and sp.issparse(X):
-            K = _centre_gram(K, exact_mean, how, n)
-        eigenvalues, basis = np.linalg.eigh(K)
-        keep = eigenvalues > eigenvalues[-1] * _rounding(X)
-        eigenvalues = eigenvalues[keep].astype(X.dtype)
-        basis = np.ascontiguousarray(basis[:, keep], dtype=X.dtype)
-        F = _features(centred, basis, eigenvalues, how)
-    else:
-        how = "svd"
-        eigenvalues, basis, F = _thin_svd(centred, mean)
-    penalty = np.ones_like(eigenvalues)
-    if mean is not None:
-        eigenvalues, penalty = np.append(eigenvalues, X.dtype.type(n)), np.append(penalty, 0)
-        F = None if F is None else np.column_stack([F, np.ones(n, dtype=F.dtype)])
-    return RowSpace(X, eigenvalues, penalty.astype(X.dtype), mean, how, basis, F)
+    how = "gram-rows" if X.shape[1] > n else "gram-columns"
+    K = gram_matrix(centred.T if how == "gram-rows" else centred)
+    if not gram_is_accurate(K, ridge):
+        return _svd_space(X, centred, mean)
+    if exact_mean is not None and sp.issparse(X):
+        K = _centre_gram(K, exact_mean, how, n)
+    return space_of_gram(X, K, how, rounding(X.shape, X.dtype), mean=mean, centred=centred)
 
 
-def _column_means(X: "Array | sp.csr_array") -> Array:
-    """Means in double precision: a long column of single precision loses its digits."""
-    n = X.shape[0]
-    return (X.T @ np.ones(n) if sp.issparse(X) else X.sum(axis=0, dtype=np.float64)) / n
+def space_of_gram(
+    X: Any, K: Array, how: str, floor: float, *, mean: Array | None = None, centred: Any = None
+) -> RowSpace:
+    """Build the row space of X from a Gram matrix.
 
-
-def _rounding(X: "Array | sp.csr_array") -> float:
-    """Ratio of squared singular values at which X, or its Gram matrix, is rounding noise."""
-    double = float(np.finfo(np.float64).eps)
-    return max(max(X.shape) * double, (16 * float(np.finfo(X.dtype).eps)) ** 2)
-
-
-def _gram(X: "Array | sp.csr_array", how: str) -> Array:
-    """X X' ("gram-rows") or X'X ("gram-columns"), dense and in double precision.
-
-    Squaring halves the digits: in single precision too few would be left of a small direction.
+    Parameters
+    ----------
+    X : (n, d) array, CSR array, or an operator with the same products and `toarray`
+    K : XX' (`how` is "gram-rows") or X'X ("gram-columns") of the centred X
+    floor : float
+        Eigenvalues up to this share of the largest are dropped as rounding noise.
+    mean : (d,) array or None
+        Column means, if there is an intercept.
+    centred : (n, d) array
+        X without its mean, if X is dense.
     """
-    A = X.T if how == "gram-rows" else X
+    dtype = X.dtype
+    eigenvalues, basis = gram_spectrum(K, floor)
+    xp = namespace(basis)
+    eigenvalues = xp.astype(eigenvalues, dtype)
+    basis = np.ascontiguousarray(basis, dtype=dtype) if xp is np else xp.astype(basis, dtype)
+    F = None
+    if how == "gram-rows":
+        F = basis * eigenvalues**0.5
+    elif not hasattr(X, "toarray"):
+        F = centred @ basis
+    return _space(X, eigenvalues, basis, F, mean, how)
+
+
+def _space(
+    X: Any, eigenvalues: Array, basis: Array, F: Array | None, mean: Array | None, how: str
+) -> RowSpace:
+    if mean is None:
+        penalty = namespace(eigenvalues).ones_like(eigenvalues)
+        return RowSpace(X, eigenvalues, penalty, None, how, basis, F)
+    if F is not None:
+        xp = namespace(F)
+        ones = xp.ones((F.shape[0], 1), dtype=F.dtype, device=F.device)
+        F = xp.concat([F, ones], axis=1)
+    return RowSpace(X, *with_intercept(eigenvalues, X.shape[0]), mean, how, basis, F)
+
+
+def gram_matrix(A: Any) -> Array:
+    """A'A, dense and in double precision.
+
+    Squaring halves the digits: single precision would keep too few of a small direction.
+    """
     if sp.issparse(A):
         A = A.astype(np.float64)
         return (A.T @ A).toarray()
-    if A.dtype == np.float64:
+    xp, d = namespace(A), A.shape[1]
+    if A.dtype == xp.float64:
         return A.T @ A
-    K = np.zeros((A.shape[1], A.shape[1]))
-    step = max(1, _BLOCK_CELLS // A.shape[1])
-    for i in range(0, len(A), step):
-        block = A[i : i + step].astype(np.float64)
+    K = xp.zeros((d, d), dtype=xp.float64, device=A.device)
+    # A device is kept busy by larger blocks.
+    step = max(1, (1 if xp is np else 4) * _BLOCK_CELLS // d)
+    for i in range(0, A.shape[0], step):
+        block = xp.astype(A[i : i + step], xp.float64)
         K += block.T @ block
     return K
+
+
+def gram_is_accurate(K: Array, ridge: float) -> bool:
+    """Return True if the rounding error of K is small next to the ridge.
+
+    The largest row sum bounds S_max^2. K is taken before centring, because the error of the
+    entries that cancel there is what remains.
+    """
+    xp = namespace(K)
+    largest = float(xp.max(xp.sum(xp.abs(K), axis=0)))
+    return largest * eps(K) <= eps(K) ** 0.6 * ridge
+
+
+def gram_spectrum(K: Array, floor: float) -> tuple[Array, Array]:
+    """Eigenvalues of K above `floor` times the largest, in ascending order, and eigenvectors."""
+    eigenvalues, vectors = namespace(K).linalg.eigh(K)
+    keep = eigenvalues > max(float(eigenvalues[-1]), 1e-300) * floor
+    return eigenvalues[keep], vectors[:, keep]
+
+
+def with_intercept(eigenvalues: Array, n: int) -> tuple[Array, Array]:
+    """Eigenvalues and penalties, with those of the unpenalised column of n ones at the end."""
+    xp = namespace(eigenvalues)
+    one = xp.ones((1,), dtype=eigenvalues.dtype, device=eigenvalues.device)
+    penalty = xp.concat([xp.ones_like(eigenvalues), 0 * one])
+    return xp.concat([eigenvalues, n * one]), penalty
+
+
+def rounding(shape: tuple[int, int], dtype: Any) -> float:
+    """Ratio of squared singular values below which an X of this type is rounding noise."""
+    own = np.finfo(np.float32 if str(dtype).endswith("float32") else np.float64).eps
+    return max(max(shape) * float(np.finfo(np.float64).eps), (16 * float(own)) ** 2)
+
+
+def below_one(h: Array) -> Array:
+    """Leverages clipped far enough below 1 to divide by 1 - h."""
+    return namespace(h).clip(h, None, 1 - eps(h) ** 0.5)
+
+
+def _column_means(X: Any) -> Array:
+    """Means in double precision: a long column of single precision loses its digits."""
+    n = X.shape[0]
+    if sp.issparse(X):
+        return X.T @ np.ones(n) / n
+    xp = namespace(X)
+    return xp.sum(X, axis=0, dtype=xp.float64) / n
 
 
 def _centre_gram(K: Array, mean: Array, how: str, n: int) -> Array:
@@ -243,40 +298,26 @@ def _centre_gram(K: Array, mean: Array, how: str, n: int) -> Array:
     return K
 
 
-def _gram_is_accurate(K: Array, ridge: float) -> bool:
-    """Whether the rounding error of K is small next to the ridge (largest row sum >= S_max^2).
-
-    K is taken before centring: the error of the entries that cancel there is what remains.
-    """
-    largest = np.abs(K).sum(axis=0).max(initial=0)
-    eps = float(np.finfo(K.dtype).eps)
-    return bool(largest * eps <= eps**0.6 * ridge)
-
-
-def _features(
-    X: "Array | sp.csr_array", basis: Array, eigenvalues: Array, how: str
-) -> Array | None:
-    """F = X V, or None where the product with a sparse X is better left undone."""
-    if how == "gram-rows":
-        return basis * np.sqrt(eigenvalues)
-    return None if sp.issparse(X) else X @ basis
-
-
-def _thin_svd(X: Any, mean: Array | None) -> tuple[Array, Array, Array]:
-    """Squared singular values, V and U S of X; the only accurate way for badly scaled X."""
+def _svd_space(X: Any, centred: Any, mean: Array | None) -> RowSpace:
+    """Factor by an SVD, the only accurate way for a badly scaled X."""
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * X.dtype.itemsize / 1e9
         warnings.warn(
-            f"the sparse X is scaled so widely that this ridge weight needs a dense SVD "
-            f"({gigabytes:.2g} GB); scale the features (MaxAbsScaler keeps them sparse) or "
-            f"raise lam",
+            f"the features of the sparse X differ so much in scale that this ridge weight needs a "
+            f"dense SVD ({gigabytes:.2g} GB); scale the features (MaxAbsScaler keeps them sparse) "
+            f"or raise lam",
             DensifyWarning,
             stacklevel=3,
         )
-        X = X.toarray() if mean is None else X.toarray() - mean
-    U, s, Vt = scipy.linalg.svd(
-        X.astype(np.float64, copy=False), full_matrices=False, check_finite=False
-    )
-    keep = s > s[:1] * max(X.shape) * np.finfo(s.dtype).eps
-    F, V = (U[:, keep] * s[keep]).astype(X.dtype), np.ascontiguousarray(Vt[keep].T, dtype=X.dtype)
-    return (s[keep] ** 2).astype(X.dtype), V, F
+        centred = X.toarray() if mean is None else X.toarray() - mean
+    xp = namespace(centred)
+    double = xp.astype(centred, xp.float64, copy=False)
+    if xp is np:
+        U, s, Vt = scipy.linalg.svd(double, full_matrices=False, check_finite=False)
+    else:
+        U, s, Vt = xp.linalg.svd(double, full_matrices=False)
+    keep = s > float(s[0]) * max(X.shape) * eps(s)
+    U, s, V = U[:, keep], s[keep], Vt[keep].T
+    F, eigenvalues, V = (xp.astype(A, X.dtype) for A in (U * s, s**2, V))
+    V = np.ascontiguousarray(V) if xp is np else V
+    return _space(X, eigenvalues, V, F, mean, "svd")

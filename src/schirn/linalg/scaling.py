@@ -1,7 +1,7 @@
-"""Features brought to [-1, 1] with a column of ones, without making sparse ones dense.
+"""Scaling of features by range or standard deviation, without densifying sparse ones.
 
-After the scaling F = [X diag(a) + 1 c', 1] a zero of X is no longer a zero. For a sparse X the
-shift c stays apart: F is a sparse matrix plus one of rank one, and so is its Gram matrix.
+After min-max scaling F = [X diag(a) + 1 c', 1] the zeros of X are no longer zero. For a sparse X
+the shift c is kept apart: F is a sparse matrix plus one of rank one, and so is its Gram matrix.
 """
 
 import warnings
@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.linalg.row_space import DensifyWarning, RowSpace, row_space
+from schirn.linalg.row_space import DensifyWarning, RowSpace, row_space, space_of_gram
 
 Array = np.ndarray
 
-# A mean of no more than this share of a column's length counts as zero.
+# A mean up to this share of a column's length counts as zero.
 _CENTRED = 1e-5
 
 
@@ -24,6 +24,12 @@ class Scaling(NamedTuple):
 
     factor: Array
     shift: Array
+
+    def apply(self, X: "Array | sp.csr_array") -> "Array | sp.csr_array":
+        """Scale the rows; a sparse X stays sparse and its shift must be zero."""
+        if sp.issparse(X):
+            return sp.csr_array(X * self.factor[None, :])
+        return X * self.factor + self.shift
 
     def undo(self, W: Array) -> tuple[Array, Array]:
         """Weights and intercepts for the raw features from those of [scaled, 1]."""
@@ -36,24 +42,26 @@ def identity(X: "Array | sp.csr_array") -> Scaling:
     return Scaling(np.ones(d, dtype=X.dtype), np.zeros(d, dtype=X.dtype))
 
 
-def minmax(X: "Array | sp.csr_array") -> Scaling:
-    """Bring every feature to [-1, 1] by its smallest and largest value; a constant one to 0.
+def minmax(X: "Array | sp.csr_array", low: float = -1.0, high: float = 1.0) -> Scaling:
+    """Bring every feature to [low, high] by its smallest and largest value; a constant one to 0.
 
     >>> minmax(np.array([[0.0, 5.0], [4.0, 5.0]]))
     Scaling(factor=array([0.5, 0. ]), shift=array([-1.,  0.]))
+    >>> minmax(np.array([[0.0, 5.0], [4.0, 5.0]]), 0, 1).apply(np.array([[3.0, 5.0]]))
+    array([[0.75, 0.  ]])
     """
-    low, high = X.min(axis=0), X.max(axis=0)
+    least, most = X.min(axis=0), X.max(axis=0)
     if sp.issparse(X):
-        low, high = low.toarray().ravel(), high.toarray().ravel()
-    span = high - low
+        least, most = least.toarray().ravel(), most.toarray().ravel()
+    span = most - least
     # The reciprocal of a tiny span overflows.
     varies = span > 2 * np.finfo(X.dtype).tiny
-    factor = np.divide(2, span, out=np.zeros_like(span), where=varies)
-    return Scaling(factor, np.where(varies, -1 - low * factor, 0).astype(X.dtype))
+    factor = np.divide(high - low, span, out=np.zeros_like(span), where=varies)
+    return Scaling(factor, np.where(varies, low - least * factor, 0).astype(X.dtype))
 
 
 def standard_factor(X: Any) -> Array:
-    """One over the standard deviation of every feature; 0 for a constant one.
+    """Reciprocal standard deviation of every feature; 0 for a constant one.
 
     >>> standard_factor(np.array([[0.0, 5.0], [4.0, 5.0]]))
     array([0.5, 0. ])
@@ -64,7 +72,7 @@ def standard_factor(X: Any) -> Array:
 
 
 def moments(X: Any) -> tuple[Array, Array]:
-    """Mean of every feature and the sum of squared distances to it, in double precision."""
+    """Mean of every feature and the sum of its squared deviations, in double precision."""
     n, d = X.shape
     if not sp.issparse(X):
         return X.mean(axis=0, dtype=np.float64), X.var(axis=0, dtype=np.float64) * n
@@ -75,14 +83,14 @@ def moments(X: Any) -> tuple[Array, Array]:
 
 
 def deviation_factor(mean: Array, deviation: Array, n: int) -> Array:
-    """One over the standard deviations; 0 for a constant feature."""
-    # The mean of equal values is off by its rounding error.
+    """Reciprocals of standard deviations; 0 for a constant feature."""
+    # The mean of equal values carries a rounding error.
     varies = deviation > n * np.finfo(np.float64).eps * np.abs(mean)
     return np.divide(1, deviation, out=np.zeros(len(mean)), where=varies)
 
 
 def is_centred(X: "Array | sp.csr_array") -> bool:
-    """Whether every column has mean zero, as after StandardScaler; never for sparse X.
+    """Return True if every column has mean zero, as after StandardScaler; False for sparse X.
 
     >>> is_centred(np.array([[1.0, 5.0], [-1.0, -5.0]])), is_centred(np.eye(2))
     (True, False)
@@ -97,15 +105,20 @@ def is_centred(X: "Array | sp.csr_array") -> bool:
 
 @dataclass(frozen=True, eq=False)
 class BiasedSparse:
-    """The matrix [Z + 1 shift', 1] for a sparse Z: products and blocks of rows."""
+    """The matrix [Z + 1 shift', 1] for a sparse Z, as an operator."""
 
     Z: "sp.csr_array"
     shift: Array
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns, the column of ones included."""
+        """Rows and columns, including the column of ones."""
         return self.Z.shape[0], self.Z.shape[1] + 1
+
+    @property
+    def dtype(self) -> np.dtype:
+        """Floating type of the matrix."""
+        return self.shift.dtype
 
     @property
     def T(self) -> "_Transposed":
@@ -119,7 +132,7 @@ class BiasedSparse:
         return BiasedSparse(self.Z[rows], self.shift)
 
     def toarray(self) -> Array:
-        """The matrix itself, dense."""
+        """The dense matrix."""
         return with_ones(self.Z.toarray() + self.shift)
 
     def gram(self, how: str) -> Array:
@@ -162,39 +175,28 @@ def biased_row_space(X: "Array | sp.csr_array", scaling: Scaling, *, ridge: floa
 
     Parameters
     ----------
-    ridge : the smallest ridge weight that will be used, as in `row_space`.
+    X : (n, d) array or CSR array
+    scaling : Scaling
+    ridge : float
+        The smallest ridge weight that will be used, as in `row_space`.
     """
     if not sp.issparse(X):
-        return row_space(with_ones(X * scaling.factor + scaling.shift), ridge=ridge)
+        return row_space(with_ones(scaling.apply(X)), ridge=ridge)
     Z = sp.csr_array(X * scaling.factor[None, :])
     if not scaling.shift.any():
         return row_space(with_ones(Z), ridge=ridge)
-    return _factor(BiasedSparse(Z, scaling.shift), ridge)
-
-
-def _factor(features: BiasedSparse, ridge: float) -> RowSpace:
-    """The eigenvectors of the smaller Gram matrix, in double precision.
-
-    The shift makes one eigenvalue as large as all cells together, which single precision could
-    not tell apart from the ridge.
-    """
-    dtype, (n, D) = features.shift.dtype, features.shape
-    how = "gram-rows" if D > n else "gram-columns"
-    wide = BiasedSparse(features.Z.astype(np.float64), features.shift.astype(np.float64))
-    K = wide.gram(how)
-    if np.abs(K).sum(axis=0).max() * np.sqrt(np.finfo(np.float64).eps) > ridge:
+    features = BiasedSparse(Z, scaling.shift)
+    (n, d), double = features.shape, float(np.finfo(np.float64).eps)
+    how = "gram-rows" if d > n else "gram-columns"
+    # The shift makes one eigenvalue as large as all cells together, which single precision could
+    # not tell apart from the ridge.
+    K = BiasedSparse(Z.astype(np.float64), scaling.shift.astype(np.float64)).gram(how)
+    if np.abs(K).sum(axis=0).max() * np.sqrt(double) > ridge:
         warnings.warn(
             f"a ridge weight of {ridge:g} is so small that the sparse X needs a dense SVD "
-            f'({n * D * dtype.itemsize / 1e9:.2g} GB); raise lam or use scale="none"',
+            f'({n * d * X.dtype.itemsize / 1e9:.2g} GB); raise lam or use scale="none"',
             DensifyWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         return row_space(features.toarray(), ridge=ridge)
-    eigenvalues, basis = np.linalg.eigh(K)
-    keep = eigenvalues > eigenvalues[-1] * max(n, D) * np.finfo(np.float64).eps
-    eigenvalues, basis = eigenvalues[keep], basis[:, keep]
-    F = (basis * np.sqrt(eigenvalues)).astype(dtype) if how == "gram-rows" else None
-    operator: Any = features
-    eigenvalues = eigenvalues.astype(dtype)
-    ones = np.ones_like(eigenvalues)
-    return RowSpace(operator, eigenvalues, ones, None, how, basis.astype(dtype, order="C"), F)
+    return space_of_gram(features, K, how, max(n, d) * double)

@@ -21,15 +21,15 @@ from schirn._input import (
 )
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
-from schirn.linalg.arrays import is_device_array, to_numpy
+from schirn.linalg.arrays import is_device_array, near, to_numpy
 from schirn.linalg.row_space import RowSpace, row_space
 from schirn.linalg.scaling import is_centred
 from schirn.methods._notebook import NotebookView
-from schirn.methods._rows import check_device, check_in_memory, fit_rows, kind_of, map_rows
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
-from schirn.scale.factor import near
+from schirn.scale.fit import fit_rows, map_rows
+from schirn.scale.input import check_device_rows, check_in_memory, location
 
 Array = np.ndarray
 
@@ -67,8 +67,9 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     _constraints: ClassVar[dict[str, Constraint]] = {}
     _info: ClassVar[MethodInfo]
-    _elsewhere: ClassVar[tuple[str, ...]] = ()
-    """Where rows may be besides main memory: "device", "dask", "files" (see `_rows.kind_of`)."""
+    _locations: ClassVar[tuple[str, ...]] = ()
+    """Where rows may live besides main memory, as in `schirn.scale.input.location`; a method that
+    names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
     threshold: ThresholdRule
 
     def fit(
@@ -85,9 +86,8 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         label_names : names of the label columns, for candidates that carry none
         """
         self._check()
-        kind = kind_of(X)
-        if kind in self._elsewhere:
-            fit_rows(self, kind, X, y, label_names)
+        if location(X) in self._locations:
+            fit_rows(self, X, y, label_names)
             self._label_dtype = _integer_type(y)
             return self
         X, Y = self._validate_training(X, y, label_names)
@@ -127,16 +127,16 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         Dask arrays give lazy scores, arrays of a device scores on that device.
         """
         check_is_fitted(self)
-        kind = kind_of(X)
-        if kind in ("dask", "files"):
+        where = location(X)
+        if where in ("dask", "files"):
             return self._map("decision_function", X)
-        if kind == "device" and "device" in self._elsewhere:
-            return self._scores(check_device(self, X))
+        if where == "device" and "device" in self._locations:
+            return self._scores(check_device_rows(self, X))
         return self._scores(self._validate_rows(X))
 
     def predict(self, X: Any, *, threshold: ThresholdRule | None = None) -> Array:
         """0/1 predictions (n, l), by `threshold` if given, else by the one of the estimator."""
-        if kind_of(X) in ("dask", "files"):
+        if location(X) in ("dask", "files"):
             return self._map("predict", X, threshold=threshold)
         scores = self.decision_function(X)
         rule = self.threshold_ if threshold is None else self._make_threshold(threshold)
@@ -151,7 +151,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     def predict_proba(self, X: Any) -> Array:
         """Probability (n, l) that each label is true, calibrated on candidates only."""
-        if kind_of(X) in ("dask", "files"):
+        if location(X) in ("dask", "files"):
             return self._map("predict_proba", X)
         scores = self.decision_function(X)
         return self.calibration_.probability(scores)

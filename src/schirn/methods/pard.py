@@ -7,12 +7,11 @@ import scipy.sparse as sp
 
 from schirn._input import Number, OneOf, check_same_length
 from schirn.labels.matrix import as_labels
-from schirn.linalg.scaling import identity
+from schirn.linalg.scaling import identity, minmax
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.pard import PARDResult, Schedule, pard
-from schirn.solvers.pard_model import unit_range
 from schirn.solvers.pard_torch import pard_with_features
 
 Array = np.ndarray
@@ -172,7 +171,7 @@ class PARD(PartialMultiLabelClassifier):
 
     def _solve(self, X: "Array | sp.csr_array", Y: Array) -> PARDResult:
         common: dict[str, Any] = {
-            "scaling": unit_range(X) if self.scale == "minmax" else identity(X),
+            "scaling": minmax(X, 0, 1) if self.scale == "minmax" else identity(X),
             "beta_y": self.beta_y,
             "beta_0": self.beta_0,
             "hidden_size": self.hidden_size,

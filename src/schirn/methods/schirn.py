@@ -1,22 +1,29 @@
 """Schirn, the method of the paper."""
 
+import inspect
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Number, OneOf
+from schirn.linalg.arrays import namespace
 from schirn.linalg.prox import NoiseRule, RankTerm
 from schirn.linalg.row_space import RowSpace, below_one
 from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
-from schirn.methods._rows import Outcome, Told, fit_ridge
 from schirn.noise.thresholds import ThresholdRule
-from schirn.scale.blocks import Block, Coordinates, MemoryRows, Place, candidate_cells
-from schirn.scale.factor import FeatureRows, factor_blocks, factor_device
-from schirn.scale.krylov import LOG, choose_solver, krylov_factor
+from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
+from schirn.scale.factor import LOG, Factor, choose_solver, factor_blocks, iterative_factor
+from schirn.scale.fit import BlockFit, judge_by_ridge
 from schirn.solvers.ridge import ridge
-from schirn.solvers.schirn import SchirnResult, SchirnTrace, noise_cells, schirn, schirn_rounds
+from schirn.solvers.schirn import (
+    SchirnResult,
+    SchirnTrace,
+    noise_matrix,
+    schirn,
+    schirn_rounds,
+)
 
 Array = np.ndarray
 
@@ -107,7 +114,7 @@ class Schirn(RowSpaceMethod):
         cost="n l min(n, d)",
         memory="n min(n, d) + n l",
     )
-    _elsewhere: ClassVar = ("device", "dask", "files")
+    _locations: ClassVar = ("device", "dask", "files")
 
     def __init__(
         self,
@@ -152,21 +159,20 @@ class Schirn(RowSpaceMethod):
         solver, reason = choose_solver(X.shape, self.solver)
         names = {"factor": "one factorisation", "cg": "conjugate gradients"}
         LOG.info("Schirn: %s, because: %s", names[solver], reason)
-        return super()._fit(X, Y) if solver == "factor" else self._fit_by_steps(X, Y)
+        return super()._fit(X, Y) if solver == "factor" else self._fit_iteratively(X, Y)
 
-    def _fit_by_steps(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        place = MemoryRows([Block(FeatureRows(X), candidate_cells(Y))])
-        factor = krylov_factor(place, len(Y), X.dtype, fit_intercept=self.fit_intercept)
-        trace = self._train_rows(place, factor.coordinates)
-        W, self.intercept_ = factor.coefficients(trace.w)
-        self.coef_ = np.ascontiguousarray(W.T)
-        ((cells, noise),) = place.gather(noise_cells)
-        N = np.zeros(Y.shape, dtype=bool)
-        N[cells.row[noise], cells.label[noise]] = True
+    def _fit_iteratively(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y))])
+        n, d = X.shape
+        layout = Layout(n, d, X.dtype, sp.issparse(X))
+        factor = iterative_factor(store, layout, fit_intercept=self.fit_intercept)
+        trace = self._train(store, factor)
+        N = noise_matrix(store, Y.shape)
         kept = (Y.astype(bool) & ~N).astype(X.dtype)
         w, _ = factor.coordinates.solve(trace.kept, 1.0, self.lam)
-        fitted = place.blocks[0].rows.expand(factor.coordinates.send(w)).T
-        h = below_one(place.blocks[0].rows.squares(factor.leverage(self.lam)))
+        rows = store.blocks[0].rows
+        fitted = rows.expand(factor.coordinates.send(w)).T
+        h = below_one(rows.squares(factor.leverage(self.lam)))
         unseen = kept - (kept - fitted) / (1 - h)[:, None]
         return Fit(N, unseen, self.n_iter_, self.objective_)
 
@@ -182,46 +188,34 @@ class Schirn(RowSpaceMethod):
         unseen = ridge(space, kept, self.lam).loo_scores
         return Fit(result.N, unseen, result.n_iter, result.objective)
 
-    def _fit_place(self, place: Place, told: Told) -> Outcome:
-        solver, reason = choose_solver((told.d, told.d), self.solver)
-        LOG.info("Schirn on blocks: %s, because: %s", solver, reason)
-        intercept = self.fit_intercept
-        if solver == "cg":
-            factor = krylov_factor(place, told.n, told.dtype, fit_intercept=intercept)
-        else:
-            factor = factor_blocks(
-                place, *told, ridge=self._smallest_ridge(), fit_intercept=intercept
-            )
-        return fit_ridge(self, place, factor)
-
-    def _fit_tensor(self, X: Any, Y: sp.csr_array) -> Outcome:
-        ridge = self._smallest_ridge()
-        rows, factor = factor_device(X, ridge=ridge, fit_intercept=self.fit_intercept)
-        place = MemoryRows([Block(rows, candidate_cells(Y, rows.F))])
-        return fit_ridge(self, place, factor)
-
-    def _train_rows(self, place: Place, coordinates: Coordinates) -> SchirnTrace:
-        trace = schirn_rounds(place, coordinates, **self._options())
-        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
-        self.objective_, self.n_iter_ = trace.objective, len(trace.objective)
-        return trace
-
     def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
         rows, rank = space.shape
         with threads_for(2 * rows * rank * Y.shape[1]):
             return schirn(space, Y, **self._options())
 
+    def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
+        solver, reason = choose_solver((layout.d, layout.d), self.solver)
+        LOG.info("Schirn on blocks: %s, because: %s", solver, reason)
+        if solver == "cg" and not layout.device:
+            factor = iterative_factor(store, layout, fit_intercept=self.fit_intercept)
+        else:
+            ridge = self._smallest_ridge()
+            factor = factor_blocks(store, layout, ridge=ridge, fit_intercept=self.fit_intercept)
+        trace = self._train(store, factor)
+        return judge_by_ridge(self, store, factor, trace.kept, self.lam)
+
+    def _train(self, store: RowStore, factor: Factor) -> SchirnTrace:
+        trace = schirn_rounds(store, factor.coordinates, **self._options())
+        W, self.intercept_ = factor.coefficients(trace.w)
+        xp = namespace(W)
+        self.coef_ = np.ascontiguousarray(W.T) if xp is np else xp.asarray(W.T, copy=True)
+        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
+        self.objective_, self.n_iter_ = trace.objective, len(trace.objective)
+        return trace
+
     def _options(self) -> dict[str, Any]:
-        return {
-            "alpha": self.alpha if self.sparsity else 0.0,
-            "beta": self.beta,
-            "lam": self.lam,
-            "noise_rule": self.noise_rule,
-            "rank_term": self.rank_term,
-            "mu": self.mu,
-            "mu_max": self.mu_max,
-            "rho": self.rho,
-            "max_iter": self.max_iter,
-            "tol": self.tol,
-            "callback": self._callback(),
-        }
+        """The parameters that the solver shares with the estimator."""
+        names = inspect.signature(schirn_rounds).parameters
+        options = {k: v for k, v in self.get_params(deep=False).items() if k in names}
+        alpha = self.alpha if self.sparsity else 0.0
+        return {**options, "alpha": alpha, "callback": self._callback()}

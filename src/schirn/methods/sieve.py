@@ -13,15 +13,15 @@ from schirn._input import Number, OneOf, Seed, check_same_length
 from schirn.exceptions import InputError
 from schirn.labels.known import as_known
 from schirn.labels.matrix import as_labels
-from schirn.linalg.arrays import is_device_array, namespace, to_numpy
+from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
-from schirn.methods._rows import Outcome, Told, kind_of, offset, sample_candidates, sample_stride
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.model import candidate_posterior
 from schirn.noise.thresholds import ThresholdRule
-from schirn.scale.blocks import Block, MemoryRows, Place, candidate_cells
-from schirn.scale.factor import FeatureRows, near
+from schirn.scale.blocks import Block, Layout, RowStore
+from schirn.scale.fit import BlockFit, sample_candidates, sample_start, sample_stride
+from schirn.scale.input import location
 from schirn.solvers.sieve import SieveResult
 from schirn.solvers.sieve_choice import known_rates, solve, trusts
 from schirn.solvers.sieve_rows import SieveRows, sieve_rows
@@ -110,7 +110,7 @@ class Sieve(PartialMultiLabelClassifier):
         memory="n^2 + n l, or n landmarks + n l",
     )
 
-    _elsewhere: ClassVar = ("device", "dask", "files")
+    _locations: ClassVar = ("device", "dask", "files")
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class Sieve(PartialMultiLabelClassifier):
             teach about rows like theirs. Leave a wrong one among the candidates where it was
             listed: that it was tells how much noise there is.
         """
-        if kind_of(X) in self._elsewhere:
+        if location(X) in self._locations:
             if known is not None:
                 raise InputError(
                     "known labels need rows in main memory; leave `known` out, or give X as an "
@@ -192,10 +192,7 @@ class Sieve(PartialMultiLabelClassifier):
         confidence = np.where(Y == 1, Q, 0).astype(X.dtype)
         return Fit(noise, result.log_odds, len(result.objective), result.objective, confidence)
 
-    def _fit_tensor(self, X: Any, Y: sp.csr_array) -> Outcome:
-        return self._fit_place(MemoryRows([Block(FeatureRows(X), candidate_cells(Y, X))]), None)
-
-    def _fit_place(self, place: Place, told: Told | None) -> Outcome:
+    def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         if not isinstance(self.features, str):
             raise InputError(
                 f"a transformer needs all rows in main memory; transform the blocks yourself and "
@@ -205,17 +202,15 @@ class Sieve(PartialMultiLabelClassifier):
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        found = sieve_rows(place, callback=self._callback(), **options)
+        found = sieve_rows(store, callback=self._callback(), **options)
         self.transformer_, self.scale_, self.expansion_ = None, found.scale, found.expansion
         self.pool_, self.noise_model_ = found.pool, found.noise
         self.noise_rates_, self.lams_ = found.rates, found.lams
         self.objective_, self.n_iter_ = found.objective, len(found.objective)
-        outcome = self._outcome(found)
-        if told is None:
-            return outcome
-        return outcome._replace(confidence=outcome.confidence.astype(told.dtype))
+        fit = self._block_fit(found)
+        return fit._replace(confidence=fit.confidence.astype(layout.dtype))
 
-    def _outcome(self, found: SieveRows) -> Outcome:
+    def _block_fit(self, found: SieveRows) -> BlockFit:
         """Verdicts of all rows, and scores of a sample of them."""
         confidence = sp.csr_array(sp.vstack(found.soft_labels()))
         stride = sample_stride(*confidence.shape)
@@ -225,7 +220,7 @@ class Sieve(PartialMultiLabelClassifier):
         places = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(places, shape=confidence.shape)
         noise.eliminate_zeros()
-        return Outcome(scores, listed, noise, confidence)
+        return BlockFit(scores, listed, noise, confidence)
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         blocks = [
@@ -312,7 +307,7 @@ class Sieve(PartialMultiLabelClassifier):
 
 def _sample_log_odds(block: Block, state: Any, stride: int) -> tuple[Array, Array]:
     """Log-odds and candidates (m, l) of every so many rows."""
-    scores = log_odds_of(block, state)[offset(block, stride) :: stride]
+    scores = log_odds_of(block, state)[sample_start(block, stride) :: stride]
     return scores, sample_candidates(block, stride)
 
 

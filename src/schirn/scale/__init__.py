@@ -1,5 +1,6 @@
 """Where rows live: blocks in memory, files larger than memory, devices, Dask workers."""
 
-from schirn.scale.files import RowFile, peak_bytes
+from schirn.scale.files import peak_bytes
+from schirn.scale.row_file import RowFile
 
 __all__ = ["RowFile", "peak_bytes"]

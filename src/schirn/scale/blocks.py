@@ -1,12 +1,12 @@
-"""Rows in blocks: what a solver needs to see of X, wherever the rows live.
+"""Blocks of rows, and the steps that solvers run on them wherever the rows live.
 
 A solver is a sequence of steps. A step is a function of one block, the state of that block and a
-small message; it returns the new state and small sums. A *place* runs the step on all its blocks
-and adds the sums up: `MemoryRows` here, files in `schirn.scale.files`, Dask workers in
-`schirn.scale.cluster`. Only messages and sums ever leave a block.
+small message; it returns the new state and small sums. A *row store* runs the step on all its
+blocks and adds up the sums: `MemoryRows` here, `schirn.scale.files.FileRows` for files and
+`schirn.scale.cluster.DaskRows` for Dask workers. Only messages and sums ever leave a block.
 
-Matrices of n rows and l labels are kept as (l, n), one label after the other, because labels are
-few and the rows of a block many.
+Matrices of n rows and l labels are stored as (l, n), one label after the other, because a block
+has few labels and many rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ from schirn.linalg.arrays import Array, cells_product, like, namespace
 from schirn.linalg.row_space import RowSpace
 
 _BLOCK_CELLS = 2**22
-_PIECE_CELLS = 2**20
+_PROJECTED_CELLS = 2**20
 
 
 class Cells(NamedTuple):
@@ -31,14 +31,14 @@ class Cells(NamedTuple):
     shape: tuple[int, int]
     """Rows and labels."""
     flat: Array
-    """Places of the cells in an (l, n) array that is read label after label."""
+    """Indices of the cells in a flattened (l, n) array."""
 
     def __len__(self) -> int:
         return int(self.row.shape[0])
 
 
 def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
-    """The cells of a 0/1 matrix (n, l), dense or sparse, on the device of `other`.
+    """Cells of a 0/1 matrix (n, l), dense or sparse, on the device of `other`.
 
     >>> cells = candidate_cells(np.array([[0, 1], [1, 1]]))
     >>> cells.label.tolist(), cells.row.tolist()
@@ -59,7 +59,7 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
 
 
 class Rows(Protocol):
-    """What a step sees of the features of its block."""
+    """The features of a block, as a step sees them."""
 
     def expand(self, message: Any, out: Array | None = None) -> Array:
         """Scores (l, n) of the rows for the coordinates in the message."""
@@ -93,11 +93,11 @@ class DenseRows(NamedTuple):
         return namespace(self.F).sum(self.F, axis=0)
 
     def squares(self, weights: Array) -> Array:
-        """Diagonal of F diag(weights) F', a piece at a time."""
+        """Diagonal of F diag(weights) F', some rows at a time."""
         n, r = self.F.shape
         step = max(1, _BLOCK_CELLS // max(1, r))
-        pieces = [self.F[i : i + step] ** 2 @ weights for i in range(0, n, step)]
-        return namespace(self.F).concat(pieces) if pieces else weights[:0]
+        found = [self.F[i : i + step] ** 2 @ weights for i in range(0, n, step)]
+        return namespace(self.F).concat(found) if found else weights[:0]
 
 
 class FeatureRows(NamedTuple):
@@ -105,7 +105,7 @@ class FeatureRows(NamedTuple):
 
     X: Any
     first: int = 0
-    """Place of the first row among all rows."""
+    """Index of the first row among all rows."""
 
     def expand(self, message: tuple[Array, Array], out: Array | None = None) -> Array:
         """(X W + b)', one label after the other."""
@@ -120,7 +120,7 @@ class FeatureRows(NamedTuple):
         return out
 
     def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'X, and beside it the column of sums of B."""
+        """B'X, with the sums of B as the last column."""
         values = values.astype(self.X.dtype)
         sums = np.bincount(label, values, minlength=n_labels).astype(self.X.dtype)
         return np.column_stack([cells_product(label, row, values, self.X, n_labels), sums])
@@ -131,26 +131,26 @@ class FeatureRows(NamedTuple):
         return np.append(np.ones(n, dtype=self.X.dtype) @ self.X, self.X.dtype.type(n))
 
     def squares(self, message: tuple[Array, Array, float]) -> Array:
-        """||A'x - a||^2 + c of each row x, a few rows at a time."""
+        """||A'x - a||^2 + c of each row x, some rows at a time."""
         A, a, c = message
-        step = max(1, _PIECE_CELLS // max(1, A.shape[1]))
-        pieces = []
+        step = max(1, _PROJECTED_CELLS // max(1, A.shape[1]))
+        found = []
         for i in range(0, self.X.shape[0], step):
             projected = self.X[i : i + step] @ A
             projected -= a
-            pieces.append(np.einsum("ij,ij->i", projected, projected))
-        return np.concatenate(pieces) + self.X.dtype.type(c)
+            found.append(np.einsum("ij,ij->i", projected, projected))
+        return np.concatenate(found) + self.X.dtype.type(c)
 
 
 @dataclass(eq=False)
 class Coordinates:
-    """The spectrum of X and the way between coordinates and what blocks understand."""
+    """The spectrum of X, and translation between coordinates and messages of blocks."""
 
     eigenvalues: Array
     penalty: Array
     n_rows: int
     basis: np.ndarray | None = None
-    """The basis of the features; None where blocks hold rows of F themselves."""
+    """The basis of the features; None if blocks hold rows of F themselves."""
     mean: np.ndarray | None = None
 
     def send(self, w: Array) -> Any:
@@ -163,7 +163,7 @@ class Coordinates:
         return W, w[-1] - self.mean @ W
 
     def receive(self, total: Array) -> Array:
-        """F'B from the sum of what `Rows.project` (or `Rows.total`) gave."""
+        """F'B from the sums of `Rows.project` (or `Rows.total`) over all blocks."""
         if self.basis is None:
             return total if total.ndim == 1 else total.T
         XtB, sums = total[..., :-1].T, total[..., -1]
@@ -180,9 +180,9 @@ class Coordinates:
 
 
 class Block(NamedTuple):
-    """Rows, their candidates, and whether a step may write into the state it is given.
+    """Rows, their candidates, and whether a step may overwrite the state it is given.
 
-    What a step hands on under the same name in the new state it must have left as it was.
+    A step that passes an array on under the same name in the new state must not change it.
     """
 
     rows: Any
@@ -193,14 +193,24 @@ class Block(NamedTuple):
 Step = Callable[..., tuple[Any, tuple[Any, ...]]]
 
 
-class Place(Protocol):
-    """Where blocks live: runs steps on all of them and adds up the sums, in a fixed order."""
+class Layout(NamedTuple):
+    """Shape, dtype and sparsity of X over all blocks, and whether it lies on a device."""
+
+    n: int
+    d: int
+    dtype: np.dtype
+    sparse: bool
+    device: bool = False
+
+
+class RowStore(Protocol):
+    """Blocks that live together; runs steps on all of them and adds up the sums in block order."""
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
-        """Run one step on all blocks; the sums."""
+        """Run one step on all blocks and return the sums."""
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """f(block, state, *message) of all blocks, one after the other."""
+        """Return f(block, state, *message) of every block, in order."""
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
         """Replace every block by f(block, *message)."""
@@ -214,16 +224,16 @@ class MemoryRows:
         self.states: list[Any] = [None] * len(self.blocks)
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
-        """Run one step on all blocks; the sums."""
+        """Run one step on all blocks and return the sums."""
         sums: tuple[Any, ...] | None = None
         for i, block in enumerate(self.blocks):
-            self.states[i], part = function(block, self.states[i], *message)
-            sums = part if sums is None else add_sums(sums, part)
+            self.states[i], own = function(block, self.states[i], *message)
+            sums = own if sums is None else add_sums(sums, own)
         assert sums is not None
         return sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """f(block, state, *message) of all blocks."""
+        """Return f(block, state, *message) of every block, in order."""
         pairs = zip(self.blocks, self.states, strict=True)
         return [function(block, state, *message) for block, state in pairs]
 
@@ -233,7 +243,7 @@ class MemoryRows:
 
 
 def add_sums(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sums of two blocks, entry by entry; None stands for nothing.
+    """Add the sums of two blocks, entry by entry; None counts as zero.
 
     >>> add_sums((1, None), (2, 3.0))
     (3, 3.0)

@@ -1,15 +1,14 @@
-"""Blocks of rows on Dask workers.
+"""A row store on Dask workers.
 
 X stays where it is: a step travels to the blocks as a task, and only messages (weights of the
 features) and sums (of the size of the weights) come and go. Every task is a pure function of its
-block, the state before and the message, so what a dead worker held is computed again from X and
-the messages so far, by Dask itself. Sums are added in the order of the blocks, whoever computed
-them: the result does not depend on the workers. Before the first step blocks are shared out, so
-that no worker waits for one that holds more than its share.
+block, the previous state and the message, so Dask recomputes what a dead worker held from X and
+the messages so far. Sums are added in block order, so the result does not depend on the workers.
+Before the first step, blocks are balanced across workers by their number of threads.
 
-Messages wait on the scheduler for that case, up to `LINEAGE_BYTES` in all; later ones lie
-on a worker only. If a state cannot be computed again, or X has to be read anew, the fit starts
-over, `ATTEMPTS` times at most.
+The scheduler keeps messages for recomputation, up to `LINEAGE_BYTES` in all; later ones lie on a
+worker only. If a state cannot be recomputed, or X has to be read again, the fit starts over, at
+most `ATTEMPTS` times.
 """
 
 import pickle
@@ -22,21 +21,20 @@ import scipy.sparse as sp
 from schirn._input import check_same_length
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.scale.blocks import Block, Cells, Step, add_sums, candidate_cells
-from schirn.scale.factor import FeatureRows
+from schirn.scale.blocks import Block, Cells, FeatureRows, Step, add_sums, candidate_cells
 
 _T = TypeVar("_T")
 
 LINEAGE_BYTES = 256 * 2**20
 ATTEMPTS = 4
-# So many blocks are added up on the workers before their sum travels.
+# Blocks whose sums are added up on the workers before they travel.
 _GROUP = 16
-# Messages of no more than this, over all blocks, travel inside the tasks.
+# Messages up to this size, over all blocks, travel inside the tasks.
 _INLINE_BYTES = 4 * 2**20
 
 
 def is_lazy(X: Any) -> bool:
-    """Whether X is a Dask array, or a list of delayed blocks or futures.
+    """Return True for a Dask array, or a list of delayed blocks or futures.
 
     >>> is_lazy(np.zeros(2)), is_lazy([[1, 2]])
     (False, False)
@@ -54,20 +52,24 @@ def current_client() -> Any:
         return distributed.get_client()
     except ValueError:
         raise InputError(
-            "X lives in Dask, but there is no client; make one before fit, as in "
+            "X is a Dask collection, but there is no client; create one before fit, such as "
             "client = dask.distributed.Client('tcp://address:8786'), or Client() for this machine"
         ) from None
 
 
 class DaskRows:
-    """A place whose blocks are futures on the workers of a Dask cluster.
+    """A row store whose blocks are futures on the workers of a Dask cluster.
 
     Parameters
     ----------
-    X : Dask array (n, d), or list of delayed blocks or futures; blocks dense or sparse
-    Y : candidates as a Dask array or list with the same blocks, or one CSR matrix (n, l)
-    read_candidates : f(block, first row) -> 0/1 CSR matrix, run on the workers
-    client : the Dask client; None takes the current one
+    X : (n, d) Dask array, or list of delayed blocks or futures
+        Blocks are dense or sparse.
+    Y : Dask array or list with the same blocks, or (n, l) CSR array
+        The candidates.
+    read_candidates : callable
+        f(block, first row) -> 0/1 CSR matrix, run on the workers.
+    client : dask.distributed.Client or None
+        None takes the current one.
     """
 
     def __init__(
@@ -85,12 +87,12 @@ class DaskRows:
         if not full:
             raise InputError("X has no rows: all its blocks are empty")
         sizes = [shape[0] for shape, _ in shapes]
-        labels = self._cut(Y, sizes, again)
+        labels = self._candidates(Y, sizes, again)
         blocks, labels, sizes, shapes = (
             [items[k] for k in full] for items in (blocks, labels, sizes, shapes)
         )
         self._first = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
-        blocks = _shared_out(client, blocks)
+        blocks = _balanced(client, blocks)
         floats = all(dtype in ("float32", "float64") for _, dtype in shapes)
         self._rows = blocks if floats else client.map(as_rows, blocks, pure=False)
         with _large_graphs():
@@ -99,7 +101,7 @@ class DaskRows:
         self._pairs: list[Any] = [None] * len(blocks)
         self._kept_bytes = 0
 
-    def _cut(self, Y: Any, sizes: list[int], again: bool) -> list[Any]:
+    def _candidates(self, Y: Any, sizes: list[int], again: bool) -> list[Any]:
         """The candidates of each block."""
         n = sum(sizes)
         if not is_lazy(Y):
@@ -112,13 +114,13 @@ class DaskRows:
         blocks = _futures(self._client, Y, "the candidates", again)
         if len(blocks) != len(sizes):
             raise InputError(
-                f"X has {len(sizes)} blocks but the candidates have {len(blocks)}; give both in "
+                f"X has {len(sizes)} blocks but the candidates have {len(blocks)}; split both into "
                 f"the same blocks of rows"
             )
         return blocks
 
     def run(self, function: Callable[[], _T]) -> _T:
-        """Run a whole fit, again from the start where data were lost beyond repair."""
+        """Run a whole fit; restart it if data were lost that Dask cannot recompute."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 if attempt > 1:
@@ -127,12 +129,12 @@ class DaskRows:
             except _lost() as error:
                 reason = error
         raise RuntimeError(
-            f"the cluster lost data in {ATTEMPTS} attempts in a row ({reason}); look at the "
-            f"memory of the workers, or give smaller blocks"
+            f"the cluster lost data in {ATTEMPTS} attempts in a row ({reason}); check the memory "
+            f"of the workers, or use smaller blocks"
         ) from reason
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
-        """Run one step on all blocks; the sums."""
+        """Run one step on all blocks and return the sums."""
         self._pairs = self._map(_run, function, message)
         sums = self._client.map(_second, self._pairs, pure=False)
         while len(sums) > _GROUP:
@@ -141,7 +143,7 @@ class DaskRows:
         return _add(self._client.gather(sums))
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """f(block, state, *message) of all blocks."""
+        """Return f(block, state, *message) of every block, in order."""
         results: list[Any] = self._client.gather(self._map(_run, function, message))
         return results
 
@@ -150,7 +152,7 @@ class DaskRows:
         self._rows = self._map(_prepared, function, message)
 
     def close(self) -> None:
-        """Let go of all futures."""
+        """Release all futures."""
         self._rows, self._cells, self._pairs = [], [], []
 
     def _map(self, task: Callable[..., Any], function: Any, message: tuple[Any, ...]) -> list[Any]:
@@ -162,8 +164,8 @@ class DaskRows:
             )
 
     def _send(self, message: tuple[Any, ...]) -> Any:
-        """The message for all blocks; it can be sent again as long as there is room to keep it."""
-        # As bytes it is packed once, and Dask does not look for tasks in it.
+        """The message for all blocks, kept for recomputation while there is room."""
+        # Bytes are packed once, and Dask does not search them for tasks.
         packed = pickle.dumps(message, protocol=5)
         everywhere = len(packed) * len(self._rows)
         inline = everywhere <= _INLINE_BYTES
@@ -177,7 +179,7 @@ class DaskRows:
 
 
 def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns: int) -> Any:
-    """call(block, *args) for every block of X, as lazily as X is."""
+    """call(block, *args) for every block of X, lazily if X is lazy."""
     if isinstance(X, list | tuple):
         dask = optional("dask", "distributed", "Dask blocks")
         lazy = dask.delayed(call, pure=False)
@@ -187,7 +189,7 @@ def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns:
             else lazy(block, *args)
             for block in X
         ]
-    # The type of the result, from one row of zeros.
+    # One row of zeros shows the type of the result.
     dtype = call(np.zeros((1, int(X.shape[1])), dtype=X.dtype), *args).dtype
     return X.rechunk({1: -1}).map_blocks(
         call,
@@ -205,7 +207,7 @@ def as_rows(X: Any) -> Any:
 
 
 def _futures(client: Any, X: Any, what: str, again: bool) -> list[Any]:
-    """One future per block of rows; `again` under new names, for those that were lost."""
+    """One future per block of rows; `again` renames tasks whose data were lost."""
     if hasattr(X, "to_delayed"):
         if X.ndim != 2:
             raise InputError(f"{what} must have rows and columns, got shape {X.shape}")
@@ -219,14 +221,14 @@ def _futures(client: Any, X: Any, what: str, again: bool) -> list[Any]:
     for k, block in enumerate(X):
         if _is_future(block) and block.status in ("cancelled", "lost"):
             raise InputError(
-                f"block {k} of {what} is a future whose data are gone with a worker; give a Dask "
-                f"array or delayed blocks, which can be computed again"
+                f"block {k} of {what} is a future whose data were lost with a worker; pass a Dask "
+                f"array or delayed blocks, which can be recomputed"
             )
     return found
 
 
-def _shared_out(client: Any, blocks: list[Any]) -> list[Any]:
-    """The blocks, with copies of some on workers that hold fewer than their share."""
+def _balanced(client: Any, blocks: list[Any]) -> list[Any]:
+    """The blocks, with some copied to workers that hold fewer than their share."""
     threads = client.nthreads()
     share = {worker: -(-len(blocks) * n // sum(threads.values())) for worker, n in threads.items()}
     holders = client.who_has(blocks)
@@ -260,7 +262,7 @@ def _shape(X: Any) -> tuple[tuple[int, ...], str]:
 
 
 def _cells(Y: Any, X: Any, first: int, read: Callable[[Any, int], Any]) -> tuple[Any, ...]:
-    """The candidates of a block, made where its X is, as a plain tuple that Dask can weigh."""
+    """The candidates of a block, built next to its X, as a plain tuple whose size Dask can see."""
     Y = read(Y, first)
     if Y.shape[0] != X.shape[0]:
         raise InputError(
@@ -277,7 +279,7 @@ def _block(X: Any, cells: tuple[Any, ...], first: int) -> Block:
 def _run(
     X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: bytes
 ) -> Any:
-    """A step: the new state and the sums; or any other function of block, state and message."""
+    """Run a step, or any other function of block, state and message."""
     state = None if pair is None else pair[0]
     return function(_block(X, cells, first), state, *pickle.loads(message))
 
@@ -298,13 +300,13 @@ def _same(value: _T) -> _T:
 
 def _add(sums: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     total = sums[0]
-    for part in sums[1:]:
-        total = add_sums(total, part)
+    for own in sums[1:]:
+        total = add_sums(total, own)
     return total
 
 
 def _lost() -> tuple[type[BaseException], ...]:
-    """What Dask raises when data or workers are gone."""
+    """Exceptions that Dask raises when data or workers are lost."""
     from concurrent.futures import CancelledError
 
     distributed = optional("distributed", "distributed", "training on a Dask cluster")
@@ -313,6 +315,6 @@ def _lost() -> tuple[type[BaseException], ...]:
 
 
 def _large_graphs() -> Any:
-    """Messages and candidates are meant to travel with their tasks; no warning about it."""
+    """Silence the warning about large graphs: messages are meant to travel with their tasks."""
     dask = optional("dask", "distributed", "training on a Dask cluster")
     return dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})

@@ -1,130 +1,125 @@
-"""One factorisation of features that lie in blocks of rows, or on a device.
+"""Ridge systems over rows that lie in blocks or on a device.
 
-Blocks keep their rows of X as they are, dense or sparse. The Gram matrix X'X is a sum over blocks,
-its eigenvectors V are found once, and coordinates w in that basis become weights V w of the
-features before they travel to the blocks. On a device all rows are one block and F = X V is kept.
+Blocks keep their rows of X as they are, dense or sparse. Two ways lead to the ridge solutions:
+
+- `factor_blocks`: the Gram matrix X'X is a sum over blocks. Its eigenvectors V are computed once,
+  and coordinates w in that basis become weights V w of the features before they travel to the
+  blocks. On a device all rows are one block, which is replaced by F = X V.
+- `iterative_factor`: conjugate gradients. Nothing of size d x d is formed, and a step costs two
+  products with X. The systems of a round differ little from those of the round before, so the last
+  solution is the first guess.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import first_bad
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
-from schirn.linalg.row_space import _gram as gram_matrix
-from schirn.linalg.row_space import _gram_is_accurate as gram_is_accurate
-from schirn.scale.blocks import Block, Coordinates, DenseRows, FeatureRows, Place
+from schirn.linalg.arrays import Array
+from schirn.linalg.conjugate_gradients import NormalSolution, conjugate_gradients
+from schirn.linalg.row_space import (
+    gram_is_accurate,
+    gram_matrix,
+    gram_spectrum,
+    rounding,
+    row_space,
+    with_intercept,
+)
+from schirn.scale.blocks import Block, Coordinates, DenseRows, FeatureRows, Layout, RowStore
 
-_PIECE_CELLS = 2**20
+LOG = logging.getLogger("schirn")
 # The Gram matrix of more features takes more than 3 GB.
 MOST_FEATURES = 20_000
+# Largest smaller side of X whose Gram matrix is decomposed: 1.2 GB and some minutes.
+MOST_FACTORED = 12_000
+_PROBES = 64
 
 
 class Factor(NamedTuple):
-    """Coordinates of a factored X, and the ways from coordinates back to features."""
+    """A solver of ridge systems in coordinates, and the way from coordinates back to features."""
 
     coordinates: Coordinates
     coefficients: Callable[[Array], tuple[Array, Array]]
     """Weights W (d, l) and intercepts b (l,) for coordinates w."""
     leverage: Callable[[float], Any]
-    """What `Rows.squares` needs for the diagonal of the ridge hat matrix of weight t."""
+    """Message for `Rows.squares` that yields the diagonal of the ridge hat matrix of weight t."""
 
 
-class Seen(NamedTuple):
-    """What one look at a block tells."""
+def choose_solver(shape: tuple[int, int], solver: str = "auto") -> tuple[str, str]:
+    """Return the solver ("factor" or "cg") for an X of this shape, and the reason.
 
-    n: int
-    d: int
-    dtype: str
-    sparse: bool
-    bad: tuple[int, int, float] | None
-    """Row, column and value of the first entry that is not finite."""
-    n_labels: int
-    n_cells: int
-    n_empty: int
-    first_empty: int
-
-
-def look(block: Block, state: Any) -> Seen:
-    """Sizes, type and flaws of a block."""
-    X, first = block.rows
-    (n, l), cells = block.cells.shape, block.cells
-    listed = np.bincount(cells.row, minlength=n)
-    empty = np.flatnonzero(listed == 0)
-    return Seen(
-        n,
-        X.shape[1],
-        X.dtype.name,
-        sp.issparse(X),
-        first_bad(X, first),
-        l,
-        len(cells),
-        len(empty),
-        first + int(empty[0]) if len(empty) else -1,
+    >>> choose_solver((50_000, 300))[0]
+    'factor'
+    >>> choose_solver((50_000, 300_000))[0]
+    'cg'
+    """
+    if solver != "auto":
+        return solver, "requested"
+    small = min(shape)
+    gigabytes = small**2 * 8 / 1e9
+    if small <= MOST_FACTORED:
+        return "factor", f"the Gram matrix of side {small:,} fits ({gigabytes:.2g} GB)"
+    return "cg", (
+        f"the Gram matrix of side {small:,} would take {gigabytes:.2g} GB and "
+        f"{9 * small**3:.1e} operations"
     )
 
 
-def factor_blocks(
-    place: Place,
-    n: int,
-    d: int,
-    dtype: np.dtype,
-    sparse: bool,
-    *,
-    ridge: float,
-    fit_intercept: bool,
-) -> Factor:
-    """Factor the rows of a place whose blocks hold `FeatureRows`.
+def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercept: bool) -> Factor:
+    """Factor X once, as `schirn.linalg.row_space.row_space` does for X in one piece.
 
     Parameters
     ----------
-    place : where the blocks live; dense rows are centred there if there is an intercept
-    n, d, dtype, sparse : rows, features, type and storage of X
-    ridge : the smallest ridge weight that will be used
-
-    See Also
-    --------
-    schirn.linalg.row_space.row_space : the same for X in one piece
+    store : RowStore
+        Its blocks hold `FeatureRows`. With an intercept, dense blocks are centred. The one block
+        of a device is replaced by its rows of F.
+    layout : Layout
+    ridge : float
+        The smallest ridge weight that will be used.
+    fit_intercept : bool
     """
+    if layout.device:
+        return _factor_device(store, ridge, fit_intercept)
+    n, d, dtype, sparse, _ = layout
     if d > MOST_FEATURES:
         raise InputError(
             f"X has {d:,} features, and above {MOST_FEATURES:,} the matrix of features by features "
-            f'is too large to factor rows in blocks; take solver="cg", or reduce the features'
+            f'is too large to factor rows in blocks; use solver="cg", or reduce the features',
+            parameter="solver",
         )
     mean = None
     if fit_intercept:
-        (total,) = place.step(column_sums)
-        mean = total / n
+        (sums,) = store.step(column_sums)
+        mean = sums / n
         if not sparse:
-            place.prepare(centre, mean.astype(dtype))
-    (K,) = place.step(gram)
+            store.prepare(centre, mean.astype(dtype))
+    (K,) = store.step(gram)
     if not gram_is_accurate(K, ridge):
         raise InputError(
-            f"the features are scaled so widely (the largest column has a sum of squares of "
+            f"the features differ so much in scale (the largest column has a sum of squares of "
             f"{K.diagonal().max():.3g}) that X'X is too coarse for this ridge weight "
-            f"({ridge:.3g}), and rows in blocks have no other way; scale the features "
-            f"(StandardScaler, or MaxAbsScaler for sparse ones) or raise lam"
+            f"({ridge:.3g}), and rows in blocks allow no SVD; scale the features "
+            f"(StandardScaler, or MaxAbsScaler for sparse ones) or raise lam",
+            parameter="lam",
         )
     if mean is not None and sparse:
         K -= np.outer(mean, mean * n)
-    eigenvalues, basis = np.linalg.eigh(K)
-    keep = eigenvalues > eigenvalues[-1] * _rounding(max(n, len(K)), dtype)
-    eigenvalues, basis = eigenvalues[keep], np.ascontiguousarray(basis[:, keep], dtype=dtype)
+    eigenvalues, basis = gram_spectrum(K, rounding((n, d), dtype))
+    basis = np.ascontiguousarray(basis, dtype=dtype)
     return _factor(eigenvalues.astype(dtype), basis, mean, n, sparse)
 
 
 def _factor(eigenvalues: Array, basis: Array, mean: Array | None, n: int, sparse: bool) -> Factor:
-    dtype = basis.dtype
+    dtype, shift = basis.dtype, None
     penalty = np.ones_like(eigenvalues)
-    shift = None
     if mean is not None:
-        eigenvalues, penalty = np.append(eigenvalues, dtype.type(n)), np.append(penalty, 0)
-        # Dense blocks have lost their mean already.
+        eigenvalues, penalty = with_intercept(eigenvalues, n)
+        # Dense blocks are centred already.
         shift = mean.astype(dtype) if sparse else np.zeros(len(mean), dtype=dtype)
-    coordinates = Coordinates(eigenvalues, penalty.astype(dtype), n, basis, shift)
+    coordinates = Coordinates(eigenvalues, penalty, n, basis, shift)
 
     def coefficients(w: Array) -> tuple[Array, Array]:
         if mean is None:
@@ -142,6 +137,18 @@ def _factor(eigenvalues: Array, basis: Array, mean: Array | None, n: int, sparse
     return Factor(coordinates, coefficients, leverage)
 
 
+def _factor_device(store: RowStore, ridge: float, fit_intercept: bool) -> Factor:
+    (X,) = store.gather(lambda block, state: block.rows.X)
+    space = row_space(X, ridge=ridge, fit_intercept=fit_intercept)
+    store.prepare(lambda block: block._replace(rows=DenseRows(space.F)))
+    coordinates = Coordinates(space.eigenvalues, space.penalty, X.shape[0])
+    return Factor(
+        coordinates,
+        space.coefficients,
+        lambda t: 1 / (space.eigenvalues + t * space.penalty),
+    )
+
+
 def column_sums(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
     """Sums of the columns, in double precision."""
     X = block.rows.X
@@ -149,7 +156,7 @@ def column_sums(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
 
 
 def centre(block: Block, mean: Array) -> Block:
-    """The block with the mean taken off its dense rows."""
+    """The block with the mean subtracted from its dense rows."""
     X, first = block.rows
     centred = np.subtract(X, mean, out=X) if block.in_place else X - mean
     return block._replace(rows=FeatureRows(centred, first))
@@ -157,104 +164,134 @@ def centre(block: Block, mean: Array) -> Block:
 
 def gram(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
     """X'X of the block, in double precision."""
-    return state, (gram_matrix(block.rows.X, "gram-columns"),)
+    return state, (gram_matrix(block.rows.X),)
 
 
-def factor_device(X: Array, *, ridge: float, fit_intercept: bool) -> tuple[DenseRows, Factor]:
-    """Factor an array of PyTorch or CuPy where it is; as `schirn.linalg.row_space.row_space`."""
-    xp = namespace(X)
-    (n, d), double = X.shape, xp.float64
-    mean = xp.mean(xp.astype(X, double), axis=0) if fit_intercept else None
-    centred = X if mean is None else X - xp.astype(mean, X.dtype)
-    K = _device_gram(centred.T if d > n else centred)
-    if gram_is_accurate(_like_numpy(K), ridge):
-        squared, U = xp.linalg.eigh(K)
-        keep = squared > float(squared[-1]) * _rounding(max(n, d), X.dtype)
-        squared, U = squared[keep], U[:, keep]
-        if d > n:
-            V, F = None, xp.astype(U * xp.sqrt(squared), X.dtype)
-        else:
-            V = xp.astype(U, X.dtype)
-            F = centred @ V
-    else:
-        U, s, Vt = xp.linalg.svd(xp.astype(centred, double), full_matrices=False)
-        keep = s > float(s[0]) * max(n, d) * eps(s)
-        squared = s[keep] ** 2
-        V, F = xp.astype(Vt[keep].T, X.dtype), xp.astype(U[:, keep] * s[keep], X.dtype)
-    return _device_factor(centred, xp.astype(squared, X.dtype), V, F, mean)
+class FeatureCoordinates(Coordinates):
+    """Features themselves as coordinates, centred if there is an intercept.
+
+    `eigenvalues` holds the diagonal of X'X, which preconditions the systems.
+
+    Attributes
+    ----------
+    n_steps : int
+        Steps of conjugate gradients so far; each takes two products with X.
+    """
+
+    def __init__(
+        self, store: RowStore, n: int, mean: Array | None, diagonal: Array, dtype: np.dtype
+    ):
+        penalty = np.ones(len(diagonal) + (mean is not None), dtype=dtype)
+        if mean is not None:
+            penalty[-1] = 0
+        super().__init__(diagonal.astype(dtype), penalty, n, None, mean)
+        self._store = store
+        self._last: NormalSolution | None = None
+        self.n_steps = 0
+
+    def send(self, w: Array) -> Any:
+        """Weights of the features and intercepts."""
+        if self.mean is None:
+            return w, np.zeros(w.shape[1], dtype=w.dtype)
+        return w[:-1], w[-1] - self.mean @ w[:-1]
+
+    def receive(self, total: Array) -> Array:
+        """F'B from B'X and the sums of B."""
+        XtB, sums = total[..., :-1].T, total[..., -1]
+        if self.mean is None:
+            return XtB
+        return np.concatenate([XtB - np.multiply.outer(self.mean, sums), sums[None]])
+
+    def solve(self, rhs: Array, mu: float, ridge: float) -> tuple[Array, Array]:
+        """w with (mu F'F + ridge) w = rhs, and F'F w, starting from the last solution."""
+        features = rhs if self.mean is None else rhs[:-1]
+        self._last = conjugate_gradients(
+            self._normal,
+            features,
+            mu=mu,
+            ridge=ridge,
+            diagonal=self.eigenvalues,
+            start=self._last,
+        )
+        if self.mean is None:
+            return self._last
+        # Centred features and the column of ones are orthogonal.
+        w, product = self._last
+        intercept = rhs[-1:] / (mu * self.n_rows)
+        return np.concatenate([w, intercept]), np.concatenate([product, self.n_rows * intercept])
+
+    def solve_afresh(self, rhs: Array, ridge: float) -> Array:
+        """w with (F'F + ridge) w = rhs, without touching the last solution."""
+        last, self._last = self._last, None
+        w, _ = self.solve(rhs, 1.0, ridge)
+        self._last = last
+        return w
+
+    def _normal(self, p: Array) -> Array:
+        """X'X p of the centred features."""
+        self.n_steps += 1
+        if self.mean is None:
+            (total,) = self._store.step(normal_product, self.send(p))
+            return self.receive(total)
+        none = np.zeros((1, p.shape[1]), dtype=p.dtype)
+        (total,) = self._store.step(normal_product, self.send(np.concatenate([p, none])))
+        return self.receive(total)[:-1]
 
 
-def _device_factor(
-    centred: Array, eigenvalues: Array, V: Array | None, F: Array, mean: Array | None
-) -> tuple[DenseRows, Factor]:
-    xp, n = namespace(F), F.shape[0]
-    penalty = xp.ones_like(eigenvalues)
-    rank = eigenvalues.shape[0]
+def iterative_factor(store: RowStore, layout: Layout, *, fit_intercept: bool) -> Factor:
+    """Serve the ridge systems of `factor_blocks` by conjugate gradients, without factoring X."""
+    n = layout.n
+    sums, squares = store.step(column_sums_and_squares)
+    mean = (sums / n).astype(layout.dtype) if fit_intercept else None
     if mean is not None:
-        mean, one = xp.astype(mean, F.dtype), xp.ones_like(eigenvalues[:1])
-        eigenvalues, penalty = xp.concat([eigenvalues, n * one]), xp.concat([penalty, 0 * one])
-        F = xp.concat([F, xp.ones_like(F[:, :1])], axis=1)
+        squares = np.maximum(squares - sums**2 / n, 0)
+    coordinates = FeatureCoordinates(store, n, mean, squares, layout.dtype)
 
-    def coefficients(w: Array) -> tuple[Array, Array]:
-        inner = w[:rank]
-        if V is None:
-            W = centred.T @ (F[:, :rank] @ (inner / eigenvalues[:rank, None]))
-        else:
-            W = V @ inner
-        return W, 0 * w[0] if mean is None else w[-1] - mean @ W
+    def leverage(t: float) -> tuple[Array, Array, float]:
+        A = _sketch(store, coordinates, t)
+        inner = A if mean is None else A[:-1]
+        none = np.zeros(A.shape[1], dtype=A.dtype)
+        return inner, none if mean is None else mean @ inner, 0.0 if mean is None else 1 / n
 
-    def leverage(t: float) -> Array:
-        return 1 / (eigenvalues + t * penalty)
-
-    return DenseRows(F), Factor(Coordinates(eigenvalues, penalty, n), coefficients, leverage)
+    return Factor(coordinates, coordinates.send, leverage)
 
 
-def _device_gram(A: Array) -> Array:
-    """A'A in double precision, a few rows at a time."""
-    xp, d = namespace(A), A.shape[1]
-    step = max(1, 16 * _PIECE_CELLS // max(1, d))
-    K = xp.zeros((d, d), dtype=xp.float64, device=A.device)
-    for i in range(0, A.shape[0], step):
-        piece = xp.astype(A[i : i + step], xp.float64)
-        K += piece.T @ piece
-    return K
+def _sketch(store: RowStore, coordinates: FeatureCoordinates, t: float) -> Array:
+    """A with A A' near (X'X + t)^-1, so that ||A'x||^2 is near the leverage of a row x.
+
+    With random signs Z the mean of (X'Z + sqrt(t) Z0)(X'Z + sqrt(t) Z0)' is X'X + t.
+    """
+    (total,) = store.step(probe, _PROBES)
+    B = coordinates.receive(total)
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], size=B.shape).astype(B.dtype)
+    B = B + np.sqrt(t) * coordinates.penalty[:, None] * signs
+    return coordinates.solve_afresh(B, t) / np.sqrt(B.dtype.type(_PROBES))
 
 
-def _like_numpy(K: Array) -> Array:
-    """The row of largest sums of K, which is all that its accuracy depends on."""
-    return to_numpy(namespace(K).sum(abs(K), axis=0))[None, :]
+def normal_product(block: Block, state: Any, message: Any) -> tuple[Any, tuple[Any, ...]]:
+    """(X W + b)'X of the block, and the sums of the scores."""
+    scores = block.rows.expand(message)
+    return state, (_times_rows(scores, block.rows.X),)
 
 
-def _rounding(longest: int, dtype: Any) -> float:
-    """Ratio of squared singular values at which X, or its Gram matrix, is rounding noise."""
-    single = str(dtype).endswith("float32")
-    own = np.finfo(np.float32 if single else np.float64).eps
-    return max(longest * float(np.finfo(np.float64).eps), (16 * float(own)) ** 2)
+def column_sums_and_squares(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Sums and sums of squares of the columns, in double precision."""
+    _, (sums,) = column_sums(block, state)
+    X = block.rows.X
+    if sp.issparse(X):
+        return state, (sums, X.astype(np.float64).power(2).T @ np.ones(X.shape[0]))
+    return state, (sums, np.einsum("ij,ij->j", X, X, dtype=np.float64))
 
 
-def device_bad(X: Array) -> tuple[int, int, float] | None:
-    """As for blocks, for an array on a device."""
-    xp = namespace(X)
-    if bool(xp.isfinite(xp.sum(X))) or bool(xp.all(xp.isfinite(X))):
-        return None
-    row = int(xp.argmax(xp.astype(xp.any(~xp.isfinite(X), axis=1), xp.int8)))
-    values = to_numpy(X[row])
-    column = int(np.flatnonzero(~np.isfinite(values))[0])
-    return row, column, float(values[column])
+def probe(block: Block, state: Any, count: int) -> tuple[Any, tuple[Any, ...]]:
+    """Z'X for random signs Z of the rows, and the sums of Z."""
+    X, first = block.rows
+    rng = np.random.default_rng([1, first])
+    Z = rng.choice([-1.0, 1.0], size=(count, X.shape[0])).astype(X.dtype)
+    return state, (_times_rows(Z, X),)
 
 
-def device_float(X: Array) -> Array:
-    """X in single or double precision: float32 stays, anything else becomes float64."""
-    # Weights that are being trained elsewhere must not be trained from here.
-    X = X.detach() if hasattr(X, "detach") else X
-    xp = namespace(X)
-    return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
-
-
-def near(values: Any, X: Any) -> Any:
-    """Weights of a model where X is: on its device, or in main memory."""
-    if isinstance(X, np.ndarray) or sp.issparse(X):
-        return to_numpy(values)
-    if type(values) is type(X) and values.device == X.device and values.dtype == X.dtype:
-        return values
-    return like(to_numpy(values), X)
+def _times_rows(scores: Array, X: Any) -> Array:
+    """Scores times X, with the sums of the scores as the last column."""
+    product = (X.T @ scores.T).T if sp.issparse(X) else scores @ X
+    return np.column_stack([product, scores.sum(axis=1)])

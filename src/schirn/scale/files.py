@@ -1,10 +1,11 @@
-"""Blocks of rows in files, for data larger than memory.
+"""A row store in files, for data larger than memory.
 
-Rows and states are read and written explicitly, into buffers that are used again; nothing is
-mapped, because mapped pages count as memory of the process. While one block is computed, the next
-is read and the last is written.
+Rows and states are read and written explicitly, into reused buffers. Nothing is memory-mapped,
+because mapped pages count as memory of the process. While one block is computed, the next is read
+and the previous one is written.
 """
 
+import pickle
 import shutil
 import tempfile
 import weakref
@@ -17,16 +18,15 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.exceptions import DataError, InputError
-from schirn.scale.blocks import Block, Cells, Step, add_sums, candidate_cells
-from schirn.scale.factor import FeatureRows
-from schirn.scale.row_file import RowFile
-from schirn.scale.scratch import Noting, Pool, Shelf, named
+from schirn._input import check_same_length
+from schirn.exceptions import DataError
+from schirn.scale.blocks import Block, Cells, FeatureRows, Step, add_sums, candidate_cells
+from schirn.scale.row_file import BufferPool, RowFile, disk_error, read_all, write_all
 
 Array = np.ndarray
 _T = TypeVar("_T")
 
-# Interpreter-sized pieces of a fit: the sample of the calibration, pieces of products, lists.
+# Memory of a fit that does not grow with its blocks: the calibration sample, products, lists.
 _FIXED_BYTES = 96 * 2**20
 
 
@@ -39,13 +39,18 @@ def peak_bytes(
     per_row: float | None = None,
     n_rows: int = 0,
 ) -> int:
-    """Memory that `Schirn.fit` on a dense `RowFile` adds to the process, at most.
+    """Upper bound on the memory, in bytes, that `Schirn.fit` on a dense `RowFile` adds.
 
     Parameters
     ----------
-    block_rows, n_features, n_labels, dtype : sizes and type of a block
-    per_row : mean number of candidates per row; by default all labels
-    n_rows : number of all rows; their candidates and verdicts are kept in memory
+    block_rows, n_features, n_labels : int
+        Sizes of a block.
+    dtype : dtype
+        Type of the features.
+    per_row : float or None
+        Mean number of candidates per row. None assumes that every label is a candidate.
+    n_rows : int
+        Number of all rows; their candidates and verdicts are kept in memory.
 
     Examples
     --------
@@ -62,8 +67,8 @@ def peak_bytes(
     return int(features + states + listed + kept + square) + _FIXED_BYTES
 
 
-class _Rows:
-    """As `FeatureRows`, but X is read when it is asked for."""
+class _LazyRows:
+    """Like `FeatureRows`, but X is read on first use."""
 
     def __init__(self, first: int, read: Callable[[], Any]):
         self.first = first
@@ -72,14 +77,14 @@ class _Rows:
 
     @property
     def X(self) -> Any:
-        """The rows."""
+        """The rows, read on first use."""
         if self._X is None:
             self._X = self._read()
         return self._X
 
     @property
     def used(self) -> bool:
-        """Whether X was asked for."""
+        """Whether X was read."""
         return self._X is not None
 
     def __iter__(self) -> Iterator[Any]:
@@ -92,41 +97,76 @@ class _Rows:
 
 
 class _Fetched(NamedTuple):
-    """A block and its state, and the buffers that they lie in."""
+    """A block and its state, and the buffers that hold them."""
 
     block: Block
     state: Any
     taken: list[Any]
 
 
+class ArrayFiles:
+    """Nested tuples of arrays in files of one folder; their structure stays in memory."""
+
+    def __init__(self, folder: Path):
+        self._folder = folder
+        self._known: dict[str, tuple[bytes, list[int]]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def pack(self, value: Any) -> tuple[bytes, list[Array]]:
+        """Split a value into its structure and the bytes of its arrays."""
+        buffers: list[pickle.PickleBuffer] = []
+        structure = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        return structure, [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
+
+    def write(self, name: str, structure: bytes, buffers: list[Array]) -> None:
+        """Write a packed value to its file, over the previous one."""
+        path = self._folder / name
+        try:
+            with path.open("r+b" if path.exists() else "wb", buffering=0) as stream:
+                for buffer in buffers:
+                    write_all(stream, buffer)
+        except OSError as error:
+            raise disk_error(error, self._folder) from error
+        self._known[name] = structure, [buffer.nbytes for buffer in buffers]
+
+    def read(self, name: str, take: Callable[[int], Any]) -> Any:
+        """Read a value into buffers from `take`, a function of the size."""
+        structure, sizes = self._known[name]
+        buffers = [take(size) for size in sizes]
+        path = self._folder / name
+        with path.open("rb", buffering=0) as stream:
+            for buffer in buffers:
+                read_all(stream, buffer, path)
+        return pickle.loads(structure, buffers=[memoryview(buffer) for buffer in buffers])
+
+
 class FileRows:
-    """A place whose blocks and states live in files.
+    """A row store whose blocks and states live in files.
 
     Parameters
     ----------
-    X : the rows
-    Y : CSR matrix (n, l) of candidates
+    X : RowFile
+    Y : (n, l) CSR array
+        Candidates, 0/1.
     """
 
     def __init__(self, X: RowFile, Y: sp.csr_array):
-        if X.shape[0] != Y.shape[0]:
-            raise InputError(
-                f"X has {X.shape[0]} rows but the candidates have {Y.shape[0]}; "
-                f"inconsistent numbers of samples cannot be matched"
-            )
+        check_same_length(X.shape[0], Y.shape[0])
         self._X = X
         self._folder = Path(tempfile.mkdtemp(prefix="schirn-", dir=X.scratch))
         self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        self._shelf, self._pool = Shelf(self._folder), Pool()
+        self._files, self._pool = ArrayFiles(self._folder), BufferPool()
         self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._edges = np.concatenate([[0], np.cumsum([p.rows for p in X._pieces])]).tolist()
+        self._edges = np.concatenate([[0], np.cumsum(X.sizes)]).tolist()
         self._preparations: list[tuple[Callable[..., Block], tuple[Any, ...]]] = []
-        self._states: list[Any] = [None] * len(X._pieces)
+        self._states: list[Any] = [None] * len(X.sizes)
         self._uses_rows: dict[Any, bool] = {}
         try:
             for k, (i, j) in enumerate(pairwise(self._edges)):
-                packed = self._shelf.pack(tuple(candidate_cells(Y[i:j])))
-                self._write(f"{k}.cells", *packed)
+                packed = self._files.pack(tuple(candidate_cells(Y[i:j])))
+                self._files.write(f"{k}.cells", *packed)
         except BaseException:
             self.close()
             raise
@@ -136,13 +176,13 @@ class FileRows:
         return function()
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
-        """Run one step on all blocks; the sums."""
+        """Run one step on all blocks and return the sums."""
         sums: tuple[Any, ...] | None = None
         written: Future[None] | None = None
         for k, found in self._fetch_all(function):
-            new, part = function(found.block, found.state, *message)
+            new, own = function(found.block, found.state, *message)
             self._uses_rows[function] = found.block.rows.used
-            sums = part if sums is None else add_sums(sums, part)
+            sums = own if sums is None else add_sums(sums, own)
             if written is not None:
                 written.result()
             written = self._keep(k, found, new)
@@ -152,16 +192,16 @@ class FileRows:
         return sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """f(block, state, *message) of all blocks."""
+        """Return f(block, state, *message) of every block, in order."""
         results = []
         for k in range(len(self._states)):
-            # The result may be a part of the state, so its buffers are not used again.
-            found = self._fetch(k, Pool(), False)
+            # The result may share memory with the state, so its buffers are not reused.
+            found = self._fetch(k, BufferPool(), False)
             results.append(function(found.block, found.state, *message))
         return results
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
-        """Replace every block by f(block, *message), from now on when it is read."""
+        """Replace every block by f(block, *message), whenever it is read from now on."""
         self._preparations.append((function, message))
 
     def close(self) -> None:
@@ -171,7 +211,7 @@ class FileRows:
         self._remove()
 
     def _fetch_all(self, function: Any) -> Iterator[tuple[int, _Fetched]]:
-        """All blocks in their order; each is read while the one before is worked on."""
+        """Yield all blocks in order; each is read while the one before is computed."""
         rows = self._uses_rows.get(function, True)
         pending = self._reader.submit(self._fetch, 0, self._pool, rows)
         for k in range(len(self._states)):
@@ -180,28 +220,33 @@ class FileRows:
                 pending = self._reader.submit(self._fetch, k + 1, self._pool, rows)
             yield k, self._with_spare(k, found)
 
-    def _fetch(self, k: int, pool: Pool, rows: bool) -> _Fetched:
+    def _fetch(self, k: int, pool: BufferPool, rows: bool) -> _Fetched:
         taken: list[Any] = []
-        cells = Cells(*self._shelf.read(f"{k}.cells", pool, taken))
-        lazy = _Rows(self._edges[k], lambda: self._read_rows(k, cells, pool, taken))
+
+        def take(size: int) -> Any:
+            taken.append(pool.take(size))
+            return taken[-1]
+
+        cells = Cells(*self._files.read(f"{k}.cells", take))
+        lazy = _LazyRows(self._edges[k], lambda: self._read_rows(k, cells, take))
         if rows:
             _ = lazy.X
         state = self._states[k]
         if state is not None:
-            names = [name for name in state._fields if f"{k}.{name}" in self._shelf]
-            read = {name: self._shelf.read(f"{k}.{name}", pool, taken) for name in names}
-            state = state._replace(**read)
+            names = [name for name in state._fields if f"{k}.{name}" in self._files]
+            state = state._replace(
+                **{name: self._files.read(f"{k}.{name}", take) for name in names}
+            )
         return _Fetched(Block(lazy, cells, in_place=True), state, taken)
 
-    def _read_rows(self, k: int, cells: Cells, pool: Pool, taken: list[Any]) -> Any:
-        counting = Noting(pool, taken)
-        rows = FeatureRows(self._X.read(k, counting), self._edges[k])
+    def _read_rows(self, k: int, cells: Cells, take: Callable[[int], Any]) -> Any:
+        rows = FeatureRows(self._X.read(k, take), self._edges[k])
         for function, message in self._preparations:
             rows = function(Block(rows, cells, in_place=True), *message).rows
         return rows.X
 
     def _with_spare(self, k: int, found: _Fetched) -> _Fetched:
-        """Memory for arrays that have no content (see `schirn.solvers.schirn.State`)."""
+        """Give a state its uninitialised arrays (see `schirn.solvers.schirn.State`)."""
         spare = getattr(found.state, "spare", None)
         if not spare:
             return found
@@ -217,7 +262,7 @@ class FileRows:
         return found._replace(state=found.state._replace(spare=tuple(arrays)))
 
     def _keep(self, k: int, found: _Fetched, new: Any) -> "Future[None]":
-        """Write what is new in the state, and give back the buffers."""
+        """Write what is new in the state and return the buffers."""
         if new is None:
             self._pool.give(found.taken)
             return self._writer.submit(lambda: None)
@@ -227,33 +272,28 @@ class FileRows:
             if name == "spare":
                 empty[name] = tuple(None if a is None else (a.shape, a.dtype) for a in value)
             elif found.state is None or value is not getattr(found.state, name, None):
-                packed[f"{k}.{name}"] = self._shelf.pack(value)
+                packed[f"{k}.{name}"] = self._files.pack(value)
         self._states[k] = new._replace(**empty)
         if k == 0:
             self._check_room(sum(b.nbytes for _, buffers in packed.values() for b in buffers))
         waiting = [b for _, buffers in packed.values() for b in buffers]
         held = [b for b in found.taken if any(np.may_share_memory(b, w) for w in waiting)]
         self._pool.give(b for b in found.taken if not any(b is h for h in held))
-        return self._writer.submit(self._write_all, packed, held)
+        return self._writer.submit(self._write, packed, held)
 
-    def _write_all(self, packed: dict[str, tuple[bytes, list[Array]]], held: list[Array]) -> None:
-        for name, (skeleton, buffers) in packed.items():
-            self._write(name, skeleton, buffers)
+    def _write(self, packed: dict[str, tuple[bytes, list[Array]]], held: list[Array]) -> None:
+        for name, (structure, buffers) in packed.items():
+            self._files.write(name, structure, buffers)
         self._pool.give(held)
 
-    def _write(self, name: str, skeleton: bytes, buffers: list[Array]) -> None:
-        try:
-            self._shelf.write(name, skeleton, buffers)
-        except OSError as error:
-            raise named(error, self._folder) from error
-
     def _check_room(self, first: int) -> None:
-        """Refuse early where the states of all blocks would not fit on the disk."""
+        """Raise DataError early if the states of all blocks would not fit on the disk."""
         used = sum(path.stat().st_size for path in self._folder.iterdir())
         needed = first * self._edges[-1] / max(1, self._edges[1])
         free = shutil.disk_usage(self._folder).free
         if needed > free + used:
             raise DataError(
                 f"the scratch folder {self._folder.parent} has {free / 1e9:.2g} GB free, but the "
-                f"fit needs {needed / 1e9:.2g} GB there; give a larger one with scratch="
+                f"fit needs {needed / 1e9:.2g} GB; choose another folder with scratch=",
+                parameter="scratch",
             )

@@ -1,10 +1,11 @@
-"""Rows of features in files, read block by block."""
+"""Rows of features in files, read block by block into buffers that are reused."""
 
 import os
 import shutil
 import tempfile
+import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,21 +14,25 @@ import scipy.sparse as sp
 
 from schirn._files import npy_header
 from schirn.exceptions import DataError, InputError
-from schirn.scale.scratch import Pool, named, read_all, write_all
 
 _BLOCK_BYTES = 64 * 2**20
+_ALIGNMENT = 64
+_MOST_BUFFERS = 24
 
 
 class RowFile:
-    """Rows of features that are read block by block.
+    """Rows of features that are read from disk block by block.
 
     Parameters
     ----------
-    X : path of an .npy file or a `numpy.memmap`, read where they are; or an iterable of blocks
-        (dense or sparse arrays, or paths of .npy files or of .npz files by
-        `scipy.sparse.save_npz`), which are copied to the scratch folder once
-    block_rows : rows of a block; by default blocks of about 64 MB
-    scratch : folder for temporary files; by default that of the system
+    X : path, numpy.memmap or iterable
+        An .npy file or a memmap is read in place. An iterable yields blocks: dense or sparse
+        arrays, paths of .npy files, or paths of .npz files written by `scipy.sparse.save_npz`.
+        They are copied to the scratch folder once.
+    block_rows : int or None
+        Rows per block. None makes blocks of about 64 MB.
+    scratch : path or None
+        Folder for temporary files. None uses that of the system.
 
     Examples
     --------
@@ -35,7 +40,7 @@ class RowFile:
     >>> import numpy as np
     >>> from schirn import Schirn
     >>> from schirn.datasets import make_partial_multilabel
-    >>> from schirn.scale.files import RowFile
+    >>> from schirn.scale import RowFile
     >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     np.save(f"{folder}/X.npy", data.X)
@@ -58,39 +63,43 @@ class RowFile:
             )
         self.scratch = scratch
         self._folder: Path | None = None
-        self._pieces: list[_Piece] = []
+        self._blocks: list[_FileBlock] = []
         if isinstance(X, str | os.PathLike) and Path(X).suffix == ".npz":
             X = [X]
         if isinstance(X, str | os.PathLike):
             self._of_file(*_npy_header(Path(X)), block_rows)
         elif isinstance(X, np.memmap):
-            self._of_file(*_memmap_place(X), block_rows)
+            self._of_file(*_memmap_extent(X), block_rows)
         else:
             self._copy(X, block_rows)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
-        return sum(piece.rows for piece in self._pieces), self._pieces[0].columns
+        return sum(self.sizes), self._blocks[0].columns
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each block."""
+        return [block.rows for block in self._blocks]
 
     @property
     def dtype(self) -> np.dtype:
-        """Floating type of the rows that are handed out."""
-        return np.result_type(*{piece.type for piece in self._pieces})
+        """Floating type of the rows."""
+        return np.result_type(*{block.type for block in self._blocks})
 
     def blocks(self) -> Iterator[Any]:
-        """The blocks of rows, one after the other."""
-        for k in range(len(self._pieces)):
+        """Yield the blocks of rows in order."""
+        for k in range(len(self._blocks)):
             yield self.read(k)
 
-    def read(self, k: int, pool: Pool | None = None) -> Any:
-        """One block, in a buffer of the pool if there is one."""
-        piece = self._pieces[k]
-        rows = piece.read(Pool() if pool is None else pool)
+    def read(self, k: int, take: Callable[[int], Any] | None = None) -> Any:
+        """Read one block, into buffers from `take` (a function of the size) if it is given."""
+        rows = self._blocks[k].read(BufferPool().take if take is None else take)
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
 
     def close(self) -> None:
-        """Remove what was copied; the user's own files stay."""
+        """Remove the copies in the scratch folder; the user's own files stay."""
         if self._folder is not None:
             self._remove()
             self._folder = None
@@ -112,8 +121,8 @@ class RowFile:
         step = rows or max(1, _BLOCK_BYTES // width)
         for i in range(0, shape[0], step):
             count = min(step, shape[0] - i)
-            part = _Part(start + i * width, (count, shape[1]), dtype)
-            self._pieces.append(_Piece(path, count, shape[1], (part,)))
+            extent = _Extent(start + i * width, (count, shape[1]), dtype)
+            self._blocks.append(_FileBlock(path, count, shape[1], (extent,)))
 
     def _copy(self, blocks: Iterable[Any], block_rows: int | None) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="schirn-rows-", dir=self.scratch))
@@ -126,54 +135,54 @@ class RowFile:
                     step = block_rows or rows.shape[0] or 1
                     for i in range(0, rows.shape[0], step):
                         self._append(path, stream, rows[i : i + step])
-            if not self._pieces:
+            if not self._blocks:
                 raise InputError("X has no rows: the blocks are empty, or the iterator was used up")
         except BaseException as error:
             self.close()
-            raise named(error, path) from error
+            raise disk_error(error, path) from error
 
     def _append(self, path: Path, stream: Any, rows: Any) -> None:
         arrays = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
-        parts = []
+        extents = []
         for array in map(np.ascontiguousarray, arrays):
-            parts.append(_Part(stream.tell(), array.shape, array.dtype))
+            extents.append(_Extent(stream.tell(), array.shape, array.dtype))
             write_all(stream, array)
-        if self._pieces and self._pieces[0].columns != rows.shape[1]:
+        if self._blocks and self._blocks[0].columns != rows.shape[1]:
             raise InputError(
-                f"block {len(self._pieces)} of X has {rows.shape[1]} columns, but block 0 has "
-                f"{self._pieces[0].columns}"
+                f"block {len(self._blocks)} of X has {rows.shape[1]} columns, but block 0 has "
+                f"{self._blocks[0].columns}"
             )
-        self._pieces.append(_Piece(path, rows.shape[0], rows.shape[1], tuple(parts)))
+        self._blocks.append(_FileBlock(path, rows.shape[0], rows.shape[1], tuple(extents)))
 
 
-class _Part(NamedTuple):
-    """Where an array lies in a file."""
+class _Extent(NamedTuple):
+    """Position, shape and type of an array in a file."""
 
     start: int
     shape: tuple[int, ...]
     dtype: np.dtype
 
 
-class _Piece(NamedTuple):
+class _FileBlock(NamedTuple):
     """A block of rows in a file: one array, or the three of a CSR matrix."""
 
     path: Path
     rows: int
     columns: int
-    parts: tuple[_Part, ...]
+    extents: tuple[_Extent, ...]
 
     @property
     def type(self) -> np.dtype:
         """float32 or float64."""
-        single = self.parts[0].dtype == np.float32
+        single = self.extents[0].dtype == np.float32
         return np.dtype(np.float32 if single else np.float64)
 
-    def read(self, pool: Pool) -> Any:
-        """The rows."""
+    def read(self, take: Callable[[int], Any]) -> Any:
+        """Read the rows."""
         arrays = []
         with self.path.open("rb", buffering=0) as stream:
-            for start, shape, dtype in self.parts:
-                array = pool.take(int(np.prod(shape)) * dtype.itemsize)
+            for start, shape, dtype in self.extents:
+                array = take(int(np.prod(shape)) * dtype.itemsize)
                 stream.seek(start)
                 read_all(stream, array, self.path)
                 arrays.append(array.view(dtype).reshape(shape))
@@ -188,21 +197,21 @@ def _npy_header(path: Path) -> tuple[Path, tuple[int, ...], np.dtype, int]:
         with path.open("rb") as stream:
             header = npy_header(stream)
     except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file") from None
+        raise DataError(f"{path}: no such file") from None
     except (ValueError, KeyError) as error:
         raise DataError(f"{path}: not a readable .npy file ({error})") from error
     if header.is_fortran and 1 not in header.shape:
         raise DataError(
-            f"{path}: the array is stored column after column, so its rows cannot be read one "
-            f"after the other; save numpy.ascontiguousarray(X)"
+            f"{path}: the array is stored in Fortran order, so its rows cannot be read one after "
+            f"the other; save numpy.ascontiguousarray(X)"
         )
     if header.n_bytes > path.stat().st_size:
-        raise DataError(f"{path}: the file is cut short")
+        raise DataError(f"{path}: the file is truncated")
     return path, header.shape, header.dtype, header.start
 
 
-def _memmap_place(X: np.memmap) -> tuple[Path, tuple[int, ...], np.dtype, int]:
-    """Path, shape, type and first byte of a mapped array, also of a slice of rows."""
+def _memmap_extent(X: np.memmap) -> tuple[Path, tuple[int, ...], np.dtype, int]:
+    """Path, shape, type and first byte of a mapped array, or of consecutive rows of one."""
     if getattr(X, "mode", None) == "c":
         raise InputError(
             "a copy-on-write memmap may hold changes that its file lacks; open it with mode 'r', "
@@ -210,8 +219,8 @@ def _memmap_place(X: np.memmap) -> tuple[Path, tuple[int, ...], np.dtype, int]:
         )
     if X.filename is None or not X.flags.c_contiguous:
         raise InputError(
-            "the memmap must be of a file and hold whole rows one after the other; give all "
-            "columns, or pass blocks of rows as an iterator"
+            "the memmap must map a file and hold complete rows in C order; keep all columns, or "
+            "pass blocks of rows as an iterator"
         )
     from mmap import ALLOCATIONGRANULARITY
 
@@ -222,16 +231,18 @@ def _memmap_place(X: np.memmap) -> tuple[Path, tuple[int, ...], np.dtype, int]:
 
 
 def _load(block: Any) -> Any:
-    """A block of an iterator as an array or CSR array of floating numbers."""
+    """A block of an iterator as an array or CSR array of floats."""
     if isinstance(block, str | os.PathLike):
         path = Path(block)
         if path.suffix == ".npz":
             try:
                 block = sp.load_npz(path)
             except FileNotFoundError:
-                raise DataError(f"{path}: there is no such file") from None
+                raise DataError(f"{path}: no such file") from None
             except Exception as error:
-                raise DataError(f"{path}: not a sparse matrix of scipy.sparse.save_npz") from error
+                raise DataError(
+                    f"{path}: not a sparse matrix written by scipy.sparse.save_npz"
+                ) from error
         else:
             with RowFile(path, block_rows=2**62) as whole:
                 block = whole.read(0)
@@ -242,3 +253,63 @@ def _load(block: Any) -> Any:
             f"{rows.shape}, type {rows.dtype}"
         )
     return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+
+
+class BufferPool:
+    """Thread-safe pool of reusable, aligned buffers."""
+
+    def __init__(self) -> None:
+        self._free: list[Any] = []
+        self._lock = threading.Lock()
+
+    def take(self, size: int) -> Any:
+        """Uninitialised buffer of `size` bytes."""
+        with self._lock:
+            fits = [memory for memory in self._free if 0 <= _room(memory) - size <= size + 4096]
+            if fits:
+                best = min(fits, key=_room)
+                self._free = [memory for memory in self._free if memory is not best]
+                return _aligned(best, size)
+        return _aligned(np.empty(size + _ALIGNMENT, dtype=np.uint8), size)
+
+    def give(self, buffers: Iterable[Any]) -> None:
+        """Return buffers to the pool; the oldest unused ones are dropped."""
+        with self._lock:
+            self._free = [*self._free, *(buffer.base for buffer in buffers)][-_MOST_BUFFERS:]
+
+
+def _room(memory: Any) -> int:
+    return int(memory.nbytes) - _ALIGNMENT
+
+
+def _aligned(memory: Any, size: int) -> Any:
+    first = -memory.ctypes.data % _ALIGNMENT
+    return memory[first : first + size]
+
+
+def read_all(stream: Any, buffer: Any, path: Path) -> None:
+    """Fill the buffer from the stream."""
+    view = memoryview(buffer)
+    while view:
+        count = stream.readinto(view)
+        if not count:
+            raise DataError(f"{path}: the file is truncated")
+        view = view[count:]
+
+
+def write_all(stream: Any, array: Any) -> None:
+    """Write all bytes of the array."""
+    view = memoryview(array.reshape(-1).view(np.uint8))
+    while view:
+        view = view[stream.write(view) :]
+
+
+def disk_error(error: BaseException, path: Path) -> BaseException:
+    """Turn an OSError, such as a full disk, into a DataError that names the remedy."""
+    if isinstance(error, OSError) and not isinstance(error, InputError):
+        return DataError(
+            f"{path}: cannot write temporary files ({error.strerror or error}); choose another "
+            f"folder with scratch=",
+            parameter="scratch",
+        )
+    return error

@@ -15,6 +15,8 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from schirn.linalg.scaling import Scaling
+
 Array = np.ndarray
 
 # Above this number of rows the kernel matrix (1 GB here) gives way to one kernel per problem.
@@ -220,14 +222,14 @@ def _fold(A: sp.csc_array, B: "Array | sp.csr_array") -> Array:
     return np.ascontiguousarray((W.toarray() if sp.issparse(W) else W).T)
 
 
-def rescale(models: PairModels, factor: Array, low: Array) -> PairModels:
-    """The machines for raw features x, from those trained on factor (x - low)."""
-    moved = factor * low
+def rescale(models: PairModels, scaling: Scaling) -> PairModels:
+    """Turn machines trained on scaled features into machines for raw features."""
+    factor, shift = scaling
     if models.basis is None:
         coef = np.asarray(models.coef)
-        intercept = models.intercept - moved @ coef
+        intercept = models.intercept + shift @ coef
         return models._replace(coef=coef * factor[:, None], intercept=intercept)
-    intercept = models.intercept - models.coef.T @ (models.basis @ moved)
+    intercept = models.intercept + models.coef.T @ (models.basis @ shift)
     basis = models.basis * factor
     basis = sp.csr_array(basis) if sp.issparse(basis) else basis
     return models._replace(basis=basis, intercept=intercept)

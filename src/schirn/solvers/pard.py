@@ -11,13 +11,100 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
+from scipy.special import expit, log_expit, logit, xlogy
 
 from schirn.linalg.scaling import Scaling
-from schirn.solvers._adam import Adam
-from schirn.solvers.pard_model import Features, LabelModel, Network, blocks, initial_labels
 
 Array = np.ndarray
+
+_BLOCK_ROWS = 4096
+
+
+class Network(NamedTuple):
+    """One hidden layer: f(x) = relu(x W1 + b1) W2 + b2."""
+
+    W1: Array
+    b1: Array
+    W2: Array
+    b2: Array
+
+    def __call__(self, X: "Array | sp.csr_array") -> Array:
+        """Outputs (n, l) before the sigmoid."""
+        return np.vstack([self._outputs(X[rows]) for rows in blocks(X.shape[0])])
+
+    def _outputs(self, X: "Array | sp.csr_array") -> Array:
+        hidden = np.asarray(X @ self.W1) + self.b1
+        np.maximum(hidden, 0, out=hidden)
+        return hidden @ self.W2 + self.b2
+
+    def for_raw_features(self, scaling: Scaling) -> "Network":
+        """The network that takes the features as they were before the scaling."""
+        shifted = self.b1 + scaling.shift @ self.W1
+        return self._replace(W1=self.W1 * scaling.factor[:, None], b1=shifted)
+
+
+class LabelModel(NamedTuple):
+    """How candidates arise: labels are true with prior pi, and false ones listed at rate rho."""
+
+    pi: Array
+    rho: Array
+    beta_y: float
+    beta_0: float
+
+    def posterior(self, f: Array, S: Array) -> Array:
+        """The q that maximises the bound for network outputs f; 0 outside the candidates S."""
+        evidence = self.beta_y * f + (self.beta_0 * logit(self.pi) - np.log(self.rho))
+        return S * expit(evidence / (self.beta_y + self.beta_0))
+
+    def bound(self, f: Array, S: Array, q: Array) -> float:
+        """Lower bound per row: the listing of false labels less the two divergences of q."""
+        listed = (1 - q) * np.where(S > 0, np.log(self.rho), np.log1p(-self.rho))
+        entropy = xlogy(q, q) + xlogy(1 - q, 1 - q)
+        from_p = entropy - q * log_expit(f) - (1 - q) * log_expit(-f)
+        from_pi = entropy - q * np.log(self.pi) - (1 - q) * np.log1p(-self.pi)
+        total = listed - self.beta_y * from_p - self.beta_0 * from_pi
+        return float(total.sum(dtype=np.float64)) / len(S)
+
+    def with_rates(self, S: Array, q: Array) -> "LabelModel":
+        """The rates rho that maximise the bound for the posterior q, kept in [0.001, 0.95]."""
+        false = np.sum(1 - q, axis=0, dtype=np.float64)
+        listed = np.sum(S * (1 - q), axis=0, dtype=np.float64)
+        rho = np.clip(listed / np.maximum(false, 1e-12), 1e-3, 0.95)
+        return self._replace(rho=rho.astype(self.rho.dtype))
+
+
+def initial_labels(S: Array, beta_y: float, beta_0: float) -> LabelModel:
+    """Prior and rate both half of the candidate frequency of the label."""
+    half = S.mean(axis=0, dtype=np.float64) / 2
+    pi, rho = (np.clip(half, 1e-3, top).astype(S.dtype) for top in (0.5, 0.95))
+    return LabelModel(pi, rho, float(beta_y), float(beta_0))
+
+
+class Features(NamedTuple):
+    """Scaled rows, made when asked for; a sparse X is scaled once and its shift kept apart."""
+
+    X: "Array | sp.csr_array"
+    scaling: Scaling
+
+    @classmethod
+    def of(cls, X: "Array | sp.csr_array", scaling: Scaling) -> "Features":
+        """The features of X under the scaling."""
+        if not sp.issparse(X):
+            return cls(X, scaling)
+        ones = np.ones_like(scaling.factor)
+        return cls(sp.csr_array(X * scaling.factor[None, :]), Scaling(ones, scaling.shift))
+
+    def rows(self, rows: Any) -> tuple[Any, Array]:
+        """Some rows, and what has yet to be added to each of them."""
+        if sp.issparse(self.X):
+            return self.X[rows], self.scaling.shift
+        part = self.X[rows] * self.scaling.factor + self.scaling.shift
+        return part, np.zeros_like(self.scaling.shift)
+
+    def dense_rows(self, rows: Any) -> Array:
+        """Some rows as an array."""
+        part, shift = self.rows(rows)
+        return part.toarray() + shift if sp.issparse(part) else part
 
 
 class PARDResult(NamedTuple):
@@ -174,6 +261,46 @@ def _hold_out(n: int, fraction: float, rng: np.random.Generator) -> tuple[Array,
     return np.sort(order[size:]), np.sort(order[:size])
 
 
+class Adam:
+    """Adam steps with an L2 weight decay added to the gradient."""
+
+    def __init__(
+        self,
+        parameters: Array,
+        learning_rate: float,
+        weight_decay: float = 0.0,
+        decays: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ):
+        self.parameters = parameters
+        self.learning_rate, self.weight_decay = learning_rate, weight_decay
+        self.decays, self.eps = decays, eps
+        self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
+        self._scratch = np.empty_like(parameters)
+        self.n_steps = 0
+
+    def step(self, gradient: Array) -> None:
+        """Move the parameters; `gradient` is used as working space."""
+        self.n_steps += 1
+        first, second = self.decays
+        np.multiply(self.parameters, self.weight_decay, out=self._scratch)
+        gradient += self._scratch
+        self.mean *= first
+        np.multiply(gradient, 1 - first, out=self._scratch)
+        self.mean += self._scratch
+        self.square *= second
+        gradient *= gradient
+        gradient *= 1 - second
+        self.square += gradient
+        # lr (mean / (1 - first^t)) / (sqrt(square / (1 - second^t)) + eps)
+        np.sqrt(self.square, out=gradient)
+        gradient /= np.sqrt(1 - second**self.n_steps)
+        gradient += self.eps
+        np.divide(self.mean, gradient, out=self._scratch)
+        self._scratch *= self.learning_rate / (1 - first**self.n_steps)
+        self.parameters -= self._scratch
+
+
 class _Backpropagation:
     """The network and the gradient of its cross-entropy, written out."""
 
@@ -237,3 +364,8 @@ def _views(flat: Array, like: Network) -> Network:
     ends = np.cumsum([part.size for part in like])[:-1]
     pieces = np.split(flat, ends)
     return Network(*(piece.reshape(part.shape) for piece, part in zip(pieces, like, strict=True)))
+
+
+def blocks(n: int) -> list[slice]:
+    """Slices that cover n rows."""
+    return [slice(i, min(i + _BLOCK_ROWS, n)) for i in range(0, n, _BLOCK_ROWS)]

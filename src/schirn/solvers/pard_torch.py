@@ -16,8 +16,15 @@ import scipy.sparse as sp
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.linalg.scaling import Scaling
-from schirn.solvers.pard import PARDResult, Schedule, train
-from schirn.solvers.pard_model import Features, LabelModel, Network, blocks
+from schirn.solvers.pard import (
+    Features,
+    LabelModel,
+    Network,
+    PARDResult,
+    Schedule,
+    blocks,
+    train,
+)
 
 Array = np.ndarray
 Tensor = Any

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 from schirn.exceptions import InputError
 from schirn.linalg.graph import nearest_neighbours, propagate_labels, reconstruction_weights
+from schirn.linalg.scaling import Scaling, minmax
 from schirn.noise.thresholds import scale_rows
 from schirn.solvers.pairwise import (
     PairModels,
@@ -36,37 +37,17 @@ class PairVotes(NamedTuple):
     votes: Array
 
 
-class UnitRange(NamedTuple):
-    """Features brought to [0, 1] by factor (x - low)."""
-
-    factor: Array
-    low: Array
-
-    def apply(self, X: "Array | sp.csr_array") -> "Array | sp.csr_array":
-        """The scaled features; a sparse X stays sparse."""
-        if sp.issparse(X):
-            return sp.csr_array(X * self.factor[None, :])
-        return (X - self.low) * self.factor
-
-
-def unit_range(X: "Array | sp.csr_array") -> UnitRange:
-    """The scaling of every feature to [0, 1]; a constant one becomes 0.
-
-    >>> unit_range(np.array([[1.0, 5.0], [5.0, 5.0]])).apply(np.array([[3.0, 5.0]]))
-    array([[0.5, 0. ]])
-    """
-    low, high = X.min(axis=0), X.max(axis=0)
-    if sp.issparse(X):
-        low, high = low.toarray().ravel(), high.toarray().ravel()
-        if low.any():
-            column = int(np.flatnonzero(low)[0])
-            raise InputError(
-                f'scale="minmax" would turn the zeros of the sparse X into other values (column '
-                f"{column} starts at {low[column]:g}); make X dense or scale it before"
-            )
-    span = high - low
-    varies = span > np.finfo(X.dtype).tiny
-    return UnitRange(np.divide(1, span, out=np.zeros_like(span), where=varies), low)
+def unit_range(X: "Array | sp.csr_array") -> Scaling:
+    """Scale every feature to [0, 1]; a sparse X must start at 0, to stay sparse."""
+    scaling = minmax(X, 0, 1)
+    if sp.issparse(X) and scaling.shift.any():
+        column = int(np.flatnonzero(scaling.shift)[0])
+        raise InputError(
+            f'scale="minmax" would turn the zeros of the sparse X into other values (column '
+            f"{column} starts at {X[:, [column]].min():g}); make X dense or scale it first",
+            parameter="scale",
+        )
+    return scaling
 
 
 def credible_labels(
@@ -131,7 +112,7 @@ def train_voters(
     virtual: bool,
     weighted: bool,
     folds: int = 0,
-    scaling: UnitRange | None = None,
+    scaling: Scaling | None = None,
 ) -> PairVotes:
     """Train the pairwise machines and collect their votes for the training rows.
 
@@ -158,7 +139,7 @@ def train_voters(
             part = None if K is None else K[np.ix_(inside, inside)]
             others = train(X[inside], credible[inside], candidates[inside], K=part)
             votes[~inside] = cast_votes(others, X[~inside], weighted=weighted)
-    return PairVotes(models if scaling is None else rescale(models, *scaling), votes)
+    return PairVotes(models if scaling is None else rescale(models, scaling), votes)
 
 
 def vote_margin(votes: Array, ceil: bool) -> Array:

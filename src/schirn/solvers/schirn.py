@@ -21,7 +21,7 @@ from schirn.linalg.prox import (
     shift_singular_values,
 )
 from schirn.linalg.row_space import RowSpace
-from schirn.scale.blocks import Block, Cells, Coordinates, Place, memory_rows
+from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore, memory_rows
 from schirn.solvers.inverse_root import InverseRoot
 
 # On a device, from here on products are cheaper than an eigendecomposition.
@@ -65,60 +65,26 @@ class State(NamedTuple):
     """Memory for the next G and C, where a step may write in place."""
 
 
-def schirn(
-    space: RowSpace,
-    Y: np.ndarray,
-    *,
-    alpha: float,
-    beta: float,
-    lam: float,
-    noise_rule: NoiseRule = "exact",
-    rank_term: RankTerm = "high",
-    mu: float = 1e-4,
-    mu_max: float = 10.0,
-    rho: float = 1.1,
-    max_iter: int = 100,
-    tol: float = 0.0,
-    callback: Callable[[int], None] | None = None,
-) -> SchirnResult:
-    """Minimise ||C - (Y - N)||_F^2 + alpha ||N||_1 - beta ||C||_* + lam ||W||_F^2, C = X W.
-
-    N is binary and at most Y. With `rank_term="low"` the nuclear norm is added instead of
-    subtracted, with "none" it is left out.
+def schirn(space: RowSpace, Y: np.ndarray, **options: Any) -> SchirnResult:
+    """Run `schirn_rounds` on an X that is factored in memory.
 
     Parameters
     ----------
-    space : the factored X; its ridge must cover 2 lam / mu for the largest mu.
-    Y : (n, l) candidates, 0/1
-    tol : stop when ||X W - C||_F <= tol ||C||_F and N no longer changes; 0 runs all rounds.
-    callback : called with the number of finished rounds.
+    space : RowSpace
+        The factored X; its ridge must cover 2 lam / mu for the largest mu.
+    Y : (n, l) array
+        Candidates, 0/1.
+    **options
+        Parameters of `schirn_rounds`.
     """
-    place, coordinates = memory_rows(space, Y)
-    trace = schirn_rounds(
-        place,
-        coordinates,
-        alpha=alpha,
-        beta=beta,
-        lam=lam,
-        noise_rule=noise_rule,
-        rank_term=rank_term,
-        mu=mu,
-        mu_max=mu_max,
-        rho=rho,
-        max_iter=max_iter,
-        tol=tol,
-        callback=callback,
-        whole=lambda: place.states[0].G.T,
-    )
-    ((cells, noise),) = place.gather(noise_cells)
-    N = np.zeros(Y.shape, dtype=bool)
-    N[cells.row[noise], cells.label[noise]] = True
-    n_iter = len(trace.objective)
+    store, coordinates = memory_rows(space, Y)
+    trace = schirn_rounds(store, coordinates, whole=lambda: store.states[0].G.T, **options)
+    N, n_iter = noise_matrix(store, Y.shape), len(trace.objective)
     return SchirnResult(trace.w, N, n_iter, trace.objective, trace.residual, trace.n_noise)
 
 
 def schirn_rounds(
-    place: Place,
+    store: RowStore,
     coordinates: Coordinates,
     *,
     alpha: float,
@@ -134,14 +100,28 @@ def schirn_rounds(
     callback: Callable[[int], None] | None = None,
     whole: Callable[[], Array] | None = None,
 ) -> SchirnTrace:
-    """The rounds of `schirn` on the blocks of a place.
+    """Minimise ||C - (Y - N)||_F^2 + alpha ||N||_1 - beta ||C||_* + lam ||W||_F^2, C = X W.
+
+    N is binary and at most Y. With `rank_term="low"` the nuclear norm is added instead of
+    subtracted, with "none" it is left out.
 
     Parameters
     ----------
-    whole : gives G (n, l) where it lies in one piece; then an SVD of it can take over where its
-        Gram matrix resolves too little, and the smaller of the two Gram matrices is used.
+    store : RowStore
+        Blocks of rows with their candidates Y.
+    coordinates : Coordinates
+        The solver of the ridge systems.
+    alpha, beta, lam, noise_rule, rank_term, mu, mu_max, rho, max_iter
+        As in `schirn.Schirn`.
+    tol : float
+        Stop when ||X W - C||_F <= tol ||C||_F and N no longer changes; 0 runs all rounds.
+    callback : callable or None
+        Called with the number of finished rounds.
+    whole : callable or None
+        Returns G (n, l) if it lies in one piece. An SVD of G then replaces a Gram matrix that
+        resolves too little, and the smaller of the two Gram matrices is used.
     """
-    kept, total, n_cells = place.step(start)
+    kept, total, n_cells = store.step(start)
     kept = coordinates.receive(kept)
     C = coordinates.receive(total)[:, None] + 0 * kept
     L = C
@@ -155,7 +135,7 @@ def schirn_rounds(
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
-        change, gram, floor, changed, n_noise = place.step(
+        change, gram, floor, changed, n_noise = store.step(
             make_G, coordinates.send(mu * w), threshold, _side(term, wide)
         )
         if change is not None:
@@ -169,7 +149,7 @@ def schirn_rounds(
             matrix = namespace(kept).astype(shift.right * scale, kept.dtype)
             square, nuclear = shift.square * scale**2, shift.nuclear * scale
         # eq. (19)
-        residual, inside, norm, projected = place.step(make_C, matrix, scale, mu, wide)
+        residual, inside, norm, projected = store.step(make_C, matrix, scale, mu, wide)
         square = norm if square is None else square
         if projected is not None:
             C = coordinates.receive(projected)
@@ -362,3 +342,11 @@ def _project_dense(block: Block, C: Array) -> Array:
 def noise_cells(block: Block, state: State) -> tuple[Cells, Array]:
     """The candidates of a block and which of them are noise."""
     return block.cells, state.noise
+
+
+def noise_matrix(store: MemoryRows, shape: tuple[int, int]) -> np.ndarray:
+    """N as a boolean matrix, for rows in one block."""
+    ((cells, noise),) = store.gather(noise_cells)
+    N = np.zeros(shape, dtype=bool)
+    N[cells.row[noise], cells.label[noise]] = True
+    return N

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn.noise.model import NoiseModel, NoiseSums, noise_from_sums
-from schirn.scale.blocks import Coordinates, Place
+from schirn.scale.blocks import Coordinates, RowStore
 from schirn.solvers import sieve_steps as steps
 from schirn.solvers.sieve_pool import FittedStack, Pool, fit_stack, logit, newton
 from schirn.solvers.sieve_steps import MARGIN
@@ -29,7 +29,7 @@ _MANY_CELLS = 20_000_000
 class Problem(NamedTuple):
     """Blocks of rows with their parts, and what the driver knows of each part."""
 
-    place: Place
+    place: RowStore
     coordinates: list[Coordinates]
     held: list[Array]
     """Per inner split, the rows held out: places among all rows, in the order of the draw."""
@@ -48,7 +48,7 @@ class SieveResult(NamedTuple):
     noise: NoiseModel
     rates: Array
     objective: Array
-    place: Place
+    place: RowStore
 
     @property
     def log_odds(self) -> Array:

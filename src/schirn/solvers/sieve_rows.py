@@ -16,7 +16,7 @@ from schirn.exceptions import InputError
 from schirn.linalg.arrays import namespace, to_numpy
 from schirn.linalg.features import FeatureScale, Look, look, scale_of
 from schirn.noise.model import NoiseModel
-from schirn.scale.blocks import Block, Place
+from schirn.scale.blocks import Block, RowStore
 from schirn.scale.factor import MOST_FEATURES
 from schirn.solvers.sieve import Problem, SieveResult
 from schirn.solvers.sieve_blocks import candidate_matrix
@@ -57,7 +57,7 @@ class SieveRows(NamedTuple):
         return self.result.noise
 
     @property
-    def place(self) -> Place:
+    def place(self) -> RowStore:
         """The rows with their last states; one block where few rows were brought together."""
         return self.result.place
 
@@ -90,7 +90,7 @@ class RowLook(NamedTuple):
 
 
 def sieve_rows(
-    place: Place,
+    place: RowStore,
     *,
     features: str = "auto",
     kernel: str = "rbf",
@@ -145,7 +145,7 @@ def sieve_rows(
 
 
 def _factor_blocks(
-    place: Place,
+    place: RowStore,
     seen: Look,
     looks: list[RowLook],
     scale: FeatureScale,

@@ -11,8 +11,9 @@ import schirn
 from schirn import Schirn, Sieve
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import DataError, InputError
-from schirn.scale.files import FileRows, RowFile, peak_bytes
-from schirn.scale.scratch import Pool, Shelf
+from schirn.scale import RowFile, peak_bytes
+from schirn.scale.files import ArrayFiles, FileRows
+from schirn.scale.row_file import BufferPool
 from schirn.solvers import schirn as solver
 
 OPTIONS = {"lam": 1.0, "alpha": 0.0, "max_iter": 20, "mu": 0.01, "rho": 1.5}
@@ -125,7 +126,7 @@ def test_nothing_is_left_after_an_error(data, scratch, monkeypatch, error):
     assert not list(scratch.iterdir())
 
 
-def test_a_full_disk_is_told_in_one_sentence(data, scratch, monkeypatch):
+def test_a_full_disk_raises_one_sentence(data, scratch, monkeypatch):
     X, Y = data
     rows = RowFile([X], block_rows=60, scratch=scratch)
     usage = shutil.disk_usage(scratch)
@@ -134,11 +135,11 @@ def test_a_full_disk_is_told_in_one_sentence(data, scratch, monkeypatch):
         Schirn(**OPTIONS).fit(rows, Y)
     monkeypatch.undo()
 
-    def full(self, name, *packed):
+    def full(stream, array):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Shelf, "write", full)
-    with pytest.raises(DataError, match=r"cannot be written \(No space left on device\)"):
+    monkeypatch.setattr("schirn.scale.files.write_all", full)
+    with pytest.raises(DataError, match=r"temporary files \(No space left on device\)"):
         Schirn(**OPTIONS).fit(rows, Y)
     rows.close()
     assert not list(scratch.iterdir())
@@ -147,9 +148,9 @@ def test_a_full_disk_is_told_in_one_sentence(data, scratch, monkeypatch):
 def test_files_that_cannot_be_used_are_named(data, tmp_path):
     X, Y = data
     np.save(tmp_path / "columns.npy", np.asfortranarray(X))
-    with pytest.raises(DataError, match=r"columns\.npy: the array is stored column after column"):
+    with pytest.raises(DataError, match=r"columns\.npy: the array is stored in Fortran order"):
         RowFile(tmp_path / "columns.npy")
-    with pytest.raises(DataError, match=r"nowhere\.npy: there is no such file"):
+    with pytest.raises(DataError, match=r"nowhere\.npy: no such file"):
         RowFile(tmp_path / "nowhere.npy")
     (tmp_path / "text.npy").write_text("1,2,3")
     with pytest.raises(DataError, match=r"text\.npy: not a readable"):
@@ -157,13 +158,13 @@ def test_files_that_cannot_be_used_are_named(data, tmp_path):
     np.save(tmp_path / "X.npy", X)
     whole = (tmp_path / "X.npy").read_bytes()
     (tmp_path / "short.npy").write_bytes(whole[:-5])
-    with pytest.raises(DataError, match=r"short\.npy: the file is cut short"):
+    with pytest.raises(DataError, match=r"short\.npy: the file is truncated"):
         RowFile(tmp_path / "short.npy")
     rows = RowFile(tmp_path / "X.npy", block_rows=100)
     with pytest.raises(InputError, match="230 rows but the candidates have 229"):
         Schirn().fit(rows, Y[:-1])
     (tmp_path / "X.npy").write_bytes(whole[:-5])
-    with pytest.raises(DataError, match=r"X\.npy: the file is cut short"):
+    with pytest.raises(DataError, match=r"X\.npy: the file is truncated"):
         Schirn(**OPTIONS).fit(rows, Y)
     np.savez(tmp_path / "other.npz", X=X)
     with pytest.raises(DataError, match=r"other\.npz: not a sparse matrix"):
@@ -187,13 +188,13 @@ def test_arrays_that_are_no_rows(data, tmp_path):
         with pytest.raises(DataError, match=rf"{name}\.npy: X must be a matrix of numbers"):
             RowFile(tmp_path / f"{name}.npy")
     np.save(tmp_path / "X.npy", X)
-    with pytest.raises(InputError, match="hold whole rows one after the other"):
+    with pytest.raises(InputError, match="hold complete rows in C order"):
         RowFile(np.load(tmp_path / "X.npy", mmap_mode="r")[:, :5])
     with pytest.raises(InputError, match=r"a block of X must be .* ndarray of shape \(12,\)"):
         RowFile([X, X[0]])
     with pytest.raises(InputError, match=r"list of shape .* type <U1"):
         RowFile([[["a", "b"]]])
-    with pytest.raises(DataError, match=r"gone\.npz: there is no such file"):
+    with pytest.raises(DataError, match=r"gone\.npz: no such file"):
         RowFile(tmp_path / "gone.npz")
 
 
@@ -218,36 +219,36 @@ def test_memory_is_bounded_by_the_blocks(tmp_path):
 
 
 def test_buffers_are_used_again():
-    pool = Pool()
+    pool = BufferPool()
     first = pool.take(1000)
-    place = first.ctypes.data
-    assert place % 64 == 0
+    address = first.ctypes.data
+    assert address % 64 == 0
     pool.give([first])
-    assert pool.take(900).ctypes.data == place
-    assert pool.take(900).ctypes.data != place
+    assert pool.take(900).ctypes.data == address
+    assert pool.take(900).ctypes.data != address
 
 
 def test_unchanged_parts_of_a_state_are_not_written_again(data, monkeypatch):
     X, Y = data
     written = []
-    write = Shelf.write
+    write = ArrayFiles.write
 
     def spy(self, name, *packed):
         written.append(name)
         write(self, name, *packed)
 
-    monkeypatch.setattr(Shelf, "write", spy)
-    place = FileRows(RowFile([X], block_rows=115), sp.csr_array(Y))
+    monkeypatch.setattr(ArrayFiles, "write", spy)
+    store = FileRows(RowFile([X], block_rows=115), sp.csr_array(Y))
     state = solver.State(*(np.zeros(3) for _ in range(4)))
-    place.step(lambda block, old: (state, (1,)))
+    store.step(lambda block, old: (state, (1,)))
     assert {name for name in written if name.startswith("1.")} == {
         "1.cells", "1.L", "1.at", "1.noise", "1.kept", "1.G", "1.mean",
     }  # fmt: skip
     written.clear()
-    assert place.step(lambda block, old: (old._replace(G=old.L + 1), (2,))) == (4,)
+    assert store.step(lambda block, old: (old._replace(G=old.L + 1), (2,))) == (4,)
     assert written == ["0.G", "1.G"]
-    np.testing.assert_array_equal(place.gather(lambda block, old: old.G), np.ones((2, 3)))
-    place.close()
+    np.testing.assert_array_equal(store.gather(lambda block, old: old.G), np.ones((2, 3)))
+    store.close()
 
 
 def test_a_memmap_that_may_differ_from_its_file_is_refused(tmp_path):

@@ -117,13 +117,13 @@ def test_blocks_are_shared_out(client, data):
     client.wait_for_workers(2, timeout=30)
     one = next(iter(client.nthreads()))
     futures = client.scatter(cut(X), workers=[one], hash=False)
-    place = cluster.DaskRows(futures, sp.csr_array(Y), lambda block, first: block)
-    place.gather(lambda block, state: None)
-    holders = client.who_has(place._rows)
+    store = cluster.DaskRows(futures, sp.csr_array(Y), lambda block, first: block)
+    store.gather(lambda block, state: None)
+    holders = client.who_has(store._rows)
     counts = [sum(worker in held for held in holders.values()) for worker in client.nthreads()]
     assert sorted(counts) == [2, 2]
-    np.testing.assert_array_equal(np.vstack(client.gather(place._rows)), X)
-    place.close()
+    np.testing.assert_array_equal(np.vstack(client.gather(store._rows)), X)
+    store.close()
 
 
 def test_sieve_on_the_workers(client, data):
@@ -162,11 +162,11 @@ def kill_worker_after(monkeypatch, client, rounds):
 
 def count_starts(monkeypatch):
     starts = []
-    open_place = cluster.DaskRows._open
+    open_store = cluster.DaskRows._open
 
     def counted(self, again):
         starts.append(again)
-        open_place(self, again)
+        open_store(self, again)
 
     monkeypatch.setattr(cluster.DaskRows, "_open", counted)
     return starts

@@ -9,9 +9,8 @@ import scipy.sparse as sp
 
 from schirn import Schirn
 from schirn.linalg.row_space import row_space
-from schirn.scale.blocks import Block, MemoryRows, candidate_cells
-from schirn.scale.factor import FeatureRows
-from schirn.scale.krylov import MOST_FACTORED, choose_solver, krylov_factor
+from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, candidate_cells
+from schirn.scale.factor import MOST_FACTORED, choose_solver, iterative_factor
 from schirn.solvers.schirn import schirn, schirn_rounds
 
 storages = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
@@ -32,6 +31,10 @@ def blocks(X, Y, cuts=(50,)):
     )
 
 
+def layout(X):
+    return Layout(*X.shape, X.dtype, sp.issparse(X))
+
+
 @storages
 @intercepts
 def test_rounds_are_those_of_the_factored_solver(storage, intercept):
@@ -39,9 +42,9 @@ def test_rounds_are_those_of_the_factored_solver(storage, intercept):
     options = {"alpha": 0.5, "beta": 0.1, "lam": 0.5}
     space = row_space(X, ridge=0.1, fit_intercept=intercept)
     expected = schirn(space, Y, **options)
-    place = blocks(storage(X), Y)
-    factor = krylov_factor(place, len(X), np.float64, fit_intercept=intercept)
-    found = schirn_rounds(place, factor.coordinates, **options)
+    store = blocks(storage(X), Y)
+    factor = iterative_factor(store, layout(X), fit_intercept=intercept)
+    found = schirn_rounds(store, factor.coordinates, **options)
     W, b = factor.coefficients(found.w)
     W0, b0 = space.coefficients(expected.w)
     np.testing.assert_allclose(X @ W + b, X @ W0 + b0, atol=1e-6)
@@ -55,10 +58,10 @@ def test_rounds_are_those_of_the_factored_solver(storage, intercept):
 @intercepts
 def test_leverages_are_near_the_exact_ones(storage, intercept):
     X, Y = problem(n=400)
-    place = blocks(storage(X), Y)
-    factor = krylov_factor(place, len(X), np.float64, fit_intercept=intercept)
+    store = blocks(storage(X), Y)
+    factor = iterative_factor(store, layout(X), fit_intercept=intercept)
     message = factor.leverage(2.0)
-    found = np.concatenate([block.rows.squares(message) for block in place.blocks])
+    found = np.concatenate([block.rows.squares(message) for block in store.blocks])
     exact = row_space(X, ridge=1.0, fit_intercept=intercept).leverage(2.0)
     assert np.abs(found / exact - 1).mean() < 0.25
     assert found.sum() == pytest.approx(exact.sum(), rel=0.1)
@@ -89,7 +92,7 @@ def test_the_choice_has_a_reason_and_is_logged(caplog):
     chosen, reason = choose_solver((10**6, 100_000))
     assert chosen == "cg"
     assert "80 GB" in reason
-    assert choose_solver((10, 10), "cg") == ("cg", "asked for")
+    assert choose_solver((10, 10), "cg") == ("cg", "requested")
     X, Y = problem()
     with caplog.at_level(logging.INFO, logger="schirn"):
         Schirn(solver="cg", max_iter=2).fit(X, Y)

@@ -10,11 +10,10 @@ import schirn
 from schirn import Schirn, Sieve
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-from schirn.methods import _rows
-from schirn.methods._rows import _fit_blocks, kind_of, sparse_candidates
-from schirn.scale.blocks import Block, MemoryRows, candidate_cells
-from schirn.scale.factor import FeatureRows
-from schirn.scale.files import RowFile
+from schirn.scale import RowFile
+from schirn.scale.blocks import Block, FeatureRows, MemoryRows, candidate_cells
+from schirn.scale.fit import fit_store
+from schirn.scale.input import location, sparse_candidates
 
 storages = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 intercepts = pytest.mark.parametrize("intercept", [False, True])
@@ -27,26 +26,26 @@ def data():
     return X, found.candidates
 
 
-def fit_in_blocks(model, X, Y, cuts=(1, 40, 41), in_place=False):
+def fit_in_blocks(model, X, Y, cuts=(1, 40, 41), in_store=False):
     edges = [0, *cuts, X.shape[0]]
-    place = MemoryRows(
+    store = MemoryRows(
         [
-            Block(FeatureRows(X[i:j].copy(), i), candidate_cells(sp.csr_array(Y)[i:j]), in_place)
+            Block(FeatureRows(X[i:j].copy(), i), candidate_cells(sp.csr_array(Y)[i:j]), in_store)
             for i, j in pairwise(edges)
         ]
     )
-    _fit_blocks(model, place, None)
+    fit_store(model, store, None)
     return model
 
 
 @storages
 @intercepts
-@pytest.mark.parametrize("in_place", [False, True])
-def test_blocks_give_the_model_of_one_piece(data, storage, intercept, in_place):
+@pytest.mark.parametrize("in_store", [False, True])
+def test_blocks_give_the_model_of_one_piece(data, storage, intercept, in_store):
     X, Y = storage(data[0]), data[1]
     options = {"lam": 1.0, "fit_intercept": intercept, "threshold": "linear"}
     expected = Schirn(**options).fit(X, Y)
-    found = fit_in_blocks(Schirn(**options), X, Y, in_place=in_place)
+    found = fit_in_blocks(Schirn(**options), X, Y, in_store=in_store)
     scale = np.abs(expected.decision_function(X)).max()
     np.testing.assert_allclose(found.coef_, expected.coef_, atol=1e-9)
     np.testing.assert_allclose(found.intercept_, expected.intercept_, atol=1e-9 * scale)
@@ -80,7 +79,7 @@ def test_single_precision_stays(data):
 def test_many_rows_are_calibrated_on_a_sample(data, monkeypatch):
     X, Y = data
     whole = fit_in_blocks(Schirn(lam=1.0), X, Y)
-    monkeypatch.setattr(_rows, "_SAMPLE_CELLS", 400)
+    monkeypatch.setattr("schirn.scale.fit._SAMPLE_CELLS", 400)
     taken = []
     learn = Schirn._learn_thresholds
 
@@ -137,7 +136,7 @@ def test_blocks_must_fit_together(data):
             for k, (rows, listed) in enumerate(parts)
         ]
         model = Schirn(max_iter=2)
-        _fit_blocks(model, MemoryRows(blocks), names)
+        fit_store(model, MemoryRows(blocks), names)
         return model
 
     fit(X[100:])
@@ -222,9 +221,9 @@ def test_sieve_takes_and_gives_tensors(data, torch, kernel_rows):
 
 
 def test_where_rows_are():
-    assert kind_of([[1.0, 2.0]]) == "memory"
-    assert kind_of([]) == "memory"
-    assert kind_of(sp.csr_array((2, 2))) == "memory"
+    assert location([[1.0, 2.0]]) == "memory"
+    assert location([]) == "memory"
+    assert location(sp.csr_array((2, 2))) == "memory"
 
 
 @pytest.fixture
@@ -288,7 +287,7 @@ def test_models_of_tensors_are_saved_as_numpy(data, torch, tmp_path):
 
 def test_tensors_are_checked(data, torch):
     T, Y = torch.asarray(data[0]), data[1]
-    with pytest.raises(InputError, match=r"sparse tensor \(torch.sparse_coo\)"):
+    with pytest.raises(InputError, match=r"sparse tensors \(torch.sparse_coo\)"):
         Schirn().fit(T.to_sparse(), Y)
     trained = Schirn(max_iter=2).fit(T.clone().requires_grad_(), Y)
     assert not trained.coef_.requires_grad
@@ -316,6 +315,6 @@ def test_a_method_for_main_memory_says_so(data, tmp_path):
     with RowFile(tmp_path / "X.npy") as rows, pytest.raises(InputError) as caught:
         schirn.NLR().fit(rows, Y)
     assert str(caught.value) == (
-        "NLR works in main memory, but the rows are in files; load them, or take a method that "
+        "NLR works in main memory, but the rows are in files; load them, or use a method that "
         "trains where the rows are: Schirn or Sieve"
     )

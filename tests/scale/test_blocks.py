@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.linalg.arrays import cells_product, like, namespace, symmetric_product, to_numpy
+from schirn.linalg.arrays import to_numpy
 from schirn.linalg.row_space import row_space
 from schirn.scale.blocks import (
     Block,
@@ -49,9 +49,9 @@ def test_blocks_give_the_result_of_one(term, storage, intercept, in_place):
     X, Y = problem()
     space = row_space(storage(X), ridge=1.0, fit_intercept=intercept)
     expected = schirn(space, Y, rank_term=term, **OPTIONS)
-    place = split(space, Y, [1, 40, 41], in_place)
+    store = split(space, Y, [1, 40, 41], in_place)
     _, coordinates = memory_rows(space, Y)
-    found = schirn_rounds(place, coordinates, rank_term=term, **OPTIONS)
+    found = schirn_rounds(store, coordinates, rank_term=term, **OPTIONS)
     np.testing.assert_allclose(found.w, expected.w, rtol=1e-8, atol=1e-9)
     scale = np.abs(expected.objective).max()
     np.testing.assert_allclose(found.objective, expected.objective, rtol=1e-9, atol=1e-10 * scale)
@@ -60,7 +60,7 @@ def test_blocks_give_the_result_of_one(term, storage, intercept, in_place):
     np.testing.assert_array_equal(found.n_noise, expected.n_noise)
     starts = [0, 1, 40, 41]
     N = np.zeros(Y.shape, dtype=bool)
-    for start, (cells, noise) in zip(starts, place.gather(noise_cells), strict=True):
+    for start, (cells, noise) in zip(starts, store.gather(noise_cells), strict=True):
         N[start + cells.row[noise], cells.label[noise]] = True
     np.testing.assert_array_equal(N, expected.N)
     assert 0 < N.sum() < Y.sum()
@@ -91,11 +91,11 @@ def test_torch_gives_the_result_of_numpy(term, precision):
     space = row_space(X.astype(precision), ridge=1.0)
     expected = schirn(row_space(X, ridge=1.0), Y, rank_term=term, **OPTIONS)
     F = torch.asarray(space.F)
-    place = MemoryRows([Block(DenseRows(F), candidate_cells(Y, F))])
+    store = MemoryRows([Block(DenseRows(F), candidate_cells(Y, F))])
     coordinates = Coordinates(
         torch.asarray(space.eigenvalues), torch.asarray(space.penalty), len(X)
     )
-    found = schirn_rounds(place, coordinates, rank_term=term, **OPTIONS)
+    found = schirn_rounds(store, coordinates, rank_term=term, **OPTIONS)
     assert isinstance(found.w, torch.Tensor)
     assert str(found.w.dtype) == f"torch.{precision}"
     tolerance = 1e-8 if precision == "float64" else 2e-4
@@ -120,8 +120,8 @@ def test_many_labels_are_shifted_without_eigenvectors(monkeypatch):
     found = []
     for most in (256, 2):
         monkeypatch.setattr("schirn.solvers.schirn._MANY_LABELS", most)
-        place = MemoryRows([Block(DenseRows(F), candidate_cells(Y, F))])
-        found.append(schirn_rounds(place, coordinates, rank_term="high", **OPTIONS))
+        store = MemoryRows([Block(DenseRows(F), candidate_cells(Y, F))])
+        found.append(schirn_rounds(store, coordinates, rank_term="high", **OPTIONS))
     scale = float(found[0].w.abs().max())
     assert not torch.equal(found[0].w, found[1].w)
     np.testing.assert_allclose(found[1].w, found[0].w, atol=2e-3 * scale)
@@ -135,29 +135,3 @@ def test_cells_of_dense_and_sparse_candidates_are_the_same():
     for a, b in zip(dense, sparse, strict=True):
         np.testing.assert_array_equal(a, b)
     np.testing.assert_array_equal(Y.T.reshape(-1)[dense.flat], 1)
-
-
-def test_torch_helpers():
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
-    F = np.random.default_rng(0).normal(size=(5, 3))
-    label, row = np.array([0, 0, 2]), np.array([1, 4, 0])
-    values = np.array([1.0, -1.0, 2.0])
-    expected = cells_product(label, row, values, F, 4)
-    tensors = [torch.asarray(A) for A in (label, row, values, F)]
-    np.testing.assert_allclose(to_numpy(cells_product(*tensors, 4)), expected)
-    assert namespace(tensors[0]).__name__.startswith("array_api_compat")
-    assert like(np.zeros(2), tensors[3]).dtype == torch.float64
-
-
-@pytest.mark.parametrize("l", [255, 256, 300])
-def test_symmetric_products_by_stripes(l):
-    """Most of the lower half is copied from the upper one."""
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
-    A = np.random.default_rng(0).normal(size=(l, 20))
-    found = to_numpy(symmetric_product(torch.asarray(A), torch.asarray(A.T)))
-    np.testing.assert_allclose(found, A @ A.T, atol=1e-12)
-    np.testing.assert_allclose(symmetric_product(A, A.T), A @ A.T)
-    if l > 255:
-        assert (found == found.T).all()

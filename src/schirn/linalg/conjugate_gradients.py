@@ -1,0 +1,84 @@
+"""Ridge systems by conjugate gradients, for features that are too many to factor."""
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+Array = np.ndarray
+
+_STEPS = 500
+
+
+class NormalSolution(NamedTuple):
+    """The solution W and the product N W, which the next system can start from."""
+
+    W: Array
+    product: Array
+
+
+def conjugate_gradients(
+    normal: Callable[[Array], Array],
+    B: Array,
+    *,
+    mu: float,
+    ridge: float,
+    diagonal: Array,
+    start: NormalSolution | None = None,
+) -> NormalSolution:
+    """Solve (mu N + ridge) W = B for all columns of B at once.
+
+    A step costs one product with N, for all columns together.
+
+    Parameters
+    ----------
+    normal : callable
+        W -> N W for a positive semidefinite N, such as X'X.
+    B : (d, l) array
+    mu, ridge : float
+    diagonal : (d,) array
+        The diagonal of N, which preconditions the system.
+    start : NormalSolution or None
+        The solution of a similar system.
+
+    Examples
+    --------
+    >>> N = np.array([[2.0, 1.0], [1.0, 2.0]])
+    >>> options = {"mu": 1.0, "ridge": 1.0, "diagonal": np.diag(N)}
+    >>> conjugate_gradients(lambda W: N @ W, np.array([[4.0], [4.0]]), **options).W.round(6)
+    array([[1.],
+           [1.]])
+    """
+    tolerance = 1e-9 if B.dtype == np.float64 else 1e-5
+    if start is None or start.W.shape != B.shape:
+        start = NormalSolution(np.zeros_like(B), np.zeros_like(B))
+    W, product = start.W.copy(), start.product.copy()
+    inverse = 1 / (mu * diagonal + ridge)[:, None]
+    r = B - mu * product - ridge * W
+    z = inverse * r
+    p, rz = z, np.sum(r * z, axis=0)
+    size = np.maximum(np.linalg.norm(B, axis=0), np.finfo(B.dtype).tiny)
+    for _ in range(_STEPS):
+        if np.max(np.linalg.norm(r, axis=0) / size) <= tolerance:
+            break
+        Np = normal(p)
+        Ap = mu * Np + ridge * p
+        curvature = np.sum(p * Ap, axis=0)
+        step = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)
+        W += step * p
+        product += step * Np
+        r -= step * Ap
+        z = inverse * r
+        last, rz = rz, np.sum(r * z, axis=0)
+        p = z + np.divide(rz, last, out=np.zeros_like(rz), where=last > 0) * p
+    else:
+        worst = float(np.max(np.linalg.norm(r, axis=0) / size))
+        warnings.warn(
+            f"conjugate gradients stopped after {_STEPS} steps with a relative error of "
+            f"{worst:.1e}; scale the features (MaxAbsScaler keeps them sparse) or raise lam",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return NormalSolution(W, product)

@@ -1,0 +1,231 @@
+"""Training and prediction where the rows live: on a device, in files, on Dask workers.
+
+The solver is the one that runs in memory. A method supports other locations through one hook,
+`_fit_blocks(store, layout)`. Of n x l numbers only the verdicts on the candidates come back.
+"""
+
+from contextlib import closing
+from copy import copy
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._input import check_same_length
+from schirn.labels.matrix import column_names, distinct_names
+from schirn.linalg.arrays import Array, like, namespace, to_numpy
+from schirn.linalg.row_space import below_one
+from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
+from schirn.scale.cluster import DaskRows, is_lazy, map_lazy
+from schirn.scale.factor import Factor
+from schirn.scale.files import FileRows
+from schirn.scale.input import (
+    block_candidates,
+    check_blocks,
+    check_device_rows,
+    check_empty_rows,
+    location,
+    sparse_candidates,
+    summarise,
+)
+
+# Cells that the calibration and the threshold of `predict` are learned from.
+_SAMPLE_CELLS = 1_000_000
+
+
+class BlockFit(NamedTuple):
+    """What `_fit_blocks` returns after training on blocks."""
+
+    scores: np.ndarray
+    """Scores (m, l) of a sample of rows, leave-one-out if the method has them."""
+    listed: np.ndarray
+    """Candidates (m, l) of these rows."""
+    noise: sp.csr_array
+    """(n, l) bool"""
+    confidence: sp.csr_array
+    """(n, l), with every candidate stored"""
+
+
+def fit_rows(model: Any, X: Any, y: Any, label_names: Any) -> None:
+    """Train a model on rows that are not in main memory."""
+    where = location(X)
+    if where == "device":
+        _fit_device(model, X, y, label_names)
+        return
+    if where == "files":
+        Y, names = sparse_candidates(y, label_names)
+        store: Any = FileRows(X, Y)
+    else:
+        names = label_names
+        if not is_lazy(y):
+            y, names = sparse_candidates(y, label_names)
+        store = DaskRows(X, y, block_candidates)
+    with closing(store):
+        store.run(lambda: fit_store(model, store, names))
+
+
+def fit_store(model: Any, store: RowStore, names: Any) -> None:
+    """Train a model on the blocks of a store."""
+    blocks = store.gather(summarise)
+    layout = check_blocks(blocks)
+    known = column_names(blocks[0].n_labels, distinct_names(names), "candidates")
+    _set_input(model, layout.d, known)
+    _finish(model, model._fit_blocks(store, layout))
+
+
+def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
+    X = check_device_rows(model, X, reset=True)
+    Y, names = sparse_candidates(y, label_names)
+    check_same_length(X.shape[0], Y.shape[0])
+    empty = np.flatnonzero(np.diff(Y.indptr) == 0)
+    n, l = Y.shape
+    check_empty_rows(n, l, len(empty), int(empty[0]) if len(empty) else -1)
+    _set_input(model, X.shape[1], names)
+    store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y, X))])
+    layout = Layout(n, X.shape[1], to_numpy(X[:0]).dtype, sparse=False, device=True)
+    _finish(model, model._fit_blocks(store, layout))
+    if not sp.issparse(y):
+        model.noise_ = _on_device(model.noise_, X, "own")
+        model.label_confidence_ = _on_device(model.label_confidence_, X)
+
+
+def _set_input(model: Any, d: int, names: list[str]) -> None:
+    model.n_features_in_ = int(d)
+    model.label_names_ = names
+    model._label_dtype = "<i8"
+    model.classes_ = np.arange(max(len(names), 2))
+
+
+def _finish(model: Any, fit: BlockFit) -> None:
+    """Set the fitted attributes that all methods share."""
+    model.noise_, model.label_confidence_ = fit.noise, fit.confidence
+    total = fit.confidence.sum(dtype=np.float64)
+    model.cardinality_ = float(total) / fit.confidence.shape[0]
+    model._learn_thresholds(fit.scores, fit.listed)
+
+
+def _on_device(matrix: sp.csr_array, X: Array, dtype: Any = None) -> Array:
+    """A sparse (n, l) matrix as a dense array on the device of X."""
+    n, l = matrix.shape
+    values, rows = like(matrix.data, X, dtype), np.repeat(np.arange(n), np.diff(matrix.indptr))
+    out = namespace(X).zeros(n * l, dtype=values.dtype, device=X.device)
+    out[like(rows * l + matrix.indices, X, "own")] = values
+    return out.reshape(n, l)
+
+
+def map_rows(model: Any, name: str, X: Any, n_columns: int, **options: Any) -> Any:
+    """Call a method of a fitted model on every block of X, lazily if X is lazy."""
+    bare = copy(model)
+    for attribute in ("noise_", "label_confidence_"):
+        bare.__dict__.pop(attribute, None)
+    if location(X) == "files":
+        return np.concatenate([_call(block, bare, name, options) for block in X.blocks()])
+    return map_lazy(_call, X, (bare, name, options), n_columns)
+
+
+def _call(block: Any, model: Any, name: str, options: dict[str, Any]) -> Any:
+    return getattr(model, name)(block, **options)
+
+
+class _LeaveOneOut(NamedTuple):
+    """The state of a block after the last step."""
+
+    scores: Array
+    """Leave-one-out scores of the candidates."""
+    noise: Array
+    sample: Array
+    """Leave-one-out scores (l, m) of the sampled rows."""
+
+
+class _Verdicts(NamedTuple):
+    """Noise and confidence of the candidates of a block, sorted by row."""
+
+    counts: np.ndarray
+    """Candidates of each row."""
+    labels: np.ndarray
+    noise: np.ndarray
+    confidence: np.ndarray
+
+
+def judge_by_ridge(
+    model: Any, store: RowStore, factor: Factor, kept: Array, lam: float
+) -> BlockFit:
+    """Judge candidates by leave-one-out scores of the ridge on Y - N; sets `calibration_`.
+
+    Parameters
+    ----------
+    model : PartialMultiLabelClassifier
+    store : RowStore
+        The states of its blocks have `noise`, and `kept`, the flat indices of the kept cells.
+    factor : Factor
+    kept : array
+        F'(Y - N)
+    lam : float
+        Ridge weight.
+    """
+    coordinates = factor.coordinates
+    w, _ = coordinates.solve(kept, 1.0, lam)
+    n, l = coordinates.n_rows, w.shape[1]
+    stride = sample_stride(n, l)
+    store.step(_leave_one_out, coordinates.send(w), factor.leverage(lam), stride)
+    sampled = store.gather(_sample, stride)
+    scores, listed = (np.concatenate(arrays) for arrays in zip(*sampled, strict=True))
+    model.calibration_ = model._calibrate(scores, listed)
+    verdicts = store.gather(_judge, model.calibration_)
+    counts, labels, noise, confidence = (
+        np.concatenate(arrays) for arrays in zip(*verdicts, strict=True)
+    )
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    N = sp.csr_array((noise, labels.copy(), indptr.copy()), shape=(n, l))
+    N.eliminate_zeros()
+    return BlockFit(scores, listed, N, sp.csr_array((confidence, labels, indptr), shape=(n, l)))
+
+
+def _leave_one_out(
+    block: Block, state: Any, message: Any, weights: Any, stride: int
+) -> tuple[_LeaveOneOut, tuple[Any, ...]]:
+    """Leave-one-out scores B + (XW - B)/(1 - h) of the ridge on B = Y - N."""
+    scores = block.rows.expand(message)
+    xp = namespace(scores)
+    flat = xp.reshape(scores, (-1,))
+    flat[state.kept] -= 1
+    scores /= 1 - below_one(block.rows.squares(weights))
+    flat[state.kept] += 1
+    candidates = xp.take(flat, block.cells.flat)
+    sample = scores[:, sample_start(block, stride) :: stride] + 0
+    return _LeaveOneOut(candidates, state.noise, sample), ()
+
+
+def _sample(block: Block, state: _LeaveOneOut, stride: int) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and candidates (m, l) of the sampled rows."""
+    return np.ascontiguousarray(to_numpy(state.sample).T), sample_candidates(block, stride)
+
+
+def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> _Verdicts:
+    scores = to_numpy(state.scores)
+    confidence = calibration.confidence(scores, np.ones(len(scores), dtype=np.uint8))
+    row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
+    order = np.argsort(row, kind="stable")
+    counts = np.bincount(row, minlength=block.cells.shape[0])
+    noise = to_numpy(state.noise)[order]
+    return _Verdicts(counts, label[order].astype(np.int32), noise, confidence[order])
+
+
+def sample_stride(n: int, l: int) -> int:
+    """Stride of the sampled rows 0, stride, 2 stride, ... of n rows with l labels."""
+    return max(1, -(-n * l // _SAMPLE_CELLS))
+
+
+def sample_start(block: Block, stride: int) -> int:
+    """Index in the block of its first sampled row."""
+    return -getattr(block.rows, "first", 0) % stride
+
+
+def sample_candidates(block: Block, stride: int) -> np.ndarray:
+    """Candidates (m, l) of the sampled rows."""
+    (n, l), first = block.cells.shape, sample_start(block, stride)
+    label, row = to_numpy(block.cells.label), to_numpy(block.cells.row) - first
+    chosen = row % stride == 0
+    listed = np.zeros((len(range(first, n, stride)), l), dtype=np.uint8)
+    listed[row[chosen] // stride, label[chosen]] = 1
+    return listed

@@ -1,0 +1,170 @@
+"""Input validation for rows outside main memory: location, layout and candidates."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._input import bad_value, first_bad
+from schirn.exceptions import InputError
+from schirn.labels.matrix import (
+    as_binary,
+    as_labels,
+    column_names,
+    distinct_names,
+    warn_empty_rows,
+)
+from schirn.linalg.arrays import Array, is_device_array, namespace, on_gpu, to_numpy
+from schirn.scale.blocks import Block, Layout
+from schirn.scale.cluster import is_lazy
+from schirn.scale.row_file import RowFile
+
+# Rows of a dense candidate matrix that are converted to CSR at a time.
+_CANDIDATE_ROWS = 10_000
+_LIBRARIES = {"dask": "dask", "distributed": "dask", "torch": "device", "cupy": "device"}
+
+
+def location(X: Any) -> str:
+    """Return where the rows of X live: "memory", "device", "dask" or "files".
+
+    >>> location(np.zeros((2, 2)))
+    'memory'
+    """
+    if isinstance(X, list | tuple):
+        found = {_LIBRARIES.get(_package(block)) for block in X}
+        return "dask" if found == {"dask"} else "memory"
+    if isinstance(X, RowFile):
+        return "files"
+    found_in = _LIBRARIES.get(_package(X), "memory")
+    return "memory" if found_in == "dask" and not is_lazy(X) else found_in
+
+
+def _package(X: Any) -> str:
+    return type(X).__module__.partition(".")[0]
+
+
+def check_in_memory(name: str, X: Any) -> None:
+    """Raise InputError for rows in files or on a GPU, which the method `name` cannot use."""
+    if isinstance(X, RowFile):
+        where, remedy = "in files", "load them"
+    elif is_device_array(X) and on_gpu(X):
+        where, remedy = "on a GPU", "copy them there (X.cpu() or X.get())"
+    else:
+        return
+    raise InputError(
+        f"{name} works in main memory, but the rows are {where}; {remedy}, or use a method that "
+        f"trains where the rows are: Schirn or Sieve"
+    )
+
+
+def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
+    """Validate X on a device; float32 stays, any other type becomes float64."""
+    if X.ndim != 2 or 0 in X.shape:
+        raise InputError(f"X must have rows and columns, got shape {tuple(X.shape)}")
+    if not str(getattr(X, "layout", "strided")).endswith("strided"):
+        raise InputError(
+            f"sparse tensors ({X.layout}) are not supported; pass X.to_dense(), or a SciPy CSR "
+            f"matrix, which is used in main memory"
+        )
+    if not reset and X.shape[1] != model.n_features_in_:
+        raise InputError(
+            f"X has {X.shape[1]} features, but {type(model).__name__} is expecting "
+            f"{model.n_features_in_} features as input"
+        )
+    # Weights that are being trained elsewhere must not be trained from here.
+    X = X.detach() if hasattr(X, "detach") else X
+    xp = namespace(X)
+    X = X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
+    if not bool(xp.isfinite(xp.sum(X))) and not bool(xp.all(xp.isfinite(X))):
+        row = int(xp.argmax(xp.astype(xp.any(~xp.isfinite(X), axis=1), xp.int8)))
+        values = to_numpy(X[row])
+        column = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise bad_value(row, column, float(values[column]))
+    return X
+
+
+class BlockSummary(NamedTuple):
+    """Sizes, type and flaws of a block."""
+
+    n: int
+    d: int
+    dtype: str
+    sparse: bool
+    bad: tuple[int, int, float] | None
+    """Row, column and value of the first entry that is not finite."""
+    n_labels: int
+    n_empty: int
+    """Rows without candidates."""
+    first_empty: int
+
+
+def summarise(block: Block, state: Any) -> BlockSummary:
+    """Summarise a block in one pass over its rows."""
+    X, first = block.rows
+    n, l = block.cells.shape
+    empty = np.flatnonzero(np.bincount(block.cells.row, minlength=n) == 0)
+    return BlockSummary(
+        n,
+        X.shape[1],
+        X.dtype.name,
+        sp.issparse(X),
+        first_bad(X, first),
+        l,
+        len(empty),
+        first + int(empty[0]) if len(empty) else -1,
+    )
+
+
+def check_blocks(blocks: list[BlockSummary]) -> Layout:
+    """Raise InputError for blocks that do not fit together or cannot be used; return the layout."""
+    first = blocks[0]
+    for k, block in enumerate(blocks):
+        if (block.d, block.sparse, block.n_labels) != (first.d, first.sparse, first.n_labels):
+            raise InputError(
+                f"block {k} has {block.d} features and {block.n_labels} labels "
+                f"({'sparse' if block.sparse else 'dense'}), but block 0 has {first.d} and "
+                f"{first.n_labels} ({'sparse' if first.sparse else 'dense'}); blocks must agree"
+            )
+        if block.bad is not None:
+            raise bad_value(*block.bad)
+    first_empty = next((block.first_empty for block in blocks if block.n_empty), -1)
+    n = sum(block.n for block in blocks)
+    check_empty_rows(n, first.n_labels, sum(block.n_empty for block in blocks), first_empty)
+    return Layout(n, first.d, np.dtype(max(block.dtype for block in blocks)), first.sparse)
+
+
+def check_empty_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> None:
+    """Warn about rows without candidates; raise InputError if no row has any."""
+    if n_empty == n:
+        raise InputError("no row carries a candidate label, so there is nothing to learn from")
+    if n_empty and n_labels > 1:
+        warn_empty_rows(n_empty, n, first_empty)
+
+
+def sparse_candidates(y: Any, names: Any) -> tuple[sp.csr_array, list[str]]:
+    """Candidates of any container as CSR of uint8, and the label names."""
+    if y is None:
+        raise InputError(
+            "fit requires y to be passed, but the target y is None; pass the candidate labels"
+        )
+    if is_device_array(y):
+        y = to_numpy(y)
+    if sp.issparse(y):
+        known = distinct_names(names)
+        Y = as_binary(y, "the candidates", names=known)
+        return Y, column_names(Y.shape[1], known, "candidates")
+    if isinstance(y, np.ndarray) and y.dtype != object and y.ndim == 2:
+        starts = range(0, max(len(y), 1), _CANDIDATE_ROWS)
+        found = [as_labels(y[i : i + _CANDIDATE_ROWS], names=names) for i in starts]
+        rows = [sp.csr_array(labels.matrix) for labels in found]
+        return sp.csr_array(sp.vstack(rows)), found[0].names
+    labels = as_labels(y, names=names)
+    return sp.csr_array(labels.matrix), labels.names
+
+
+def block_candidates(Y: Any, first: int) -> Any:
+    """The candidates of one block as CSR; an error names the first row of the block."""
+    try:
+        return sparse_candidates(Y, None)[0]
+    except InputError as error:
+        raise InputError(f"in the candidates from row {first} on: {error}") from None

@@ -1,0 +1,31 @@
+"""Array libraries: conversion between them, and products that they lack."""
+
+import numpy as np
+import pytest
+
+from schirn.linalg.arrays import cells_product, like, namespace, symmetric_product, to_numpy
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
+
+
+def test_products_and_conversion_of_tensors():
+    F = np.random.default_rng(0).normal(size=(5, 3))
+    label, row = np.array([0, 0, 2]), np.array([1, 4, 0])
+    values = np.array([1.0, -1.0, 2.0])
+    expected = cells_product(label, row, values, F, 4)
+    tensors = [torch.asarray(A) for A in (label, row, values, F)]
+    np.testing.assert_allclose(to_numpy(cells_product(*tensors, 4)), expected)
+    assert namespace(tensors[0]).__name__.startswith("array_api_compat")
+    assert like(np.zeros(2), tensors[3]).dtype == torch.float64
+
+
+@pytest.mark.parametrize("l", [255, 256, 300])
+def test_symmetric_products_by_stripes(l):
+    """Most of the lower half is copied from the upper one."""
+    A = np.random.default_rng(0).normal(size=(l, 20))
+    found = to_numpy(symmetric_product(torch.asarray(A), torch.asarray(A.T)))
+    np.testing.assert_allclose(found, A @ A.T, atol=1e-12)
+    np.testing.assert_allclose(symmetric_product(A, A.T), A @ A.T)
+    if l > 255:
+        assert (found == found.T).all()
