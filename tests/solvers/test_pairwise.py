@@ -6,8 +6,8 @@ import scipy.sparse as sp
 from reference.particle import plain_pair, plain_votes
 from sklearn.svm import SVC
 
-from schirn.solvers import pairwise
 from schirn.linalg.scaling import Scaling
+from schirn.solvers import pairwise
 from schirn.solvers.pairwise import SVMOptions, cast_votes, kernel_matrix, pairwise_svms, rescale
 
 
