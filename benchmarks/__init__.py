@@ -1,1 +1,1 @@
-"""Benchmarks: each prints ratios measured in one run, because machines differ and are noisy."""
+"""Benchmarks. Most print ratios measured in one run, because machines differ and are noisy."""

@@ -1,13 +1,13 @@
-"""cleanlab and this library on the same tags: which wrong ones do they find, and how long it takes.
+"""Wrong tags found by cleanlab and by this library on the same data, and the time they take.
 
     pip install cleanlab
     python -m benchmarks.cleanlab
 
-cleanlab judges the out-of-fold probabilities of a classifier that the user brings; here logistic
-regression, the same on Gaussian kernel features, a random forest and `Sieve`, each in five folds on
-the given tags. `find_noisy_labels` makes its own five folds with `Sieve`. Both decide with their
-default settings. AUC, precision and recall are over the listed tags; the truth is used for scoring
-only.
+cleanlab judges the out-of-fold probabilities of a user-supplied classifier: here logistic
+regression, logistic regression on Gaussian kernel features, a random forest and `Sieve`, each
+trained on the given tags in five folds. `find_noisy_labels` uses five folds of `Sieve`. Both
+decide with their default settings. AUC, precision and recall are computed over the listed tags;
+the truth is used for scoring only.
 """
 
 import argparse
@@ -34,14 +34,14 @@ Array = np.ndarray
 
 
 class Verdict(NamedTuple):
-    """Confidence that each listed tag is right, and the tags called wrong, (n, l)."""
+    """Confidence that each listed tag is correct, and the tags judged wrong, both (n, l)."""
 
     confidence: Array
     wrong: Array
 
 
 def settings(rows: int) -> dict[str, Dataset]:
-    """Data sets by name, with the noise they have."""
+    """Data sets by name, with their noise."""
     digits = {
         f"digits, {words}": load_digits_attributes(**noise).subset(range(min(rows, 1797)))
         for words, noise in {
@@ -65,7 +65,7 @@ def _generated(rows: int, **noise: Any) -> Dataset:
 
 
 def classifiers() -> dict[str, Any]:
-    """What cleanlab is given probabilities of."""
+    """Classifiers whose probabilities cleanlab judges."""
     logistic = OneVsRestClassifier(LogisticRegression(max_iter=2000))
     kernel = Nystroem(n_components=300, random_state=0)
     return {
@@ -77,7 +77,7 @@ def classifiers() -> dict[str, Any]:
 
 
 def ours(data: Dataset) -> Verdict:
-    """`find_noisy_labels` as it comes."""
+    """Verdict of `find_noisy_labels` with default settings."""
     found = find_noisy_labels(data.X, data.candidates)
     confidence = np.zeros(data.candidates.shape)
     confidence[found.row, found.column] = found.confidence
@@ -85,7 +85,7 @@ def ours(data: Dataset) -> Verdict:
 
 
 def cleanlab_verdict(data: Dataset, classifier: Any) -> Verdict:
-    """cleanlab's quality scores and issues of the listed tags."""
+    """Quality scores and issues of the listed tags by cleanlab."""
     from cleanlab.multilabel_classification.filter import find_multilabel_issues_per_class
     from cleanlab.multilabel_classification.rank import get_label_quality_scores_per_class
 
@@ -94,7 +94,7 @@ def cleanlab_verdict(data: Dataset, classifier: Any) -> Verdict:
         classifier, data.X, data.candidates, cv=folds, method="predict_proba", n_jobs=1
     )
     if isinstance(P, list):
-        # A forest gives one array of two columns per label.
+        # A forest returns one array of two columns per label.
         P = np.column_stack([columns[:, -1] for columns in P])
     given = [np.flatnonzero(row).tolist() for row in data.candidates]
     confidence = get_label_quality_scores_per_class(given, P)
@@ -104,7 +104,7 @@ def cleanlab_verdict(data: Dataset, classifier: Any) -> Verdict:
 
 
 def measure(data: Dataset, judge: Callable[[], Verdict]) -> tuple[dict[str, float], float]:
-    """Figures of one verdict and its seconds."""
+    """Scores of one verdict, and its time in seconds."""
     start = time.perf_counter()
     verdict = judge()
     seconds = time.perf_counter() - start
@@ -114,7 +114,7 @@ def measure(data: Dataset, judge: Callable[[], Verdict]) -> tuple[dict[str, floa
 def main(arguments: list[str] | None = None) -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--rows", type=int, default=1200, help="rows of every set")
+    parser.add_argument("--rows", type=int, default=1200, help="rows per data set")
     options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     there = importlib.util.find_spec("cleanlab") is not None

@@ -1,6 +1,8 @@
-"""Schirn on Dask: two workers of one thread against one, and the distance to one machine.
+"""Schirn on Dask: time with two single-thread workers and with one, and agreement without Dask.
 
 OMP_NUM_THREADS=1 python -m benchmarks.dask_workers --rows 200000 --features 300 --labels 50
+
+Times are the best of a few fits; importing the library on the workers does not count.
 """
 
 import argparse
@@ -16,19 +18,19 @@ from schirn.exceptions import EmptyCandidatesWarning
 
 
 def make_rows(first: int, n: int, d: int) -> np.ndarray:
-    """Random rows; the same for the same place."""
+    """Random rows that depend only on the index of the first one."""
     return np.random.default_rng([1, first]).normal(size=(n, d))
 
 
 def make_candidates(first: int, X: np.ndarray, l: int) -> sp.csr_array:
-    """Labels of a linear model, and some that are wrong."""
+    """Candidates: labels of a linear model, plus some wrong ones."""
     W = np.random.default_rng(0).normal(size=(X.shape[1], l)) / np.sqrt(X.shape[1])
     wrong = np.random.default_rng([2, first]).random((len(X), l)) < 0.03
     return sp.csr_array(((X @ W > 1.5) | wrong).astype(np.uint8))
 
 
 def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[float, Schirn]:
-    """Seconds of the best fit on so many workers, and its model."""
+    """Time of the fastest fit on `n_workers` workers, and its model."""
     from dask import delayed
     from dask.distributed import Client, LocalCluster, wait
 
@@ -43,7 +45,7 @@ def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[float, Schirn]
             for (i, _), rows in zip(blocks, X, strict=True)
         ]
         wait(Y)
-        # Workers import the library on first use, which is no part of the fit.
+        # Workers import the library on first use, which should not count.
         Schirn(max_iter=1).fit(X, Y)
         best = np.inf
         for _ in range(args.repeats):
@@ -54,7 +56,7 @@ def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[float, Schirn]
 
 
 def main() -> None:
-    """Print seconds, the ratio and the difference."""
+    """Print times, their ratio and the difference of the models."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--features", type=int, default=300)
@@ -77,7 +79,7 @@ def main() -> None:
     print(f"{args.rows} x {args.features}, {args.labels} labels, {args.rounds} rounds")
     print(f"one worker {one:.1f} s, two workers {two:.1f} s, without Dask {alone:.1f} s")
     print(f"one worker / two workers {one / two:.2f}")
-    print(f"largest difference of scores to one machine {difference:.1e}")
+    print(f"largest difference from the scores without Dask {difference:.1e}")
     print(f"different verdicts {int((model.noise_.toarray() != local.noise_).sum())}")
 
 

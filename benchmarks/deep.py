@@ -1,14 +1,15 @@
-"""Networks on candidates: average precision of every loss between its two references.
+"""Networks trained on candidates: average precision of every loss, between two references.
 
     SCHIRN_DATA=folder python -m benchmarks.deep --jobs 2 --output deep-results.jsonl
 
-Five seeds; each deals the rows anew (30% test), draws its noise where the set has none of its own,
-and starts its networks anew. True labels are used for scoring and by "truth" only. "candidates" and
-"truth" are cross-entropy by `DeepSieve(noise_level=0)`: the same network, folds and early stop as
-DeepSieve, on what they learn from. Gap closed = (x - candidates)/(truth - candidates), per seed.
-The single-network losses share one plain loop, with a tenth of the rows held out to stop early by
-the average precision on their candidates. Results are kept in the output file; a second run goes
-on where the first one stopped.
+Each of five seeds determines the split (30% test rows), the noise if the data set has none of its
+own, and the initial weights. True labels are used for scoring and by "truth" only. "candidates"
+and "truth" are cross-entropy by `DeepSieve(noise_level=0)` on the candidates and on the true
+labels: the same network, folds and early stopping as DeepSieve. Gap closed = (x -
+candidates)/(truth - candidates), per seed. The single-network losses share one plain training
+loop, which holds out a tenth of the rows and stops early by the average precision on their
+candidates. Results are appended to the output file; a second run resumes where the first one
+stopped.
 """
 
 import argparse
@@ -46,7 +47,7 @@ SETTINGS: list[tuple[str, int | None]] = [
     ("digits", 3),
     ("yeastmf", None),
 ]
-# The largest number of epochs.
+# Maximum number of epochs.
 EPOCHS = {"birds": 80, "scene": 80, "digits": 40, "yeastmf": 40}
 SINGLE = ("BCE", "GCE", "PARD", "PartialMultiLabelLoss", "SieveHead", "SchirnHead")
 MODELS = ("candidates", *SINGLE, "DeepSieve, 1 fold", "Sieve", "DeepSieve", "truth")
@@ -77,7 +78,7 @@ def convnet() -> nn.Module:
 
 
 def estimator(name: str, seed: int, **options: Any) -> DeepSieve:
-    """DeepSieve with a network that suits the data."""
+    """DeepSieve with a network for this data set."""
     torch.manual_seed(seed)
     if name == "digits":
         options |= {"module": convnet(), "input_shape": (1, 8, 8), "scale": "none"}
@@ -86,11 +87,11 @@ def estimator(name: str, seed: int, **options: Any) -> DeepSieve:
 
 
 def single(name: str, loss: str, rows: tuple[np.ndarray, ...], seed: int) -> Any:
-    """Test scores of one network in a plain loop with the loss of this name."""
+    """Test scores of a single network, trained with the named loss in a plain loop."""
     X, C, _, X_test, _ = rows
     base = estimator(name, seed)
     base._start(X, C.shape[1])
-    # The model of the backbone, its average and its optimiser are those of DeepSieve.
+    # Backbone, averaging of weights and optimiser are those of DeepSieve.
     learner = base._learner(0)
     source, test = base._rows(X), base._rows(X_test)
     order = np.random.default_rng(seed).permutation(len(X))
@@ -126,7 +127,7 @@ def single(name: str, loss: str, rows: tuple[np.ndarray, ...], seed: int) -> Any
 def make_loss(
     name: str, n_hidden: int, candidates: torch.Tensor, learner: Any
 ) -> tuple[Callable[..., torch.Tensor], Callable[[], None]]:
-    """A function of (features, logits, candidates, rows), and one to call after an epoch."""
+    """The loss as a function of (features, logits, candidates, rows), and an end-of-epoch hook."""
     n, l = candidates.shape
     if name.endswith("Head"):
         head = {"SieveHead": SieveHead, "SchirnHead": SchirnHead}[name](n_hidden, l, n)
@@ -141,8 +142,8 @@ def make_loss(
     return lambda f, z, c, i: made(z, c, i), lambda: None
 
 
-def run_cell(name: str, r: int | None, seed: int, model: str) -> dict[str, Any]:
-    """Average precision of one model on one deal of the rows."""
+def run_one(name: str, r: int | None, seed: int, model: str) -> dict[str, Any]:
+    """Result of one model on one split of the rows."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     torch.set_num_threads(1)
     rows = rows_of(name, r, seed)
@@ -170,7 +171,7 @@ def run_cell(name: str, r: int | None, seed: int, model: str) -> dict[str, Any]:
 
 
 def print_tables(results: list[dict[str, Any]]) -> None:
-    """Markdown tables of everything measured."""
+    """Print Markdown tables of all results."""
     cells: dict[Any, dict[int, dict[str, Any]]] = defaultdict(dict)
     for row in results:
         cells[row["dataset"], row["r"], row["model"]][row["seed"]] = row
@@ -197,13 +198,13 @@ def print_tables(results: list[dict[str, Any]]) -> None:
 
 
 def gap(row: dict[str, Any], low: dict[str, Any], high: dict[str, Any]) -> float:
-    """Share of the way from candidates to truth."""
+    """Fraction of the gap between candidates and truth that is closed."""
     x, c, t = (cell["average_precision"] for cell in (row, low, high))
     return float((x - c) / (t - c))
 
 
 def print_order(cells: dict[Any, dict[int, dict[str, Any]]]) -> None:
-    """On how many seeds DeepSieve lies between its references."""
+    """Print for how many seeds DeepSieve lies between its references."""
     print()
     for name, r in dict.fromkeys((name, r) for name, r, _ in list(cells)):
         three = [cells[name, r, key] for key in ("candidates", "DeepSieve", "truth")]
@@ -214,13 +215,13 @@ def print_order(cells: dict[Any, dict[int, dict[str, Any]]]) -> None:
 
 
 def main() -> None:
-    """Run what is missing and print the tables."""
+    """Run what is missing, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=Path("deep-results.jsonl"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--only", default="", help="data sets, comma separated")
-    parser.add_argument("--models", default="", help="models, separated by semicolons")
+    parser.add_argument("--only", default="", help="comma-separated data sets")
+    parser.add_argument("--models", default="", help="semicolon-separated models")
     args = parser.parse_args()
     names = args.only.split(",") if args.only else [name for name, _ in SETTINGS]
     models = args.models.split(";") if args.models else list(MODELS)
@@ -235,11 +236,11 @@ def main() -> None:
         for model in models
         if name in names and (name, seed, model) not in finished
     ]
-    # What is claimed comes first, so that a run cut short has shown it.
+    # The main results come first, in case the run is interrupted.
     main_models = ("DeepSieve", "candidates", "truth")
     cells.sort(key=lambda cell: cell[3] not in main_models)
-    # By its module path, so that workers import it instead of unpacking this script.
-    from benchmarks.deep import run_cell as task
+    # Imported by its module path, so that workers import it too instead of unpickling it.
+    from benchmarks.deep import run_one as task
 
     jobs = (delayed(task)(*cell) for cell in cells)
     with args.output.open("a") as file:

@@ -1,13 +1,13 @@
-"""Images per second of a convolutional network, and what each loss or head adds to plain BCE.
+"""Training speed of a convolutional network, and the overhead of each loss and head over plain BCE.
 
     python -m benchmarks.deep_gpu
 
-Synthetic images with candidate labels, on the GPU beforehand, so that nothing but training is
-measured; on a GPU in bfloat16. Every loss trains the same network with the same batches. An epoch
-of each is run in turn, the first ones only to warm up, and the middle one of the rest is printed: a
-change of the clock of the device then meets all losses alike. The closed-form step of a head after
-each epoch is part of its time. For a table on the CPU the row numbers are there too, as a data
-loader gives them. Without a GPU, small sizes are measured on the CPU.
+Synthetic images with candidate labels are placed on the GPU beforehand, so that only training is
+measured, in bfloat16. Every loss trains the same network on the same batches. The losses take
+turns, one epoch each, so that changes of the clock rate affect all of them alike; the first epochs
+warm up, and the median of the others is printed. It includes the closed-form step of the heads.
+With a table on the CPU the row indices are there too, as a data loader returns them. Without a
+GPU, smaller sizes are measured on the CPU.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Step = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 def convnet(width: int, n_features: int) -> nn.Sequential:
-    """Three stages of convolutions, each halving the image, and one vector per image."""
+    """Backbone of three convolutional stages, each halving the image, with one vector per image."""
     layers: list[nn.Module] = []
     channels = 3
     for stage in range(3):
@@ -49,7 +49,7 @@ def convnet(width: int, n_features: int) -> nn.Sequential:
 
 
 def make_images(n: int, size: int, l: int, device: str) -> tuple[Tensor, Tensor]:
-    """Images whose labels are bright patches, and candidates with wrong ones among them."""
+    """Images whose labels are bright patches, and candidates, some of them wrong."""
     generator = torch.Generator(device).manual_seed(0)
     truth = torch.rand(n, l, generator=generator, device=device) < 0.2
     images = torch.randn(n, 3, size, size, generator=generator, device=device)
@@ -96,7 +96,7 @@ class Runner:
         return lambda f, c, i: head.loss(f, c, i)
 
     def epoch(self, images: Tensor, candidates: Tensor, order: Tensor) -> float:
-        """Seconds of one pass over the images."""
+        """Train one epoch and return its time in seconds."""
         numbers = order.to(self.rows_on).split(self.args.batch_size)
         self._wait()
         start = time.perf_counter()
@@ -130,7 +130,7 @@ NAMES = (
 
 
 def main() -> None:
-    """Measure all losses in turn and print a table."""
+    """Measure all losses and print a table."""
     there = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--images", type=int, default=50_000 if there else 512)
@@ -159,7 +159,7 @@ def main() -> None:
     print(
         f"{args.device} ({name}), torch {torch.__version__}, {args.images:,} images of "
         f"{args.size} x {args.size}, {args.labels} labels, {args.features} features, batch "
-        f"{args.batch_size}, {args.precision}; middle of {args.epochs - 2} epochs\n"
+        f"{args.batch_size}, {args.precision}; median of {args.epochs - 2} epochs\n"
     )
     print("| loss | images per second | over BCE |\n|---|--:|--:|")
     plain = statistics.median(times["BCE"][2:])

@@ -1,13 +1,13 @@
-"""Many labels: EUR-Lex (15,539 training rows, 5,000 features, 3,993 labels) in one command.
+"""Many labels: Schirn on EUR-Lex (15,539 training rows, 5,000 features, 3,993 labels).
 
     SCHIRN_DATA=... python -m benchmarks.eurlex --device cuda
     SCHIRN_DATA=... python -m benchmarks.eurlex --rounds 100    (NumPy, half an hour on two cores)
     SCHIRN_DATA=... python -m benchmarks.eurlex --rows 4000 --rounds 20
 
-Trains Schirn on the training part with wrong labels added, predicts the test part, and prints
-precision at 1, 3 and 5 and average precision against the true labels, with scikit-learn's ridge
-(one target per label, on the same candidates) beside it. Several prices of noise, as in
---alpha 0.2,0.5,0.9, are compared on the candidates of a tenth of the training rows first.
+Adds wrong labels to the training rows, trains Schirn, predicts the test rows, and prints precision
+at 1, 3 and 5 and average precision against the true labels, next to scikit-learn's ridge (one
+target per label, on the same candidates). If several noise penalties are given, as in --alpha
+0.2,0.5,0.9, the best one on the candidates of a held-out tenth of the training rows is used.
 """
 
 import argparse
@@ -25,15 +25,15 @@ from schirn.metrics import average_precision
 
 
 def main() -> None:
-    """Train, predict, print."""
+    """Train, predict and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", help="a device of PyTorch, such as cuda (default: NumPy)")
+    parser.add_argument("--device", help="PyTorch device, such as cuda (default: NumPy)")
     parser.add_argument("--tf32", action="store_true")
     parser.add_argument("--r", type=int, default=5, help="wrong labels per row (default: 5)")
-    parser.add_argument("--rows", type=int, help="use only so many training rows")
+    parser.add_argument("--rows", type=int, help="number of training rows (default: all)")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--lam", type=float, default=1.0)
-    parser.add_argument("--alpha", default="0.2", help="one or several, to choose from")
+    parser.add_argument("--alpha", default="0.2", help="noise penalty, or several to choose from")
     args = parser.parse_args()
     data = load("eurlex4k")
     train = data.subset(range(args.rows or data.n_train))
@@ -52,12 +52,12 @@ def main() -> None:
     middle = time.perf_counter()
     scores = ridge.predict(X_test)
     end = time.perf_counter()
-    report("ridge of scikit-learn", test.y_true, scores, middle - start, end - middle)
+    report("scikit-learn Ridge", test.y_true, scores, middle - start, end - middle)
     print(f"peak memory {peak_gigabytes():.1f} GB")
 
 
 def choose_alpha(X: Any, Y: Any, args: argparse.Namespace) -> float:
-    """The price of noise whose scores rank the candidates of rows held out best."""
+    """Choose the noise penalty by average precision on held-out candidates."""
     values = [float(part) for part in args.alpha.split(",")]
     if len(values) == 1:
         return values[0]
@@ -74,7 +74,7 @@ def choose_alpha(X: Any, Y: Any, args: argparse.Namespace) -> float:
 def timed(
     model: Any, X: Any, Y: Any, X_test: Any, args: argparse.Namespace
 ) -> tuple[Any, float, float]:
-    """Scores of the test rows, seconds of training and of prediction; dense on a device."""
+    """Scores of the test rows, and seconds of training and prediction."""
     if args.device is not None:
         import torch
 
@@ -88,7 +88,7 @@ def timed(
 
 
 def report(name: str, truth: Any, scores: np.ndarray, fit: float, predict: float) -> None:
-    """One line."""
+    """Print one line."""
     truth = truth.toarray() if hasattr(truth, "toarray") else np.asarray(truth)
     best = np.argsort(-scores, axis=1, kind="stable")[:, :5]
     hits = np.take_along_axis(truth, best, axis=1)

@@ -1,12 +1,12 @@
-"""Schirn's rounds on a GPU: seconds for 100 rounds, and what lower precision does to the scores.
+"""Schirn on a GPU: time of 100 rounds, and the effect of lower precision on the scores.
 
     python -m benchmarks.gpu --shape 500000,1000,1000
     python -m benchmarks.gpu --shape 500000,1000,1000 --tf32
     python -m benchmarks.gpu --data eurlex4k            (needs SCHIRN_DATA)
     python -m benchmarks.gpu --shape 2000,100,300 --device cpu
 
-The plain rate is that of one product X W of the same shape in the same precision; the share says
-how much of it the rounds reach, counting 2 n l (d + 2 l) operations per round.
+The plain rate is that of one product X W of the same shape and precision; the printed share is the
+fraction of it that the rounds reach, counting 2 n l (d + 2 l) operations per round.
 """
 
 import argparse
@@ -27,12 +27,14 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shape", default="500000,1000,1000", help="rows, features, labels")
-    parser.add_argument("--data", help="a data set instead, with 5 wrong labels per row")
+    parser.add_argument("--data", help="data set to use instead, with 5 wrong labels per row")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--tf32", action="store_true", help="products in TF32")
-    parser.add_argument("--double", action="store_true", help="double precision")
-    parser.add_argument("--compare", action="store_true", help="scores against double precision")
+    parser.add_argument("--tf32", action="store_true", help="compute products in TF32")
+    parser.add_argument("--double", action="store_true", help="use double precision")
+    parser.add_argument(
+        "--compare", action="store_true", help="compare the scores with double precision"
+    )
     args = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = args.tf32
     X, cells = from_file(args) if args.data else generated(args)
@@ -59,7 +61,7 @@ def main() -> None:
 
 
 def generated(args: argparse.Namespace) -> tuple[Any, Cells]:
-    """Rows whose labels follow the features, one false label in a hundred listed."""
+    """Random rows whose labels depend on the features; one false label in a hundred is listed."""
     n, d, l = (int(part) for part in args.shape.split(","))
     rng = torch.Generator(args.device).manual_seed(0)
     options = {"generator": rng, "device": args.device}
@@ -77,7 +79,7 @@ def generated(args: argparse.Namespace) -> tuple[Any, Cells]:
 
 
 def from_file(args: argparse.Namespace) -> tuple[Any, Cells]:
-    """A real data set, dense on the device."""
+    """A real data set, dense, on the device."""
     data = load(args.data)
     if data.n_train is not None:
         data = data.subset(range(data.n_train))
@@ -99,7 +101,7 @@ def factor(X: Any) -> tuple[Any, Any]:
 
 
 def rounds(F: Any, eigenvalues: Any, cells: Cells, count: int) -> tuple[Any, Any]:
-    """The weights in the row space, and the trace."""
+    """Weights in the row space, and the trace."""
     place = MemoryRows([Block(DenseRows(F), cells)])
     coordinates = Coordinates(eigenvalues, torch.ones_like(eigenvalues), len(F))
     trace = schirn_rounds(place, coordinates, alpha=ALPHA, beta=BETA, lam=LAM, max_iter=count)
@@ -107,7 +109,7 @@ def rounds(F: Any, eigenvalues: Any, cells: Cells, count: int) -> tuple[Any, Any
 
 
 def clocked(device: str, work: Any) -> tuple[Any, Any, float]:
-    """What a function returns, and its seconds."""
+    """Result of a function, and its time in seconds."""
     synchronize(device)
     start = time.perf_counter()
     first, second = work()
@@ -116,7 +118,7 @@ def clocked(device: str, work: Any) -> tuple[Any, Any, float]:
 
 
 def plain_rate(X: Any, l: int, device: str) -> float:
-    """Operations per second of X W."""
+    """Operations per second of the product X W."""
     W = torch.randn(X.shape[1], l, dtype=X.dtype, device=device)
     X @ W
     synchronize(device)
@@ -134,7 +136,7 @@ def synchronize(device: str) -> None:
 
 
 def report(scores: Any, exact: Any, trace: Any, double: Any) -> None:
-    """How far scores and decisions are from those in double precision."""
+    """Print how far scores and decisions are from those in double precision."""
     error = (scores - exact).abs()
     largest, mean = float(error.max()), float((error**2).mean() ** 0.5)
     print(f"against double precision: scores differ by {largest:.1e} at most, by {mean:.1e} in the")

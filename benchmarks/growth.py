@@ -1,14 +1,14 @@
 # ruff: noqa: E402
-"""Time against rows, features and labels: doubling series, exponents, and a model of the cost.
+"""Growth of time with rows, features and labels: doubling series, exponents and a cost model.
 
-    python -m benchmarks.growth                 (quiet machine, some minutes)
+    python -m benchmarks.growth                 (some minutes on an idle machine)
     python -m benchmarks.growth --largest 4     (fewer doublings)
-    python -m benchmarks.growth --predict       (adds what the model says of large sets)
+    python -m benchmarks.growth --predict       (also extrapolates to large data sets)
 
-Every point is the CPU time of 10 rounds of Schirn, or of the factorisation, on one thread in
-double precision. The exponent is the slope between the two largest points of a series; beside it
-stands the slope of the operation count: 2ndl + 4nl^2 + 11l^3 for a round, nd^2 + 11d^3 for the
-factorisation. The model has a rate for products, fitted, and one for eigenproblems, measured.
+Every point is the CPU time of 10 rounds of Schirn, or of the factorisation, on one thread in double
+precision. The exponent is the slope between the two largest points of a series, printed next to the
+slope of the operation count: 2ndl + 4nl^2 + 11l^3 for a round, nd^2 + 11d^3 for the factorisation.
+The cost model has two rates: a fitted one for products and a measured one for eigenproblems.
 """
 
 import os
@@ -42,7 +42,7 @@ class Point(NamedTuple):
 
 
 class Large(NamedTuple):
-    """A published set with many labels; d is the size of its bag of words."""
+    """A published data set with many labels; d is the size of its bag of words."""
 
     name: str
     n: int
@@ -52,7 +52,7 @@ class Large(NamedTuple):
 
 
 # Rows and labels from Table 1 of the paper, features and labels per row from the public
-# descriptions of the sets.
+# descriptions of the data sets.
 LARGE = (
     Large("LF-Amazon-131K", 294_805, 80_000, 131_073, 2.29),
     Large("Amazon-titles", 2_248_619, 128_000, 1_305_265, 22.2),
@@ -60,17 +60,17 @@ LARGE = (
 
 
 def products(n: float, d: float, l: float) -> float:
-    """Operations of a round in matrix products."""
+    """Operations of the matrix products of a round."""
     return 2 * n * d * l + 4 * n * l**2
 
 
 def eigenproblem(l: float) -> float:
-    """Operations of a symmetric eigenproblem with vectors and the product that follows."""
+    """Operations of a symmetric eigenproblem with vectors, and of the product that follows."""
     return 11 * l**3
 
 
 def main() -> None:
-    """Measure, fit, print."""
+    """Measure, fit the cost model and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--largest", type=int, default=5, help="doublings (default: 5)")
     parser.add_argument("--predict", action="store_true")
@@ -95,7 +95,7 @@ def main() -> None:
 
 
 def measure(n: int, d: int, l: int) -> Point:
-    """The best of three runs."""
+    """Measure one shape: best of three runs."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(n, d))
     Y = (X @ rng.normal(size=(d, l)) > 1.5 * d**0.5).astype(float)
@@ -106,7 +106,7 @@ def measure(n: int, d: int, l: int) -> Point:
 
 
 def clocked(work: Callable[[], RowSpace]) -> tuple[RowSpace, float]:
-    """The result, and the least CPU time of three runs."""
+    """Result of a function, and the smallest CPU time of three runs."""
     best = np.inf
     for _ in range(3):
         start = time.process_time()
@@ -134,7 +134,7 @@ def series(name: str, points: list[Point]) -> None:
 
 
 def fitted(points: list[Point]) -> tuple[float, float]:
-    """Operations per second in products, by relative least squares, and in an eigenproblem."""
+    """Operations per second in products (relative least squares) and in an eigenproblem."""
     rng = np.random.default_rng(0)
     A = rng.normal(size=(1000, 1000))
     _, seconds = clocked(lambda: np.linalg.eigh(A @ A.T))
@@ -154,7 +154,7 @@ def predicted(p: Point, rates: tuple[float, float]) -> float:
 
 
 def forecast(data: Large, rates: tuple[float, float]) -> None:
-    """What the model says of a large set: memory, messages, time on some machines."""
+    """Print memory, messages and time that the model predicts for a large data set."""
     n, d, l = data.n, data.d, data.l
     state = 3 * n * l * 4
     print(f"\n{data.name}: {n:,} rows, {d:,} features, {l:,} labels")
@@ -168,7 +168,7 @@ def forecast(data: Large, rates: tuple[float, float]) -> None:
     operations = products(n, d, l) + eigenproblem(l)
     one_core = products(n, d, l) / rates[0] + eigenproblem(l) / rates[1]
     print(f"  operations per round: {operations:.2g}; one core {_time(one_core)} per round, "
-          f"a card of 50 TFLOPS {_time(operations / 5e13)}")  # fmt: skip
+          f"a GPU of 50 TFLOPS {_time(operations / 5e13)}")  # fmt: skip
 
 
 def _time(seconds: float) -> str:

@@ -1,6 +1,8 @@
-"""Sieve on many rows: time and peak memory, with the kernel approximated from landmarks.
+"""Sieve on many rows, with the kernel approximated from landmarks: time, peak memory and quality.
 
 python -m benchmarks.large --rows 50000 --features 500 --labels 100
+
+Quality is average precision on test rows and the AUC of finding wrong candidates.
 """
 
 import argparse
@@ -17,7 +19,7 @@ from schirn.metrics import average_precision, noise_auc
 
 
 def main() -> None:
-    """Fit once and print what it took."""
+    """Fit once and print time, memory and quality."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=50_000)
     parser.add_argument("--features", type=int, default=500)
@@ -43,7 +45,7 @@ def main() -> None:
     found = noise_auc(truth, Y, np.asarray(model.label_confidence_))
     print(f"{args.rows} x {args.features}, {args.labels} labels: {seconds:.0f} s")
     print(f"peak memory {peak:.2f} GB, of which {before:.2f} GB before the fit")
-    print(f"average precision {quality:.3f} on unseen rows, noise AUC {found:.3f}")
+    print(f"average precision {quality:.3f} on test rows, noise AUC {found:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Timing and peak memory of a function, and shapes to measure on."""
+"""Helpers of the benchmarks: time and peak memory of a function, and shapes of data sets."""
 
 import gc
 import math
@@ -12,7 +12,7 @@ from schirn.datasets import Dataset, make_partial_multilabel
 
 
 class Shape(NamedTuple):
-    """Size of a data set; `density` is 1 for dense features."""
+    """Shape of a data set; `density` is 1 for dense features."""
 
     name: str
     n: int
@@ -23,7 +23,7 @@ class Shape(NamedTuple):
     density: float = 1.0
 
     def make(self) -> Dataset:
-        """Random data of this shape."""
+        """Generate random data of this shape."""
         return make_partial_multilabel(
             n_samples=self.n,
             n_features=self.d,
@@ -47,7 +47,7 @@ PAPER_SHAPES = (
 
 
 def seconds(run: Callable[[], Any], *, repeats: int = 3, budget: float = 20.0) -> float:
-    """Best wall-clock time of a few runs; fewer when one run takes long."""
+    """Best wall time of a few runs; fewer if they exceed the budget."""
     best, spent = float("inf"), 0.0
     for _ in range(repeats):
         gc.collect()
@@ -61,12 +61,12 @@ def seconds(run: Callable[[], Any], *, repeats: int = 3, budget: float = 20.0) -
 
 
 def peak_gigabytes() -> float:
-    """Peak resident memory of this process; NaN where the system does not tell."""
+    """Peak resident memory of this process; NaN if the system does not report it."""
     return (peak_memory() or math.nan) * 2**20 / 1e9
 
 
 def peak_megabytes(run: Callable[[], Any]) -> float:
-    """Peak memory that the run allocates through Python and numpy."""
+    """Peak memory that a run allocates through Python and NumPy."""
     gc.collect()
     tracemalloc.start()
     try:

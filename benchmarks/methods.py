@@ -1,10 +1,10 @@
-"""Time and peak memory of every method, side by side, at the largest shape of the paper.
+"""Time and peak memory of every method at the largest shape of the paper.
 
     python -m benchmarks.methods                 # random data of yeastbp's shape
     SCHIRN_DATA=folder python -m benchmarks.methods --data yeastbp
 
-Each method is fitted once in a process of its own, with its default parameters. Times are given
-as multiples of the CandidateRidge fit of the same run.
+Each method is fitted once in its own process, with default parameters. Times are multiples of the
+CandidateRidge fit of the same run.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from schirn.datasets import load
 
 
 def problem(name: str) -> tuple[Any, np.ndarray]:
-    """Features and candidates: four fifths of a real set, or random data of a paper shape."""
+    """Features and candidates: four fifths of a real data set, or random data of a shape."""
     for shape in PAPER_SHAPES:
         if name == f"shape:{shape.name}":
             data = shape.make()
@@ -34,7 +34,7 @@ def problem(name: str) -> tuple[Any, np.ndarray]:
 
 
 def fit_one(method: str, name: str) -> None:
-    """Fit one method and print what it took."""
+    """Fit one method and print its time and memory as JSON."""
     warnings.simplefilter("ignore")
     X, Y = problem(name)
     start = time.perf_counter()
@@ -49,7 +49,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", default="shape:yeastbp")
     parser.add_argument("--methods", default=",".join(schirn.methods()))
-    parser.add_argument("--limit", type=float, default=600, help="seconds for one method")
+    parser.add_argument("--limit", type=float, default=600, help="time limit per method in seconds")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.one:

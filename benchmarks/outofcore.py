@@ -1,6 +1,8 @@
-"""Schirn on rows in a file against rows in memory: time, and peak memory against the promise.
+"""Schirn on rows in a file and in memory: time, and peak memory compared with the promised peak.
 
 python -m benchmarks.outofcore --rows 200000 --features 300 --labels 50 --block-rows 20000
+
+Every fit runs in its own process, so that peak memory is that of one fit.
 """
 
 import argparse
@@ -21,18 +23,18 @@ from schirn import Schirn
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.scale import RowFile, peak_bytes
 
-_PIECE = 10_000
+_BLOCK = 10_000
 
 
 def write_data(folder: Path, n: int, d: int, l: int, dtype: str) -> None:
-    """Random rows and candidates, written piece by piece."""
+    """Write random rows and candidates, block by block."""
     rng = np.random.default_rng(0)
     W = rng.normal(size=(d, l)) / np.sqrt(d)
     X = np.lib.format.open_memmap(folder / "X.npy", mode="w+", dtype=dtype, shape=(n, d))
     listed = []
-    for i in range(0, n, _PIECE):
-        rows = rng.normal(size=(min(_PIECE, n - i), d))
-        X[i : i + _PIECE] = rows
+    for i in range(0, n, _BLOCK):
+        rows = rng.normal(size=(min(_BLOCK, n - i), d))
+        X[i : i + _BLOCK] = rows
         candidates = (rows @ W > 1.5) | (rng.random((len(rows), l)) < 0.03)
         listed.append(sp.csr_array(candidates.astype(np.uint8)))
     X.flush()
@@ -40,11 +42,11 @@ def write_data(folder: Path, n: int, d: int, l: int, dtype: str) -> None:
 
 
 def measure(folder: Path, block_rows: int, rounds: int) -> None:
-    """Fit in this process, with blocks of so many rows (0: in memory), and print what it took."""
+    """Fit with blocks of `block_rows` rows (0: in memory), and print time and memory as JSON."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     Y = sp.csr_array(sp.load_npz(folder / "Y.npz"))
     model = Schirn(max_iter=rounds)
-    # Libraries load themselves on first use, which is no part of the fit.
+    # Libraries are loaded on first use, which should not count.
     warm = RowFile([np.eye(4)], block_rows=2)
     Schirn(max_iter=2).fit(warm, np.eye(4))
     before = _resident()
@@ -64,7 +66,7 @@ def _resident() -> int:
 
 
 def main() -> None:
-    """Both ways in processes of their own, in turns; print the ratios."""
+    """Run both variants alternately, each in its own process, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--features", type=int, default=300)
@@ -73,7 +75,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--dtype", default="float64")
-    parser.add_argument("--scratch", help="folder for the data; by default that of the system")
+    parser.add_argument(
+        "--scratch", help="folder for the data (default: the temporary folder of the system)"
+    )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:

@@ -1,8 +1,10 @@
-"""Seconds per epoch and peak memory of PARD with its model of the features, per device.
+"""Time per epoch and peak memory of PARD with its feature model, on the CPU and on a GPU.
 
-Run with `python benchmarks/pard_gpu.py` from the root of the project. It measures the CPU, and
-CUDA where PyTorch sees a device. It needs numpy, scipy and torch only: where scikit-learn is
-absent, the solver is imported without the rest of the package.
+    python benchmarks/pard_gpu.py
+
+Run it from the root of the repository. The GPU is measured if PyTorch finds one. Only numpy, scipy
+and torch are required: without scikit-learn, the solver is imported without the rest of the
+package.
 """
 
 import argparse
@@ -23,7 +25,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "schirn"
 
 
 def solver_modules() -> tuple[Any, Any, Any]:
-    """The modules of the solver, from a bare package where scikit-learn is absent."""
+    """Import the solver modules, from a bare package if scikit-learn is not installed."""
     if importlib.util.find_spec("sklearn") is None:
         package = types.ModuleType("schirn")
         package.__path__ = [str(SOURCE)]
@@ -50,14 +52,14 @@ def make(n: int, d: int, l: int, density: float) -> tuple[Any, np.ndarray]:
 
 
 def measure(modules: tuple[Any, Any, Any], device: str, X: Any, Y: np.ndarray, args: Any) -> None:
-    """Train on one device and print a line."""
+    """Train on one device and print one line."""
     import torch
 
     pard, scaling, pard_torch = modules
     if device == "cuda":
         torch.cuda.reset_peak_memory_stats()
     ends = [time.perf_counter()]
-    # The assessment after an epoch waits for the device, so wall-clock times are honest.
+    # Evaluating the bound after an epoch waits for the device, so wall times are correct.
     result = pard_torch.pard_with_features(
         X,
         Y,
@@ -82,7 +84,7 @@ def measure(modules: tuple[Any, Any, Any], device: str, X: Any, Y: np.ndarray, a
 
 
 def main() -> None:
-    """Measure every device that is there."""
+    """Measure every available device."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--features", type=int, default=1_000)

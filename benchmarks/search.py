@@ -1,9 +1,9 @@
-"""Cost of tuning: the paper's whole grid for Schirn on a fold of the birds shape.
+"""Cost of tuning: the whole grid of the paper for Schirn, on one fold of the shape of birds.
 
     python -m benchmarks.search
 
-A search over 20 alphas x 10 betas x 5 lams shares one factorisation per fold. The figure is the
-time of the search over the time of as many plain solver runs on a factored X (the rounds alone).
+A search over 20 alphas x 10 betas x 5 lams shares one factorisation per fold. The main figure is
+the time of the search divided by the time of one solver run on the factored X (the rounds alone).
 """
 
 import time
@@ -48,8 +48,8 @@ def main() -> None:
         fit = time.perf_counter() - start
     one = float(np.median(rounds))
     print(f"{size} settings on one fold of {shape.n} x {shape.d}, {shape.labels} labels")
-    print(f"search / one iteration-bound fit: {total / one:.0f} (at most {size} is the goal)")
-    print(f"search / one full fit, factorisation and calibration included: {total / fit:.0f}")
+    print(f"search / one solver run: {total / one:.0f} (goal: at most {size})")
+    print(f"search / one full fit, including factorisation and calibration: {total / fit:.0f}")
     yeast = PAPER_SHAPES[3].make()
     with threadpool_limits(2):
         start = time.perf_counter()

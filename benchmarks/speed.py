@@ -1,9 +1,11 @@
-"""Schirn against a plain transcription of its formulas and against one ridge fit.
+"""Speed of Schirn relative to a plain transcription of its formulas and to one ridge fit.
 
-Run with `python -m benchmarks.speed` (or `make benchmark`). Every figure is a ratio of times
-taken in the same run; `--quick` leaves out the largest shapes. For sparse features there are two
-ridges: scikit-learn's choice for the sparse matrix, and its fit of the same matrix made dense. With
-`SCHIRN_DATA` set, the data sets themselves are measured too.
+    python -m benchmarks.speed          (or: make benchmark)
+    python -m benchmarks.speed --quick  (without the largest shapes)
+
+Every figure is a ratio of times measured in the same run. For sparse features there are two ridge
+fits: scikit-learn's choice for the sparse matrix, and its fit of the same matrix made dense. If
+`SCHIRN_DATA` is set, the real data sets are measured too.
 """
 
 import argparse
@@ -30,7 +32,7 @@ SERIES = {
 
 
 def plain(X: np.ndarray, Y: np.ndarray, rounds: int) -> np.ndarray:
-    """The formulas as printed: a linear solve and a singular value decomposition per round."""
+    """The formulas of the paper, with a linear solve and an SVD in every round."""
     alpha, beta, lam = PARAMS.values()
     d, mu = X.shape[1], 1e-4
     C, L = np.ones(Y.shape), np.ones(Y.shape)
@@ -48,7 +50,7 @@ def plain(X: np.ndarray, Y: np.ndarray, rounds: int) -> np.ndarray:
 
 
 def plain_seconds(X: np.ndarray, Y: np.ndarray) -> float:
-    """Time of 100 plain rounds, from the difference of two shorter runs where they are slow."""
+    """Time of 100 plain rounds, extrapolated from two shorter runs if they are slow."""
     few = seconds(lambda: plain(X, Y, 2), repeats=1)
     if few < 0.5:
         return seconds(lambda: plain(X, Y, ROUNDS), repeats=2)
