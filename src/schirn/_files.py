@@ -8,8 +8,10 @@ import lzma
 import math
 import os
 import secrets
+import shutil
 import stat
 import struct
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -166,6 +168,25 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
             part.unlink()
         raise
     _sync_folder(target.parent)
+
+
+@contextmanager
+def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a folder that appears under its name only when the block ends well."""
+    target = followed(path)
+    part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    try:
+        with disk_errors_named(path):
+            yield part
+        umask = os.umask(0)
+        os.umask(umask)
+        part.chmod(0o777 & ~umask)
+        if target.is_dir():
+            target.rmdir()
+        os.replace(part, target)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 def _sync_folder(folder: Path) -> None:

@@ -2,15 +2,16 @@
 
 import argparse
 import base64
+import gzip
 import json
 
 import numpy as np
 import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
 
-from schirn.cleaning.tables import read_rows
 from schirn.cli import main
 from schirn.cli._clean_input import known_clean
+from schirn.datasets.tables import open_table
 from schirn.exceptions import DataError
 from schirn.report.page import png_uri
 
@@ -109,7 +110,7 @@ def test_embeddings_without_a_number(records, tmp_path, capsys):
 
 def test_checked_rows_as_pandas_writes_them(tmp_path, items):
     rows = [{"x": i, "ok": cell} for i, cell in enumerate(["1.0", "0.0", "", "nan", "1"])]
-    table = read_rows(write_jsonl(tmp_path / "t.jsonl", rows), encoding="utf-8", delimiter=None)
+    table = open_table(write_jsonl(tmp_path / "t.jsonl", rows), encoding="utf-8", delimiter=None)
     args = argparse.Namespace(data="t.jsonl", known_clean="ok")
     assert known_clean(args, table).tolist() == [True, False, False, False, True]
 
@@ -179,9 +180,34 @@ def test_empty_lines_are_no_rows(tmp_path):
     (tmp_path / "t.csv").write_text("\ntags,a\n\nx,1\n\n\ny,2\n")
     (tmp_path / "t.jsonl").write_text('\n{"tags": "x", "a": 1}\n\n{"tags": "y", "a": 2}\n')
     for name in ("t.csv", "t.jsonl"):
-        table = read_rows(str(tmp_path / name), encoding="utf-8", delimiter=None)
+        table = open_table(str(tmp_path / name), encoding="utf-8", delimiter=None)
         assert table.columns == ["tags", "a"]
         assert table.column("tags") == ["x", "y"]
+
+
+@pytest.mark.parametrize("name", ["items.csv", "items.jsonl"])
+def test_packed_tables(items, records, tmp_path, name):
+    """A packed table gives the packed copy of what the plain one gives."""
+    plain, packed = tmp_path / name, tmp_path / f"{name}.gz"
+    if name == "items.csv":
+        write_csv(plain, items)
+    else:
+        write_jsonl(plain, records)
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    for source in (plain, packed):
+        assert (
+            clean(source, "--text", "description", "-o", source.with_stem(f"c_{source.stem}")) == 0
+        )
+    copy = gzip.decompress((tmp_path / f"c_{name}.gz").read_bytes())
+    assert copy == (tmp_path / f"c_{name}").read_bytes()
+
+
+def test_a_copy_of_another_format(items, tmp_path, capsys):
+    source = write_csv(tmp_path / "items.csv", items)
+    for name in ("c.tsv", "c.csv.gz", "c.jsonl"):
+        out = str(tmp_path / name)
+        words = "the copy has the format of the input, .csv"
+        assert words in refused(capsys, "clean", source, "--text", "description", "-o", out)
 
 
 def test_tables_that_are_not_there_or_not_known(tmp_path, capsys):
@@ -248,4 +274,4 @@ def test_the_table_of_a_broken_parquet_file_is_named(tmp_path):
     pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
     (tmp_path / "t.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(DataError, match=r"t\.parquet: not a readable Parquet file"):
-        read_rows(str(tmp_path / "t.parquet"), encoding="utf-8", delimiter=None)
+        open_table(str(tmp_path / "t.parquet"), encoding="utf-8", delimiter=None)

@@ -124,13 +124,13 @@ def test_truncated_parquet_and_bomb(tmp_path):
     with pytest.raises(DataError, match="more than max_bytes"):
         read_table(target, max_bytes=target.stat().st_size)
     target.write_bytes(target.read_bytes()[:-100])
-    with pytest.raises(DataError, match="not a readable table"):
+    with pytest.raises(DataError, match="not a readable Parquet file"):
         read_table(target)
 
 
 def test_missing_extra(tmp_path, monkeypatch):
-    target = tmp_path / "t.csv"
-    target.write_text("x,tags\n1,a\n")
+    target = tmp_path / "t.parquet"
+    target.write_bytes(b"PAR1")
 
     def refuse(name):
         raise ImportError(name)
@@ -151,7 +151,7 @@ def test_as_many_true_as_listed_columns(tmp_path):
 
 def test_other_formats_are_named(tmp_path):
     (tmp_path / "t.xlsx").write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"t\.xlsx: a table must be \.csv, \.tsv, \.parquet or"):
+    with pytest.raises(DataError, match=r"t\.xlsx: a table must be \.csv, \.tsv, \.jsonl"):
         read_table(tmp_path / "t.xlsx")
 
 
@@ -161,7 +161,7 @@ def test_two_columns_of_one_name(tmp_path):
     columns = [arrow.array([1.0, 2.0]), arrow.array([3.0, 4.0]), arrow.array(["a", "b"])]
     table = arrow.Table.from_arrays(columns, names=["x", "x", "tags"])
     parquet.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(DataError, match="two columns are called 'x'; rename one of them"):
+    with pytest.raises(DataError, match="2 columns are called 'x'; rename them"):
         read_table(tmp_path / "t.parquet")
 
 
@@ -236,14 +236,59 @@ def test_missing_texts_in_parquet(tmp_path):
     assert read_table(tmp_path / "t.parquet").candidates.tolist() == [[1], [0]]
 
 
-def test_rows_that_lack_the_last_cells_and_columns_of_one_name(tmp_path):
-    (tmp_path / "t.csv").write_text("x,x,tags\n1,2,NA\n3,4\n")
-    data = read_table(tmp_path / "t.csv")
-    assert data.feature_names == ["x", "x.1"]
-    assert data.candidates.tolist() == [[1], [0]]
-    (tmp_path / "t.csv").write_text("x,x,tags\n1,2,NA\n3,null,a\n")
-    with pytest.raises(DataError, match=r"row 2, column 'x\.1': nan"):
+def test_rows_of_another_length_and_columns_of_one_name(tmp_path):
+    (tmp_path / "t.csv").write_text("x,tags\n1,NA\n3\n")
+    with pytest.raises(DataError, match="line 3 has 1 cells, but the header has 2"):
         read_table(tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("x,x,tags\n1,2,NA\n")
+    with pytest.raises(DataError, match="2 columns are called 'x'; rename them"):
+        read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_text_in_another_encoding(tmp_path, packed):
+    target = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    raw = "x|tags\n1|café\n".encode("latin-1")
+    target.write_bytes(gzip.compress(raw) if packed else raw)
+    with pytest.raises(DataError, match=r"line 2 is not utf-8 text \(byte 0xe9\)") as caught:
+        read_table(target)
+    assert caught.value.parameter == "encoding"
+    data = read_table(target, encoding="latin-1", delimiter="|")
+    assert data.label_names == ["café"]
+    with pytest.raises(DataError, match="no encoding 'hex'"):
+        read_table(target, encoding="hex")
+
+
+def test_features_in_every_block_of_rows(tmp_path):
+    """Numbers are collected block by block; one text makes the whole column text."""
+    n = 3000
+    rows = [f"{i},{i / 7},{'1_0' if i == 2500 else i},{i % 2 == 0},a" for i in range(n)]
+    (tmp_path / "t.csv").write_text("\n".join(["row,x,text,even,tags", *rows]))
+    data = read_table(tmp_path / "t.csv")
+    assert data.feature_names == ["row", "x", "even"]
+    expected = np.column_stack([np.arange(n), np.arange(n) / 7, np.arange(n) % 2 == 0])
+    np.testing.assert_array_equal(data.X, expected)
+
+
+def test_the_index_of_a_parquet_file_is_no_feature(tmp_path):
+    pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
+    frame().set_index("blue").to_parquet(tmp_path / "named.parquet")
+    frame().iloc[[2, 0, 1]].to_parquet(tmp_path / "t.parquet")
+    assert read_table(tmp_path / "named.parquet").feature_names == ["red"]
+    assert read_table(tmp_path / "t.parquet").feature_names == ["red", "blue"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_numbers_are_no_tags(tmp_path, suffix):
+    table = pandas.DataFrame({"x": [1, 2], "tags": [1, 8]})
+    target = tmp_path / f"t{suffix}"
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
+        table.to_parquet(target)
+    else:
+        table.to_json(target, orient="records", lines=True)
+    with pytest.raises(DataError, match=r"must be 0 or 1 .* row 1, label 0 holds 8"):
+        read_table(target)
 
 
 def test_a_column_without_any_tag(tmp_path):
@@ -265,7 +310,7 @@ def test_the_index_that_pandas_writes_is_no_feature(tmp_path):
 
 
 def test_an_empty_separator(path):
-    with pytest.raises(DataError, match="separator='' is empty; pass what stands between"):
+    with pytest.raises(DataError, match="separator='' is empty; pass the text between"):
         read_table(path, separator="")
 
 

@@ -102,11 +102,11 @@ def _record(folder: Path, data: bytes) -> object:
 def _clean(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
         from schirn.cleaning.cells import TagColumn
-        from schirn.cleaning.tables import read_rows as read_table
         from schirn.cli._clean_input import label_column
+        from schirn.datasets.tables import open_table
 
         (folder / name).write_bytes(data)
-        table = read_table(str(folder / name), encoding="utf-8", delimiter=None)
+        table = open_table(str(folder / name), encoding="utf-8", delimiter=None)
         column = label_column(name, table, None)
         return TagColumn(table.column(column), ";", column).tags
 
@@ -114,10 +114,10 @@ def _clean(name: str) -> Target:
 
 
 def _votes(folder: Path, data: bytes) -> object:
-    from schirn.cleaning.tables import read_rows as read_table
+    from schirn.datasets.tables import open_table
 
     (folder / "x.csv").write_bytes(data)
-    table = read_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
+    table = open_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
     if not table.columns:
         return None
     columns = (table.columns * 3)[:3]
@@ -127,12 +127,12 @@ def _votes(folder: Path, data: bytes) -> object:
 def _embeddings(folder: Path, data: bytes) -> object:
     from argparse import Namespace
 
-    from schirn.cleaning.tables import read_rows as read_table
     from schirn.cli._clean_input import _embeddings as read
+    from schirn.datasets.tables import open_table
 
     (folder / "x.csv").write_bytes(corpus("csv")[0])
     (folder / "x.npy").write_bytes(data)
-    table = read_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
+    table = open_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
     return read(Namespace(features=str(folder / "x.npy"), data="x.csv"), table)
 
 

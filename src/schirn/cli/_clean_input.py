@@ -10,13 +10,12 @@ import numpy as np
 from schirn._files import read_npy
 from schirn._input import suggest
 from schirn.cleaning.find import text_features
-from schirn.cleaning.tables import Table
 from schirn.cli._output import note
+from schirn.datasets.tables import LABEL_COLUMNS, Table
 from schirn.exceptions import DataError, InputError
 
 Array = np.ndarray
 
-_LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
@@ -36,7 +35,7 @@ def label_column(path: str, table: Table, name: str | None) -> str:
     """The column of tags."""
     if name is not None:
         return known_column(path, table, name)
-    found = [column for column in _LABEL_COLUMNS if column in table.columns]
+    found = [column for column in LABEL_COLUMNS if column in table.columns]
     if found:
         return found[0]
     there = ", ".join(map(repr, table.columns))

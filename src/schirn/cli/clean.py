@@ -14,7 +14,6 @@ from schirn._optional import optional
 from schirn.cleaning import NoisyLabels, find_noisy_labels
 from schirn.cleaning.cells import TagColumn, new_columns, removed_sets
 from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT
-from schirn.cleaning.tables import Table, read_rows
 from schirn.cli._clean_input import (
     Features,
     item_ids,
@@ -29,6 +28,8 @@ from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive, separator
 from schirn.cli._reading import assignment, check_not_input
 from schirn.cli.fit import make_model
+from schirn.datasets._text import format_suffix, is_packed
+from schirn.datasets.tables import Table, open_table
 from schirn.exceptions import InputError
 from schirn.review._project import write_project
 
@@ -117,7 +118,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, judge, write, report."""
     _check_places(args)
     start = time.perf_counter()
-    rows = read_rows(args.data, encoding=args.encoding, delimiter=args.delimiter)
+    rows = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
     args.labels = label_column(args.data, rows, args.labels)
     new_names = _new_names(args, rows)
     tags = TagColumn(rows.column(args.labels), args.separator, args.labels)
@@ -262,11 +263,11 @@ def _check_places(args: argparse.Namespace) -> None:
 
 
 def _check_output(output: str, source: Path, is_folder: bool) -> None:
-    suffix = Path(output).suffix.lower()
-    if is_folder and suffix != ".jsonl":
+    if is_folder and Path(output).suffix.lower() != ".jsonl":
         check_new_folder(output)
         return
-    if not is_folder and suffix != source.suffix.lower():
+    formats = [(format_suffix(path), is_packed(path)) for path in (Path(output), source)]
+    if not is_folder and formats[0] != formats[1]:
         raise InputError(f"{output}: the copy has the format of the input, {source.suffix}")
     check_writable(output)
 

@@ -12,7 +12,7 @@ from schirn.datasets._prepare import make_cooccurrence, noise_levels, prepare_ye
 from schirn.datasets._registry import Available, available, load
 from schirn.datasets._svmlight import read_svmlight
 from schirn.datasets._synthetic import make_partial_multilabel
-from schirn.datasets._table import read_table
+from schirn.datasets.tables import read_table
 
 __all__ = [
     "MAX_RANK_BYTES",

@@ -42,10 +42,10 @@ READERS: dict[str, tuple[str, str]] = {
     ".svmlight": ("_svmlight", "read_svmlight"),
     ".libsvm": ("_svmlight", "read_svmlight"),
     ".txt": ("_svmlight", "read_svmlight"),
-    ".csv": ("_table", "read_table"),
-    ".tsv": ("_table", "read_table"),
-    ".parquet": ("_table", "read_table"),
-    ".jsonl": ("_table", "read_table"),
+    ".csv": ("tables", "read_table"),
+    ".tsv": ("tables", "read_table"),
+    ".parquet": ("tables", "read_table"),
+    ".jsonl": ("tables", "read_table"),
 }
 
 # Formats that are also read when they are packed with gzip, as in photos.csv.gz.

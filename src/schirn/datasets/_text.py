@@ -46,34 +46,18 @@ def read_text(path: Path, max_bytes: int | None = None) -> str:
 
 def read_bytes(path: Path, max_bytes: int | None = None) -> bytes:
     """Return the content of a file, unpacked, after checking its size."""
-    size = check_size(path, max_bytes)
+    check_size(path, max_bytes)
     if not is_packed(path):
         return path.read_bytes()
-    limit = byte_limit(max_bytes)
-    try:
-        if size * DEFLATE_RATIO > limit:
-            _count(path, limit)
-        with gzip.open(path) as stream:
-            raw = stream.read()
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a readable gzip file, or cut short ({error}).") from error
+    with _damage_named(path), gzip.open(path) as stream:
+        raw = stream.read()
     if not raw:
         raise DataError(f"{path}: the file is empty.")
     return raw
 
 
-def _count(path: Path, limit: int) -> None:
-    """Unpack piece by piece, keeping nothing, and refuse what is over the limit."""
-    size = 0
-    with gzip.open(path) as stream:
-        while piece := stream.read(CHUNK):
-            size += len(piece)
-            if size > limit:
-                raise DataError(f"{path}: {too_large(f'unpacks to over {limit:,} bytes', limit)}")
-
-
-def check_size(path: Path, max_bytes: int | None = None) -> int:
-    """Return the size of a file; raise when it is missing, empty or larger than the limit."""
+def check_size(path: Path, max_bytes: int | None = None) -> None:
+    """Raise DataError for a file that is missing, empty, or larger than the limit once unpacked."""
     limit = byte_limit(max_bytes)
     try:
         size = path.stat().st_size
@@ -82,8 +66,25 @@ def check_size(path: Path, max_bytes: int | None = None) -> int:
     if size == 0:
         raise DataError(f"{path}: the file is empty.")
     if size > limit:
-        raise DataError(f"{path}: {too_large(f'has {size:,} bytes', limit)}")
-    return size
+        what = too_large(f"has {size:,} bytes", limit)
+        raise DataError(f"{path}: {what}", parameter="max_bytes")
+    if not is_packed(path) or size * DEFLATE_RATIO <= limit:
+        return
+    unpacked = 0
+    with _damage_named(path), gzip.open(path) as stream:
+        while chunk := stream.read(CHUNK):
+            unpacked += len(chunk)
+            if unpacked > limit:
+                what = too_large(f"unpacks to over {limit:,} bytes", limit)
+                raise DataError(f"{path}: {what}", parameter="max_bytes")
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: not a readable gzip file, or cut short ({error}).") from error
 
 
 @contextmanager

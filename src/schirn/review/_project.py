@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from schirn._input import repeated
 from schirn.cleaning.found import NoisyLabels
-from schirn.cleaning.tables import whole_folder
+from schirn._files import whole_folder
 from schirn.exceptions import DataError
 
 Array = np.ndarray

@@ -1,0 +1,740 @@
+"""Tables in CSV, TSV, JSON lines and Parquet: the one reader of their cells, and `read_table`.
+
+A table is read cell by cell and written back as it was, apart from what was changed: CSV cells stay
+text, JSON values and Parquet columns keep their types.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import re
+import warnings
+import zlib
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from schirn._files import (
+    atomic_write,
+    brief,
+    brief_list,
+    byte_limit,
+    reason_of,
+    spreadsheet_safe,
+    too_large,
+    whole_folder,
+)
+from schirn._input import is_missing
+from schirn._optional import optional
+from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
+from schirn.datasets._text import check_size, format_suffix, is_packed
+from schirn.exceptions import DataError, InputError
+from schirn.labels.tags import split_tags
+
+Array = np.ndarray
+
+LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
+
+_LONGEST_CELL = 2**31 - 1
+_LONGEST_LINE = 16 * 1024**2
+_CHUNK = 1024**2
+_ROWS_AT_ONCE = 1024
+
+# A text without a number in a column of numbers; as a tag each of these is a word.
+_EMPTY = {
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+}
+_TRUTH_WORDS = {"true": 1.0, "false": 0.0}
+
+
+class Table(Protocol):
+    """Columns by name; `write` puts changed and new columns into a copy."""
+
+    columns: list[str]
+    n_rows: int
+    lists: bool
+    """Whether a new column may hold a list; otherwise it holds text."""
+    index_columns: Collection[str]
+    """Columns that hold the index of a DataFrame."""
+
+    def column(self, name: str) -> list[Any]:
+        """Return the cells of a column."""
+
+    def numbers(self, name: str) -> Array | None:
+        """Return a column as floats, NaN for a missing cell; None if a cell is not a number."""
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy, whole or not at all."""
+
+
+def open_table(
+    path: str | os.PathLike[str],
+    *,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    max_bytes: int | None = None,
+    text_columns: Callable[[list[str]], Collection[str]] | None = None,
+) -> Table:
+    """Read a .csv, .tsv, .jsonl or .parquet file, or a folder of .jsonl files.
+
+    Parameters
+    ----------
+    path : path
+        Text files may be packed with gzip (.csv.gz).
+    encoding : str
+        Encoding of a text file.
+    delimiter : str, optional
+        Character between CSV cells; by default a comma, or a tab for .tsv.
+    max_bytes : int, optional
+        Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+    text_columns : function from the list of columns to those needed as text, optional
+        CSV cells of other columns are kept only as numbers. By default all cells are kept.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return JsonlFolder(path, encoding, max_bytes)
+    suffix = format_suffix(path)
+    text = suffix in (".csv", ".tsv", ".jsonl", ".ndjson")
+    if not text and (suffix != ".parquet" or is_packed(path)):
+        raise DataError(
+            f"{path}: a table must be .csv, .tsv, .jsonl, .parquet or a folder of .jsonl"
+        )
+    check_size(path, max_bytes)
+    if suffix == ".parquet":
+        return ParquetTable(path, byte_limit(max_bytes))
+    if suffix in (".jsonl", ".ndjson"):
+        return JsonlTable(path, encoding, max_bytes)
+    delimiter = delimiter or ("\t" if suffix == ".tsv" else ",")
+    return CsvTable(path, encoding, delimiter, text_columns)
+
+
+def to_numbers(cells: Sequence[Any]) -> Array | None:
+    """Return cells as floats, NaN for a missing one; None if a cell is not a number.
+
+    >>> to_numbers(["1.5", "NA", "true"]), to_numbers(["1.5", "dog"])
+    (array([1.5, nan, 1. ]), None)
+    """
+    try:
+        # float reads "1_000", which is an identifier rather than a number.
+        if "_" not in "".join(cells):
+            return np.fromiter(map(float, cells), np.float64, len(cells))
+    except (TypeError, ValueError):
+        pass
+    values = np.empty(len(cells))
+    for i, cell in enumerate(cells):
+        value = _number(cell)
+        if value is None:
+            return None
+        values[i] = value
+    return values
+
+
+def _number(cell: Any) -> float | None:
+    if is_missing(cell):
+        return math.nan
+    if isinstance(cell, str):
+        word = cell.strip()
+        if word in _EMPTY or word.lower() in _TRUTH_WORDS or "_" in word:
+            return math.nan if word in _EMPTY else _TRUTH_WORDS.get(word.lower())
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+class CsvTable:
+    """Comma- or tab-separated text; every cell is kept as the text it is."""
+
+    lists = False
+    index_columns: Collection[str] = ()
+
+    def __init__(
+        self,
+        path: Path,
+        encoding: str,
+        delimiter: str,
+        text_columns: Callable[[list[str]], Collection[str]] | None,
+    ) -> None:
+        self.encoding, self.delimiter = encoding, delimiter
+        with _text(path, encoding) as stream:
+            if encoding == "utf-8" and _starts_with(path, codecs.BOM_UTF8):
+                self.encoding = "utf-8-sig"
+            ends = re.search(r"\r\n|\n|\r", stream.read(_CHUNK))
+            self.newline = ends[0] if ends else "\n"
+        with _long_cells(), _text(path, encoding, checked=True) as stream:
+            self._read(path, stream, text_columns)
+        if not self.n_rows:
+            raise DataError(f"{path}: the table has no rows")
+
+    def _read(self, path: Path, stream: IO[str], text_columns: Any) -> None:
+        """Read the header and the rows, all of the same length."""
+        rows = self._rows(path, stream)
+        self.columns = next(rows, [])
+        _check_columns(path, self.columns)
+        text = self.columns if text_columns is None else text_columns(self.columns)
+        self._cells: list[Any] = [[] if name in text else _Numbers() for name in self.columns]
+        self.n_rows = 0
+        while block := list(islice(rows, _ROWS_AT_ONCE)):
+            self.n_rows += len(block)
+            for column, cells in zip(self._cells, zip(*block, strict=True), strict=True):
+                column.extend(cells)
+
+    def _rows(self, path: Path, stream: IO[str]) -> Iterator[list[str]]:
+        reader = csv.reader(stream, delimiter=self.delimiter)
+        width = None
+        try:
+            for row in reader:
+                width = width or len(row)
+                if row and len(row) != width:
+                    raise DataError(
+                        f"{path}: line {reader.line_num} has {len(row)} cells, but the header "
+                        f"has {width}"
+                    )
+                if row:
+                    yield row
+        except csv.Error as error:
+            raise DataError(f"{path}: line {reader.line_num}: {error}") from None
+
+    def column(self, name: str) -> list[str]:
+        """Return the cells of a column, as text."""
+        return list(self._cells[self.columns.index(name)])
+
+    def numbers(self, name: str) -> Array | None:
+        """Return a column as floats, NaN for a missing cell; None if a cell is not a number."""
+        cells = self._cells[self.columns.index(name)]
+        return cells.values() if isinstance(cells, _Numbers) else to_numbers(cells)
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy; new cells that a spreadsheet would run get an apostrophe."""
+        columns = [changed.get(name, self.column(name)) for name in self.columns]
+        columns += [[spreadsheet_safe(cell) for cell in cells] for cells in added.values()]
+        buffer = io.StringIO(newline="")
+        writer = csv.writer(buffer, delimiter=self.delimiter, lineterminator=self.newline)
+        writer.writerow([*self.columns, *added])
+        writer.writerows(zip(*columns, strict=True))
+        # A tag never comes from outside of the file, so its encoding has all characters.
+        with _writing(path) as stream:
+            stream.write(buffer.getvalue().encode(self.encoding))
+
+
+class _Numbers:
+    """A CSV column of which only the numbers are kept: 8 bytes per cell."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Array] | None = []
+
+    def extend(self, cells: tuple[str, ...]) -> None:
+        values = None if self._blocks is None else to_numbers(cells)
+        if self._blocks is None or values is None:
+            self._blocks = None
+        else:
+            self._blocks.append(values)
+
+    def values(self) -> Array | None:
+        return None if self._blocks is None else np.concatenate(self._blocks)
+
+
+class JsonlTable:
+    """One JSON object per line."""
+
+    lists = True
+    index_columns: Collection[str] = ()
+
+    def __init__(self, path: Path, encoding: str, max_bytes: int | None) -> None:
+        self.encoding = encoding
+        self._set(path, _objects(path, encoding, max_bytes))
+
+    def _set(self, path: Path, rows: list[dict[str, Any]]) -> None:
+        if not rows:
+            raise DataError(f"{path}: the table has no rows")
+        self.rows, self.n_rows = rows, len(rows)
+        self.columns = list(dict.fromkeys(key for row in rows for key in row))
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a key; None where an object lacks it."""
+        return [row.get(name) for row in self.rows]
+
+    def numbers(self, name: str) -> Array | None:
+        """Return a column as floats, NaN for a missing cell; None if a cell is not a number."""
+        return to_numbers(self.column(name))
+
+    def lines(self, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> Iterator[bytes]:
+        """Yield the changed objects as lines."""
+        for i, row in enumerate(self.rows):
+            own = {key: cells[i] for key, cells in changed.items() if key in row}
+            new = {key: cells[i] for key, cells in added.items()}
+            whole = {**row, **own, **new}
+            try:
+                yield (json.dumps(whole, ensure_ascii=False) + "\n").encode(self.encoding)
+            except UnicodeEncodeError:
+                # Escapes such as half of a surrogate pair have no other form.
+                yield (json.dumps(whole) + "\n").encode(self.encoding)
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy."""
+        with _writing(path) as stream:
+            stream.writelines(self.lines(changed, added))
+
+
+class JsonlFolder(JsonlTable):
+    """The .jsonl files of a folder, sorted by name, as one table."""
+
+    def __init__(self, folder: Path, encoding: str, max_bytes: int | None) -> None:
+        self.encoding = encoding
+        paths = sorted(folder.rglob("*.jsonl"))
+        if not paths:
+            raise DataError(f"{folder}: the folder holds no .jsonl file")
+        files = [(path, _objects(path, encoding, max_bytes)) for path in paths]
+        self._sizes = {path.relative_to(folder).as_posix(): len(rows) for path, rows in files}
+        self._set(folder, [row for _, rows in files for row in rows])
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a folder with files of the same names, or one file for a path in .jsonl."""
+        if path.endswith(".jsonl"):
+            super().write(path, changed, added)
+            return
+        lines = self.lines(changed, added)
+        with whole_folder(path) as folder:
+            for name, size in self._sizes.items():
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(b"".join(islice(lines, size)))
+
+
+class ParquetTable:
+    """A Parquet file; columns that are not changed keep their types."""
+
+    lists = True
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self._arrow = optional("pyarrow", "table", "Reading Parquet files")
+        self._parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        try:
+            self.table = self._limited(path, limit)
+            index = (self.table.schema.pandas_metadata or {}).get("index_columns", ())
+        except DataError:
+            raise
+        except Exception as error:
+            reason = reason_of(error)
+            raise DataError(f"{path}: not a readable Parquet file ({reason})") from error
+        self.columns = list(self.table.column_names)
+        self.index_columns: Collection[str] = [name for name in index if isinstance(name, str)]
+        _check_columns(path, self.columns)
+        self.n_rows = self.table.num_rows
+        if not self.n_rows:
+            raise DataError(f"{path}: the table has no rows")
+
+    def _limited(self, path: Path, limit: int) -> Any:
+        """Read the file batch by batch, up to the limit."""
+        with self._parquet.ParquetFile(path) as file:
+            groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+            total = sum(group.total_byte_size for group in groups)
+            if total > limit:
+                raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+            # These sizes count a long text of a dictionary once, however many rows repeat it.
+            batches, size = [], 0
+            for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
+                size += batch.nbytes
+                if size > limit:
+                    over = too_large(f"unpacks to over {limit:,} bytes", limit)
+                    raise DataError(f"{path}: {over}")
+                batches.append(batch)
+            return self._arrow.Table.from_batches(batches, schema=file.schema_arrow)
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a column."""
+        return list(self.table.column(name).to_pylist())
+
+    def numbers(self, name: str) -> Array | None:
+        """Return a column of numbers or truth values as floats, NaN for a missing cell."""
+        kind, types = self.table.schema.field(name).type, self._arrow.types
+        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
+            return None
+        return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy."""
+        table = self.table
+        for name, cells in changed.items():
+            k = self.columns.index(name)
+            field = table.schema.field(k)
+            kind = field.type
+            if self._arrow.types.is_dictionary(kind):
+                kind = kind.value_type
+            table = table.set_column(k, field.name, self._arrow.array(cells, type=kind))
+        for name, cells in added.items():
+            table = table.append_column(name, self._new(cells))
+        with atomic_write(path) as stream:
+            self._parquet.write_table(table, stream)
+
+    def _new(self, cells: list[Any]) -> Any:
+        """Return a new column: text, lists of text, or a map from tag to number."""
+        arrow = self._arrow
+        if cells and isinstance(cells[0], dict):
+            kind = arrow.map_(arrow.string(), arrow.float64())
+            return arrow.array([list(cell.items()) for cell in cells], type=kind)
+        is_list = cells and isinstance(cells[0], list)
+        return arrow.array(cells, type=arrow.list_(arrow.string()) if is_list else arrow.string())
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    labels: str | Sequence[str] | None = None,
+    truth: str | Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    separator: str = ";",
+    label_names: Sequence[str] | None = None,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    max_bytes: int | None = None,
+) -> Dataset:
+    r"""Read a table of numbers and tags; the tags, which may be wrong, become the candidates.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv``, ``.tsv`` or ``.jsonl``, each also with ``.gz``, or ``.parquet``.
+    labels : str or list of str, optional
+        One column of tags ("beach;dog", or lists in JSON lines and Parquet), or several 0/1
+        columns. By default the column called labels, tags, candidates or label.
+    truth : str or list of str, optional
+        The true labels in the same form, if they are known.
+    features : list of str, optional
+        Feature columns. By default every numeric column that is neither a label nor the index of
+        a DataFrame (a column without a name and with a different whole number in each row).
+    separator : str
+        Text between two tags.
+    label_names : list of str, optional
+        All labels in the wanted order; by default those that occur, sorted.
+    encoding : str
+        Encoding of a text file.
+    delimiter : str, optional
+        Character between CSV cells; by default a comma, or a tab for ``.tsv``.
+    max_bytes : int, optional
+        Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from schirn.datasets import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "photos.csv")
+    ...     _ = path.write_text("red,blue,tags\n1,0,beach;dog\n0,1,dog\n")
+    ...     photos = read_table(path)
+    >>> photos.label_names, photos.candidates.tolist()
+    (['beach', 'dog'], [[1, 1], [0, 1]])
+    """
+    path = Path(path)
+    if not separator:
+        raise DataError(
+            f"{path}: separator='' is empty; pass the text between two tags, such as ';'.",
+            parameter="separator",
+        )
+
+    if isinstance(labels, int):
+        raise DataError(f"{path}: labels of a table are given by column name, not {labels!r}.")
+
+    def tag_columns(columns: list[str]) -> list[str]:
+        named = _named(columns)
+        wanted = _default(columns) if labels is None else labels
+        single = [_as_list(given) for given in (wanted, truth) if given is not None]
+        return [named.get(name, name) for names in single if len(names) == 1 for name in names]
+
+    table = open_table(
+        path,
+        encoding=encoding,
+        delimiter=delimiter,
+        max_bytes=max_bytes,
+        text_columns=tag_columns,
+    )
+    reader = _TableReader(path, table, separator)
+    label_columns = reader.existing(reader.default_label() if labels is None else labels)
+    truth_columns = [] if truth is None else reader.existing(truth)
+    taken = {*label_columns, *truth_columns}
+    chosen = reader.features(taken) if features is None else reader.existing(features)
+    names = list(label_names) if label_names is not None else []
+    if reader.holds_tags(label_columns):
+        occurring = sorted({tag for name in taken for tags in reader.tags(name) for tag in tags})
+        names = names or occurring
+        if not names:
+            raise DataError(f"{path}: the column {brief(label_columns[0])} holds no tags.")
+        unknown = sorted(set(occurring) - set(names))
+        if unknown:
+            raise DataError(f"{path}: the tag {brief(unknown[0])} is not among label_names.")
+    elif truth_columns and len(truth_columns) != len(label_columns):
+        raise DataError(
+            f"{path}: {len(label_columns)} label columns but {len(truth_columns)} true."
+        )
+    names = names or label_columns
+    left_out = [name for name in reader.names if name not in {*chosen, *taken}]
+    return dataset_from_file(
+        path,
+        max_bytes,
+        X=reader.matrix(chosen),
+        y_true=reader.labels(truth_columns, names) if truth_columns else None,
+        candidates=reader.labels(label_columns, names),
+        label_names=names,
+        feature_names=chosen,
+        description=f"Columns left out: {', '.join(left_out)}." if left_out else "",
+    )
+
+
+class _TableReader:
+    """The columns of a table as features and labels; every error names the file."""
+
+    def __init__(self, path: Path, table: Table, separator: str) -> None:
+        self.path, self.table, self.separator = path, table, separator
+        named = _named(table.columns)
+        self.names = {k: name for k, name in named.items() if name not in table.index_columns}
+        self._tags: dict[str, list[list[str]]] = {}
+
+    def default_label(self) -> str:
+        """Return the label column with a usual name."""
+        found = _default(list(self.names))
+        if found is None:
+            raise DataError(
+                f"{self.path}: which column holds the labels? Pass labels=; "
+                f"there are {brief_list(self.names)}.",
+                parameter="labels",
+            )
+        return found
+
+    def existing(self, columns: str | Sequence[str]) -> list[str]:
+        """Return a list of columns after checking that they exist."""
+        for name in _as_list(columns):
+            if name not in self.names:
+                raise DataError(
+                    f"{self.path}: there is no column {name!r}; there are {brief_list(self.names)}."
+                )
+        return _as_list(columns)
+
+    def features(self, taken: set[str]) -> list[str]:
+        """Return the numeric columns that are neither labels nor the index of a DataFrame."""
+        free = [name for name in self.names if name not in taken]
+        numeric = {name: values for name in free if (values := self._numbers(name)) is not None}
+        chosen = [name for name, values in numeric.items() if not _numbers_rows(name, values)]
+        for name in numeric:
+            if name not in chosen:
+                warnings.warn(
+                    f"{self.path}: the column {brief(name)} has no name and numbers the rows, so "
+                    f"it is left out; give it a name to learn from it",
+                    stacklevel=3,
+                )
+        if not chosen:
+            raise DataError(f"{self.path}: no numeric column is left for the features.")
+        return chosen
+
+    def matrix(self, columns: list[str]) -> Array:
+        """Return columns as floats; raise DataError for a cell that is not a finite number."""
+        matrix = np.empty((self.table.n_rows, len(columns)))
+        for j, name in enumerate(columns):
+            values = self._numbers(name)
+            if values is None:
+                raise DataError(f"{self.path}: the column {brief(name)} is not numeric.")
+            matrix[:, j] = values
+        wrong = np.argwhere(~np.isfinite(matrix))
+        if len(wrong):
+            i, j = wrong[0]
+            raise DataError(
+                f"{self.path}: row {i + 1}, column {brief(columns[j])}: {matrix[i, j]} is not a "
+                f"number; fill or remove such cells first."
+            )
+        return matrix
+
+    def holds_tags(self, columns: list[str]) -> bool:
+        """Whether the labels are one column of tags, rather than one 0/1 column per label.
+
+        Texts are tags unless all of them are 0, 1, -1, true or false; numbers never are.
+        """
+        if len(columns) != 1:
+            return False
+        cells = self.table.column(self.names[columns[0]])
+        filled = [cell for cell in cells if not is_missing(cell)]
+        if filled and not any(isinstance(cell, str | list) for cell in filled):
+            return False
+        values = to_numbers(cells)
+        given = [] if values is None else values[~np.isnan(values)]
+        return not len(given) or not np.isin(given, (-1, 0, 1)).all()
+
+    def tags(self, name: str) -> list[list[str]]:
+        """Return the tags of each row."""
+        if name not in self._tags:
+            rows = []
+            for i, cell in enumerate(self.table.column(self.names[name])):
+                try:
+                    rows.append(split_tags(cell, self.separator))
+                except InputError as error:
+                    where = f"{self.path}: row {i + 1}, column {brief(name)}"
+                    raise DataError(f"{where}: {error}") from None
+            self._tags[name] = rows
+        return self._tags[name]
+
+    def labels(self, columns: list[str], names: list[str]) -> Any:
+        """Return the 0/1 matrix of label columns."""
+        if not self.holds_tags(columns):
+            return label_matrix(self.matrix(columns), f"{self.path}: the labels")
+        column = {name: j for j, name in enumerate(names)}
+        rows = [sorted({column[tag] for tag in tags}) for tags in self.tags(columns[0])]
+        indptr = np.cumsum([0, *map(len, rows)])
+        indices = np.array([j for row in rows for j in row], dtype=np.int64)
+        ones = np.ones(len(indices), dtype=np.uint8)
+        matrix = sparse.csr_array((ones, indices, indptr), shape=(len(rows), len(names)))
+        return matrix.toarray() if math.prod(matrix.shape) <= LARGE_LABELS else matrix
+
+    def _numbers(self, name: str) -> Array | None:
+        return self.table.numbers(self.names[name])
+
+
+def _named(columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns under their names; one without a name gets the name pandas gives it."""
+    return {name or f"Unnamed: {k}": name for k, name in enumerate(columns)}
+
+
+def _default(columns: Iterable[str]) -> str | None:
+    return next((name for name in LABEL_COLUMNS if name in columns), None)
+
+
+def _as_list(columns: str | Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def _numbers_rows(name: str, values: Array) -> bool:
+    """Tell the index that pandas writes: no name, and a different whole number in each row."""
+    if not re.fullmatch(r"Unnamed: \d+(\.\d+)*", name):
+        return False
+    return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)
+
+
+@contextmanager
+def _text(
+    path: Path, encoding: str, *, newline: str = "", checked: bool = False
+) -> Iterator[IO[str]]:
+    """Open a text file, packed with gzip or not, after looking through it unless it was checked."""
+    try:
+        wide = codecs.lookup(encoding).name.startswith(("utf-16", "utf-32"))
+        io.TextIOWrapper(io.BytesIO(), encoding)
+    except LookupError:
+        raise DataError(f"there is no encoding {encoding!r}; try utf-8 or latin-1") from None
+    try:
+        if not checked:
+            _check_lines(path, wide)
+        with _open(path) as raw:
+            codec = "utf-8-sig" if encoding == "utf-8" else encoding
+            yield io.TextIOWrapper(raw, codec, newline=newline)
+    except UnicodeError:
+        raise _wrong_encoding(path, encoding) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: not a readable gzip file, or cut short ({error}).") from error
+
+
+def _open(path: Path) -> Any:
+    return gzip.open(path) if is_packed(path) else path.open("rb")
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[Any]:
+    """Open a file for writing, whole or not at all, packed with gzip if its name says so."""
+    with atomic_write(path) as stream:
+        if not is_packed(Path(path)):
+            yield stream
+            return
+        with gzip.GzipFile(fileobj=stream, mode="wb", mtime=0) as packed:
+            yield packed
+
+
+def _wrong_encoding(path: Path, encoding: str) -> DataError:
+    with _open(path) as stream:
+        raw = stream.read()
+    try:
+        raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        line, byte = raw[: error.start].count(b"\n") + 1, raw[error.start]
+        return DataError(
+            f"{path}: line {line} is not {encoding} text (byte 0x{byte:02x}); give the encoding of "
+            f"the file, such as latin-1",
+            parameter="encoding",
+        )
+    except UnicodeError as error:
+        return DataError(f"{path}: not {encoding} text ({error})", parameter="encoding")
+    return DataError(f"{path}: not {encoding} text", parameter="encoding")
+
+
+def _check_lines(path: Path, wide: bool) -> None:
+    """Raise DataError for a binary file or a very long line, before the file is in memory."""
+    if not wide and _starts_with(path, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        raise DataError(
+            f"{path}: this is UTF-16 text; give its encoding, utf-16", parameter="encoding"
+        )
+    line, length = 1, 0
+    with _open(path) as stream:
+        while block := stream.read(_CHUNK):
+            if b"\0" in block and not wide:
+                raise DataError(f"{path}: this is a binary file, not text")
+            if b"\n" not in block:
+                block = block.replace(b"\r", b"\n")
+            # A block is far shorter than the limit, so only lines that began before it count.
+            first = block.find(b"\n")
+            length += len(block) if first < 0 else first
+            if length > _LONGEST_LINE:
+                raise DataError(
+                    f"{path}: line {line:,} is longer than {_LONGEST_LINE:,} bytes; is this a "
+                    f"table with one row per line?"
+                )
+            if first >= 0:
+                line, length = line + block.count(b"\n"), len(block) - 1 - block.rfind(b"\n")
+
+
+def _starts_with(path: Path, *marks: bytes) -> bool:
+    with _open(path) as stream:
+        return bool(stream.read(4).startswith(marks))
+
+
+def _objects(path: Path, encoding: str, max_bytes: int | None) -> list[dict[str, Any]]:
+    rows = []
+    check_size(path, max_bytes)
+    with _text(path, encoding, newline="\n") as stream:
+        for number, line in enumerate(stream, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise DataError(f"{path}: line {number} is not JSON ({error})") from None
+            if not isinstance(row, dict):
+                raise DataError(f"{path}: line {number} is not a JSON object: {line[:40]!r}")
+            rows.append(row)
+    return rows
+
+
+def _check_columns(path: Path, columns: Sequence[str]) -> None:
+    name, times = Counter(columns).most_common(1)[0] if columns else ("", 0)
+    if times > 1:
+        raise DataError(f"{path}: {times:,} columns are called {brief(name)}; rename them")
+
+
+@contextmanager
+def _long_cells() -> Iterator[None]:
+    """Allow cells of any length; the limit belongs to the whole process, so it is put back."""
+    before = csv.field_size_limit(_LONGEST_CELL)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
