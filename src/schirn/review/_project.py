@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._files import whole_folder
 from schirn._input import repeated
 from schirn.cleaning.found import NoisyLabels
-from schirn._files import whole_folder
 from schirn.exceptions import DataError
 
 Array = np.ndarray
