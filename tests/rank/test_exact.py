@@ -11,8 +11,7 @@ from scipy.sparse.csgraph import structural_rank
 
 from schirn.datasets import add_noise, load
 from schirn.exceptions import InputError
-from schirn.rank import elimination as _peel
-from schirn.rank import modular as _modular
+from schirn.rank import elimination, modular
 from schirn.rank.exact import N_PRIMES, exact_rank, rank_report
 
 # Differences of its rows are multiples of 2, so that it loses rank modulo 2 and nowhere else.
@@ -59,9 +58,9 @@ def test_same_as_numpy(y):
 def test_every_stage_alone_is_right(y):
     whole = sparse.csr_array(y)
     rng = np.random.default_rng(0)
-    rest = _peel.Remainder(whole.indptr, whole.indices, whole.data, whole.shape)
-    assert _modular.rank_mod(rest.modulo(8388593), 8388593, rng) == float_rank(y)
-    pivots, core = _peel.peel(whole.astype(np.int8))
+    rest = elimination.Remainder(whole.indptr, whole.indices, whole.data, whole.shape)
+    assert modular.rank_mod(rest.modulo(8388593), 8388593, rng) == float_rank(y)
+    pivots, core = elimination.remove_singletons(whole.astype(np.int8))
     assert pivots + float_rank(core.toarray()) == float_rank(y)
     lengths = [core.sum(axis=axis) for axis in (0, 1)]
     assert all((size > 1).all() for size in lengths)
@@ -71,8 +70,8 @@ def test_every_stage_alone_is_right(y):
 @given(matrices(), st.sampled_from([1, 3, 10_000]))
 def test_sparse_elimination_keeps_the_rank(y, cost):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_peel, "UPDATE_COST", cost)
-        pivots, rest = _peel.eliminate_sparse(sparse.csr_array(y), max_bytes=2**30)
+        patch.setattr(elimination, "UPDATE_COST", cost)
+        pivots, rest = elimination.eliminate_sparse(sparse.csr_array(y), max_bytes=2**30)
     dense = np.zeros(rest.shape)
     dense[np.repeat(np.arange(rest.shape[0]), np.diff(rest.indptr)), rest.indices] = rest.values
     assert pivots + float_rank(dense) == float_rank(y)
@@ -85,7 +84,7 @@ def test_blocked_elimination(shape, rank):
     rank = min(rank, *shape)
     y = rng.integers(-3, 4, (shape[0], rank)) @ rng.integers(-3, 4, (rank, shape[1]))
     expected = float_rank(y)
-    assert _modular.rank_mod(sparse.csr_array(y), _modular.random_prime(rng), rng) == expected
+    assert modular.rank_mod(sparse.csr_array(y), modular.random_prime(rng), rng) == expected
 
 
 @pytest.mark.parametrize("rank", [37, 199, 200])
@@ -96,8 +95,8 @@ def test_random_combinations_keep_the_rank(rank, p):
     y[:rank, :rank] = np.eye(rank, dtype=int)
     y[:rank, rank:] = rng.integers(0, p, (rank, 200 - rank))
     y[rank:] = (rng.integers(0, 2, (4000 - rank, rank)) @ y[:rank]) % p
-    assert _modular.is_combined(y.shape)
-    assert _modular.rank_mod(sparse.csr_array(y), p, rng) == rank
+    assert modular.is_combined(y.shape)
+    assert modular.rank_mod(sparse.csr_array(y), p, rng) == rank
 
 
 def test_a_loss_of_rank_is_noticed(monkeypatch):
@@ -110,25 +109,25 @@ def test_a_loss_of_rank_is_noticed(monkeypatch):
         out[:] = tall[: len(out)].toarray()
         out[:, 7:17] = 0
 
-    monkeypatch.setattr(_modular, "_sparse_combinations", lossy)
-    assert _modular.rank_mod(y, 8388593, rng) == 200
+    monkeypatch.setattr(modular, "_sparse_combinations", lossy)
+    assert modular.rank_mod(y, 8388593, rng) == 200
     assert len(calls) == 1
 
 
 def test_largest_entries_stay_exact():
-    p, inner = 8388593, _modular._INNER
+    p, inner = 8388593, modular._INNER
     out, half = np.full((300, 3), -float(p // 2)), float(p // 2)
-    _modular._subtract_product(out, np.full((300, inner), half), np.full((inner, 3), half), p)
+    modular._subtract_product(out, np.full((300, inner), half), np.full((inner, 3), half), p)
     assert (out.astype(int) % p == (-(p // 2) - inner * (p // 2) ** 2) % p).all()
 
 
 def test_of_equal_rows_one_is_left():
     """Rows without labels are left out; where nothing repeats, nothing is copied."""
     y = np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0]])
-    found = _peel._distinct_rows(sparse.csr_array(y))
+    found = elimination._distinct_rows(sparse.csr_array(y))
     assert found.toarray().tolist() == [[1, 0, 1], [0, 1, 0]]
     different = sparse.csr_array(y[[1, 4]])
-    assert _peel._distinct_rows(different) is different
+    assert elimination._distinct_rows(different) is different
 
 
 def test_primes():
@@ -138,11 +137,11 @@ def test_primes():
         if numbers[i]:
             numbers[i * i :: i] = False
     assert numbers[2**22 :].sum() == N_PRIMES
-    assert [n for n in range(2000) if _modular.is_prime(n)] == np.flatnonzero(
+    assert [n for n in range(2000) if modular.is_prime(n)] == np.flatnonzero(
         numbers[:2000]
     ).tolist()
     rng = np.random.default_rng(0)
-    drawn = [_modular.random_prime(rng) for _ in range(50)]
+    drawn = [modular.random_prime(rng) for _ in range(50)]
     assert min(drawn) >= 2**22
     assert numbers[drawn].all()
 
@@ -156,8 +155,8 @@ def test_prime_of_the_caller():
 
 
 def test_report_says_what_is_proven():
-    peeled = rank_report(np.tril(np.ones((6, 6), dtype=int)))
-    assert peeled == (6, True, 0.0, 6, 0, (0, 0), ())
+    triangular = rank_report(np.tril(np.ones((6, 6), dtype=int)))
+    assert triangular == (6, True, 0.0, 6, 0, (0, 0), ())
     full = rank_report(ring(61))
     assert (full.rank, full.proven) == (61, True)
     # Twelve rows of two entries: every minor is at most 2**6, below the primes.
@@ -232,11 +231,11 @@ def power_law(n, l, per_row, exponent, seed=0):
     weight = np.arange(1, l + 1) ** -float(exponent)
     columns = np.searchsorted(np.cumsum(weight / weight.sum()), rng.random(n * per_row))
     rows = np.repeat(np.arange(n), per_row)
-    place = (rows, np.minimum(columns, l - 1))
-    return sparse.csr_array(sparse.coo_array((np.ones(len(rows), dtype=bool), place), shape=(n, l)))
+    cells = (rows, np.minimum(columns, l - 1))
+    return sparse.csr_array(sparse.coo_array((np.ones(len(rows), dtype=bool), cells), shape=(n, l)))
 
 
-def test_large_power_law_labels_are_peeled():
+def test_large_power_law_labels_areeliminationed():
     y = power_law(200_000, 50_000, 3, 1.0)
     tracemalloc.start()
     report = rank_report(y)
@@ -252,7 +251,7 @@ def test_large_power_law_labels_are_peeled():
 
 
 def test_large_labels_without_structure_are_refused(monkeypatch):
-    monkeypatch.setattr(_peel, "MAX_UPDATES", 200_000)
+    monkeypatch.setattr(elimination, "MAX_UPDATES", 200_000)
     y = power_law(60_000, 20_000, 6, 0.3)
     with pytest.raises(InputError, match=r"needs \d\.\d+ GB for a dense remainder of \d+ x 1\d+"):
         exact_rank(y, max_bytes=2**28)
@@ -260,11 +259,11 @@ def test_large_labels_without_structure_are_refused(monkeypatch):
 
 def test_sparse_elimination_stays_within_its_memory():
     y = power_law(3000, 3000, 6, 0.3)
-    core = _peel.peel(y)[1]
+    core = elimination.remove_singletons(y)[1]
     most = 5 * core.nnz // 2
-    rest = _peel.eliminate_sparse(core, max_bytes=most * _peel.ENTRY_BYTES)[1]
+    rest = elimination.eliminate_sparse(core, max_bytes=most * elimination.ENTRY_BYTES)[1]
     assert len(rest.values) < 1.2 * most
-    assert _peel.eliminate_sparse(core, max_bytes=100)[0] == 0
+    assert elimination.eliminate_sparse(core, max_bytes=100)[0] == 0
 
 
 def test_estimate_covers_the_memory():
@@ -272,10 +271,10 @@ def test_estimate_covers_the_memory():
     for shape in [(700, 600), (6000, 600), (300, 1800)]:
         y = sparse.csr_array((rng.random(shape) < 0.02).astype(np.int64))
         tracemalloc.start()
-        _modular.rank_mod(y, 8388593, rng)
+        modular.rank_mod(y, 8388593, rng)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < 1.3 * _modular.dense_bytes(shape) + 100 * y.nnz
+        assert peak < 1.3 * modular.dense_bytes(shape) + 100 * y.nnz
 
 
 @pytest.mark.parametrize(

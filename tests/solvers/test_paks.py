@@ -6,8 +6,7 @@ import scipy.sparse as sp
 from reference.paks import candidate_prior, plain_paks, ridge
 
 from schirn.linalg.row_space import row_space
-from schirn.solvers._spectral_ball import split_at_one
-from schirn.solvers.paks import _Prior, admm_gigabytes, paks, paks_closed_form
+from schirn.solvers.paks import _Prior, admm_gigabytes, paks, paks_closed_form, split_at_one
 
 DEFAULTS = {"alpha": 0.1, "beta": 0.01, "eta": 1.0}
 

@@ -1,4 +1,4 @@
-"""Proximal steps and thresholding rules: arrays in, arrays out."""
+"""Proximal steps and thresholding rules on arrays."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -12,8 +12,8 @@ Array = np.ndarray
 RankTerm = Literal["high", "low", "none"]
 NoiseRule = Literal["exact", "printed"]
 
-# Below these ratios of squared singular values a Gram matrix no longer resolves a direction
-# (it is rounding noise), or resolves it too coarsely and a real SVD takes over.
+# Below these ratios of squared singular values a direction of a Gram matrix is rounding noise, or
+# resolved so coarsely that an SVD takes over.
 _GRAM_ZERO = 1e-13
 _GRAM_COARSE = 1e-10
 
@@ -35,11 +35,11 @@ def soft_threshold(A: Array, t: float | Array) -> Array:
 
 
 def noise_threshold(alpha: float, rule: NoiseRule) -> float:
-    """Value of C under which a candidate is called noise.
+    """Value of C below which a candidate is noise.
 
     The noise step minimises (N - M)^2 + alpha |N| with M = Y - C. Over the binary values this
-    gives N = 1 where M > (1 + alpha)/2 ("exact"). Shrinking first and taking the sign, as
-    printed in the paper, gives M > alpha/2 ("printed"). On candidates M = 1 - C.
+    gives N = 1 if M > (1 + alpha)/2 ("exact"). Shrinking first and taking the sign, as printed in
+    the paper, gives M > alpha/2 ("printed"). On candidates M = 1 - C.
 
     >>> noise_threshold(0.5, "exact"), noise_threshold(0.5, "printed")
     (0.25, 0.75)
@@ -51,7 +51,7 @@ def shift_singular_values(G: Array, tau: float, term: RankTerm) -> SingularMap:
     """Raise ("high") or shrink ("low") the singular values of G by tau, without its U.
 
     With G'G = V S^2 V' the result is G V f(S)/S V': an l x l eigenproblem instead of an SVD.
-    Directions that G does not have stay untouched.
+    Null directions of G stay untouched.
     """
     s, V = _right_singular(G)
     if term == "high":
@@ -66,10 +66,15 @@ def shift_by_gram(
 
     Parameters
     ----------
-    gram : (l, l), in double precision where it can be had
-    floor : rounding error of the Gram matrix; what lies below is taken as zero
-    strict : None is returned if some direction is too coarse in the Gram matrix for 1e-5 of
-        relative accuracy; otherwise it is taken as it is.
+    gram : (l, l) array
+        G'G, preferably in double precision.
+    tau : float
+    term : {"high", "low"}
+    floor : float
+        Rounding error of the Gram matrix; smaller eigenvalues count as zero.
+    strict : bool
+        Return None if the Gram matrix resolves some direction worse than to 1e-5; otherwise use
+        it as it is.
     """
     xp = namespace(gram)
     squared, V = xp.linalg.eigh(gram)
@@ -85,15 +90,24 @@ def shift_by_gram(
 
 
 def singular_value_threshold(A: Array, t: float) -> Array:
-    """Minimise 1/2 ||B - A||_F^2 + t ||B||_* over B, through the smaller Gram matrix.
+    """Minimise 1/2 ||B - A||_F^2 + t ||B||_* over B.
 
     >>> singular_value_threshold(np.diag([3.0, 1.0]), 2.0)
     array([[1., 0.],
            [0., 0.]])
     """
+    return shrink_singular_values(A, t)[0]
+
+
+def shrink_singular_values(A: Array, t: float) -> tuple[Array, float]:
+    """As `singular_value_threshold`, through the smaller Gram matrix; also returns ||B||_*."""
     if A.shape[0] < A.shape[1]:
-        return singular_value_threshold(A.T, t).T
-    return A @ shift_singular_values(A, t, "low").right
+        left, values = shift_singular_values(A.T, t, "low")
+        B = left.T @ A
+    else:
+        right, values = shift_singular_values(A, t, "low")
+        B = A @ right
+    return B, float(np.sum(values, dtype=np.float64))
 
 
 def _spectral_map(s: Any, V: Any, f: Callable[[Any], Any]) -> SingularMap:
@@ -105,7 +119,7 @@ def _spectral_map(s: Any, V: Any, f: Callable[[Any], Any]) -> SingularMap:
 
 
 def _right_singular(G: Array) -> tuple[Array, Array]:
-    """Singular values (0 where not resolved) and right singular vectors of G."""
+    """Singular values (0 if not resolved) and right singular vectors of G."""
     squared, V = np.linalg.eigh(G.T @ G)
     top = squared[-1] if squared.size else 0.0
     zero, coarse = (top * ratio for ratio in _resolution(G.dtype))

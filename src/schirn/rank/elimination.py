@@ -1,6 +1,6 @@
-"""Steps that shrink a sparse 0/1 matrix and lower its rank by a known number.
+"""Sparse elimination: shrink a 0/1 matrix by steps that lower its rank by a known number.
 
-All of them hold over the whole numbers: nothing is rounded and no prime is involved.
+Every step is exact over the integers: nothing is rounded and no prime is involved.
 """
 
 import heapq
@@ -12,16 +12,16 @@ from scipy import sparse
 
 Array = np.ndarray
 
-# One update of a sparse row takes about as long as this many operations of a dense elimination.
+# Operations of a dense elimination that take as long as one update of a sparse row.
 UPDATE_COST = 6_000
 # Bytes that the elimination holds per entry: a dict item, a set item and a heap entry.
 ENTRY_BYTES = 200
-# Updates after which the elimination stops in any case, some twenty seconds.
+# Updates after which the elimination stops in any case: about twenty seconds.
 MAX_UPDATES = 20_000_000
 
 
 class Remainder(NamedTuple):
-    """A sparse matrix of whole numbers; `values` is an object array where int64 is too small."""
+    """A sparse integer matrix; `values` is an object array if int64 is too small."""
 
     indptr: Array
     indices: Array
@@ -34,15 +34,15 @@ class Remainder(NamedTuple):
         return sparse.csr_array((values, self.indices, self.indptr), shape=self.shape)
 
 
-def peel(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
-    """Remove single entries, empty lines and copies until none is left.
+def remove_singletons(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
+    """Remove singletons, empty lines and duplicates until none is left.
 
-    A row with one entry is a pivot: its column goes, and the rank falls by one. The same holds with
-    rows and columns exchanged. Returns the number of pivots and what remains.
+    A row with a single entry is a pivot: removing its column lowers the rank by one. The same holds
+    with rows and columns exchanged. Returns the number of pivots and the remaining matrix.
     """
     pivots = 0
     while True:
-        found, Y = _take_singles(Y)
+        found, Y = _remove_single_entries(Y)
         pivots += found
         fewer = _distinct_rows(_distinct_rows(Y).T.tocsr()).T.tocsr()
         if fewer.shape == Y.shape:
@@ -50,21 +50,21 @@ def peel(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
         Y = fewer
 
 
-def _take_singles(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
-    """Take pivots in rows with one entry until there is none, then likewise in columns.
+def _remove_single_entries(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
+    """Remove rows with one entry until there is none, then columns.
 
-    Taking a column changes the length of rows only, and the other way round, so that one pass over
-    each side is enough.
+    Removing a column changes only the lengths of rows, and vice versa, so one pass over each side
+    is enough.
     """
-    columns, rows_left = _take_columns(Y)
+    columns, rows_left = _pivot_columns(Y)
     Y = Y[rows_left][:, np.setdiff1d(np.arange(Y.shape[1]), columns)].T.tocsr()
-    rows, columns_left = _take_columns(Y)
+    rows, columns_left = _pivot_columns(Y)
     Y = Y[columns_left][:, np.setdiff1d(np.arange(Y.shape[1]), rows)].T.tocsr()
     return len(columns) + len(rows), Y
 
 
-def _take_columns(Y: sparse.csr_array) -> tuple[Array, Array]:
-    """Return the columns that single entries of rows take, and the rows that keep entries."""
+def _pivot_columns(Y: sparse.csr_array) -> tuple[Array, Array]:
+    """Return the columns removed by single entries of rows, and the rows that keep entries."""
     by_column = Y.tocsc()
     length = np.diff(Y.indptr).astype(np.int64)
     # The sum of the column numbers of a row is its column once only one is left.
@@ -84,7 +84,7 @@ def _take_columns(Y: sparse.csr_array) -> tuple[Array, Array]:
 
 
 def _distinct_rows(Y: sparse.csr_array) -> sparse.csr_array:
-    """Return the first of every group of equal rows that are not empty."""
+    """Return the first of every group of equal, non-empty rows."""
     Y.sort_indices()
     indices, ends = Y.indices, Y.indptr.tolist()
     first: dict[bytes, int] = {}
@@ -98,8 +98,8 @@ def eliminate_sparse(Y: sparse.csr_array, *, max_bytes: int) -> tuple[int, Remai
     """Eliminate with pivots 1 and -1 while that is cheaper than a dense elimination.
 
     The shortest row or column comes first; in it, the pivot whose other line is shortest. A pivot
-    is left alone where its updates, (row - 1) × (column - 1), would take longer than the dense
-    elimination of one more column. Returns the number of pivots and what remains.
+    is skipped if its updates, (row - 1) × (column - 1), would take longer than the dense
+    elimination of one more column. Returns the number of pivots and the remaining matrix.
     """
     most = max_bytes // ENTRY_BYTES
     if not 0 < Y.nnz <= most:
@@ -129,7 +129,7 @@ class _Table:
         self._push(1, self.columns)
 
     def next_pivot(self) -> tuple[int, int] | None:
-        """Look at the shortest line; return its best pivot, or None where there is none."""
+        """Return the best pivot of the shortest line, or None if it has none."""
         length, side, at = heapq.heappop(self.heap)
         rows, columns = self.rows, self.columns
         line = columns.get(at, ()) if side else rows.get(at, ())
@@ -179,19 +179,19 @@ class _Table:
         self._push(1, pivot_row)
 
     def _push(self, side: int, lines: Iterable[int]) -> None:
-        """Note the lengths of lines that are new or have changed."""
+        """Record the lengths of new or changed lines."""
         table = self.columns if side else self.rows
         for at in lines:
             if at in table:
                 heapq.heappush(self.heap, (len(table[at]), side, at))
 
     def remainder(self) -> Remainder:
-        """Return what is left, lines renumbered."""
-        place = {j: new for new, j in enumerate(self.columns)}
+        """Return the remaining matrix, lines renumbered."""
+        number = {j: new for new, j in enumerate(self.columns)}
         rows = list(self.rows.values())
         indptr = np.cumsum([0, *map(len, rows)])
-        indices = np.fromiter((place[j] for row in rows for j in row), np.int64, int(indptr[-1]))
+        indices = np.fromiter((number[j] for row in rows for j in row), np.int64, int(indptr[-1]))
         exact = [value for row in rows for value in row.values()]
         small = all(-(2**62) < value < 2**62 for value in exact)
         values = np.array(exact, dtype=np.int64 if small else object)
-        return Remainder(indptr, indices, values, (len(rows), len(place)))
+        return Remainder(indptr, indices, values, (len(rows), len(number)))

@@ -1,4 +1,4 @@
-"""Exact rank of large sparse 0/1 matrices."""
+"""Exact rank of large sparse 0/1 matrices: sparse elimination, then primes."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from scipy import sparse
 
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_binary
-from schirn.rank.elimination import Remainder, eliminate_sparse, peel
+from schirn.rank.elimination import Remainder, eliminate_sparse, remove_singletons
 from schirn.rank.modular import (
     PRIME_BITS,
     dense_bytes,
@@ -33,18 +33,24 @@ class RankReport(NamedTuple):
     Attributes
     ----------
     rank : int
-    proven : whether the rank is certain; if not, it is certainly not smaller
-    risk : bound on the probability that the true rank is larger
-    peeled : pivots that were single entries of a row or a column
-    eliminated : pivots of the sparse elimination
-    remainder : shape of the matrix that was left for the dense elimination
-    primes : the primes it was done with
+    proven : bool
+        Whether the rank is certain. If not, it is a lower bound.
+    risk : float
+        Upper bound on the probability that the true rank is larger.
+    singletons : int
+        Pivots that were the only entry of a row or a column.
+    eliminated : int
+        Pivots of the sparse elimination.
+    remainder : tuple of int
+        Shape of the matrix left for the dense elimination.
+    primes : tuple of int
+        The primes of the dense elimination.
     """
 
     rank: int
     proven: bool
     risk: float
-    peeled: int
+    singletons: int
     eliminated: int
     remainder: tuple[int, int]
     primes: tuple[int, ...]
@@ -60,32 +66,32 @@ def exact_rank(
     Y : 0/1 or bool array (n, l) or scipy sparse matrix
         A sparse matrix is never made dense as a whole.
     max_bytes : int
-        Most memory for each of the two eliminations; peeling takes a few times that of Y.
+        Memory limit of each of the two eliminations; removing singletons takes a few times the
+        memory of Y.
     prime : int, optional
-        Work modulo this one prime, below 2**23. None draws primes at random.
+        Work modulo this prime, below 2**23. None draws primes at random.
     random_state : int or None
         Seed of the primes and of the random combinations.
 
     Raises
     ------
     InputError
-        If Y is not a 0/1 matrix, if `prime` is none, or if what cannot be peeled needs more than
-        `max_bytes`; the message says how much.
+        If Y is not a 0/1 matrix, if `prime` is not a prime, or if the dense elimination needs more
+        than `max_bytes`; the message states how much.
 
     Notes
     -----
-    Rows and columns with a single entry are pivots and are taken out, again and again, as are
-    copies and empty lines. Elimination with pivots 1 and -1 follows while it is cheap. Both are
-    exact. What remains is eliminated modulo a random prime between 2**22 and 2**23, as a dense
-    matrix with as many rows and columns as its shorter side has.
+    Rows and columns with a single entry are pivots. They are removed repeatedly, as are duplicates
+    and empty lines. Elimination with pivots 1 and -1 follows while it is cheap. Both stages are
+    exact. The remainder is eliminated modulo a random prime between 2**22 and 2**23, as a dense
+    square matrix of the size of its shorter side.
 
     The rank modulo a prime is never larger than the rank. It is smaller only for primes that
-    divide every largest non-zero minor of what peeling left. By Hadamard's bound on such a minor
-    these are few among the 268,216 primes, so at least two are drawn (up to five), until the
-    probability that all of them are among the few is below 1e-6. The result is proven where
-    peeling leaves nothing, where the remainder has full rank, or where the bound rules such primes
-    out; otherwise it is certain only as a lower bound. `rank_report` tells. With a `prime` of your
-    own there is no such probability.
+    divide every largest non-zero minor of the remainder. By Hadamard's bound on such a minor these
+    are few among the 268,216 primes, so two to five primes are drawn, until the probability that
+    all of them are among those few is below 1e-6. The result is proven if nothing remains, if the
+    remainder has full rank, or if the bound rules such primes out; otherwise it is a lower bound.
+    `rank_report` tells which. With a `prime` of your own there is no such probability.
 
     Examples
     --------
@@ -101,7 +107,7 @@ def exact_rank(
 def rank_report(
     Y: Any, *, max_bytes: int = MAX_BYTES, prime: int | None = None, random_state: int | None = 0
 ) -> RankReport:
-    """Return the rank of a 0/1 matrix with an account of how it was found.
+    """Return the rank of a 0/1 matrix and how it was found.
 
     Parameters and method are those of `exact_rank`.
 
@@ -109,7 +115,7 @@ def rank_report(
     --------
     >>> from schirn.rank.exact import rank_report
     >>> report = rank_report([[1, 0, 0], [1, 1, 1], [0, 1, 1]])
-    >>> report.rank, report.peeled, report.proven
+    >>> report.rank, report.singletons, report.proven
     (2, 2, True)
     """
     if prime is not None and not (2 <= prime < 2**PRIME_BITS and is_prime(prime)):
@@ -119,12 +125,12 @@ def rank_report(
     if np.ndim(Y) != 2:
         raise InputError(f"the rank needs a matrix with rows and columns, got shape {np.shape(Y)}")
     matrix = sparse.csr_array(as_binary(Y, "the matrix")).astype(np.int8)
-    peeled, core = peel(matrix)
+    singletons, core = remove_singletons(matrix)
     eliminated, rest = eliminate_sparse(core, max_bytes=max_bytes)
-    known = peeled + eliminated
+    known = singletons + eliminated
     if not min(rest.shape):
-        return RankReport(known, True, 0.0, peeled, eliminated, rest.shape, ())
-    _refuse_beyond(max_bytes, rest.shape)
+        return RankReport(known, True, 0.0, singletons, eliminated, rest.shape, ())
+    _check_memory(max_bytes, rest.shape)
     rng = np.random.default_rng(random_state)
     bits = _minor_bits(core)
     used: tuple[int, ...]
@@ -134,13 +140,13 @@ def rank_report(
     else:
         found, used, risk = _by_random_primes(rest, bits, rng)
     risk = 0.0 if found == min(rest.shape) else risk
-    return RankReport(known + found, risk == 0, risk, peeled, eliminated, rest.shape, used)
+    return RankReport(known + found, risk == 0, risk, singletons, eliminated, rest.shape, used)
 
 
 def _by_random_primes(
     rest: Remainder, bits: float, rng: np.random.Generator
 ) -> tuple[int, tuple[int, ...], float]:
-    """Return the largest rank found, the primes, and the bound on the probability of a loss."""
+    """Return the largest rank found, the primes, and a bound on the probability of a loss."""
     share = min(1.0, bits // (PRIME_BITS - 1) / N_PRIMES)
     used: list[int] = []
     best, risk = 0, 1.0
@@ -165,16 +171,17 @@ def _minor_bits(core: sparse.csr_array) -> float:
     """Return the binary logarithm of Hadamard's bound on every minor of a 0/1 matrix."""
     k = min(core.shape)
     lengths = (np.diff(core.indptr), np.bincount(core.indices, minlength=core.shape[1]))
-    # The largest lengths bound the minors of any size, as no line is empty; the margin is for
+    # The largest lengths bound the minors of any size, because no line is empty; the margin covers
     # rounding.
     return min(float(np.log2(np.sort(size)[-k:]).sum()) / 2 for size in lengths) + 1e-6
 
 
-def _refuse_beyond(max_bytes: int, shape: tuple[int, int]) -> None:
-    """Refuse a remainder whose dense elimination does not fit."""
+def _check_memory(max_bytes: int, shape: tuple[int, int]) -> None:
+    """Raise InputError if the dense elimination of the remainder does not fit into memory."""
     needed = dense_bytes(shape)
     if needed > max_bytes:
         raise InputError(
             f"the rank needs {needed / 1e9:.3g} GB for a dense remainder of {shape[0]} x "
-            f"{shape[1]}, more than the {max_bytes / 1e9:.3g} GB allowed; allow more memory"
+            f"{shape[1]}, more than the {max_bytes / 1e9:.3g} GB allowed; raise max_bytes",
+            parameter="max_bytes",
         )

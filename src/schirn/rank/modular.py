@@ -21,7 +21,7 @@ _SMALL = 2**19
 
 
 def is_prime(n: int) -> bool:
-    """Whether n, at most a few million, is a prime number."""
+    """Return True if n, at most a few million, is prime."""
     if n < 4 or n % 2 == 0:
         return n in (2, 3)
     return bool((n % np.arange(3, math.isqrt(n) + 1, 2)).all())
@@ -36,13 +36,13 @@ def random_prime(rng: np.random.Generator) -> int:
 
 
 def is_combined(shape: tuple[int, int]) -> bool:
-    """Whether `rank_mod` replaces the longer side by random combinations of its lines."""
+    """Return True if `rank_mod` replaces the longer side by random combinations of its lines."""
     k, m = sorted(shape)
     return m > k + 2 * _EXTRA and m * k > _SMALL
 
 
 def dense_bytes(shape: tuple[int, int]) -> int:
-    """Memory that `rank_mod` takes: the dense matrix, one panel, strips of rows."""
+    """Memory of `rank_mod`: the dense matrix, one panel, strips of rows."""
     k, m = sorted(shape)
     rows = k + 2 * _EXTRA if is_combined(shape) else m
     return 8 * (rows * k + min(_INNER, k) * (rows + k) + 3 * min(_STRIP, rows) * k)
@@ -52,8 +52,8 @@ def rank_mod(matrix: sparse.csr_array, p: int, rng: np.random.Generator) -> int:
     """Return the rank of an integer matrix modulo the prime p.
 
     A side that is much longer than the other is replaced by sparse random combinations of its
-    lines, and a few dense ones check that no rank was lost. They miss a loss with a probability
-    below 2**-64.
+    lines, and a few dense combinations check that no rank was lost. They miss a loss with a
+    probability below 2**-64.
     """
     tall = _centred(matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T.tocsr(), p)
     if not is_combined(tall.shape):
@@ -79,13 +79,13 @@ def _centred(matrix: sparse.csr_array, p: int) -> sparse.csr_array:
 def _sparse_combinations(
     tall: sparse.csr_array, out: Array, p: int, rng: np.random.Generator
 ) -> None:
-    """Fill out with combinations of about twenty rows or more; every row is in three or more."""
+    """Fill `out` with combinations of about twenty rows or more; every row enters three or more."""
     m, wide = tall.shape[0], len(out)
     times = max(3, math.ceil(20 * wide / m))
-    place = (rng.integers(wide, size=m * times), np.repeat(np.arange(m), times))
+    positions = (rng.integers(wide, size=m * times), np.repeat(np.arange(m), times))
     # Small weights keep the sums of long columns far below 2**63.
     weights = rng.integers(1, 2**10, size=m * times)
-    mix = sparse.coo_array((weights, place), shape=(wide, m)).tocsr()
+    mix = sparse.coo_array((weights, positions), shape=(wide, m)).tocsr()
     for top in range(0, wide, _STRIP):
         strip = (mix[top : top + _STRIP] @ tall).toarray()
         out[top : top + _STRIP] = strip % p
@@ -95,23 +95,23 @@ def _sparse_combinations(
 def _dense_combinations(
     tall: sparse.csr_array, out: Array, p: int, rng: np.random.Generator
 ) -> None:
-    """Fill out with uniformly random combinations of all rows."""
+    """Fill `out` with uniformly random combinations of all rows."""
     half, width = p // 2, 64
     # Up to 2**18 products of numbers below 2**22 fit into 63 bits.
-    parts = [tall[at : at + 2**18].T.tocsr() for at in range(0, tall.shape[0], 2**18)]
+    blocks = [tall[at : at + 2**18].T.tocsr() for at in range(0, tall.shape[0], 2**18)]
     for top in range(0, len(out), width):
         rows = out[top : top + width]
         rows[:] = 0
-        for part in parts:
-            weights = rng.integers(half + 1 - p, half + 1, size=(part.shape[1], len(rows)))
-            rows += ((part @ weights) % p).T
+        for block in blocks:
+            weights = rng.integers(half + 1 - p, half + 1, size=(block.shape[1], len(rows)))
+            rows += ((block @ weights) % p).T
     _centre(out, p)
 
 
 def _centre(x: Array, p: int) -> Array:
-    """Bring whole numbers below 2**53 between -p/2 and p/2 (or just beyond), in place.
+    """Reduce integers below 2**53 to the range -p/2 to p/2 (or just beyond), in place.
 
-    The quotient may be one off where a number lies half-way; a multiple of p always becomes 0.
+    The quotient may be off by one if a number lies half-way; a multiple of p always becomes 0.
     """
     step = x * (1.0 / p)
     np.rint(step, out=step)
@@ -121,9 +121,9 @@ def _centre(x: Array, p: int) -> Array:
 
 
 def _echelon(a: Array, p: int) -> tuple[Array, Array]:
-    """Eliminate in place; return the pivot columns and the first places of the pivot rows.
+    """Eliminate in place; return the pivot columns and the original indices of the pivot rows.
 
-    Among the rows that can serve as a pivot, an upper one is taken before the last ones.
+    Among the rows that can serve as a pivot, an upper one is preferred.
     """
     order = np.arange(len(a))
     columns: list[int] = []
@@ -149,7 +149,7 @@ def _eliminate(a: Array, order: Array, top: int, left: int, right: int, p: int) 
 
 
 def _update(a: Array, top: int, pivots: list[int], left: int, right: int, p: int) -> None:
-    """Apply to columns left:right what eliminated the pivot columns."""
+    """Apply the elimination of the pivot columns to columns left:right."""
     if not pivots or left >= right:
         return
     low = top + len(pivots)
@@ -161,10 +161,10 @@ def _update(a: Array, top: int, pivots: list[int], left: int, right: int, p: int
 
 
 def _eliminate_narrow(a: Array, order: Array, top: int, left: int, right: int, p: int) -> list[int]:
-    """Eliminate a few columns one after the other."""
+    """Eliminate a few columns, one at a time."""
     pivots: list[int] = []
     panel = a[top:, left:right].copy()
-    place = np.arange(len(panel))
+    origin = np.arange(len(panel))
     for j in range(panel.shape[1]):
         row = len(pivots)
         found = np.flatnonzero(panel[row:, j])
@@ -172,16 +172,16 @@ def _eliminate_narrow(a: Array, order: Array, top: int, left: int, right: int, p
             continue
         swap = [row, row + int(found[0])]
         panel[swap] = panel[swap[::-1]]
-        place[swap] = place[swap[::-1]]
+        origin[swap] = origin[swap[::-1]]
         below, pivot = panel[row + 1 :], panel[row]
         below[:, j] = _centre(below[:, j] * pow(int(pivot[j]), -1, p), p)
         rest = below[:, j + 1 :]
         rest -= np.multiply.outer(below[:, j], pivot[j + 1 :])
         _centre(rest, p)
         pivots.append(left + j)
-    moved = np.flatnonzero(place != np.arange(len(place)))
-    a[top + moved] = a[top + place[moved]]
-    order[top + moved] = order[top + place[moved]]
+    moved = np.flatnonzero(origin != np.arange(len(origin)))
+    a[top + moved] = a[top + origin[moved]]
+    order[top + moved] = order[top + origin[moved]]
     a[top:, left:right] = panel
     return pivots
 

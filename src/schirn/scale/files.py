@@ -159,9 +159,9 @@ class FileRows:
         self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self._files, self._pool = ArrayFiles(self._folder), BufferPool()
         self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
-        self._edges = np.concatenate([[0], np.cumsum(X.sizes)]).tolist()
+        self._edges = np.concatenate([[0], np.cumsum([b.rows for b in X._blocks])]).tolist()
         self._preparations: list[tuple[Callable[..., Block], tuple[Any, ...]]] = []
-        self._states: list[Any] = [None] * len(X.sizes)
+        self._states: list[Any] = [None] * len(X._blocks)
         self._uses_rows: dict[Any, bool] = {}
         try:
             for k, (i, j) in enumerate(pairwise(self._edges)):
@@ -240,7 +240,7 @@ class FileRows:
         return _Fetched(Block(lazy, cells, in_place=True), state, taken)
 
     def _read_rows(self, k: int, cells: Cells, take: Callable[[int], Any]) -> Any:
-        rows = FeatureRows(self._X.read(k, take), self._edges[k])
+        rows = FeatureRows(self._X._read_into(k, take), self._edges[k])
         for function, message in self._preparations:
             rows = function(Block(rows, cells, in_place=True), *message).rows
         return rows.X

@@ -76,12 +76,7 @@ class RowFile:
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and features."""
-        return sum(self.sizes), self._blocks[0].columns
-
-    @property
-    def sizes(self) -> list[int]:
-        """Rows of each block."""
-        return [block.rows for block in self._blocks]
+        return sum(block.rows for block in self._blocks), self._blocks[0].columns
 
     @property
     def dtype(self) -> np.dtype:
@@ -93,9 +88,13 @@ class RowFile:
         for k in range(len(self._blocks)):
             yield self.read(k)
 
-    def read(self, k: int, take: Callable[[int], Any] | None = None) -> Any:
-        """Read one block, into buffers from `take` (a function of the size) if it is given."""
-        rows = self._blocks[k].read(BufferPool().take if take is None else take)
+    def read(self, k: int) -> Any:
+        """Read block number k."""
+        return self._read_into(k, BufferPool().take)
+
+    def _read_into(self, k: int, take: Callable[[int], Any]) -> Any:
+        """Read a block into buffers from `take`, a function of the size."""
+        rows = self._blocks[k].read(take)
         return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
 
     def close(self) -> None:

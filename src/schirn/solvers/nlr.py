@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from schirn.linalg.row_space import RowSpace, below_one
-from schirn.solvers.candidates import CandidateCells
 
 Array = np.ndarray
 
@@ -56,7 +56,7 @@ def nlr(
         0 runs all sweeps.
     callback : called with the number of finished sweeps.
     """
-    candidates = CandidateCells(Y, space)
+    candidates = _CandidateCells(Y, space)
     ones_f = space.project(np.ones((len(Y), 1), dtype=space.dtype))
     s = space.eigenvalues[:, None]
     pull, den = beta * s, (1 + beta) * s + gamma * space.penalty[:, None]
@@ -80,6 +80,55 @@ def nlr(
     return NLRResult(w1, w2, candidates.matrix(), unseen, n_iter, objective, noises)
 
 
+class _CandidateCells:
+    """The candidate cells of Y, which of them are noise, and the kept labels Y - N.
+
+    Attributes
+    ----------
+    kept, kept_f : arrays
+        Y - N (n, l), and its projection F'(Y - N) (r, l), updated together with N.
+    noise : array of bool
+        One entry per candidate cell.
+    """
+
+    def __init__(self, Y: Array, space: RowSpace):
+        self.space, self.shape = space, Y.shape
+        self._label, self._row = np.nonzero(Y.T)
+        self.n_cells = len(self._row)
+        self.noise = np.zeros(self.n_cells, dtype=bool)
+        self.kept = np.asfortranarray(Y != 0, dtype=space.dtype)
+        self.kept_f = space.project(self.kept)
+
+    def at(self, M: Array) -> Array:
+        """The values of M (n, l) at the candidate cells."""
+        if M.flags.f_contiguous:
+            return M.T.reshape(-1)[self._label * len(M) + self._row]
+        return M[self._row, self._label]
+
+    def update(self, noise: Array) -> int:
+        """Set the noise cells; return the number of changes."""
+        changed = np.flatnonzero(noise != self.noise)
+        if not len(changed):
+            return 0
+        where = self._row[changed], self._label[changed]
+        step = np.where(noise[changed], -1, 1).astype(self.kept.dtype)
+        self.kept[where] += step
+        if len(changed) * 4 > self.kept.size:
+            self.kept_f = self.space.project(self.kept)
+        else:
+            self.kept_f = self.kept_f + self.space.project(
+                sp.csr_array((step, where), shape=self.shape)
+            )
+        self.noise = noise
+        return len(changed)
+
+    def matrix(self) -> Array:
+        """N as a boolean matrix."""
+        N = np.zeros(self.shape, dtype=bool)
+        N[self._row[self.noise], self._label[self.noise]] = True
+        return N
+
+
 def _settled(before: tuple[Array, Array], after: tuple[Array, Array], tol: float) -> bool:
     """Whether both classifiers moved by less than tol times their norm."""
     return all(
@@ -90,7 +139,7 @@ def _settled(before: tuple[Array, Array], after: tuple[Array, Array], tol: float
 
 def _objective(
     space: RowSpace,
-    candidates: CandidateCells,
+    candidates: _CandidateCells,
     ones_f: Array,
     w1: Array,
     w2: Array,

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schirn.linalg.prox import soft_threshold
+from schirn.linalg.prox import shrink_singular_values, soft_threshold
 from schirn.linalg.row_space import RowSpace
-from schirn.solvers._low_rank import shrink
 
 Array = np.ndarray
 
@@ -62,8 +61,8 @@ def pmllrs(
     tol = max(tol, 10 * float(np.finfo(space.dtype).eps))
     trace = []
     for _ in range(max_iter):
-        J, rank_P = shrink(P + L2 / mu, 1 / mu)
-        Z, rank_W = shrink(w[inner] + L3 / mu, gamma / mu)
+        J, rank_P = shrink_singular_values(P + L2 / mu, 1 / mu)
+        Z, rank_W = shrink_singular_values(w[inner] + L3 / mu, gamma / mu)
         Q = soft_threshold(Y - P + L1 / mu, beta / mu)
         P = (eta * XW + L1 - L2 + mu * (Y - Q + J)) / (eta + 2 * mu)
         w = eta * space.project(P)

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schirn.linalg.prox import soft_threshold
+from schirn.linalg.prox import shrink_singular_values, soft_threshold
 from schirn.linalg.row_space import RowSpace
-from schirn.solvers._low_rank import shrink
 
 Array = np.ndarray
 
@@ -64,7 +63,7 @@ def pmlni(
     for _ in range(max_iter):
         W, w = _ridge_step(YX + mu * (U + V) + L, eigenvalues, lam + mu, basis)
         size = float(np.linalg.norm(W))
-        U_old, (U, nuclear) = U, shrink(W - V - L / mu, beta / mu)
+        U_old, (U, nuclear) = U, shrink_singular_values(W - V - L / mu, beta / mu)
         if basis is not None:
             V = soft_threshold(W - U - L / mu, gamma / mu)
         settled = mu * float(np.linalg.norm(U - U_old)) < tol_change * size

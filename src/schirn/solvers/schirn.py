@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn.linalg.arrays import Array, eps, namespace, symmetric_product, to_numpy
+from schirn.linalg.inverse_root import InverseRoot
 from schirn.linalg.prox import (
     NoiseRule,
     RankTerm,
@@ -22,7 +23,6 @@ from schirn.linalg.prox import (
 )
 from schirn.linalg.row_space import RowSpace
 from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore, memory_rows
-from schirn.solvers.inverse_root import InverseRoot
 
 # On a device, from here on products are cheaper than an eigendecomposition.
 _MANY_LABELS = 256

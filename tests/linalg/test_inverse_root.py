@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schirn.solvers.inverse_root import InverseRoot
+from schirn.linalg.inverse_root import InverseRoot
 
 
 def slow_root(A, floor):
@@ -89,7 +89,7 @@ def test_nan_does_not_loop():
 
 
 def test_too_many_steps_ask_for_new_eigenvectors(monkeypatch):
-    monkeypatch.setattr("schirn.solvers.inverse_root._STEPS", 1)
+    monkeypatch.setattr("schirn.linalg.inverse_root._STEPS", 1)
     roots = InverseRoot()
     for A in sequence(count=3):
         np.testing.assert_allclose(roots(A, 1e-9).inverse, slow_root(A, 1e-9)[0], atol=1e-12)
