@@ -1,4 +1,4 @@
-"""Settings of the documentation site; `make docs` builds it without a network."""
+"""Configuration of the documentation site; `make docs` builds it without a network."""
 
 import importlib
 import importlib.util
@@ -41,19 +41,19 @@ exclude_patterns = [
 ]
 default_role = "py:obj"
 if importlib.util.find_spec("torch") is None:
-    # The reference of the deep part can only be made where PyTorch is.
+    # The reference of schirn.deep requires PyTorch.
     exclude_patterns.append("api/deep.md")
 
 myst_enable_extensions = ["dollarmath", "amsmath", "colon_fence", "deflist", "attrs_inline"]
 myst_heading_anchors = 3
-# Console blocks start with "$ "; unicode is fine in them.
+# Console blocks start with "$ " and may contain Unicode.
 suppress_warnings = ["config.cache", "misc.highlighting_failure"]
 
 autosummary_generate = True
 
 
 def _ours(fullname: str, member: str) -> bool:
-    """Whether a member of a class was written here, and not inherited from another package."""
+    """Whether a member of a class is defined in schirn and not inherited from another package."""
     module, _, name = fullname.rpartition(".")
     for base in getattr(importlib.import_module(module), name).__mro__:
         if member in vars(base):
@@ -105,7 +105,7 @@ copybutton_prompt_is_regexp = True
 
 
 def _figures(gallery_conf: dict[str, Any], filename: str) -> None:
-    """One look for all figures of the gallery."""
+    """Set one style for all figures of the gallery."""
     import matplotlib
     import matplotlib.pyplot as plt
 
@@ -132,7 +132,7 @@ def _figures(gallery_conf: dict[str, Any], filename: str) -> None:
 
 
 def _not_in_gallery() -> str:
-    """Scripts without a title in their docstring are programs, not pages of the gallery."""
+    """Return a pattern of the scripts without a title in their docstring, which are programs."""
     scripts = [
         path.name
         for path in (HERE.parent / "examples").glob("*.py")

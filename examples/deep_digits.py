@@ -1,10 +1,10 @@
-"""A convolutional network on images with wrong tags: what the tags cost, and what is won back.
+"""A convolutional network on images with wrong tags: what they cost, and what DeepSieve recovers.
 
-Run with `python examples/deep_digits.py`; about half a minute on one core. It needs the extras
-`deep` and `plot`, prints a table, and writes docs/images/deep-digits.png. Each of 1,797 handwritten
-digits carries its true tags and three wrong ones. The same small network is trained three times:
-with cross-entropy on the tags as they are, with `DeepSieve` on the same tags, and on the true tags.
-The truth is looked at only by the last one, and to measure.
+Run `python examples/deep_digits.py`; it takes about half a minute on one core. It requires the
+extras `deep` and `plot`, prints a table and writes docs/images/deep-digits.png. Each of 1,797
+handwritten digits carries its true tags and three wrong ones. The same small network is trained
+three times: with cross-entropy on the given tags, with `DeepSieve` on the given tags, and with
+cross-entropy on the true tags. Only the last one, and the evaluation, use the truth.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The Python blocks of the documents run as a reader would paste them."""
+"""The Python blocks of the documentation run as pasted by a reader; links and paths exist."""
 
 import re
 import subprocess

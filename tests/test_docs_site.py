@@ -1,4 +1,4 @@
-"""The small extensions of the documentation site: formulas, fields of docstrings, links."""
+"""Extensions of the documentation site: formulas, fields of docstrings, links."""
 
 import re
 import sys
@@ -39,7 +39,7 @@ def test_every_formula_becomes_mathml(page, extensions):
     for latex, display in found:
         result = extensions[0].mathml(latex, display)
         assert result.startswith("<math")
-        # A command that the converter does not know would be left as it is.
+        # The converter leaves unknown commands unchanged.
         assert "\\" not in re.sub(r"<[^>]*>", "", result), latex
 
 
@@ -56,6 +56,20 @@ def test_text_behind_a_name_is_no_type(extensions):
     assert shown[2] == ".. rubric:: Parameters"
     assert shown[4:8] == ["``a``, ``b``", "    how much", "    of it.", ""]
     assert "``c`` : int" in shown
+
+
+def test_a_short_text_above_its_description_is_a_type(extensions):
+    doc = [
+        "Parameters",
+        "----------",
+        "law : NoiseLaw or None",
+        "    The noise.",
+        "x : how",
+        "    it",
+    ]
+    shown = extensions[1].plain_fields(doc)
+    assert shown[2:4] == ["``law`` : NoiseLaw or None", "    The noise."]
+    assert shown[4:7] == ["``x``", "    how", "    it"]
 
 
 def test_fitted_attributes_keep_their_underscore(extensions):

@@ -1,4 +1,4 @@
-"""Examples that are programs, not pages of the gallery: their purpose and their text."""
+"""Directive that shows the example scripts outside the gallery: docstring and code."""
 
 import ast
 from pathlib import Path
@@ -11,10 +11,10 @@ FOLDER = Path(__file__).parents[2] / "examples"
 
 
 class ExampleScripts(SphinxDirective):
-    """One section for every file of the examples that does not start with `plot_`."""
+    """One section for every example whose name does not start with `plot_`."""
 
     def run(self) -> list[nodes.Node]:
-        """Sections with the docstring and the code of the scripts."""
+        """Return sections with the docstring and the code of the scripts."""
         paths = sorted(FOLDER.glob("*.py"))
         return [self._section(path) for path in paths if not path.name.startswith(("plot_", "_"))]
 
@@ -24,7 +24,7 @@ class ExampleScripts(SphinxDirective):
         purpose = (ast.get_docstring(ast.parse(text)) or "").split("\n\n")[:2]
         section = nodes.section(ids=[nodes.make_id(path.stem)])
         section += nodes.title(text=path.name)
-        section += [nodes.paragraph(text=" ".join(part.split())) for part in purpose]
+        section += [nodes.paragraph(text=" ".join(paragraph.split())) for paragraph in purpose]
         section += nodes.literal_block(text, text, language="python")
         return section
 

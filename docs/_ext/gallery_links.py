@@ -1,4 +1,4 @@
-"""Links to example files, as the code host shows them, lead to their gallery pages on the site."""
+"""Turn links to example files, which work on the code host, into links to the gallery."""
 
 import re
 
@@ -8,7 +8,7 @@ _EXAMPLE = re.compile(r"\]\((?:\.\./)+examples/(plot_\w+)\.py\)")
 
 
 def to_gallery(text: str, depth: int) -> str:
-    """Rewrite the links of a page that lies `depth` folders below the docs.
+    """Rewrite the links of a page `depth` folders below docs/.
 
     >>> to_gallery("[one](../examples/plot_1.py)", 0)
     '[one](gallery/plot_1.rst)'

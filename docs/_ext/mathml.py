@@ -1,4 +1,4 @@
-"""Formulas as MathML: browsers draw it themselves, so a page needs no script and no network."""
+"""Formulas as MathML, which browsers render without scripts and without a network."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -9,16 +9,16 @@ from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 
-_SPACE = "{http://www.w3.org/1998/Math/MathML}"
-ET.register_namespace("", _SPACE[1:-1])
+_NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
+ET.register_namespace("", _NAMESPACE[1:-1])
 
 
 def mathml(latex: str, display: str) -> str:
-    """MathML of one formula; a formula with line breaks is aligned at its `&`."""
+    """Convert a formula to MathML; a formula with line breaks is aligned at its `&`."""
     latex = latex.strip()
     if display == "block" and (r"\\" in latex or "&" in latex) and r"\begin" not in latex:
         latex = rf"\begin{{aligned}}{latex}\end{{aligned}}"
-    # The converter knows `array` but not `aligned`, which is the same with columns r and l in turn.
+    # The converter supports `array` but not `aligned`, which alternates columns r and l.
     latex = latex.replace(r"\begin{aligned}", r"\begin{array}{rlrlrl}")
     root = ET.fromstring(convert(latex.replace(r"\end{aligned}", r"\end{array}"), display=display))
     if display == "block":
@@ -27,12 +27,12 @@ def mathml(latex: str, display: str) -> str:
 
 
 def _set_for_display(root: ET.Element) -> None:
-    """Put the variables below `min` and `max`, and set tables as large as the formula."""
+    """Put variables below `min` and `max`, and set tables in display style."""
     for node in root.iter():
-        if node.tag == f"{_SPACE}mtable":
+        if node.tag == f"{_NAMESPACE}mtable":
             node.set("displaystyle", "true")
-        if node.tag == f"{_SPACE}msub" and (node[0].text or "") in ("min", "max"):
-            node.tag = f"{_SPACE}munder"
+        if node.tag == f"{_NAMESPACE}msub" and (node[0].text or "") in ("min", "max"):
+            node.tag = f"{_NAMESPACE}munder"
             node[0].set("rspace", "0.2em")
 
 
@@ -43,11 +43,11 @@ def inline(self: Any, node: nodes.math) -> None:
 
 
 def block(self: Any, node: nodes.math_block) -> None:
-    """Write a formula on lines of its own; blank lines part two formulas."""
+    """Write a displayed formula; blank lines separate formulas."""
     latex = node.astext()
     label = escape(" ".join(latex.split()), quote=True)
-    parts = [part for part in re.split(r"\n\s*\n", latex) if part.strip()]
-    formulas = "".join(mathml(part, "block") for part in parts)
+    found = [formula for formula in re.split(r"\n\s*\n", latex) if formula.strip()]
+    formulas = "".join(mathml(formula, "block") for formula in found)
     self.body.append(f'<div class="math" tabindex="0" aria-label="{label}">{formulas}</div>')
     raise nodes.SkipNode
 

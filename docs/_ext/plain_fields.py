@@ -1,6 +1,6 @@
-"""Docstrings here say `name : what it is`; the reference shows that as a list of names with text.
+"""Show the fields of docstrings, `name : type` or `name : description`, as definition lists.
 
-Napoleon would take the text for a type, and lose the underscore at the end of fitted attributes.
+Napoleon would take a description for a type, and drop the trailing underscore of fitted attributes.
 """
 
 import re
@@ -11,13 +11,18 @@ from sphinx.application import Sphinx
 _SECTIONS = ("Parameters", "Attributes", "Other Parameters")
 _FIELD = re.compile(r"^(?P<names>[*\w][\w, *]*?) : (?P<text>.+)$")
 _NAMES = re.compile(r"^[*\w][\w, *]*$")
-# What a numpy docstring puts after the colon when it follows the usual form.
-_TYPE = re.compile(r"^(int|float|str|bool|dict|list|ndarray|uint8|array|\{)")
+# The beginning of a type after the colon of a field.
+_TYPE = re.compile(
+    r"^(int|float|str|bool|dict|list|tuple|sequence|callable|ndarray|uint8|array|path-like|object"
+    r"|CSR|DataFrame|Dataset|RowSpace|Tensor|torch\.|\{)"
+)
+# A type is shorter than this, and its description starts on the next line.
+_LONGEST_TYPE = 80
 _BARS = re.compile(r"(?<![\\|`\w])\|(\w+)\|(?![|`])")
 
 
 def plain_fields(lines: list[str]) -> list[str]:
-    """Write the sections that list names as definition lists."""
+    """Turn the sections that list fields into definition lists."""
     result: list[str] = []
     i = 0
     while i < len(lines):
@@ -41,22 +46,29 @@ def _end_of_section(lines: list[str], start: int) -> int:
 
 def _definitions(lines: list[str]) -> list[str]:
     result: list[str] = []
-    for line in lines:
-        for part in re.split(r";\s{2,}(?=\w+ : )", line):
-            field = _FIELD.match(part)
-            if field and _TYPE.match(field["text"]):
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        for entry in re.split(r";\s{2,}(?=\w+ : )", line):
+            field = _FIELD.match(entry)
+            if field and _is_type(field["text"], below):
                 result.append(f"{_code(field['names'])} : {field['text']}")
             elif field:
                 result += [_code(field["names"]), f"    {field['text']}"]
-            elif _NAMES.match(part):
-                result.append(_code(part.rstrip(",")))
+            elif _NAMES.match(entry):
+                result.append(_code(entry.rstrip(",")))
             else:
-                result.append(part)
+                result.append(entry)
     return _apart(result)
 
 
+def _is_type(text: str, below: str) -> bool:
+    """Whether the text after a colon is a type: a known one, or one with a description below."""
+    described = below.startswith(" ") and not below.strip()[:1].islower()
+    short = len(text) < _LONGEST_TYPE and not text.endswith((".", ",", ":"))
+    return bool(_TYPE.match(text)) or (described and short)
+
+
 def _apart(lines: list[str]) -> list[str]:
-    """Names without a text stand in a paragraph of their own."""
+    """Put names without a description into their own paragraphs."""
     result: list[str] = []
     for i, line in enumerate(lines):
         bare = line.startswith("``") and not (i + 1 < len(lines) and lines[i + 1].startswith(" "))
@@ -69,13 +81,13 @@ def _code(names: str) -> str:
 
 
 def plain_bars(lines: list[str]) -> list[str]:
-    """Absolute values, which reStructuredText would take for substitutions."""
+    """Escape absolute values, which reStructuredText would take for substitutions."""
     return [line if ">>>" in line else _BARS.sub(r"\\|\1\\|", line) for line in lines]
 
 
 def _process(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     if (getattr(obj, "__module__", None) or "").startswith("sklearn"):
-        # Inherited as it is: its text refers to pages of scikit-learn.
+        # Inherited docstrings refer to pages of scikit-learn.
         lines[:] = ["As in scikit-learn."]
     lines[:] = plain_bars(plain_fields(lines))
 

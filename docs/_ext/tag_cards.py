@@ -1,4 +1,4 @@
-"""The picture of the landing page: digit images, their tags, and what `Sieve` says of them."""
+"""The picture of the landing page: digit images, their tags and the verdicts of `Sieve`."""
 
 from html import escape
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 class TagCards(SphinxDirective):
-    """Cards of the first training image of some digits, judged while the site is built."""
+    """Cards of the first image of some digits, judged while the site is built."""
 
     has_content = False
     required_arguments = 1
@@ -20,7 +20,7 @@ class TagCards(SphinxDirective):
     option_spec: ClassVar[dict[str, Any]] = {}
 
     def run(self) -> list[nodes.Node]:
-        """HTML of the cards for the digits named in the argument."""
+        """Return the cards of the digits named in the argument."""
         digits = [int(digit) for digit in self.arguments[0].split()]
         html = f'<div class="tag-cards">{"".join(_cards(digits))}</div>'
         return [nodes.raw("", html, format="html")]
