@@ -1,4 +1,4 @@
-# Everything a newcomer or a CI machine types. Needs Python >= 3.11 and nothing else.
+# All commands of contributors and CI. Requires only Python >= 3.11.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV := .venv
@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 FUZZ_SECONDS ?= 600
 DOCS_STAMP := $(VENV)/.installed-docs
 
-# One interpreter of each version of Python from 3.11 on, from the PATH and from pyenv.
+# One interpreter per Python version from 3.11 on, found on the PATH and in pyenv.
 PYTHONS = $(shell for p in python3.11 python3.12 python3.13 python3.14 python3.15 \
 	$(HOME)/.pyenv/versions/*/bin/python; do \
 	$$p -c 'import sys, venv; sys.version_info >= (3, 11) and print("%d.%d" % sys.version_info[:2], sys.executable)' \
@@ -17,7 +17,7 @@ WHEEL = $(shell ls -t dist/schirn-*.whl 2>/dev/null | head -n 1)
 .PHONY: install demo test check lint types docs docs-test fuzz benchmark clean
 .PHONY: test-oldest test-newest test-pythons api coverage mutants dist smoke
 
-# Matrices in tests and examples are small: more threads would only wait for each other.
+# Matrices in tests and examples are small: more threads would only slow them down.
 test docs-test docs fuzz test-oldest test-newest coverage mutants: export OMP_NUM_THREADS ?= 1
 
 install: $(STAMP)
@@ -52,14 +52,14 @@ $(DOCS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
 	@touch $(DOCS_STAMP)
 
-# The site, in docs/_build/html. Runs every example of the gallery; a warning is an error.
+# Build the site in docs/_build/html. Runs every example of the gallery; warnings are errors.
 docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -E -W --keep-going -q docs docs/_build/html
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
 
-# The whole suite in a fresh environment $(1), made by the interpreter $(2), with pip's options $(3).
+# Run the whole suite in a new environment $(1) of the interpreter $(2), with the pip options $(3).
 define fresh-suite
 $(2) -m venv --clear $(1)
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
@@ -67,29 +67,29 @@ $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(3) -e ".[te
 $(1)/bin/python -m pytest -p no:cacheprovider
 endef
 
-# The oldest dependencies that pyproject.toml allows, on the oldest Python. The checks of
-# scikit-learn 1.6 cannot be imported beside array-api-compat without this switch of SciPy.
+# The oldest dependencies that pyproject.toml allows, on the oldest Python. Without this SciPy
+# switch, the checks of scikit-learn 1.6 cannot be imported next to array-api-compat.
 test-oldest: export SCIPY_ARRAY_API = 1
 test-oldest:
 	$(call fresh-suite,.venv-oldest,$(firstword $(PYTHONS)),-c tests/oldest.txt)
 
-# The newest releases, on the newest Python here; PRE=--pre takes previews as well.
+# The newest releases on the newest installed Python; PRE=--pre includes pre-releases.
 test-newest:
 	$(call fresh-suite,.venv-newest,$(lastword $(PYTHONS)),--upgrade --upgrade-strategy eager $(PRE))
 
-# Every Python from 3.11 on that is here, each with the newest releases.
+# Every installed Python from 3.11 on, each with the newest releases.
 test-pythons:
 	@for python in $(PYTHONS); do echo "== $$python"; \
 		$(MAKE) --no-print-directory test-newest PYTHONS=$$python || exit 1; done
 
-# After a change of public names or parameters that is meant.
+# Run after an intended change of public names or parameters.
 api: $(STAMP)
 	$(BIN)/python tests/api_listing.py
 
 coverage: $(STAMP)
 	$(BIN)/python -m pytest --cov --cov-report=term --cov-report=html
 
-# Does a test fail if a line is changed? See CONTRIBUTING.md. mutmut 3.8 does not know pytest 9.
+# Does a test fail if a line is changed? See CONTRIBUTING.md. mutmut 3.8 does not support pytest 9.
 mutants: $(STAMP)
 	$(PYTHON) -m venv .venv-mutants
 	.venv-mutants/bin/python -m pip install --quiet --disable-pip-version-check \
@@ -97,14 +97,14 @@ mutants: $(STAMP)
 	.venv-mutants/bin/mutmut run
 	.venv-mutants/bin/mutmut results
 
-# Each of the two files must stay below a megabyte.
+# Build wheel and sdist; each must stay below one megabyte.
 dist: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
 	$(BIN)/python -m build --outdir dist .
 	@for f in dist/*; do size=$$(wc -c < $$f); echo "$$f: $$size bytes"; test $$size -lt 1000000; done
 
-# What the README shows, with the built wheel in an empty environment.
+# Run what the README shows, with the built wheel in an empty environment.
 smoke: dist
 	$(BIN)/python tests/smoke.py $(WHEEL)
 

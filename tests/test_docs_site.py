@@ -70,6 +70,8 @@ def test_a_short_text_above_its_description_is_a_type(extensions):
     shown = extensions[1].plain_fields(doc)
     assert shown[2:4] == ["``law`` : NoiseLaw or None", "    The noise."]
     assert shown[4:7] == ["``x``", "    how", "    it"]
+    trace = extensions[1].plain_fields(["Attributes", "----------", "a_ : array (n_iter_,)"])
+    assert r"``a_`` : array (n_iter\_,)" in trace
 
 
 def test_fitted_attributes_keep_their_underscore(extensions):

@@ -50,7 +50,9 @@ def _definitions(lines: list[str]) -> list[str]:
         for entry in re.split(r";\s{2,}(?=\w+ : )", line):
             field = _FIELD.match(entry)
             if field and _is_type(field["text"], below):
-                result.append(f"{_code(field['names'])} : {field['text']}")
+                # Outside of code, a trailing underscore would be a link.
+                kind = re.sub(r"(?<=\w)_(?!\w)", r"\_", field["text"])
+                result.append(f"{_code(field['names'])} : {kind}")
             elif field:
                 result += [_code(field["names"]), f"    {field['text']}"]
             elif _NAMES.match(entry):
