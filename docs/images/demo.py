@@ -14,7 +14,8 @@ from schirn.report import demo_page
 WIDTH, HEIGHT = 1100, 565
 
 
-def main():
+def main() -> None:
+    """Render the page and save a screenshot of its first cards."""
     options = webdriver.ChromeOptions()
     options.add_argument("--headless=new")
     options.add_argument("--no-sandbox")
