@@ -213,7 +213,7 @@ def test_known_and_known_clean_must_agree(small):
     i, j = np.argwhere(small.candidates == 1)[0]
     known = np.zeros(small.candidates.shape)
     known[i, j] = -1
-    with pytest.raises(InputError, match=f"row {i}, label '{j}' is wrong by known but right"):
+    with pytest.raises(InputError, match=f"row {i}, label '{j}' is wrong by known but correct"):
         find_noisy_labels(small.X, small.candidates, known=known, known_clean=np.ones(200))
 
 
@@ -233,7 +233,7 @@ def test_more_tags_than_memory_are_refused_with_advice(small):
     cell = 200 * 150 / 1e9
     with pytest.raises(InputError, match=r"needs about 0\.00018 GB") as refused:
         find_noisy_labels(small.X, small.candidates, method="CandidateRidge", max_memory=3.5 * cell)
-    enough = int(re.search(r"min_count=(\d+), 3 kinds", str(refused.value))[1])
+    enough = int(re.search(r"min_count to (\d+) to judge only the 3 most", str(refused.value))[1])
     counts = small.candidates.sum(axis=0)
     assert (counts >= enough).sum() == 3
     # The kernel of Sieve takes 200 x 200.

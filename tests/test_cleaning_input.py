@@ -74,8 +74,8 @@ def test_containers_agree(small):
         ({"method": "Siev"}, "there is no method 'Siev'"),
         ({"method": LogisticRegression()}, "must be a method of this library"),
         ({"method": OracleRidge()}, "OracleRidge needs the true labels"),
-        ({"cv": 1}, "cv=1 folds cannot be made of 200 rows"),
-        ({"cv": 201}, "give 2 to 200 folds"),
+        ({"cv": 1}, "200 rows can be split into 2 to 200 folds, not 1"),
+        ({"cv": 201}, "2 to 200 folds, not 201"),
         ({"cv": [(np.arange(100), np.arange(100, 200))]}, "row 0 is in 0"),
         ({"cv": 5.0}, "cv must be a number of folds, a splitter or .* not 5.0"),
         ({"cv": None}, "cv must be a number of folds, a splitter or .* not None"),
@@ -103,7 +103,7 @@ def test_bad_arguments_get_one_sentence(small, change, words):
 
 
 def test_bad_data_get_one_sentence(small):
-    with pytest.raises(InputError, match="no row carries a tag"):
+    with pytest.raises(InputError, match="no row has a tag"):
         find_noisy_labels(small.X, np.zeros_like(small.candidates))
     with pytest.raises(InputError, match="tags for 3 rows"):
         find_noisy_labels(small.X, small.candidates[:3])

@@ -45,7 +45,7 @@ def test_a_table_of_texts_is_cleaned(items, tmp_path, capsys):
     assert main([*argv, "--report", page]) == 0
     captured = capsys.readouterr()
     assert "Tags removed most often" in captured.out
-    assert f"wrote the output {out}" in captured.err
+    assert f"wrote the output to {out}" in captured.err
     assert "close calls" in captured.out
     assert hashlib.sha256((tmp_path / "items.csv").read_bytes()).hexdigest() == before
     check_copy(read_csv(source), read_csv(out), items)
@@ -182,4 +182,4 @@ def test_a_project_needs_a_new_folder(items, tmp_path, capsys):
 def test_copies_of_a_text_share_a_fold(items, tmp_path, capsys):
     source = write_csv(tmp_path / "items.csv", [*items, *items])
     assert main(["clean", source, "--text", "description"]) == 0
-    assert "160 texts are copies of others" in capsys.readouterr().err
+    assert "160 texts are duplicates" in capsys.readouterr().err

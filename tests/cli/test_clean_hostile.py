@@ -21,7 +21,7 @@ def test_duplicate_ids_fall_back_to_row_numbers(items, tmp_path, capsys):
     folder = tmp_path / "p"
     argv = ["clean", source, "--text", "description", "--id", "code", "--project", str(folder)]
     assert main(argv) == 0
-    assert "the id '000' is there more than once" in capsys.readouterr().err
+    assert "the id '000' occurs more than once" in capsys.readouterr().err
     lines = [json.loads(line) for line in (folder / "items.jsonl").read_text("utf-8").splitlines()]
     assert [line["id"] for line in lines] == [str(i + 1) for i in range(160)]
 
@@ -110,7 +110,7 @@ def test_more_frequent_tags_than_memory_are_refused_with_the_option_that_helps(
     source = write_csv(tmp_path / "items.csv", items)
     argv = ["clean", source, "--text", "description", "--max-memory"]
     assert "160 rows need about 0.00071 GB" in refused(capsys, *argv, "0.00005")
-    assert "(--min-count " in refused(capsys, *argv, "0.00005", "--method", "CandidateRidge")
+    assert "set min_count to 69" in refused(capsys, *argv, "0.00005", "--method", "CandidateRidge")
     assert "number of gigabytes, not 'lots'" in refused(capsys, *argv, "lots")
 
 
@@ -189,7 +189,7 @@ def test_one_tag_only(items, tmp_path, capsys):
     every = write_csv(tmp_path / "every.csv", [(t, ["dog"], w) for t, _, w in items])
     page = tmp_path / "r.html"
     assert main(["clean", every, "--text", "description", "--report", str(page)]) == 0
-    assert "wrong tags    unknown" in capsys.readouterr().out
+    assert "estimated wrong  unknown" in capsys.readouterr().out
     assert "no tag could be judged" in page.read_text("utf-8")
 
 
@@ -204,25 +204,29 @@ def test_one_tag_only(items, tmp_path, capsys):
         ("tags,a\nx,1\ny,2\n", ["--labels", "tgas"], "did you mean 'tags'?"),
         ("tags,a\n,1\n,3\n", [], "holds no tags"),
         ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "no column of numbers to learn from"),
-        ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "such as --text 'b b', or"),
+        ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "a column of text such as 'b b', or"),
         ("tags,a\nx,1\ny,\nx,2\n", [], "row 2, column 'a': '' is not a number"),
         ("tags,a\nx,1\ny,nan\nx,2\n", [], "row 2, column 'a': 'nan' is not a number"),
-        ("tags,a\nx,!\ny,?\n", ["--text", "a"], "the texts hold no words"),
+        ("tags,a\nx,!\ny,?\n", ["--text", "a"], "the texts have no words"),
         ("tags,a,b\nx,1,3\ny,2,5\n", ["--known-clean", "a"], "'2' is neither yes nor no"),
         ("tags,a\nx,1\ny,4\n", ["--image", "i"], "there is no column 'i'"),
         ("tags,a\nx,1\ny,4\n", ["--id", "i"], "there is no column 'i'"),
         ("tags,a\nx,1\ny,4\n", ["--group", "i"], "there is no column 'i'"),
-        ("tags,a\nx,1\n", [], "cannot be made of 1 rows"),
+        ("tags,a\nx,1\n", [], "1 row cannot be split into folds"),
         ("tags,a\nx,1\ny,4\n", ["--features", "no.npy"], "no.npy: there is no such file"),
-        ("tags,a\nx,1\ny,4\n", ["--features", "no.csv"], "give an .npy file"),
-        ("tags,a\nx,1\ny,4\n", ["--text", "a", "--columns", "a"], "give one of"),
+        (
+            "tags,a\nx,1\ny,4\n",
+            ["--features", "no.csv"],
+            "'no.csv' is neither an .npy file nor a",
+        ),
+        ("tags,a\nx,1\ny,4\n", ["--text", "a", "--columns", "a"], "give only one of"),
         ("tags,a\nx,1\ny,4\n", ["--keep-threshold", "2"], "from 0 to 1, not '2'"),
         ("tags,a\nx,1\ny,4\n", ["--method", "Siev"], "did you mean 'Sieve'?"),
         ("tags,a\nx,1\ny,4\n", ["--method", "OracleRidge"], "needs the true labels"),
         ("tags,a,tags_removed\nx,1,y\ny,4,z\n", ["-o", "OUT.csv"], "perhaps from an earlier run"),
         ("tags,a\nx,1\ny,4\n", ["-o", "IN.csv"], "is the input, which is never changed"),
         ("tags,a\nx,1\ny,4\n", ["--report", "IN.csv"], "is the input, which is never changed"),
-        ("tags,a\nx,1\ny,4\n", ["-o", "OUT.parquet"], "the copy has the format of the input, .csv"),
+        ("tags,a\nx,1\ny,4\n", ["-o", "OUT.parquet"], "so its name must end in .csv"),
         ("tags,a\nx,1\ny,4\n", ["-o", "no/such/place.csv"], "does not exist"),
         ("tags,a\nx,1\ny,4\n", ["--report", "OUT.txt"], "must end in .html"),
         ("tags,a\nx\0,1\n", [], "binary file"),

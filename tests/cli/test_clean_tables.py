@@ -1,6 +1,5 @@
 """Tables of every format through `schirn clean`: what is kept, and what is refused."""
 
-import argparse
 import base64
 import gzip
 import json
@@ -9,8 +8,8 @@ import numpy as np
 import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
 
+from schirn.cleaning.columns import TagTable
 from schirn.cli import main
-from schirn.cli._clean_input import known_clean
 from schirn.datasets.tables import open_table
 from schirn.exceptions import DataError
 from schirn.report.page import png_uri
@@ -65,10 +64,10 @@ def test_embeddings_in_a_column_of_lists(records, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        ([1.0], "the column 'vector' must hold lists of the same length"),
-        ("1 2 3", "the column 'vector' must hold lists of the same length"),
-        (["a"] * 14, "the column 'vector' holds more than numbers"),
-        ([{}] * 14, "the column 'vector' holds more than numbers"),
+        ([1.0], "the column 'vector' must hold lists of numbers"),
+        ("1 2 3", "the column 'vector' must hold lists of numbers"),
+        (["a"] * 14, "the column 'vector' must hold lists of numbers"),
+        ([{}] * 14, "the column 'vector' must hold lists of numbers"),
     ],
 )
 def test_a_column_that_holds_no_embeddings(records, tmp_path, capsys, cell, words):
@@ -102,7 +101,7 @@ def test_embeddings_without_a_number(records, tmp_path, capsys):
     source = write_jsonl(tmp_path / "items.jsonl", empty)
     out = str(tmp_path / "c.jsonl")
     err = refused(capsys, "clean", source, "--features", "vector", "-o", out)
-    assert "the column 'vector' holds only empty lists" in err
+    assert "the same length and not empty" in err
     np.save(tmp_path / "v.npy", np.empty((len(records), 0)))
     argv = ["clean", source, "--features", str(tmp_path / "v.npy"), "-o", out]
     assert "v.npy: float64 of shape (160, 0)" in refused(capsys, *argv)
@@ -111,8 +110,8 @@ def test_embeddings_without_a_number(records, tmp_path, capsys):
 def test_checked_rows_as_pandas_writes_them(tmp_path, items):
     rows = [{"x": i, "ok": cell} for i, cell in enumerate(["1.0", "0.0", "", "nan", "1"])]
     table = open_table(write_jsonl(tmp_path / "t.jsonl", rows), encoding="utf-8", delimiter=None)
-    args = argparse.Namespace(data="t.jsonl", known_clean="ok")
-    assert known_clean(args, table).tolist() == [True, False, False, False, True]
+    checked = TagTable(table, "t.jsonl", labels="x", known_clean="ok").known_clean()
+    assert checked.tolist() == [True, False, False, False, True]
 
 
 def test_a_folder_into_one_file(records, tmp_path):
@@ -134,7 +133,7 @@ def test_folders_that_cannot_be_used(records, tmp_path, capsys):
     assert "the folder holds no .jsonl file" in refused(capsys, "clean", str(folder))
     write_jsonl(folder / "a.jsonl", records)
     argv = ["clean", str(folder), "--text", "description", "-o", str(folder / "c.jsonl")]
-    assert "lies in the input folder; choose another place" in refused(capsys, *argv)
+    assert "is inside the input folder; choose another path" in refused(capsys, *argv)
     assert [path.name for path in folder.iterdir()] == ["a.jsonl"]
 
 
@@ -206,7 +205,7 @@ def test_a_copy_of_another_format(items, tmp_path, capsys):
     source = write_csv(tmp_path / "items.csv", items)
     for name in ("c.tsv", "c.csv.gz", "c.jsonl"):
         out = str(tmp_path / name)
-        words = "the copy has the format of the input, .csv"
+        words = "so its name must end in .csv"
         assert words in refused(capsys, "clean", source, "--text", "description", "-o", out)
 
 
@@ -240,7 +239,7 @@ def test_other_delimiters(items, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["-o", "PAGE.html", "--report", "PAGE.html"], "is named for the copy and for the report"),
+        (["-o", "PAGE.html", "--report", "PAGE.html"], "is given for both the copy and the report"),
         (["--keep-threshold", "half"], "must be a number from 0 to 1, not 'half'"),
     ],
 )

@@ -102,12 +102,12 @@ def _record(folder: Path, data: bytes) -> object:
 def _clean(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
         from schirn.cleaning.cells import TagColumn
-        from schirn.cli._clean_input import label_column
+        from schirn.cleaning.columns import TagTable
         from schirn.datasets.tables import open_table
 
         (folder / name).write_bytes(data)
         table = open_table(str(folder / name), encoding="utf-8", delimiter=None)
-        column = label_column(name, table, None)
+        column = TagTable(table, name).labels
         return TagColumn(table.column(column), ";", column).tags
 
     return read
@@ -125,15 +125,13 @@ def _votes(folder: Path, data: bytes) -> object:
 
 
 def _embeddings(folder: Path, data: bytes) -> object:
-    from argparse import Namespace
-
-    from schirn.cli._clean_input import _embeddings as read
+    from schirn.cleaning.columns import TagTable
     from schirn.datasets.tables import open_table
 
     (folder / "x.csv").write_bytes(corpus("csv")[0])
     (folder / "x.npy").write_bytes(data)
     table = open_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
-    return read(Namespace(features=str(folder / "x.npy"), data="x.csv"), table)
+    return TagTable(table, "x.csv", features=str(folder / "x.npy")).features(2).X
 
 
 TARGETS: dict[str, Target] = {

@@ -1,4 +1,4 @@
-"""Clean the labels first, then train any classifier on them."""
+"""Clean the labels, then train any classifier on them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +20,7 @@ _COPIES = 4
 
 
 def _has(*names: str) -> Any:
-    """Whether the classifier has one of these functions; a regressor predicts scores."""
+    """Check that the classifier has one of these methods, or is a regressor."""
 
     def check(self: "CleanThenFit") -> bool:
         inner = getattr(self, "classifier_", self.classifier)
@@ -36,21 +36,34 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     Parameters
     ----------
-    classifier : a scikit-learn classifier that takes several labels per row, such as
-        `OneVsRestClassifier(LogisticRegression())`, or a regressor with several outputs
-    method : what judges the labels; None is `Sieve`
-    cv : number of folds
-    threshold : a label less likely right than this is removed
-    labels : "clean" trains on what is left. "soft" trains a regressor on the confidences, and a
-        classifier on four copies of each row that carry a label as often as its confidence says.
-    min_count : a label listed in fewer training rows is not judged
-    random_state : seed of the folds
+    classifier : estimator
+        A scikit-learn classifier for multi-label targets, such as
+        `OneVsRestClassifier(LogisticRegression())`, or a multi-output regressor.
+    method : estimator, class or str, default=None
+        The method that judges the labels; None is `Sieve`.
+    cv : int, splitter or iterable, default=5
+        Folds of `find_noisy_labels`.
+    threshold : float, default=0.5
+        A label is removed when its probability of being correct is below this value.
+    labels : {"clean", "soft"}, default="clean"
+        "clean" trains on the labels that are left. "soft" trains a regressor on the confidences,
+        or a classifier on four copies of each row that carry a label in proportion to its
+        confidence.
+    min_count : int, default=5
+        A label listed in fewer training rows is not judged.
+    random_state : int, default=0
+        Seed of the folds.
 
     Attributes
     ----------
-    classifier_ : the trained classifier
-    noisy_labels_ : what `find_noisy_labels` returned
-    label_names_, n_features_in_, classes_
+    classifier_ : estimator
+        The trained classifier.
+    noisy_labels_ : NoisyLabels
+        Verdicts on the training labels.
+    label_names_ : list of str
+    classes_ : (l,) array
+    n_features_in_ : int
+        Defined if the classifier defines it.
 
     Examples
     --------
@@ -90,10 +103,18 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : what the classifier takes; numbers, or one text per row
-        y : the candidates, as `find_noisy_labels` takes them
-        label_names : names of the label columns, for candidates that carry none
-        known : (n, l), 1 where a label is certainly right, -1 where it is certainly wrong, else 0
+        X : array, CSR matrix, DataFrame or sequence of texts
+            Input of both `find_noisy_labels` and the classifier.
+        y : array, sparse matrix, DataFrame or sequence of n lists or texts
+            Candidates, in any form that `find_noisy_labels` accepts.
+        label_names : sequence of str, optional
+            Names of the label columns, if `y` has none.
+        known : (n, l) array, sparse matrix or DataFrame, optional
+            1 for a label known to be correct, -1 for one known to be wrong, 0 elsewhere.
+
+        Returns
+        -------
+        self
         """
         OneOf(("clean", "soft")).check("labels", self.labels)
         if not hasattr(self.classifier, "fit"):
@@ -119,7 +140,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Array:
-        """0/1 predictions (n, l) of the classifier."""
+        """Predict the labels as an (n, l) 0/1 array."""
         check_is_fitted(self)
         predicted = self._columns(self.classifier_.predict(X))
         if is_regressor(self.classifier_):
@@ -128,7 +149,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities (n, l) of the classifier; a regressor's values cut to [0, 1]."""
+        """Predict the (n, l) probabilities; those of a regressor are clipped to [0, 1]."""
         check_is_fitted(self)
         if is_regressor(self.classifier_):
             return np.clip(self._columns(self.classifier_.predict(X)), 0, 1)
@@ -136,14 +157,14 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         classes: Any = getattr(self.classifier_, "classes_", ())
         if isinstance(found, list):
             return np.column_stack([_true(p, c) for p, c in zip(found, classes, strict=True)])
-        # A classifier of one label that saw one class has one column, for that class.
+        # With one label and one class in training, the only column is that of the class.
         if len(self.label_names_) == 1 and np.shape(classes) == np.shape(found)[1:]:
             return _true(found, classes)[:, None]
         return self._columns(found)
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> Array:
-        """Scores (n, l) of the classifier, or the values of a regressor."""
+        """Return the (n, l) scores of the classifier, or the values of a regressor."""
         check_is_fitted(self)
         inner = self.classifier_
         return self._columns(
@@ -151,22 +172,23 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         )
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of rows whose labels are all predicted right; y as `fit` takes it."""
+        """Return the share of rows whose labels are all predicted correctly."""
         check_is_fitted(self)
         tags = read_tags(y, self.label_names_)
         labels = tags.dense(np.arange(len(tags.names)))
         return float(super().score(X, labels, sample_weight))
 
     def _targets(self, X: Any) -> tuple[Any, Array]:
-        """Rows and labels that the classifier is trained on."""
+        """Return the rows and labels that the classifier is trained on."""
         found = self.noisy_labels_
         if self.labels == "clean":
             return X, found.clean.astype(np.int64)
         confidence = found.matrix()
         if is_regressor(self.classifier):
             return X, confidence
-        cuts = (np.arange(_COPIES) + 0.5) / _COPIES
-        return _stack([X] * _COPIES), np.vstack([confidence > cut for cut in cuts]).astype(np.int64)
+        levels = (np.arange(_COPIES) + 0.5) / _COPIES
+        copies = [confidence > level for level in levels]
+        return _repeated(X), np.vstack(copies).astype(np.int64)
 
     def _columns(self, values: Any) -> Array:
         values = values.toarray() if sp.issparse(values) else np.asarray(values)
@@ -187,16 +209,15 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 def _true(probabilities: Array, classes: Any) -> Array:
-    """The column of class 1; zeros where no training row was of it."""
-    place = np.flatnonzero(np.asarray(classes) == 1)
-    return probabilities[:, place[0]] if len(place) else np.zeros(len(probabilities))
+    """Return the column of class 1, or zeros if no training row was of it."""
+    column = np.flatnonzero(np.asarray(classes) == 1)
+    return probabilities[:, column[0]] if len(column) else np.zeros(len(probabilities))
 
 
-def _stack(parts: list[Any]) -> Any:
-    """The rows of all parts, in the container of the first."""
-    first = parts[0]
-    if sp.issparse(first):
-        return sp.vstack(parts, format="csr")
-    if hasattr(first, "iloc"):
-        return first.iloc[np.tile(np.arange(len(first)), len(parts))]
-    return np.concatenate([np.asarray(part) for part in parts])
+def _repeated(X: Any) -> Any:
+    """Return the rows of X several times, in the same container."""
+    if sp.issparse(X):
+        return sp.vstack([X] * _COPIES, format="csr")
+    if hasattr(X, "iloc"):
+        return X.iloc[np.tile(np.arange(len(X)), _COPIES)]
+    return np.concatenate([np.asarray(X)] * _COPIES)

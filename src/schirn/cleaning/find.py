@@ -1,4 +1,4 @@
-"""From noisy tags to clean ones: judge every tag by a model that has not seen its row."""
+"""Find wrong tags: judge every tag with a model that was trained without its row."""
 
 import warnings
 from collections.abc import Iterable, Sequence
@@ -22,11 +22,11 @@ Array = np.ndarray
 
 MIN_COUNT = 5
 MAX_MEMORY = 8.0
-# What Sieve, with the arrays here, holds at its peak per row and kind of tag, and per row and
-# column of its factored kernel.
+# Peak memory of Sieve and of the arrays here, per cell (row and label) and per entry of the
+# factored kernel.
 _BYTES_PER_CELL = 150
-_BYTES_PER_KERNEL_CELL = 24
-_MOST_WORDS = 50_000
+_BYTES_PER_KERNEL_ENTRY = 24
+_MAX_WORDS = 50_000
 
 
 def find_noisy_labels(
@@ -47,38 +47,54 @@ def find_noisy_labels(
     separator: str = ";",
     random_state: int | None = 0,
 ) -> NoisyLabels:
-    """Judge every tag of every row, and tell which ones are probably wrong.
+    """Judge every tag of every row and find those that are probably wrong.
 
-    The rows are split into folds; the tags of a fold are judged by a model trained on the other
-    folds, so that no row has a say in its own verdict.
+    The rows are split into folds. The tags of a fold are judged by a model trained on the other
+    folds, so that no row influences its own verdicts.
 
     Parameters
     ----------
-    X : (n, d) array, CSR matrix or DataFrame of numbers, or one text per row
-    candidates : the tags: a 0/1 array, sparse matrix or DataFrame, one list of names per row, or
-        one text such as "beach;dog" per row
-    method : a method of this library, its name, or None for `Sieve`
-    cv : number of folds, a scikit-learn splitter, or (train, test) row indices
-    threshold : a tag whose probability of being right is below this is removed
-    max_remove_per_row : at most so many tags of a row are removed, the least likely first; those
-        that `known` calls wrong are removed in any case
-    known : (n, l) array, sparse matrix or DataFrame: 1 where a tag is certainly right, -1 where it
-        is certainly wrong, else 0. These verdicts stand, with confidence 1 or 0, and `Sieve`
-        learns from them about the other tags; other methods do not.
-    known_clean : rows (n,) or cells (n, l) that somebody has checked, as truth values; their tags
-        are right, as if `known` said so
-    prior : (n, l) probabilities known beforehand, such as those of `votes_to_candidates`; they
-        multiply the odds, so 0.5 changes nothing. Columns of a DataFrame are matched by name, here
-        and in `known` and `known_clean`; a tag without a column gets 0.5, or 0 there.
-    groups : one value per row; rows with the same value (copies of a text, images of one scene)
-        stay in one fold, and a row where it is missing stands alone
-    min_count : a tag listed in fewer training rows than this, or in all of them, is not judged:
-        it is kept with confidence 0.5 and the verdict "unjudged"
-    max_memory : gigabytes; a table that needs more, by rows and kinds of tags that are frequent
-        enough, is refused with advice
-    label_names : names of the columns of `candidates`, where it carries none
-    separator : what stands between the tags of a text
-    random_state : seed of the folds
+    X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
+        Features of the rows.
+    candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
+        Tags of the rows: a matrix, one list of names per row, or one text such as "beach;dog" per
+        row.
+    method : estimator, class or str, default=None
+        A method of this library, or its name; None is `Sieve`.
+    cv : int, splitter or iterable of (train, test) row indices, default=5
+        Number of folds, a scikit-learn splitter, or the folds themselves.
+    threshold : float, default=0.5
+        A tag is removed when its probability of being correct is below this value.
+    max_remove_per_row : int, optional
+        Remove at most this many tags per row, least likely first. Tags that `known` marks as wrong
+        are always removed.
+    known : (n, l) array, sparse matrix or DataFrame, optional
+        1 for a tag known to be correct, -1 for one known to be wrong, 0 elsewhere. Known tags get
+        confidence 1 or 0. `Sieve` also learns from them about the other tags.
+    known_clean : (n,) or (n, l) bool array, optional
+        Rows or cells that were checked: their tags are known to be correct.
+    prior : (n, l) array, sparse matrix or DataFrame, optional
+        Prior probabilities, such as those of `votes_to_candidates`. They multiply the odds, so 0.5
+        changes nothing. The columns of a DataFrame are matched by name, here and in `known` and
+        `known_clean`; a tag without a column gets 0.5 here and 0 there.
+    groups : sequence of n values, optional
+        Rows with the same value, such as copies of a text or images of one scene, stay in one
+        fold. A row with a missing value is a group of its own.
+    min_count : int, default=5
+        A tag listed in fewer training rows than this, or in all of them, is not judged: it is kept
+        with confidence 0.5 and the verdict "unjudged".
+    max_memory : float, default=8
+        Gigabytes; a table that needs more raises InputError, which suggests a `min_count`.
+    label_names : sequence of str, optional
+        Names of the columns of `candidates`, if it has none.
+    separator : str, default=";"
+        Text between the tags of a row.
+    random_state : int, default=0
+        Seed of the folds.
+
+    Returns
+    -------
+    NoisyLabels
 
     Examples
     --------
@@ -93,29 +109,33 @@ def find_noisy_labels(
     """
     tags = read_tags(candidates, label_names, separator)
     if not len(tags.row):
-        raise InputError("no row carries a tag, so there is nothing to clean")
+        raise InputError("no row has a tag, so there is nothing to clean")
     X, model = _prepare(X, method)
-    _check_numbers(X, tags, threshold, max_remove_per_row, min_count)
-    told = _told(known, known_clean, tags)
+    if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
+        raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
+    # Checked here, because a model would report the row of its fold.
+    check_finite(X)
+    Number(high=1).check("threshold", threshold)
+    Number(integer=True, none=True).check("max_remove_per_row", max_remove_per_row)
+    Number(1).check("min_count", min_count)
+    certain = _certain(known, known_clean, tags)
     counts = tags.counts
     columns = np.flatnonzero((counts >= min_count) & (counts < tags.n_rows))
     _check_memory(model, counts, columns, tags.n_rows, max_memory)
-    confidence, judged = _out_of_fold(
-        model, X, tags, columns, told, _folds(X, cv, groups, random_state), min_count
-    )
+    folds = _folds(tags.n_rows, cv, groups, random_state)
+    confidence, judged = _out_of_fold(model, X, tags, columns, certain, folds, min_count)
     confidence = _with_prior(confidence, prior, tags)
-    confidence = np.where(told == 0, confidence, told > 0)
-    judged = judged | (told != 0)
-    row, column = tags.row, tags.column
+    confidence = np.where(certain == 0, confidence, certain > 0)
+    judged = judged | (certain != 0)
     removed = judged & (confidence < threshold)
     if max_remove_per_row is not None:
-        removed = _least_likely(row, confidence, removed, max_remove_per_row)
-    removed = removed | (told < 0)
+        removed = _least_likely(tags.row, confidence, removed, max_remove_per_row)
+    removed = removed | (certain < 0)
     return NoisyLabels(
         n_rows=tags.n_rows,
         label_names=tags.names,
-        row=row,
-        column=column,
+        row=tags.row,
+        column=tags.column,
         confidence=confidence,
         removed=removed,
         judged=judged,
@@ -125,46 +145,66 @@ def find_noisy_labels(
 
 
 def text_features(texts: Iterable[Any]) -> "sp.csr_array":
-    """Tf-idf weights of the words and word pairs of each text, rows of length one."""
+    """Return tf-idf weights of the words and word pairs of each text, in rows of unit length."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
     words = ["" if is_missing(text) else str(text) for text in texts]
     vectorizer = TfidfVectorizer(
-        sublinear_tf=True, ngram_range=(1, 2), max_features=_MOST_WORDS, strip_accents="unicode"
+        sublinear_tf=True, ngram_range=(1, 2), max_features=_MAX_WORDS, strip_accents="unicode"
     )
     try:
         return sp.csr_array(vectorizer.fit_transform(words))
     except ValueError:
         raise InputError(
-            "the texts hold no words of two letters or more, so there is nothing to learn from"
+            "the texts have no words of two or more letters, so there is nothing to learn from"
         ) from None
 
 
+def text_params(method: type) -> dict[str, Any]:
+    """Return the parameters that a method needs for the rows of `text_features`.
+
+    These rows are weighted and scaled already, so `Sieve` must take them as they are.
+    """
+    return {"features": "none"} if method is Sieve else {}
+
+
 def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifier:
-    """An untrained method from a name, a class, an estimator or None."""
+    """Return an untrained method for a name, a class, an estimator or None.
+
+    Parameters
+    ----------
+    method : estimator, class, str or None
+        None is `Sieve`. An estimator keeps its parameters.
+    text : bool
+        Whether the features are those of `text_features`.
+    """
     if isinstance(method, str):
-        known = {name.lower(): cls for name, cls in methods().items()}
-        if method.lower() not in known:
-            raise InputError(f"there is no method {method!r}; {suggest(method, methods())}")
-        method = known[method.lower()]
-    if method is None:
+        by_name = {name.lower(): cls for name, cls in methods().items()}
+        if method.lower() not in by_name:
+            raise InputError(
+                f"there is no method {method!r}; {suggest(method, methods())}", parameter="method"
+            )
+        method = by_name[method.lower()]
+    elif method is None:
         method = Sieve
-    if method is Sieve and text:
-        # The rows are weighted and scaled to length one already.
-        return Sieve(features="none")
-    model = method() if isinstance(method, type) else clone(method)
+    if isinstance(method, type):
+        model = method(**(text_params(method) if text else {}))
+    else:
+        model = clone(method)
     if not isinstance(model, PartialMultiLabelClassifier):
         raise InputError(
             f"method must be a method of this library or its name, not {method!r}",
             parameter="method",
         )
     if isinstance(model, OracleRidge):
-        raise InputError("OracleRidge needs the true labels; choose another method")
+        raise InputError(
+            "OracleRidge needs the true labels; choose another method", parameter="method"
+        )
     return model
 
 
 def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
-    """Features as an array that rows can be taken from, and the method for them."""
+    """Return the features as an array or CSR matrix, and the method for them."""
     if not sp.issparse(X) and not hasattr(X, "columns"):
         values = list(X) if not hasattr(X, "shape") else X
         flat = values if getattr(values, "ndim", 1) == 1 else ()
@@ -175,49 +215,30 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
         X = X.to_numpy()
     if sp.issparse(X):
         return canonical(X), make_method(method)
-    return _numbers(X), make_method(method)
+    if X.dtype.kind not in "biuf":
+        try:
+            X = X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X must hold numbers, or one text per row ({error})") from None
+    return X, make_method(method)
 
 
-def _numbers(X: Array) -> Array:
-    if X.dtype.kind in "biuf":
-        return X
-    try:
-        return X.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"X must hold numbers, or one text per row ({error})") from None
-
-
-def _check_numbers(X: Any, tags: Tags, threshold: float, most: int | None, min_count: int) -> None:
-    if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
-        raise InputError(f"X has shape {X.shape} but there are tags for {tags.n_rows} rows")
-    # Here, since a fold would count its rows from its own first one.
-    check_finite(X)
-    Number(high=1).check("threshold", threshold)
-    Number(integer=True, none=True).check("max_remove_per_row", most)
-    Number(1).check("min_count", min_count)
-
-
-def _folds(X: Any, cv: Any, groups: Any, random_state: int | None) -> Iterable[tuple[Array, Array]]:
-    n = X.shape[0]
+def _folds(n: int, cv: Any, groups: Any, random_state: int | None) -> Iterable[tuple[Array, Array]]:
     groups = None if groups is None else _group_numbers(groups, n)
-    if not isinstance(cv, int | np.integer):
-        return _splits(cv, n, groups)
-    there = n if groups is None else len(np.unique(groups))
-    if not 2 <= cv <= there:
-        what = "rows" if groups is None else "groups"
-        raise InputError(f"cv={cv} folds cannot be made of {there} {what}; give 2 to {there} folds")
-    from sklearn.model_selection import GroupKFold, KFold
+    rows = np.zeros((n, 1))
+    if isinstance(cv, int | np.integer):
+        largest = n if groups is None else len(np.unique(groups))
+        if not 2 <= cv <= largest:
+            what = "row" if groups is None else "group"
+            allowed = f"into 2 to {largest} folds, not {cv}" if largest > 1 else "into folds"
+            can = "s can" if largest > 1 else " cannot"
+            raise InputError(f"{largest} {what}{can} be split {allowed}", parameter="cv")
+        from sklearn.model_selection import GroupKFold, KFold
 
-    if groups is None:
-        return KFold(int(cv), shuffle=True, random_state=random_state).split(np.zeros((n, 1)))
-    splitter = GroupKFold(int(cv), shuffle=True, random_state=random_state)
-    return splitter.split(np.zeros((n, 1)), groups=groups)
-
-
-def _splits(cv: Any, n: int, groups: Array | None) -> Iterable[tuple[Array, Array]]:
-    """Folds of a splitter, or folds as they are."""
+        kind = KFold if groups is None else GroupKFold
+        cv = kind(int(cv), shuffle=True, random_state=random_state)
     if hasattr(cv, "split") and not isinstance(cv, str):
-        folds: Iterable[tuple[Array, Array]] = cv.split(np.zeros((n, 1)), groups=groups)
+        folds: Iterable[tuple[Array, Array]] = cv.split(rows, groups=groups)
         return folds
     if isinstance(cv, Iterable) and not isinstance(cv, str):
         return cv
@@ -228,18 +249,18 @@ def _splits(cv: Any, n: int, groups: Array | None) -> Iterable[tuple[Array, Arra
 
 
 def _group_numbers(groups: Iterable[Any], n: int) -> Array:
-    """Groups as numbers in their own order; a row without a group stands alone."""
+    """Number the groups in their own order; a row without a group becomes one of its own."""
     values = list(groups)
     if len(values) != n:
         raise InputError(f"groups has {len(values)} values for {n} rows; give one per row")
     try:
-        kinds = {value for value in values if not is_missing(value)}
-        ordered = sorted(kinds, key=lambda value: (isinstance(value, str), value))
+        distinct = {value for value in values if not is_missing(value)}
+        ordered = sorted(distinct, key=lambda value: (isinstance(value, str), value))
     except TypeError:
         raise InputError("groups must hold one text or number per row, not lists") from None
-    place = {value: k for k, value in enumerate(ordered)}
-    alone = count(len(place))
-    return np.array([next(alone) if is_missing(value) else place[value] for value in values])
+    number = {value: k for k, value in enumerate(ordered)}
+    unused = count(len(number))
+    return np.array([next(unused) if is_missing(value) else number[value] for value in values])
 
 
 def _out_of_fold(
@@ -247,44 +268,39 @@ def _out_of_fold(
     X: Any,
     tags: Tags,
     columns: Array,
-    told: Array,
+    certain: Array,
     folds: Iterable[tuple[Array, Array]],
     min_count: int,
 ) -> tuple[Array, Array]:
-    """Confidence of every tag and whether it could be judged."""
-    Y, known = tags.dense(columns), _known_block(model, tags, columns, told)
+    """Return the confidence of every tag, and whether it could be judged."""
+    Y = tags.dense(columns)
+    learns = certain.any() and has_fit_parameter(model, "known")
+    known = tags.dense(columns, certain) if learns else None
     confidence = np.full(Y.shape, 0.5, dtype=np.float32)
     judged = np.zeros(Y.shape, dtype=bool)
-    seen = np.zeros(len(Y), dtype=int)
+    n_tested = np.zeros(len(Y), dtype=int)
     for train, test in folds:
-        seen[test] += 1
+        n_tested[test] += 1
         counts = Y[train].sum(axis=0)
-        there = np.flatnonzero((counts >= min_count) & (counts < len(Y[train])))
-        if not len(there):
+        frequent = np.flatnonzero((counts >= min_count) & (counts < len(Y[train])))
+        if not len(frequent):
             continue
-        block, part = np.ix_(test, there), np.ix_(train, there)
-        options = {} if known is None else {"known": known[part]}
+        trained, tested = np.ix_(train, frequent), np.ix_(test, frequent)
+        options = {} if known is None else {"known": known[trained]}
         with warnings.catch_warnings():
-            # A row whose tags are all too rare is a row without tags here.
+            # A row whose tags are all too rare has no candidates here.
             warnings.simplefilter("ignore", EmptyCandidatesWarning)
-            fitted = clone(model).fit(X[train], Y[part], **options)
-            confidence[block] = fitted.disambiguate(X[test], Y[block])
-        judged[block] = True
-    if (seen != 1).any():
-        row = int(np.flatnonzero(seen != 1)[0])
+            fitted = clone(model).fit(X[train], Y[trained], **options)
+            confidence[tested] = fitted.disambiguate(X[test], Y[tested])
+        judged[tested] = True
+    if (n_tested != 1).any():
+        row = int(np.flatnonzero(n_tested != 1)[0])
         raise InputError(
-            f"cv must put every row into one test fold, but row {row} is in {seen[row]}"
+            f"cv must put every row into exactly one test fold, but row {row} is in "
+            f"{n_tested[row]}",
+            parameter="cv",
         )
     return tags.pick(confidence, columns, 0.5), tags.pick(judged, columns, False)
-
-
-def _known_block(
-    model: PartialMultiLabelClassifier, tags: Tags, columns: Array, told: Array
-) -> Array | None:
-    """What a method that asks for it is told about some columns."""
-    if not told.any() or not has_fit_parameter(model, "known"):
-        return None
-    return tags.dense(columns, told)
 
 
 def _with_prior(confidence: Array, prior: Any, tags: Tags) -> Array:
@@ -303,32 +319,32 @@ def _with_prior(confidence: Array, prior: Any, tags: Tags) -> Array:
             f"{p[k]}"
         )
     p = np.clip(p, 1e-6, 1 - 1e-6)
-    right, wrong = confidence * p, (1 - confidence) * (1 - p)
-    return right / np.maximum(right + wrong, 1e-300)
+    correct, wrong = confidence * p, (1 - confidence) * (1 - p)
+    return correct / np.maximum(correct + wrong, 1e-300)
 
 
-def _told(known: Any, known_clean: Any, tags: Tags) -> Array:
-    """What is known about each tag: 1 right, -1 wrong, 0 nothing."""
-    told = np.zeros(len(tags.row), dtype=np.int8)
+def _certain(known: Any, known_clean: Any, tags: Tags) -> Array:
+    """Return what is known about each tag: 1 correct, -1 wrong, 0 nothing."""
+    certain = np.zeros(len(tags.row), dtype=np.int8)
     if known is not None:
         values = as_known(known, tags.dense(np.arange(len(tags.names))), tags.names)
-        told = told if values is None else values[tags.row, tags.column]
+        certain = certain if values is None else values[tags.row, tags.column]
     if known_clean is None:
-        return told
+        return certain
     checked = read_cells(known_clean, tags.names, "known_clean")
     if checked.shape not in ((tags.n_rows,), tags.shape) or not np.isin(checked, (0, 1)).all():
         raise InputError(
             f"known_clean must hold one truth value per row ({tags.n_rows}) or per cell "
             f"{tags.shape}, got {checked.dtype} of shape {checked.shape}"
         )
-    right = checked[tags.row] if checked.ndim == 1 else checked[tags.row, tags.column]
-    both = np.flatnonzero((right == 1) & (told < 0))
+    correct = checked[tags.row] if checked.ndim == 1 else checked[tags.row, tags.column]
+    both = np.flatnonzero((correct == 1) & (certain < 0))
     if len(both):
         row, name = tags.row[both[0]], tags.names[tags.column[both[0]]]
         raise InputError(
-            f"row {row}, label {name!r} is wrong by known but right by known_clean; change one"
+            f"row {row}, label {name!r} is wrong by known but correct by known_clean; change one"
         )
-    return np.where(right == 1, np.int8(1), told)
+    return np.where(correct == 1, np.int8(1), certain)
 
 
 def _check_memory(
@@ -338,43 +354,42 @@ def _check_memory(
     n_rows: int,
     max_memory: float,
 ) -> None:
-    """Refuse more rows or tags than memory, and say how many would do."""
+    """Raise InputError if the table needs more memory, with the `min_count` that would do."""
     if not isinstance(max_memory, Real) or not max_memory > 0:
         raise InputError(
             f"max_memory must be a number of gigabytes above 0, not {max_memory!r}",
             parameter="max_memory",
         )
-    base = n_rows * _kernel_columns(model, n_rows) * _BYTES_PER_KERNEL_CELL / 1e9
+    base = n_rows * _kernel_columns(model, n_rows) * _BYTES_PER_KERNEL_ENTRY / 1e9
     each = n_rows * _BYTES_PER_CELL / 1e9
     need, room = base + each * len(columns), max_memory - base
     if need <= max_memory:
         return
     if room < each:
         raise InputError(
-            f"{n_rows:,} rows need about {need:.2g} GB of memory, more than "
-            f"max_memory={max_memory:g}; split the table, choose fewer n_landmarks, or allow more",
+            f"{n_rows:,} rows need about {need:.2g} GB of memory, but max_memory allows "
+            f"{max_memory:g}; raise it, split the table, or choose a smaller n_landmarks",
             parameter="max_memory",
         )
     largest = np.sort(counts[columns])[::-1]
     enough = int(largest[int(room / each)]) + 1
     raise InputError(
-        f"judging {len(columns):,} kinds of tags in {n_rows:,} rows needs about {need:.2g} GB of "
-        f"memory; judge only those in at least {enough:,} rows (min_count={enough}, "
-        f"{np.count_nonzero(largest >= enough):,} kinds), or allow more than "
-        f"max_memory={max_memory:g}",
+        f"judging {len(columns):,} different tags in {n_rows:,} rows needs about {need:.2g} GB of "
+        f"memory, but max_memory allows {max_memory:g}; raise it, or set min_count to {enough} to "
+        f"judge only the {np.count_nonzero(largest >= enough):,} most frequent ones",
         parameter="min_count",
     )
 
 
 def _kernel_columns(model: PartialMultiLabelClassifier, n_rows: int) -> int:
-    """Columns of the factored kernel that Sieve holds; 0 for other methods."""
+    """Return the number of columns of the factored kernel of Sieve; 0 for other methods."""
     if not isinstance(model, Sieve) or model.kernel != "rbf":
         return 0
     return n_rows if n_rows <= model.max_kernel_rows else min(n_rows, model.n_landmarks)
 
 
 def _least_likely(row: Array, confidence: Array, removed: Array, most: int) -> Array:
-    """Of the removed tags of each row, only the `most` with the lowest confidence."""
+    """Keep at most `most` removals per row, those with the lowest confidence."""
     order = np.lexsort((confidence, ~removed, row))
     first = np.searchsorted(row, row)
     rank = np.empty(len(row), dtype=int)

@@ -1,0 +1,231 @@
+"""Columns of a table to clean: tags, features, texts, ids, groups and checked rows."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn._files import brief_list, read_npy
+from schirn._input import suggest
+from schirn.cleaning.find import text_features
+from schirn.datasets.tables import LABEL_COLUMNS, Table
+from schirn.exceptions import DataError, InputError
+
+Array = np.ndarray
+
+_ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
+_YES = ("1", "1.0", "true", "yes", "y", "x")
+_NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
+
+
+class Features(NamedTuple):
+    """Features of the rows, the columns or the file they come from, and groups of rows."""
+
+    X: Any
+    source: str
+    is_text: bool
+    groups: Sequence[Any] | None
+    n_duplicates: int = 0
+    """Number of texts that repeat an earlier one."""
+
+
+class TagTable:
+    """A table with the roles of its columns; raises InputError for a column that does not exist.
+
+    Parameters
+    ----------
+    table : Table
+    path : str
+        Name of the table in error messages.
+    labels : str, optional
+        Column of tags; by default the one called labels, tags, candidates or label.
+    text : list of str, optional
+        Columns of text to learn from.
+    columns : list of str, optional
+        Columns of numbers to learn from; by default all except ids and row numbers.
+    features : str, optional
+        An .npy file, or a column of lists, to learn from.
+    id, image, group, known_clean : str, optional
+        Columns with the name of each row, an image file, the group that must stay together, and
+        whether the tags were checked.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        path: str,
+        *,
+        labels: str | None = None,
+        text: list[str] | None = None,
+        columns: list[str] | None = None,
+        features: str | None = None,
+        id: str | None = None,
+        image: str | None = None,
+        group: str | None = None,
+        known_clean: str | None = None,
+    ) -> None:
+        self.table, self.path = table, path
+        self._text, self._columns, self._features = text, columns, features
+        self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
+        single = (labels, id, image, group, known_clean)
+        for name in (*single, *(text or ()), *(columns or ())):
+            if name is not None and name not in table.columns:
+                hint = suggest(name, table.columns)
+                raise InputError(f"{path}: there is no column {name!r}; {hint}")
+        if labels is None:
+            labels = next((name for name in LABEL_COLUMNS if name in table.columns), None)
+        if labels is None:
+            raise InputError(
+                f"{path}: which column holds the tags? There are "
+                f"{', '.join(map(repr, table.columns))}",
+                parameter="labels",
+            )
+        self.labels = labels
+
+    def features(self, folds: int) -> Features:
+        """Return what to learn from: texts, embeddings or numbers.
+
+        Rows with the same text form a group unless a column of groups is given or fewer distinct
+        texts than folds would be left.
+        """
+        if self._text is not None:
+            texts, groups, n_duplicates = self.texts(), self._groups(), 0
+            if groups is None and folds <= len(set(texts)) < len(texts):
+                groups, n_duplicates = texts, len(texts) - len(set(texts))
+            source = ",".join(self._text)
+            return Features(text_features(texts), source, True, groups, n_duplicates)
+        if self._features is not None:
+            is_column = self._features in self.table.columns
+            X = self._embeddings() if is_column else self._embedding_file()
+            return Features(X, self._features, False, self._groups())
+        columns = self._columns or self._numeric_columns()
+        X = np.column_stack([self._numbers(name) for name in columns])
+        return Features(X, brief_list(columns, 6), False, self._groups())
+
+    def texts(self) -> list[str]:
+        """Return the text of each row: the columns of text, or else all cells of words."""
+        if self._text is not None:
+            columns = [self.table.column(name) for name in self._text]
+        else:
+            used = {self.labels, self._known_clean, self._group, self._image, self._features}
+            cells = [self.table.column(name) for name in self.table.columns if name not in used]
+            columns = [column for column in cells if any(isinstance(c, str) for c in column)]
+            columns = [column for column in columns if any(_number(c) is None for c in column if c)]
+        texts = [" ".join(str(cell) for cell in row if cell) for row in zip(*columns, strict=True)]
+        return texts or [""] * self.table.n_rows
+
+    def ids(self) -> list[str]:
+        """Return the name of each row; rows are numbered from 1 if there is no such column."""
+        if self._id is None:
+            return [str(i + 1) for i in range(self.table.n_rows)]
+        return [str(cell) for cell in self.table.column(self._id)]
+
+    def images(self) -> list[Path | None] | None:
+        """Return the image file of each row; paths are relative to the folder of the table."""
+        if self._image is None:
+            return None
+        folder = Path(self.path).parent
+        return [folder / str(cell) if cell else None for cell in self.table.column(self._image)]
+
+    def known_clean(self) -> Array | None:
+        """Return whether the tags of each row were checked."""
+        if self._known_clean is None:
+            return None
+        values = []
+        for i, cell in enumerate(self.table.column(self._known_clean)):
+            word = str(cell).strip().lower()
+            if word not in (*_YES, *_NO):
+                raise self._bad_cell(i, self._known_clean, "neither yes nor no; write 1 or 0")
+            values.append(word in _YES)
+        return np.array(values)
+
+    def _groups(self) -> list[Any] | None:
+        if self._group is None:
+            return None
+        cells = self.table.column(self._group)
+        return [None if isinstance(cell, str) and not cell.strip() else cell for cell in cells]
+
+    def _embeddings(self) -> Array:
+        cells = self.table.column(str(self._features))
+        sizes = {len(cell) if isinstance(cell, list) else -1 for cell in cells}
+        try:
+            if len(sizes) == 1 and min(sizes) > 0:
+                return np.array(cells, dtype=object).astype(np.float64)
+        except (TypeError, ValueError):
+            pass
+        raise InputError(
+            f"{self.path}: the column {self._features!r} must hold lists of numbers, all of the "
+            f"same length and not empty",
+            parameter="features",
+        )
+
+    def _embedding_file(self) -> Array:
+        path = Path(str(self._features))
+        if path.suffix.lower() != ".npy":
+            raise InputError(
+                f"{self._features!r} is neither an .npy file nor a column of {self.path}",
+                parameter="features",
+            )
+        matrix = np.asarray(read_npy(path))
+        fits = matrix.ndim == 2 and len(matrix) == self.table.n_rows and matrix.shape[1] > 0
+        if not fits or matrix.dtype.kind not in "biuf":
+            raise DataError(
+                f"{path}: {matrix.dtype} of shape {matrix.shape}, but {self.path} has "
+                f"{self.table.n_rows} rows; give a matrix of numbers with as many rows and at "
+                f"least one column"
+            )
+        return matrix
+
+    def _numeric_columns(self) -> list[str]:
+        """Return the columns that hold numbers and are neither ids nor row numbers."""
+        used = {self.labels, self._id, self._known_clean, self._group, self._image}
+        free = [name for name in self.table.columns if name not in used]
+        free = [name for name in free if name.lower() not in _ID_COLUMNS]
+        chosen = [name for name in free if _is_numeric(self.table.column(name))]
+        if chosen:
+            return chosen
+        lengths = {
+            name: sum(len(cell) for cell in self.table.column(name) if isinstance(cell, str))
+            for name in free
+        }
+        best = max(lengths, key=lambda name: lengths[name], default=None)
+        example = "" if best is None else f" such as {best!r}"
+        raise InputError(
+            f"{self.path}: no column of numbers to learn from; choose a column of text{example}, "
+            f"or give embeddings as features",
+            parameter="text",
+        )
+
+    def _numbers(self, name: str) -> Array:
+        values = []
+        for i, cell in enumerate(self.table.column(name)):
+            value = _number(cell)
+            if value is None or not np.isfinite(value):
+                advice = "not a number; fill it in, or choose other columns"
+                raise self._bad_cell(i, name, advice, parameter="columns")
+            values.append(value)
+        return np.array(values)
+
+    def _bad_cell(self, i: int, name: str, advice: str, **about: str) -> InputError:
+        cell = str(self.table.column(name)[i])[:40]
+        return InputError(
+            f"{self.path}: row {i + 1}, column {name!r}: {cell!r} is {advice}", **about
+        )
+
+
+def _is_numeric(cells: list[Any]) -> bool:
+    """Return whether all filled cells are numbers, other than a running number."""
+    filled = [cell for cell in cells if cell is not None and str(cell).strip()]
+    values = [_number(cell) for cell in filled]
+    if not values or any(value is None for value in values):
+        return False
+    steps = np.diff(np.array(values, dtype=np.float64))
+    return not (len(steps) > 1 and np.all(steps == 1))
+
+
+def _number(cell: Any) -> float | None:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return None
