@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from schirn.bench._memory import peak_memory
+from schirn.bench.running.memory import peak_memory
 from schirn.datasets import Dataset, make_partial_multilabel
 
 

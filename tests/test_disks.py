@@ -179,7 +179,7 @@ def test_bench_goes_on_when_there_is_space_again(inputs, tmp_path, mountable):
         again = schirn(*bench(inputs, folder / "out"))
         assert again.returncode == 0, again.stderr
         rows = read_rows(folder / "out", every=True)
-        assert len(rows) == 8, "a finished cell was run again"
+        assert len(rows) == 8, "a finished run was repeated"
         assert metrics(rows) == metrics(read_rows(tmp_path / "whole"))
         for row in rows:
             assert (folder / "out" / row["scores"]).is_file()
@@ -265,10 +265,10 @@ def test_clean_never_writes_to_its_input_through_a_link(inputs, tmp_path):
 
 def test_a_row_that_does_not_fit_is_taken_back(tmp_path, mountable):
     """Half a line would spoil the next one."""
-    from schirn.bench.rows import RowWriter
+    from schirn.bench.results import ResultWriter
 
     with disk(tmp_path / "disk", "-o", "size=64k") as folder:
-        writer = RowWriter(folder, "x")
+        writer = ResultWriter(folder, "x")
         writer.append({"a": 1})
         size = writer.path.stat().st_size
         ballast = fill(folder, leave=4096)

@@ -1,4 +1,4 @@
-"""A tiny set, methods that misbehave, and the program in processes of its own."""
+"""A tiny data set, methods that misbehave, and the program in separate processes."""
 
 import json
 import os
@@ -9,10 +9,7 @@ import time
 import numpy as np
 
 from schirn.bench import run as run_here
-from schirn.bench._data import parse_datasets
-from schirn.bench._methods import make_methods
-from schirn.bench._plan import Settings, make_plan
-from schirn.bench.rows import VOLATILE
+from schirn.bench.results import VOLATILE
 from schirn.datasets import make_partial_multilabel
 
 METHODS = '''
@@ -122,7 +119,7 @@ def start_bench(folder, *args):
 
 
 def lines(folder):
-    """All whole lines of all row files."""
+    """All complete lines of all result files."""
     found = []
     for path in sorted(folder.glob("*.jsonl")):
         text = path.read_text()
@@ -137,11 +134,11 @@ def wait_for(condition, seconds=60):
         time.sleep(0.02)
 
 
-def stable(rows):
-    """Rows by key, without what may differ between runs."""
+def stable(results):
+    """Results by key, without what may differ between runs."""
     return {
-        row["key"]: {name: value for name, value in row.items() if name not in VOLATILE}
-        for row in rows
+        result["key"]: {name: value for name, value in result.items() if name not in VOLATILE}
+        for result in results
     }
 
 
@@ -152,8 +149,3 @@ def quick(datasets, methods, output, **options):
         output=output,
         **{"folds": 2, "tuning": "none", "jobs": 0, "threads": 1, **options},
     )
-
-
-def plan(datasets, methods, levels=(None,), params=None, **settings):
-    sets = parse_datasets(datasets, levels, {})
-    return make_plan(sets, make_methods(methods, params or {}, {}), Settings(**settings))

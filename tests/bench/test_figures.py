@@ -1,15 +1,14 @@
+import re
 from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
 import pytest
-from reference.bench_rows import row, study
+from reference.bench_results import make_result, study
 
 from schirn import NLR, Schirn
-from schirn.bench import figures, stats
-from schirn.bench._drawings import _convergence, _levels, _sensitivity
-from schirn.bench._grid import grid
-from schirn.bench._style import COLOURS, look, theme
+from schirn.bench import figures, stats, tables
+from schirn.bench.report import write_outputs, write_report
 from schirn.exceptions import InputError
 
 matplotlib.use("Agg")
@@ -24,20 +23,20 @@ def ax():
 
 
 @pytest.fixture(scope="module")
-def rows():
+def results():
     return study()
 
 
 @pytest.fixture(scope="module")
 def sweep():
-    """alpha varied at beta = 0.1, and one row off that line."""
+    """alpha varied at beta = 0.1, and one result off that line."""
     kept = [
-        row("scene", r, "Schirn", k, average_precision=a / 10 + r / 100, params=_at(a))
+        make_result("scene", r, "Schirn", k, average_precision=a / 10 + r / 100, params=_at(a))
         for r in (1, 2)
         for a in (0.1, 1.0, 3.0)
         for k in range(2)
     ]
-    off = row("scene", 1, "Schirn", 0, average_precision=0.99, params=_at(1.0, 0.5))
+    off = make_result("scene", 1, "Schirn", 0, average_precision=0.99, params=_at(1.0, 0.5))
     return [*kept, off]
 
 
@@ -45,44 +44,49 @@ def _at(alpha, beta=0.1):
     return {"alpha": alpha, "beta": beta}
 
 
+def means(results, metric):
+    """Means in percent by label, one per setting."""
+    table = tables.results(results, metric)
+    columns = zip(*table.body, strict=True)
+    found = dict(zip(table.head, columns, strict=True))
+    return {name: [100 * cell.value for cell in found[name]] for name in table.head[2:]}
+
+
 def labels(ax):
     return [text.get_text() for text in ax.get_legend().get_texts()]
 
 
-def test_noise_lines_show_the_means(rows, ax):
-    assert figures.noise_levels(rows, "average_precision", "scene", ax=ax) is ax
-    cells = grid(rows, "average_precision")
-    assert labels(ax) == [c.label for c in cells.contenders]
+def test_noise_lines_show_the_means(results, ax):
+    assert figures.noise_levels(results, "average_precision", "scene", ax=ax) is ax
+    expected = means([r for r in results if r["dataset"] == "scene"], "average_precision")
+    assert labels(ax) == list(expected)
     lines = [container.lines[0] for container in ax.containers]
     assert len(lines) == 8
-    settings = [s for s in cells.settings if s.dataset == "scene"]
-    for line, c in zip(lines, cells.contenders, strict=True):
+    for line, values in zip(lines, expected.values(), strict=True):
         assert line.get_xdata().tolist() == [1, 2, 3]
-        assert line.get_ydata() == pytest.approx([100 * cells.mean(s, c) for s in settings])
+        assert line.get_ydata() == pytest.approx(values)
     assert (ax.get_title(), ax.get_ylabel()) == ("scene", "average precision ↑ (%)")
     assert ax.get_legend().get_title().get_text() == "† oracle-tuned"
 
 
-def test_noise_bars(rows, ax):
-    figures.noise_levels(rows, "one_error", "yeastmf", ax=ax)
-    cells = grid(rows, "one_error")
+def test_noise_bars(results, ax):
+    figures.noise_levels(results, "one_error", "yeastmf", ax=ax)
+    expected = means([r for r in results if r["dataset"] == "yeastmf"], "one_error")
     heights = [bar.get_height() for bar in ax.patches]
-    assert heights == pytest.approx(
-        [100 * cells.mean(cells.settings[-1], c) for c in cells.contenders]
-    )
+    assert heights == pytest.approx([value for (value,) in expected.values()])
     names = [tick.get_text() for tick in ax.get_xticklabels()]
-    assert names == [c.label for c in cells.contenders]
+    assert names == list(expected)
     hatched = [name for name, bar in zip(names, ax.patches, strict=True) if bar.get_hatch()]
     assert hatched == ["NLR†"]
 
 
-def test_bars_of_several_levels(rows, ax):
-    figures.noise_levels(rows, "one_error", "birds", kind="bars", ax=ax)
+def test_bars_of_several_levels(results, ax):
+    figures.noise_levels(results, "one_error", "birds", kind="bars", ax=ax)
     assert len(ax.patches) == 3 * 8
     assert [tick.get_text() for tick in ax.get_xticklabels()] == ["3", "7", "11"]
 
 
-def test_sensitivity_holds_the_other_parameters(sweep, ax):
+def test_sensitivity_fixes_the_other_parameters(sweep, ax):
     assert figures.sensitivity(sweep, "alpha", ax=ax) is ax
     assert labels(ax) == ["scene r=1", "scene r=2"]
     assert ax.lines[0].get_xdata().tolist() == [0.1, 1.0, 3.0]
@@ -90,8 +94,8 @@ def test_sensitivity_holds_the_other_parameters(sweep, ax):
     assert (ax.get_xlabel(), ax.get_xscale()) == ("α", "log")
 
 
-def test_sensitivity_has_a_place_for_zero(sweep, ax):
-    zero = [row("scene", 1, "Schirn", 0, average_precision=0.1, params=_at(0.0))]
+def test_sensitivity_shows_zero(sweep, ax):
+    zero = [make_result("scene", 1, "Schirn", 0, average_precision=0.1, params=_at(0.0))]
     figures.sensitivity(sweep + zero, "alpha", ax=ax)
     assert ax.get_xscale() == "symlog"
 
@@ -121,10 +125,10 @@ def test_convergence_of_one_model_and_of_what_is_not_recorded(small, ax):
         figures.convergence(model, "loss", ax=ax)
 
 
-def test_critical_difference_names_all_ranks(rows, ax):
+def test_critical_difference_names_all_ranks(results, ax):
     pytest.importorskip("scikit_posthocs")
-    figures.critical_difference(rows, "average_precision", unit="setting", ax=ax)
-    result = stats.friedman(rows, "average_precision", unit="setting")
+    figures.critical_difference(results, "average_precision", unit="setting", ax=ax)
+    result = stats.friedman(results, "average_precision", unit="setting")
     texts = " ".join(text.get_text() for text in ax.texts)
     for name, rank in result.ranks.items():
         assert name in texts
@@ -133,15 +137,15 @@ def test_critical_difference_names_all_ranks(rows, ax):
     assert "oracle-tuned" in ax.get_title(loc="center") + ax.get_title(loc="left")
 
 
-def test_critical_difference_needs_two_data_sets(rows, ax):
-    scene = [row for row in rows if row["dataset"] == "scene"]
+def test_critical_difference_needs_two_data_sets(results, ax):
+    scene = [result for result in results if result["dataset"] == "scene"]
     with pytest.raises(InputError, match="needs two data sets"):
         figures.critical_difference(scene, "average_precision", ax=ax)
 
 
-def test_gap_closed_is_sorted_by_the_mean(rows, ax):
-    figures.gap_closed(rows, ax=ax)
-    shares = stats.gap_closed(rows)
+def test_gap_closed_is_sorted_by_the_mean(results, ax):
+    figures.gap_closed(results, ax=ax)
+    shares = stats.gap_closed(results)
     means = {name: np.nanmean(list(values.values())) for name, values in shares.items()}
     names = [tick.get_text() for tick in ax.get_yticklabels()]
     assert names == sorted(means, key=means.get)
@@ -150,23 +154,23 @@ def test_gap_closed_is_sorted_by_the_mean(rows, ax):
     assert len(dots.get_xdata()) == 9
 
 
-def test_time_quality_has_a_point_per_method(rows, ax):
-    figures.time_quality(rows, ax=ax)
-    assert [text.get_text() for text in ax.texts] == [
-        c.label for c in grid(rows, "average_precision").contenders
-    ]
+def test_time_quality_has_a_point_per_method(results, ax):
+    figures.time_quality(results, ax=ax)
+    assert [text.get_text() for text in ax.texts] == tables.results(
+        results, "average_precision"
+    ).head[2:]
     assert len(ax.lines) == 8
     assert ax.get_xscale() == "log"
-    assert "processor seconds per fit" in ax.get_xlabel()
+    assert "CPU seconds per fit" in ax.get_xlabel()
 
 
-def test_time_quality_of_rows_without_processor_time(rows, ax):
-    figures.time_quality([{**row, "fit_cpu_seconds": None} for row in rows], ax=ax)
+def test_time_quality_of_results_without_cpu_time(results, ax):
+    figures.time_quality([{**result, "fit_cpu_seconds": None} for result in results], ax=ax)
     assert ax.get_xlabel().startswith("seconds per fit")
 
 
-def test_figures_make_their_own_axes(rows):
-    ax = figures.noise_levels(rows, "one_error", "scene")
+def test_figures_make_their_own_axes(results):
+    ax = figures.noise_levels(results, "one_error", "scene")
     assert ax.figure.get_size_inches().tolist() == pytest.approx([7, 4.2])
     pyplot.close(ax.figure)
 
@@ -175,28 +179,28 @@ def test_figures_make_their_own_axes(rows):
     ("call", "message"),
     [
         (
-            lambda rows: figures.noise_levels(rows, "one_error", "mars"),
-            "'mars'; the rows have: scene",
+            lambda results: figures.noise_levels(results, "one_error", "mars"),
+            "'mars'; there are results for: scene",
         ),
-        (lambda rows: figures.noise_levels(rows, "one_error", "scene", kind="pie"), "'pie'"),
-        (lambda rows: figures.sensitivity(rows, "gamma"), "parameter 'gamma'"),
+        (lambda results: figures.noise_levels(results, "one_error", "scene", kind="pie"), "'pie'"),
+        (lambda results: figures.sensitivity(results, "gamma"), "parameter 'gamma'"),
     ],
 )
-def test_bad_input(rows, call, message):
+def test_bad_input(results, call, message):
     with pytest.raises(InputError, match=message):
-        call(rows)
+        call(results)
 
 
-def test_no_two_methods_look_alike(rows):
-    more = [row("d", 1, f"m{i}", 0, one_error=0.1) for i in range(8)]
-    styles = look(grid(rows + more, "one_error").contenders)
-    looks = {(s["color"], s["marker"], s["linestyle"]) for s in styles.values()}
-    assert len(looks) == len(styles) == 16
-    assert len(set(COLOURS)) == 6
+def test_no_two_methods_look_alike(results, ax):
+    more = [make_result("d", 1, f"m{i}", 0, one_error=0.1) for i in range(8)]
+    figures.noise_levels(results + more, "one_error", "d", kind="lines", ax=ax)
+    lines = [container.lines[0] for container in ax.containers]
+    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
+    assert len(looks) == len(lines) == 16
 
 
 def test_themes_differ_only_in_ink():
-    light, dark = theme("light"), theme("dark")
+    light, dark = figures.theme("light"), figures.theme("dark")
     assert {key for key in light if light[key] != dark[key]} == {
         "text.color",
         "axes.labelcolor",
@@ -208,44 +212,51 @@ def test_themes_differ_only_in_ink():
 
 
 def test_sensitivity_leaves_out_runs_that_failed(sweep, ax):
-    failed = row("scene", 1, "Schirn", 9, params=_at(2.0)) | {"status": "failed"}
+    failed = make_result("scene", 1, "Schirn", 9, params=_at(2.0)) | {"status": "failed"}
     figures.sensitivity([*sweep, failed], "alpha", ax=ax)
     assert [line.get_xdata().tolist() for line in ax.lines] == [[0.1, 1.0, 3.0]] * 2
 
 
 def test_time_quality_needs_a_setting_of_all_methods(ax):
-    rows = [row("a", 1, "NLR", 0, one_error=0.5), row("b", 1, "GLC", 0, one_error=0.5)]
-    with pytest.raises(InputError, match="No setting has both results and fit seconds of all"):
-        figures.time_quality(rows, "one_error", ax=ax)
+    results = [
+        make_result("a", 1, "NLR", 0, one_error=0.5),
+        make_result("b", 1, "GLC", 0, one_error=0.5),
+    ]
+    with pytest.raises(InputError, match="No setting has results and fit times of all"):
+        figures.time_quality(results, "one_error", ax=ax)
 
 
-def test_panels_that_are_not_needed_are_hidden():
-    rows = [row(f"d{i}", r, "NLR", 0, one_error=0.1 * r) for i in range(5) for r in (1, 2)]
-    figure = pyplot.figure()
-    _levels(figure, rows, "one_error")
-    assert [ax.get_visible() for ax in figure.axes] == [True] * 5 + [False]
-    assert [ax.get_title() for ax in figure.axes[:5]] == ["d0", "d1", "d2", "d3", "d4"]
-    pyplot.close(figure)
+def test_panels_that_are_not_needed_are_hidden(tmp_path):
+    results = [
+        make_result(f"d{i}", r, "NLR", 0, one_error=0.1 * r) for i in range(5) for r in (1, 2)
+    ]
+    write_outputs(results, tmp_path)
+    svg = (tmp_path / "figures" / "noise_levels_one_error.svg").read_text()
+    panels = re.findall(r'<g id="axes_\d+">', svg)
+    assert len(panels) == 5
+    assert re.findall(r"<!-- (d\d) -->", svg) == ["d0", "d1", "d2", "d3", "d4"]
 
 
-def test_a_sweep_that_varies_nothing_says_so(sweep):
-    drawing = _sensitivity(sweep[:1], "average_precision", "average precision")
-    assert drawing.missing == "No row of the sweep varies one of: alpha, beta, lam."
-    assert drawing.light == b""
+def test_a_sweep_that_varies_nothing_is_not_drawn(results, sweep, tmp_path):
+    scene = [r for r in results if r["dataset"] == "scene"]
+    page = write_report(scene, tmp_path / "r.html", sweep=sweep[:1]).read_text("utf-8")
+    assert "No result of the sweep varies one of: alpha, beta, lam." in page
 
 
-def test_convergence_is_drawn_of_what_was_recorded():
+def test_convergence_is_drawn_of_what_was_recorded(results, tmp_path):
     half = SimpleNamespace(objective_=np.array([2.0, 1.0]))
     whole = SimpleNamespace(objective_=np.array([3.0, 1.0]), n_noise_=np.array([1, 2]))
-    drawings = {found.name: found.alt for found in _convergence({"half": half, "whole": whole})}
-    assert drawings == {
-        "convergence_objective": "Lines of half, whole.",
-        "convergence_n_noise": "Lines of whole.",
-    }
+    scene = [r for r in results if r["dataset"] == "scene"]
+    page = write_report(scene, tmp_path / "r.html", models={"half": half, "whole": whole})
+    described = re.findall(r'alt="Convergence: (.*?)"', page.read_text("utf-8"))
+    assert described == [
+        "objective per round. Lines of half, whole.",
+        "labels judged wrong per round. Lines of whole.",
+    ]
 
 
-def test_names_are_no_formulas_and_none_is_left_out():
-    rows = [
+def test_names_are_not_formulas_and_none_is_left_out():
+    results = [
         {
             "dataset": "fee_$5_$10",
             "r": r,
@@ -258,14 +269,14 @@ def test_names_are_no_formulas_and_none_is_left_out():
         for r in (1, 2)
         for f in range(3)
     ]
-    ax = figures.noise_levels(rows, "one_error", "fee_$5_$10")
+    ax = figures.noise_levels(results, "one_error", "fee_$5_$10")
     ax.figure.canvas.draw()
     assert len(ax.get_legend().get_texts()) == 3
-    figures.time_quality(rows, "one_error").figure.canvas.draw()
+    figures.time_quality(results, "one_error").figure.canvas.draw()
 
 
-def test_seconds_are_no_percentages():
-    rows = [
+def test_seconds_are_not_percentages():
+    results = [
         {
             "dataset": "d",
             "r": r,
@@ -278,7 +289,7 @@ def test_seconds_are_no_percentages():
         for r in (1, 2)
         for f in range(3)
     ]
-    ax = figures.noise_levels(rows, "fit_seconds", "d")
+    ax = figures.noise_levels(results, "fit_seconds", "d")
     assert list(ax.lines[0].get_ydata()) == [2, 2]
-    ax = figures.noise_levels(rows, "one_error", "d")
+    ax = figures.noise_levels(results, "one_error", "d")
     assert list(ax.lines[0].get_ydata()) == [50, 50]

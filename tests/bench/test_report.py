@@ -2,7 +2,7 @@ import re
 from html.parser import HTMLParser
 
 import pytest
-from reference.bench_rows import lost, row, study
+from reference.bench_results import lost, make_result, study
 
 from schirn import Schirn
 from schirn.bench.report import write_outputs, write_report
@@ -45,7 +45,7 @@ def folder(tmp_path_factory, small):
     place = tmp_path_factory.mktemp("outputs") / "new" / "folder"
     model = Schirn(max_iter=20).fit(small.X, small.candidates)
     sweep = [
-        row("scene", 1, "Schirn", 0, average_precision=a / 10, params={"alpha": a})
+        make_result("scene", 1, "Schirn", 0, average_precision=a / 10, params={"alpha": a})
         for a in (0.1, 1.0)
     ]
     written = write_outputs(
@@ -139,22 +139,24 @@ def test_figures_come_light_and_dark_with_words(page):
 
 
 def test_equal_rows_give_equal_files(tmp_path):
-    rows = [r for r in study() if r["dataset"] == "scene" and r["method"] in ("Schirn", "NLR")]
-    pages = [write_report(rows, tmp_path / name) for name in ("a.html", "b.html")]
+    results = [r for r in study() if r["dataset"] == "scene" and r["method"] in ("Schirn", "NLR")]
+    pages = [write_report(results, tmp_path / name) for name in ("a.html", "b.html")]
     assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
 def test_one_data_set_without_references(tmp_path):
-    rows = [row("d", 1, "NLR", k, one_error=0.1 + k / 100) for k in range(3)]
-    page = Page(write_report(rows, tmp_path / "r.html").read_text(encoding="utf-8"))
+    results = [make_result("d", 1, "NLR", k, one_error=0.1 + k / 100) for k in range(3)]
+    page = Page(write_report(results, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert "No critical-difference diagram" in page.text
     assert "Gap closed" not in page.text
     assert "Against the paper" not in page.text
 
 
 def test_names_cannot_bring_markup(tmp_path):
-    rows = [row("<b>d</b>", 1, "<script>x</script>", k, one_error=0.1 * k) for k in range(3)]
-    text = write_report(rows, tmp_path / "r.html").read_text(encoding="utf-8")
+    results = [
+        make_result("<b>d</b>", 1, "<script>x</script>", k, one_error=0.1 * k) for k in range(3)
+    ]
+    text = write_report(results, tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<script>x" not in text
     assert "<b>d" not in text
     Page(text)

@@ -3,11 +3,10 @@ import math
 import numpy as np
 import pytest
 import scikit_posthocs
-from reference.bench_rows import lost, row, study
+from reference.bench_results import lost, make_result, study
 from scipy import stats as reference
 
-from schirn.bench import stats
-from schirn.bench._grid import grid
+from schirn.bench import stats, tables
 from schirn.bench.published import published, published_values
 from schirn.exceptions import InputError
 from schirn.methods import methods
@@ -18,13 +17,15 @@ B = [0.79, 0.80, 0.78, 0.83, 0.82]
 
 
 def folds(dataset, r, method, values, metric="average_precision", **fields):
-    return [row(dataset, r, method, k, **{metric: v}, **fields) for k, v in enumerate(values)]
+    return [
+        make_result(dataset, r, method, k, **{metric: v}, **fields) for k, v in enumerate(values)
+    ]
 
 
 def flat(means, metric="average_precision"):
-    """One row per data set and method."""
+    """One result per data set and method."""
     return [
-        row(f"d{i}", 1, method, 0, **{metric: value})
+        make_result(f"d{i}", 1, method, 0, **{metric: value})
         for method, values in means.items()
         for i, value in enumerate(values)
     ]
@@ -57,7 +58,7 @@ def test_t_without_variance_or_folds(a, b, p):
 
 
 def test_win_tie_loss_counts_by_hand():
-    rows = (
+    results = (
         folds("d1", 1, "Schirn", [0.9, 0.91, 0.92, 0.9, 0.91])
         + folds("d1", 1, "NLR", [0.8, 0.82, 0.81, 0.8, 0.8])
         + folds("d2", 1, "Schirn", [0.5, 0.6, 0.5, 0.6, 0.5])
@@ -67,16 +68,15 @@ def test_win_tie_loss_counts_by_hand():
         + folds("d4", 1, "Schirn", [0.1, 0.2])
         + [lost("d4", 1, "NLR", k) for k in range(2)]
     )
-    assert stats.win_tie_loss(rows, "Schirn", "average_precision") == {"NLR": (1, 1, 1, 1)}
+    assert stats.win_tie_loss(results, "Schirn", "average_precision") == {"NLR": (1, 1, 1, 1)}
     # Of a loss, less is better: the same numbers read the other way round.
     turned = [
         r | {"metrics": dict.fromkeys(["one_error"] * len(r["metrics"]), *r["metrics"].values())}
-        for r in rows
+        for r in results
     ]
     assert stats.win_tie_loss(turned, "Schirn", "one_error") == {"NLR": (1, 1, 1, 1)}
-    cells = grid(turned, "one_error")
-    found = stats.verdicts(cells, cells.find("Schirn"))
-    assert list(found.values()) == ["loss", "tie", "win", "missing"]
+    marked = [line[3].mark for line in tables.results(turned, "one_error", reference="Schirn").body]
+    assert marked == ["◦", "", "•", ""]
 
 
 def test_win_tie_loss_pairs_by_fold_and_seed_not_by_order():
@@ -87,33 +87,39 @@ def test_win_tie_loss_pairs_by_fold_and_seed_not_by_order():
 
 
 def test_corrected_test_is_more_careful():
-    rows = folds("d", 1, "Schirn", A) + folds("d", 1, "NLR", B)
-    plain = stats.win_tie_loss(rows, "Schirn", "average_precision", alpha=0.05)
-    careful = stats.win_tie_loss(rows, "Schirn", "average_precision", test="corrected")
+    results = folds("d", 1, "Schirn", A) + folds("d", 1, "NLR", B)
+    plain = stats.win_tie_loss(results, "Schirn", "average_precision", alpha=0.05)
+    careful = stats.win_tie_loss(results, "Schirn", "average_precision", test="corrected")
     assert (plain["NLR"].win, careful["NLR"].win) == (1, 0)
 
 
-def test_oracle_tuned_rows_are_contenders_of_their_own():
-    rows = folds("d", 1, "Schirn", A) + folds("d", 1, "Schirn", B, tuning="oracle", oracle=True)
-    assert list(stats.win_tie_loss(rows, "Schirn", "average_precision")) == ["Schirn†"]
+def test_oracle_tuned_results_are_contenders_of_their_own():
+    results = folds("d", 1, "Schirn", A) + folds("d", 1, "Schirn", B, tuning="oracle", oracle=True)
+    assert list(stats.win_tie_loss(results, "Schirn", "average_precision")) == ["Schirn†"]
 
 
-def test_same_cell_twice_is_refused():
-    rows = folds("d", 1, "Schirn", [0.1]) + folds("d", 1, "Schirn", [0.2])
+def test_two_results_of_one_run_are_refused():
+    results = folds("d", 1, "Schirn", [0.1]) + folds("d", 1, "Schirn", [0.2])
     with pytest.raises(InputError, match=r"Two results for Schirn on d r=1.*0\.1 and 0\.2"):
-        stats.win_tie_loss(rows, "Schirn", "average_precision")
+        stats.win_tie_loss(results, "Schirn", "average_precision")
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda rows: stats.win_tie_loss(rows, "GLC", "one_error"), "'GLC'; the rows have: Schirn"),
-        (lambda rows: stats.win_tie_loss(rows, "Schirn", "f1"), "Unknown metric 'f1'"),
-        (lambda rows: stats.win_tie_loss([], "Schirn", "one_error"), "no benchmark rows"),
-        (lambda rows: stats.win_tie_loss([{}], "Schirn", "one_error"), "row 0 has no 'dataset'"),
-        (lambda rows: stats.friedman(rows, "one_error", unit="fold"), "Unknown unit 'fold'"),
         (
-            lambda rows: stats.win_tie_loss(rows, "Schirn", "one_error", test="z"),
+            lambda given: stats.win_tie_loss(given, "GLC", "one_error"),
+            "'GLC'; there are results of: Schirn",
+        ),
+        (lambda given: stats.win_tie_loss(given, "Schirn", "f1"), "Unknown metric 'f1'"),
+        (lambda given: stats.win_tie_loss([], "Schirn", "one_error"), "no benchmark results"),
+        (
+            lambda given: stats.win_tie_loss([{}], "Schirn", "one_error"),
+            "result 0 has no 'dataset'",
+        ),
+        (lambda given: stats.friedman(given, "one_error", unit="fold"), "Unknown unit 'fold'"),
+        (
+            lambda given: stats.win_tie_loss(given, "Schirn", "one_error", test="z"),
             "Unknown test 'z'",
         ),
     ],
@@ -197,46 +203,51 @@ def test_friedman_edges():
 
 
 def test_friedman_drops_settings_with_gaps_and_says_so():
-    rows = study()
-    result = stats.friedman(rows, "average_precision", unit="setting")
+    results = study()
+    result = stats.friedman(results, "average_precision", unit="setting")
     assert result.blocks.dropped_settings == ("birds r=11",)
     assert len(result.blocks.names) == 9
     assert "OracleRidge" not in result.ranks
-    rare = [*rows, row("scene", 1, "PARD", 0, average_precision=0.1)]
+    rare = [*results, make_result("scene", 1, "PARD", 0, average_precision=0.1)]
     kept = stats.friedman(rare, "average_precision", unit="setting")
     assert kept.blocks.dropped_contenders == ("PARD",)
     assert kept.ranks == result.ranks
 
 
 def test_tests_take_iterators():
-    rows = study()
-    assert stats.friedman(iter(rows), "one_error").ranks == stats.friedman(rows, "one_error").ranks
+    results = study()
+    assert (
+        stats.friedman(iter(results), "one_error").ranks
+        == stats.friedman(results, "one_error").ranks
+    )
 
 
 def test_data_sets_average_their_noise_levels():
-    rows = [row("d", r, "Schirn", 0, average_precision=v) for r, v in ((1, 0.2), (2, 0.4))]
-    rows += [row("d", r, "NLR", 0, average_precision=v) for r, v in ((1, 0.1), (2, 0.2))]
-    found = stats.blocks(rows, "average_precision")
+    results = [
+        make_result("d", r, "Schirn", 0, average_precision=v) for r, v in ((1, 0.2), (2, 0.4))
+    ]
+    results += [make_result("d", r, "NLR", 0, average_precision=v) for r, v in ((1, 0.1), (2, 0.2))]
+    found = stats.blocks(results, "average_precision")
     assert found.names == ("d",)
     assert found.values == pytest.approx(np.array([[0.3, 0.15]]))
 
 
 def test_gap_closed_by_hand():
-    rows = [
-        row("d", r, method, k, average_precision=v + k / 100, one_error=1 - v)
+    results = [
+        make_result("d", r, method, k, average_precision=v + k / 100, one_error=1 - v)
         for r, values in ((1, (0.4, 0.7, 0.8)), (2, (0.5, 0.4, 0.7)))
         for method, v in zip(("CandidateRidge", "Schirn", "OracleRidge"), values, strict=True)
         for k in range(2)
     ]
     for metric in ("average_precision", "one_error"):
-        found = stats.gap_closed(rows, metric)
+        found = stats.gap_closed(results, metric)
         assert list(found) == ["Schirn"]
         assert list(found["Schirn"].values()) == pytest.approx([0.75, -0.5])
 
 
 def test_gap_closed_without_a_gap_is_unknown():
-    rows = flat({"CandidateRidge": [0.5], "Schirn": [0.6], "OracleRidge": [0.5]})
-    assert math.isnan(next(iter(stats.gap_closed(rows)["Schirn"].values())))
+    results = flat({"CandidateRidge": [0.5], "Schirn": [0.6], "OracleRidge": [0.5]})
+    assert math.isnan(next(iter(stats.gap_closed(results)["Schirn"].values())))
 
 
 def test_published_numbers_use_our_names():
@@ -254,24 +265,24 @@ def test_published_numbers_use_our_names():
 def test_ties_on_paper_are_ties():
     better = [0.71, 0.62, 0.53, 0.44, 0.38, 0.29, 0.95, 0.17]
     worse = [0.70, 0.61, 0.54, 0.43, 0.36, 0.30, 0.93, 0.16]
-    rows = [
+    results = [
         {"dataset": f"d{i}", "r": None, "method": m, "fold": 0, "metrics": {"average_precision": v}}
         for m, values in (("A", better), ("B", worse))
         for i, v in enumerate(values)
     ]
-    (found,) = stats.wilcoxon_holm(rows, "A", "average_precision")
+    (found,) = stats.wilcoxon_holm(results, "A", "average_precision")
     exact = [1, 1, -1, 1, 2, -1, 2, 1]
     expected = reference.wilcoxon(exact)
     assert (found.statistic, found.pvalue) == (expected.statistic, expected.pvalue)
-    third = [{**one, "method": "C"} for one in rows if one["method"] == "A"]
+    third = [{**one, "method": "C"} for one in results if one["method"] == "A"]
     for one in third:
         one["metrics"] = {"average_precision": one["metrics"]["average_precision"] + 1e-16}
-    ranks = stats.friedman(rows + third, "average_precision").ranks
+    ranks = stats.friedman(results + third, "average_precision").ranks
     assert ranks["A"] == ranks["C"]
 
 
 def test_one_method_under_two_tunings_is_two_contenders():
-    rows = [
+    results = [
         {
             "dataset": f"d{i}",
             "r": None,
@@ -285,5 +296,5 @@ def test_one_method_under_two_tunings_is_two_contenders():
         for t in ("oracle", "candidates")
         for i in range(3)
     ]
-    ranks = stats.friedman(rows, "average_precision").ranks
+    ranks = stats.friedman(results, "average_precision").ranks
     assert list(ranks) == ["Sieve (oracle)", "Sieve (candidates)", "B", "B†"]

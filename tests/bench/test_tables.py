@@ -3,9 +3,10 @@ import io
 import re
 
 import pytest
-from reference.bench_rows import lost, row, study
+from reference.bench_results import lost, make_result, study
 
 from schirn.bench import tables
+from schirn.bench._render import SUFFIXES, Cell, Table, latex_escape
 from schirn.exceptions import InputError
 
 
@@ -18,13 +19,13 @@ def hand():
         ("my_set", None, "Schirn"): (0.50, 0.52, 0.54),
         ("my_set", None, "OracleRidge"): (0.60, 0.62, 0.64),
     }
-    rows = [
-        row(*key, fold, average_precision=v, tuning="candidates", oracle=key[2] == "NLR")
+    results = [
+        make_result(*key, fold, average_precision=v, tuning="candidates", oracle=key[2] == "NLR")
         for key, scores in values.items()
         for fold, v in enumerate(scores)
     ]
-    rows += [lost("my_set", None, "NLR", fold) for fold in range(3)]
-    return rows
+    results += [lost("my_set", None, "NLR", fold) for fold in range(3)]
+    return results
 
 
 def records(text):
@@ -42,11 +43,11 @@ def test_text_by_hand(hand):
             "my_set     52.0 ± 2.0*           –[b]  62.0 ± 2.0 ◦",
             "---------------------------------------------------",
             "* best",
-            "The best is marked among the oracle-tuned and among the others.",
+            "The best oracle-tuned method and the best of the others are marked.",
             "• Schirn is significantly better, ◦ significantly worse.",
             "Paired t-test over the folds of each setting at level 0.05.",
             "† oracle-tuned: parameters chosen on the true labels of the test rows.",
-            "OracleRidge: trained on the true labels; a reference, no contender.",
+            "OracleRidge: trained on the true labels, for reference only.",
             "[a] not run",
             "[b] timeout: took longer than 60 seconds",
             "",
@@ -54,7 +55,7 @@ def test_text_by_hand(hand):
     )
 
 
-def test_published_value_and_distance_stand_beside_ours(hand):
+def test_published_value_and_distance_follow_ours(hand):
     lines = tables.result_table(
         hand, "average_precision", format="markdown", published=True
     ).splitlines()
@@ -101,41 +102,43 @@ def test_latex_is_whole_and_escaped(hand):
     ],
 )
 def test_latex_escape(text, escaped):
-    assert tables.latex_escape(text) == escaped
+    assert latex_escape(text) == escaped
 
 
 def test_markdown_keeps_its_columns_whatever_the_names():
-    rows = [row("a|b", 1, "my|method", k, one_error=0.1 * k) for k in range(3)]
-    lines = tables.result_table(rows, "one_error", format="markdown").splitlines()
+    results = [make_result("a|b", 1, "my|method", k, one_error=0.1 * k) for k in range(3)]
+    lines = tables.result_table(results, "one_error", format="markdown").splitlines()
     assert "my\\|method" in lines[2]
     assert "a\\|b" in lines[4]
 
 
 def test_losses_mark_the_smallest():
-    rows = [
-        row("d", 1, method, k, one_error=v + k / 100)
+    results = [
+        make_result("d", 1, method, k, one_error=v + k / 100)
         for method, v in (("Schirn", 0.2), ("NLR", 0.1))
         for k in range(3)
     ]
-    line = tables.results(rows, "one_error").body[0]
+    line = tables.results(results, "one_error").body[0]
     assert [cell.best for cell in line[2:]] == [False, True]
     assert [cell.mark for cell in line[2:]] == ["", "◦"]
 
 
 def test_partial_cells_say_how_many_folds_they_have():
-    rows = [row("d", 1, "NLR", k, one_error=0.1) for k in range(3)] + [lost("d", 1, "NLR", 3)]
-    cell = tables.results(rows, "one_error").body[0][2]
+    results = [make_result("d", 1, "NLR", k, one_error=0.1) for k in range(3)] + [
+        lost("d", 1, "NLR", 3)
+    ]
+    cell = tables.results(results, "one_error").body[0][2]
     assert cell.note == "3 of 4 folds (timeout: took longer than 60 seconds)"
 
 
-def test_variants_are_told_apart():
-    rows = [
-        row("d", 1, "Schirn", 0, one_error=0.1),
-        row("d", 1, "Schirn", 0, one_error=0.2, tuning="none"),
-        row("d", 1, "Schirn", 0, one_error=0.3, tuning="oracle", oracle=True),
-        row("d", 1, "Schirn", 0, one_error=0.4, features="auto"),
+def test_variants_are_distinguished():
+    results = [
+        make_result("d", 1, "Schirn", 0, one_error=0.1),
+        make_result("d", 1, "Schirn", 0, one_error=0.2, tuning="none"),
+        make_result("d", 1, "Schirn", 0, one_error=0.3, tuning="oracle", oracle=True),
+        make_result("d", 1, "Schirn", 0, one_error=0.4, features="auto"),
     ]
-    assert set(tables.results(rows, "one_error").head[2:]) == {
+    assert set(tables.results(results, "one_error").head[2:]) == {
         "Schirn [raw]",
         "Schirn (untuned) [raw]",
         "Schirn† [raw]",
@@ -144,16 +147,16 @@ def test_variants_are_told_apart():
 
 
 def test_asked_for_oracle_but_nothing_to_tune_is_not_marked():
-    rows = [row("d", 1, "Schirn", 0, one_error=0.1, tuning="oracle", oracle=False)]
-    assert tables.results(rows, "one_error").head[2] == "Schirn"
+    results = [make_result("d", 1, "Schirn", 0, one_error=0.1, tuning="oracle", oracle=False)]
+    assert tables.results(results, "one_error").head[2] == "Schirn"
 
 
-def test_kinds_of_noise_are_told_apart():
-    rows = [
-        row("scene", r, "Schirn", 0, average_precision=0.5, noise=noise)
+def test_kinds_of_noise_are_distinguished():
+    results = [
+        make_result("scene", r, "Schirn", 0, average_precision=0.5, noise=noise)
         for r, noise in ((1, "legacy"), (1, "label"))
     ]
-    table = tables.results(rows, "average_precision", published=True)
+    table = tables.results(results, "average_precision", published=True)
     assert {line[1].text: bool(line[2].beside) for line in table.body} == {
         "1 legacy": True,
         "1 label": False,
@@ -161,29 +164,29 @@ def test_kinds_of_noise_are_told_apart():
 
 
 def test_against_published_by_hand():
-    rows = [
-        row("scene", 1, "Schirn", 0, average_precision=0.87),
-        row("scene", 2, "Schirn", 0, average_precision=0.85),
-        row("scene", 3, "Schirn", 0, average_precision=0.50),
-        row("elsewhere", 3, "Schirn", 0, average_precision=0.50),
+    results = [
+        make_result("scene", 1, "Schirn", 0, average_precision=0.87),
+        make_result("scene", 2, "Schirn", 0, average_precision=0.85),
+        make_result("scene", 3, "Schirn", 0, average_precision=0.50),
+        make_result("elsewhere", 3, "Schirn", 0, average_precision=0.50),
     ]
-    table = tables.against_published(rows, ["average_precision"])
+    table = tables.against_published(results, ["average_precision"])
     assert [[cell.text for cell in line[1:]] for line in table.body] == [
         ["scene", "1", "Schirn", "87.0", "86.2 ± 0.6", "+0.8", "yes"],
         ["scene", "2", "Schirn", "85.0", "85.8 ± 1.3", "−0.8", "nearly"],
         ["scene", "3", "Schirn", "50.0", "84.4 ± 0.9", "−34.4", "no"],
     ]
-    worse = [row("scene", 1, "Schirn", 0, ranking_loss=0.9)]
+    worse = [make_result("scene", 1, "Schirn", 0, ranking_loss=0.9)]
     assert tables.against_published(worse, ["ranking_loss"]).body[0][-1].text == "no"
 
 
 def test_ranks_by_hand():
-    rows = [
-        row(f"d{i}", 1, method, 0, average_precision=v, one_error=v)
+    results = [
+        make_result(f"d{i}", 1, method, 0, average_precision=v, one_error=v)
         for method, values in {"Schirn": (0.9, 0.9), "NLR": (0.8, 0.9), "GLC": (0.7, 0.1)}.items()
         for i, v in enumerate(values)
     ]
-    table = tables.ranks(rows)
+    table = tables.ranks(results)
     assert [[cell.text for cell in line] for line in table.body] == [
         ["Schirn", "1.25", "2.75"],
         ["NLR", "1.75", "2.25"],
@@ -204,8 +207,8 @@ def test_win_tie_loss_totals_leave_the_ceiling_out():
 
 
 def test_costs_by_hand():
-    rows = [
-        row(
+    results = [
+        make_result(
             "d",
             1,
             "NLR",
@@ -218,18 +221,18 @@ def test_costs_by_hand():
         )
         for k, (s, m) in enumerate(((1.0, 100.0), (3.0, 300.0)))
     ]
-    table = tables.costs([*rows, lost("d", 1, "NLR", 2)])
+    table = tables.costs([*results, lost("d", 1, "NLR", 2)])
     texts = [cell.text for cell in table.body[0]]
     assert texts == ["NLR", "2", "3", "1", "–", "0.01", "300", "2", "1"]
 
 
 def test_gaps_by_hand():
-    rows = [
-        row("d", r, method, 0, average_precision=v)
+    results = [
+        make_result("d", r, method, 0, average_precision=v)
         for r, values in ((1, (0.4, 0.7, 0.8)), (2, (0.5, 0.4, 0.7)))
         for method, v in zip(("CandidateRidge", "Schirn", "OracleRidge"), values, strict=True)
     ]
-    table = tables.gaps(rows)
+    table = tables.gaps(results)
     assert [[cell.text for cell in line] for line in table.body] == [
         ["d r=1", "75"],
         ["d r=2", "−50"],
@@ -238,24 +241,24 @@ def test_gaps_by_hand():
 
 
 def test_tests_over_data_sets_show_a_dash_and_the_reason():
-    rows = [row("d", 1, m, 0, one_error=v) for m, v in (("Schirn", 0.1), ("NLR", 0.2))]
-    line = tables.friedman_tests(rows).body[0]
+    results = [make_result("d", 1, m, 0, one_error=v) for m, v in (("Schirn", 0.1), ("NLR", 0.2))]
+    line = tables.friedman_tests(results).body[0]
     assert (line[3].text, "three methods" in line[3].note) == ("–", True)
-    line = tables.wilcoxon_tests(rows).body[0]
+    line = tables.wilcoxon_tests(results).body[0]
     assert (line[1].text, line[1].note) == ("–", "fewer than two common values")
 
 
-@pytest.mark.parametrize("format", tables.FORMATS)
+@pytest.mark.parametrize("format", SUFFIXES)
 def test_every_table_in_every_format_marks_the_oracle(format):
-    rows = study()
+    results = study()
     made = [
-        tables.results(rows, "average_precision"),
-        tables.against_published(rows),
-        tables.ranks(rows),
-        tables.win_tie_loss(rows),
-        tables.costs(rows),
-        tables.gaps(rows),
-        tables.wilcoxon_tests(rows),
+        tables.results(results, "average_precision"),
+        tables.against_published(results),
+        tables.ranks(results),
+        tables.win_tie_loss(results),
+        tables.costs(results),
+        tables.gaps(results),
+        tables.wilcoxon_tests(results),
     ]
     mark = {"latex": "NLR$^{\\dagger}$", "csv": "NLR"}.get(format, "NLR†")
     for table in made:
@@ -268,8 +271,8 @@ def test_every_table_in_every_format_marks_the_oracle(format):
 
 
 def test_many_footnotes_get_letters_beyond_z():
-    cells = [[tables.Cell("–", note=f"reason {i}")] for i in range(28)]
-    letters = list(tables.Table("t", "t", ["a"], cells).footnotes().values())
+    cells = [[Cell("–", note=f"reason {i}")] for i in range(28)]
+    letters = list(Table("t", "t", ["a"], cells).footnotes().values())
     assert letters[:2] + letters[25:] == ["a", "b", "z", "aa", "ab"]
 
 
@@ -277,13 +280,22 @@ def test_bad_format_and_reference(hand):
     with pytest.raises(InputError, match="'html'; one of: text, markdown, latex, csv"):
         tables.result_table(hand, "average_precision", format="html")
     with pytest.raises(InputError, match="reference method"):
-        tables.win_tie_loss([row("d", 1, "NLR", 0, one_error=0.1)])
+        tables.win_tie_loss([make_result("d", 1, "NLR", 0, one_error=0.1)])
 
 
 def test_costs_are_not_shown_in_percent():
-    rows = [row("scene", 1, "NLR", k, fit_seconds=v) for k, v in enumerate((1.0, 2.0))]
-    rows.append(row("scene", 1, "GLC", 0, fit_seconds=0.01234))
-    table = tables.results(rows, "fit_seconds")
+    results = [make_result("scene", 1, "NLR", k, fit_seconds=v) for k, v in enumerate((1.0, 2.0))]
+    results.append(make_result("scene", 1, "GLC", 0, fit_seconds=0.01234))
+    table = tables.results(results, "fit_seconds")
     assert "percent" not in table.title
     assert [cell.text for cell in table.body[0][2:]] == ["1.5 ± 0.71", "0.0123"]
     assert [cell.best for cell in table.body[0][2:]] == [False, True]
+
+
+def test_a_table_without_notes_has_no_empty_lines_below_it():
+    table = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]])
+    text = table.render("latex")
+    assert "footnotesize" not in text
+    assert text.endswith("\\end{tabular}\n\\end{table}\n")
+    noted = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]], ["A note."])
+    assert "\\footnotesize\nA note.\n\\end{table}" in noted.render("latex")

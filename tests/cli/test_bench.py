@@ -28,9 +28,9 @@ def test_prints_progress_and_a_table(place, capsys):
     heads = next(line for line in table if line.startswith("data set")).split()
     assert heads == ["data", "set", "CandidateRidge", "Schirn", "mymethods.Mean"]
     assert any(line.startswith("tiny r=1 ") for line in table)
-    assert table[-1] == "12 done; rows in out"
-    rows = lines(place / "out")
-    assert {(row["dataset"], row["r"]) for row in rows} == {("tiny", 1), ("tiny", None)}
+    assert table[-1] == "12 done; results in out"
+    results = lines(place / "out")
+    assert {(result["dataset"], result["r"]) for result in results} == {("tiny", 1), ("tiny", None)}
 
 
 def test_json(place, capsys):
@@ -41,7 +41,7 @@ def test_json(place, capsys):
     assert document["rows"] == lines(place / "out")
 
 
-def test_report_is_written_beside_the_rows(place, capsys):
+def test_report_is_written_next_to_the_results(place, capsys):
     names = "Schirn,CandidateRidge,OracleRidge"
     args = ("--datasets", "tiny.npz:1", "--methods", names, "--tuning", "none", "--quiet")
     assert bench(*args, "--report") == 0
@@ -51,13 +51,13 @@ def test_report_is_written_beside_the_rows(place, capsys):
     assert (place / "out" / "tables" / "results_average_precision.tex").exists()
 
 
-def test_failed_cells_are_counted_and_give_exit_code_1(place, capsys):
+def test_failed_runs_are_counted_and_give_exit_code_1(place, capsys):
     names = "mymethods:Failing,CandidateRidge"
     assert bench("--datasets", "tiny.npz:1", "--methods", names, "--quiet") == 1
     error = capsys.readouterr().err.splitlines()
     assert error == [
         "schirn: 2 failed: RuntimeError: no luck today",
-        "schirn: 2 of 4 cells failed or timed out",
+        "schirn: 2 of 4 runs failed or timed out",
     ]
 
 
@@ -68,7 +68,7 @@ def test_skipped_sets_are_told_with_their_reason(place, capsys):
     assert captured.err == "schirn: 2 skipped: absent.npz: there is no such file.\n"
     assert "2 done, 2 skipped" in captured.out
     assert bench("--datasets", "absent.npz:1", *names) == 1
-    assert "no cell was run" in capsys.readouterr().err
+    assert "nothing was run" in capsys.readouterr().err
 
 
 def test_oracle_is_written_in_the_output(place, capsys):
@@ -78,17 +78,17 @@ def test_oracle_is_written_in_the_output(place, capsys):
     assert "ORACLE: tuned on the true labels of the test rows" in captured.out
     assert "CandidateRidge (oracle)" in captured.out
     assert "CandidateRidge (oracle) fold 0" in captured.err
-    assert all(row["oracle"] for row in lines(place / "out"))
+    assert all(result["oracle"] for result in lines(place / "out"))
 
 
 def test_variants_parameters_and_grids(place):
     args = ("--methods", "flat=Schirn,CandidateRidge", "--param", "flat.beta=0", "--r", "1,2")
     grid = ("--grid", "CandidateRidge.lam=[1, 10]", "--grid", "flat.lam=[1]", "--quiet")
     assert bench("--datasets", "tiny.npz", *args, *grid) == 0
-    rows = lines(place / "out")
-    assert [row["r"] for row in rows] == [1] * 4 + [2] * 4
-    assert rows[0]["params"] == {"beta": 0, "lam": 1}
-    assert rows[2]["grid"] == {"lam": [1, 10]}
+    results = lines(place / "out")
+    assert [result["r"] for result in results] == [1] * 4 + [2] * 4
+    assert results[0]["params"] == {"beta": 0, "lam": 1}
+    assert results[2]["grid"] == {"lam": [1, 10]}
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_variants_parameters_and_grids(place):
         (["--seeds", "0,x"], "--seeds: must be a whole number of at least 0, not 'x'"),
         (["--r", "two"], "a noise level is a number or 'own', not 'two'"),
         (["--time-limit", "-1"], "must be a number of seconds above 0, not '-1'"),
-        (["--time-limit", "5"], "a time limit needs processes of its own"),
+        (["--time-limit", "5"], "a time limit needs a separate process"),
         (["--tuning", "truth"], "invalid choice: 'truth'"),
         (["--output", "tiny.npz"], "tiny.npz"),
     ],

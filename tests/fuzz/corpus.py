@@ -13,7 +13,7 @@ from scipy import io as matlab
 from scipy import sparse
 
 import schirn
-from schirn.bench.rows import FIELDS
+from schirn.bench.results import FIELDS
 from schirn.datasets import make_partial_multilabel
 
 Files = dict[str, bytes]

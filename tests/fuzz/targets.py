@@ -13,8 +13,8 @@ from fuzz.corpus import TABLE, corpus
 
 import schirn
 from schirn.bench import read_rows
-from schirn.bench._scores import measures, read_arrays
-from schirn.bench.rows import IDENTITY
+from schirn.bench.results import IDENTITY
+from schirn.bench.running.scores import compute_metrics, read_arrays
 from schirn.cleaning import votes_to_candidates
 from schirn.datasets import load
 from schirn.datasets._cache import recorded_options
@@ -76,7 +76,7 @@ def _rows(folder: Path, data: bytes) -> object:
 
 def _scores(folder: Path, data: bytes) -> object:
     (folder / "x.npz").write_bytes(data)
-    return measures(read_arrays(folder / "x.npz"))
+    return compute_metrics(read_arrays(folder / "x.npz"))
 
 
 def _review(name: str) -> Target:

@@ -1,11 +1,15 @@
-"""Compare methods: a grid of cells, one row each, in files that survive anything."""
+"""Crash-safe, resumable benchmarks.
+
+`running` turns a request into results on disk (`results` describes the format); `stats` and
+`tables` compare the methods; `figures` and `report` show the comparison.
+"""
 
 from schirn.bench._overview import overview
-from schirn.bench._progress import Report
-from schirn.bench._rescore import rescore
-from schirn.bench._run import DEFAULT_METHODS, run
-from schirn.bench.grids import GRIDS, RECOMMENDED, default_grid, recommended
-from schirn.bench.rows import read_rows
+from schirn.bench.results import read_rows
+from schirn.bench.running.engine import Report
+from schirn.bench.running.methods import GRIDS, RECOMMENDED, default_grid, recommended
+from schirn.bench.running.run import DEFAULT_METHODS, run
+from schirn.bench.running.scores import rescore
 
 __all__ = [
     "DEFAULT_METHODS",

@@ -1,4 +1,4 @@
-"""A table as text, Markdown, LaTeX and CSV."""
+"""Tables and their rendering as text, Markdown, LaTeX and CSV."""
 
 import csv
 import io
@@ -9,13 +9,12 @@ from typing import Any
 
 from schirn.exceptions import InputError
 
-FORMATS = ("text", "markdown", "latex", "csv")
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv"}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One entry: its text, the number to sort by, and what is to be marked."""
+    """One cell of a table: its text, the number to sort by, marks and a footnote."""
 
     text: str
     value: float | None = None
@@ -25,17 +24,32 @@ class Cell:
     note: str = ""
 
     def body(self) -> str:
-        """Text with what stands beside it, without the mark of the best."""
-        return " ".join(part for part in (self.text, self.mark, self.beside) if part)
+        """Text with its mark and its addition, without the mark of the best."""
+        return " ".join(text for text in (self.text, self.mark, self.beside) if text)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table that can be written in every format.
+    """A table that renders in every format.
 
-    `stub` counts the leading columns that name the row, `foot` the last lines, which sum up the
-    others. `records` replaces the cells in CSV, where
-    numbers are wanted and not their marks.
+    Attributes
+    ----------
+    name : str
+        File name without suffix.
+    title : str
+        Heading.
+    head : list of str
+        Names of the columns.
+    body : list of list of Cell
+        Lines of the table.
+    notes : list of str
+        Notes below the table.
+    stub : int
+        Number of leading columns that name the line.
+    foot : int
+        Number of last lines, which summarise the others.
+    records : list of dict
+        Replaces the cells in CSV, which holds numbers without marks.
     """
 
     name: str
@@ -48,7 +62,16 @@ class Table:
     records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     def render(self, format: str = "text") -> str:
-        """Return the table as "text", "markdown", "latex" or "csv".
+        """Render the table.
+
+        Parameters
+        ----------
+        format : {"text", "markdown", "latex", "csv"}
+            Format of the table.
+
+        Returns
+        -------
+        str
 
         Examples
         --------
@@ -71,7 +94,7 @@ class Table:
         return self.render("text")
 
     def footnotes(self) -> dict[str, str]:
-        """Letter of each different note of the cells, in reading order."""
+        """Letter of each distinct footnote of the cells, in reading order."""
         notes = dict.fromkeys(cell.note for line in self.body for cell in line if cell.note)
         return {note: _letter(i) for i, note in enumerate(notes)}
 
@@ -128,7 +151,7 @@ def _markdown(table: Table) -> str:
 
 
 def _pipe(text: str) -> str:
-    """Text that cannot end a Markdown cell or start markup."""
+    """Escape text so that it neither ends a Markdown cell nor starts markup."""
     for sign in ("\\", "|", "*", "_", "<", "`"):
         text = text.replace(sign, "&lt;" if sign == "<" else "\\" + sign)
     return " ".join(text.split())
@@ -195,11 +218,11 @@ _LATEX = {
 
 
 def latex_escape(text: str) -> str:
-    r"""Text that LaTeX prints as it is.
+    r"""Escape text so that LaTeX prints it literally.
 
     Examples
     --------
-    >>> from schirn.bench.tables import latex_escape
+    >>> from schirn.bench._render import latex_escape
     >>> latex_escape("a_b & 5 % ± 1")
     'a\\_b \\& 5 \\% $\\pm$ 1'
     """

@@ -1,4 +1,4 @@
-"""Figures of a benchmark. Every function draws into `ax`, or a new one, and returns it."""
+"""Figures of a benchmark, readable in print and without colour vision."""
 
 import math
 from collections import Counter
@@ -9,21 +9,31 @@ import numpy as np
 
 from schirn._optional import optional
 from schirn.bench import stats
-from schirn.bench._grid import (
+from schirn.bench._comparison import (
+    FLOOR,
     ORACLE_MARK,
+    Comparison,
     Contender,
-    Grid,
-    Row,
+    Result,
     Setting,
-    grid,
+    compare,
     setting_of,
     value_of,
 )
-from schirn.bench._style import COLOURS, DASHES, GREY, MARKERS, bar_look, look
 from schirn.exceptions import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+# Okabe and Ito's colours without yellow and black, which vanish on light and dark backgrounds.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+DASHES = ("-", "--", "-.")
+HATCHES = (None, "..", "xx")
+GREY = "#8a8f98"
+
+_INK = {"light": "#1d2330", "dark": "#eceff4"}
+_LINE = {"light": "#dcdfe5", "dark": "#343b47"}
 
 QUANTITIES = {
     "objective": ("objective_", "objective"),
@@ -33,7 +43,7 @@ QUANTITIES = {
 
 
 def noise_levels(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     metric: str,
     dataset: str,
     *,
@@ -41,105 +51,141 @@ def noise_levels(
     legend: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """A measure against the noise level of a data set, one line or group of bars per method.
+    """Draw a metric against the noise level of a data set, one line or group of bars per method.
 
     Parameters
     ----------
-    rows : benchmark rows
-    metric : the measure
-    dataset : the data set to draw
-    kind : "lines", "bars", or "auto" for lines where there are several levels
-    legend : whether to name the methods
-    ax : where to draw
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to draw.
+    dataset : str
+        Data set to draw.
+    kind : {"auto", "lines", "bars"}
+        "auto" draws lines if there are several levels.
+    legend : bool
+        Whether to draw a legend.
+    ax : matplotlib Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib Axes
 
     Examples
     --------
     >>> import matplotlib
     >>> matplotlib.use("Agg")
     >>> from schirn.bench.figures import noise_levels
-    >>> rows = [
+    >>> results = [
     ...     {"dataset": "d", "r": r, "method": "NLR", "fold": f, "metrics": {"one_error": r / 10}}
     ...     for r in (1, 2, 3) for f in range(5)
     ... ]
-    >>> noise_levels(rows, "one_error", "d").get_xlabel()
-    'wrong labels per row'
+    >>> noise_levels(results, "one_error", "d").get_xlabel()
+    'wrong labels per result'
     """
-    cells = grid(rows, metric)
-    settings = [s for s in cells.settings if s.dataset == dataset]
+    comparison = compare(rows, metric)
+    settings = [s for s in comparison.settings if s.dataset == dataset]
     if not settings:
-        known = ", ".join(dict.fromkeys(s.dataset for s in cells.settings))
-        raise InputError(f"No rows of a data set {dataset!r}; the rows have: {known}.")
+        known = ", ".join(dict.fromkeys(s.dataset for s in comparison.settings))
+        raise InputError(
+            f"There are no results for data set {dataset!r}; there are results for: {known}."
+        )
     if kind not in ("auto", "lines", "bars"):
         raise InputError(f"Unknown kind of figure {kind!r}; one of: auto, lines, bars.")
     ax = _axes(ax)
     lines = kind == "lines" or (kind == "auto" and len(settings) > 1)
-    (_level_lines if lines else _level_bars)(ax, cells, settings)
+    (_level_lines if lines else _level_bars)(ax, comparison, settings)
     ax.set_title(_name(dataset))
-    ax.set_ylabel(_unit(cells))
+    ax.set_ylabel(_unit(comparison))
     if legend and (lines or len(settings) > 1):
-        _legend(ax, cells.contenders)
+        _legend(ax, comparison.contenders)
     return ax
 
 
 def sensitivity(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     parameter: str,
     metric: str = "average_precision",
     *,
     method: str | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """A measure against a parameter (alpha, beta, lam), one line per setting.
+    """Draw a metric against a parameter on a logarithmic axis, one line per setting.
 
-    The other parameters are held at the values most rows have. The axis is logarithmic.
+    The other parameters are fixed at their most frequent values.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    parameter : str
+        Parameter to vary, such as "alpha", "beta" or "lam".
+    metric : str
+        Metric to draw.
+    method : str, optional
+        Method to draw; all results by default.
+    ax : matplotlib Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib Axes
 
     Examples
     --------
     >>> import matplotlib
     >>> matplotlib.use("Agg")
     >>> from schirn.bench.figures import sensitivity
-    >>> rows = [
+    >>> results = [
     ...     {"dataset": "d", "r": 1, "method": "Schirn", "fold": 0, "params": {"alpha": a},
     ...      "metrics": {"average_precision": 0.5 + a / 10}}
     ...     for a in (0.1, 1.0)
     ... ]
-    >>> sensitivity(rows, "alpha").get_xscale()
+    >>> sensitivity(results, "alpha").get_xscale()
     'log'
     """
-    own = [row for row in rows if method is None or row["method"] == method]
-    own = [row for row in own if _is_number((row.get("params") or {}).get(parameter))]
+    own = [result for result in rows if method is None or result["method"] == method]
+    own = [result for result in own if _is_number((result.get("params") or {}).get(parameter))]
     if not own:
-        raise InputError(f"No row has a number for the parameter {parameter!r} in 'params'.")
-    own = _held(own, parameter)
+        raise InputError(f"No result has a number for the parameter {parameter!r} in 'params'.")
+    own = _at_usual_values(own, parameter)
     ax = _axes(ax)
-    scale = _scale(grid(own[:1], metric))
+    comparison = compare(own[:1], metric)
     means: dict[Setting, dict[float, list[float]]] = {}
-    for row in own:
-        value = value_of(row, metric)
+    for result in own:
+        value = value_of(result, metric)
         if value is not None:
-            at = means.setdefault(setting_of(row), {})
-            at.setdefault(float(row["params"][parameter]), []).append(value)
+            at = means.setdefault(setting_of(result), {})
+            at.setdefault(float(result["params"][parameter]), []).append(value)
     for i, (setting, at) in enumerate(means.items()):
         xs = sorted(at)
-        ys = [scale * float(np.mean(at[x])) for x in xs]
+        ys = [_scale(comparison) * float(np.mean(at[x])) for x in xs]
         ax.plot(xs, ys, label=_name(setting.label), **_cycle(i))
     _log_axis(ax, {x for at in means.values() for x in at})
-    oracle = any(row.get("oracle") for row in own)
+    oracle = any(result.get("oracle") for result in own)
     ax.set_xlabel({"lam": "λ", "alpha": "α", "beta": "β"}.get(parameter, parameter))
-    ax.set_ylabel(_unit(grid(own[:1], metric)) + (f" {ORACLE_MARK} oracle-tuned" if oracle else ""))
+    ax.set_ylabel(_unit(comparison) + (f" {ORACLE_MARK} oracle-tuned" if oracle else ""))
     ax.grid(True, alpha=0.6)
     ax.legend()
     return ax
 
 
 def convergence(models: Any, quantity: str = "objective", *, ax: "Axes | None" = None) -> "Axes":
-    """How the solver went: objective, residual, or number of labels judged wrong per round.
+    """Draw the objective, residual or number of labels judged wrong per round of a solver.
 
     Parameters
     ----------
-    models : a fitted method, a sequence of numbers, or a dict of name to either
-    quantity : "objective", "residual" or "n_noise"; not every method records all of them
-    ax : where to draw
+    models : estimator, list of float, or dict of str to either
+        Fitted methods or traces.
+    quantity : {"objective", "residual", "n_noise"}
+        Quantity to draw; not every method records all of them.
+    ax : matplotlib Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib Axes
 
     Examples
     --------
@@ -168,17 +214,34 @@ def convergence(models: Any, quantity: str = "objective", *, ax: "Axes | None" =
 
 
 def critical_difference(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     metric: str,
     *,
     alpha: float = 0.05,
     unit: str = "dataset",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Mean ranks on a line; a bar joins the methods that Nemenyi's test cannot tell apart.
+    """Draw mean ranks on a line; a bar joins methods that Nemenyi's test cannot distinguish.
 
-    Needs the extra "stats". Raises InputError where there are fewer than three methods or two
-    data sets to compare.
+    Needs the extra "stats". Raises InputError if there are fewer than three methods or fewer than
+    two data sets to compare.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to draw.
+    alpha : float
+        Significance level.
+    unit : {"dataset", "setting"}
+        As in `schirn.bench.stats.wilcoxon_holm`.
+    ax : matplotlib Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib Axes
     """
     rows = list(rows)
     result = stats.friedman(rows, metric, alpha=alpha, unit=unit)
@@ -188,7 +251,9 @@ def critical_difference(
     pandas = optional("pandas", "bench", "The critical-difference diagram")
     ax = _axes(ax)
     names = list(result.ranks)
-    palette = {c.label: style["color"] for c, style in look(grid(rows, metric).contenders).items()}
+    palette = {
+        c.label: style["color"] for c, style in look(compare(rows, metric).contenders).items()
+    }
     ink = ax.xaxis.label.get_color()
     drawn = posthocs.critical_difference_diagram(
         result.ranks,
@@ -209,16 +274,29 @@ def critical_difference(
 
 
 def gap_closed(
-    rows: Iterable[Row], metric: str = "average_precision", *, ax: "Axes | None" = None
+    rows: Iterable[Result], metric: str = "average_precision", *, ax: "Axes | None" = None
 ) -> "Axes":
-    """Share of the gap between the two references that each method closes.
+    """Draw the share of the gap between the two references that each method closes.
 
-    One dot per setting and a bar at the mean; methods are sorted by it.
+    There is one dot per setting and a bar at the mean, by which the methods are sorted.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to draw.
+    ax : matplotlib Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib Axes
     """
     rows = list(rows)
     found = stats.gap_closed(rows, metric)
-    cells = grid(rows, metric)
-    styles = {c.label: style for c, style in look(cells.contenders).items()}
+    comparison = compare(rows, metric)
+    styles = {c.label: style for c, style in look(comparison.contenders).items()}
     values = {
         name: [100 * v for v in shares.values() if not math.isnan(v)]
         for name, shares in found.items()
@@ -234,42 +312,111 @@ def gap_closed(
     ax.set_yticks(range(len(names)), [_name(name) for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.set_xlabel(
-        "gap closed (%)" + _hint(cells.contenders) + "\n0 = CandidateRidge, 100 = OracleRidge"
+        "gap closed (%)" + _hint(comparison.contenders) + "\n0 = CandidateRidge, 100 = OracleRidge"
     )
-    ax.set_title(cells.measure.label)
+    ax.set_title(comparison.info.label)
     return ax
 
 
 def time_quality(
-    rows: Iterable[Row], metric: str = "average_precision", *, ax: "Axes | None" = None
+    rows: Iterable[Result], metric: str = "average_precision", *, ax: "Axes | None" = None
 ) -> "Axes":
-    """Quality against the time of a fit, both averaged over the settings all methods have.
+    """Draw a metric against the time of a fit, both averaged over the common settings.
 
-    The time is that of the processor where the rows have it, which a busy machine does not stretch.
+    The time is CPU time if all results have it, since wall time depends on other load.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to draw.
+    ax : matplotlib Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib Axes
     """
     rows = list(rows)
-    known = all(row.get("fit_cpu_seconds") is not None for row in rows if row.get("metrics"))
-    cells, seconds = grid(rows, metric), grid(rows, "fit_cpu_seconds" if known else "fit_seconds")
-    both = cells.values.keys() & seconds.values.keys()
-    shown = [c for c in cells.contenders if any((s, c) in both for s in cells.settings)]
-    whole = [s for s in cells.settings if shown and all((s, c) in both for c in shown)]
+    done = [result for result in rows if result.get("metrics")]
+    known = all(result.get("fit_cpu_seconds") is not None for result in done)
+    comparison = compare(rows, metric)
+    seconds = compare(rows, "fit_cpu_seconds" if known else "fit_seconds")
+    both = comparison.values.keys() & seconds.values.keys()
+    shown = [c for c in comparison.contenders if any((s, c) in both for s in comparison.settings)]
+    whole = [s for s in comparison.settings if shown and all((s, c) in both for c in shown)]
     if not whole:
-        raise InputError("No setting has both results and fit seconds of all methods.")
+        raise InputError("No setting has results and fit times of all methods.")
     ax = _axes(ax)
-    styles = look(cells.contenders)
+    styles = look(comparison.contenders)
     for c in shown:
         x = float(np.exp(np.mean([np.log(max(seconds.mean(s, c), 1e-6)) for s in whole])))
-        y = _scale(cells) * float(np.mean([cells.mean(s, c) for s in whole]))
+        y = _scale(comparison) * float(np.mean([comparison.mean(s, c) for s in whole]))
         style = {k: v for k, v in styles[c].items() if k != "linestyle"}
         ax.plot([x], [y], linestyle="", markersize=9, label=_name(c.label), **style)
         ax.annotate(_name(c.label), (x, y), (7, 4), textcoords="offset points", fontsize="small")
     ax.set_xscale("log")
     ax.margins(x=0.18, y=0.12)
-    unit = "processor seconds" if known else "seconds"
-    ax.set_xlabel(f"{unit} per fit" + _hint(cells.contenders))
-    ax.set_ylabel(_unit(cells))
+    unit = "CPU seconds" if known else "seconds"
+    ax.set_xlabel(f"{unit} per fit" + _hint(comparison.contenders))
+    ax.set_ylabel(_unit(comparison))
     ax.grid(True, alpha=0.6)
     return ax
+
+
+def theme(name: str = "light") -> dict[str, Any]:
+    """Settings of matplotlib for a light or dark page; the background is transparent."""
+    ink, line = _INK[name], _LINE[name]
+    return {
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "text.color": ink,
+        "axes.labelcolor": ink,
+        "axes.edgecolor": ink,
+        "xtick.color": ink,
+        "ytick.color": ink,
+        "grid.color": line,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlelocation": "left",
+        "axes.titleweight": "bold",
+        "font.size": 11.0,
+        "axes.titlesize": 12.0,
+        "legend.fontsize": 10.0,
+        "svg.hashsalt": "schirn",
+    }
+
+
+def look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
+    """Colour, marker and dashes of each contender; the two references are grey."""
+    styles: dict[Contender, dict[str, Any]] = {}
+    for i, c in enumerate(contenders):
+        dashes = DASHES[i // len(COLOURS) % len(DASHES)]
+        reference = c.ceiling or c.method == FLOOR
+        styles[c] = {
+            "color": GREY if reference else COLOURS[i % len(COLOURS)],
+            "marker": MARKERS[i % len(MARKERS)],
+            "linestyle": ":" if reference else dashes,
+            # An open marker means that parameters were chosen on true labels.
+            "markerfacecolor": "none" if c.oracle else None,
+        }
+    return styles
+
+
+def bar_look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
+    """Colour and hatching of each contender; slanted lines mean tuned on true labels."""
+    styles: dict[Contender, dict[str, Any]] = {}
+    for c, style in look(contenders).items():
+        hatch = HATCHES[DASHES.index(style["linestyle"])] if style["linestyle"] in DASHES else None
+        styles[c] = {
+            "color": style["color"],
+            "hatch": "///" if c.oracle else hatch,
+            "alpha": 0.55 if c.ceiling else 1.0,
+        }
+    return styles
 
 
 def _axes(ax: "Axes | None") -> "Axes":
@@ -279,16 +426,16 @@ def _axes(ax: "Axes | None") -> "Axes":
     return pyplot.subplots(figsize=(7, 4.2), layout="constrained")[1]
 
 
-def _unit(cells: Grid) -> str:
-    return cells.measure.label + (" (%)" if cells.measure.in_percent else "")
+def _unit(comparison: Comparison) -> str:
+    return comparison.info.label + (" (%)" if comparison.info.in_percent else "")
 
 
-def _scale(cells: Grid) -> int:
-    return 100 if cells.measure.in_percent else 1
+def _scale(comparison: Comparison) -> int:
+    return 100 if comparison.info.in_percent else 1
 
 
 def _name(text: str) -> str:
-    """A name as it is: no formula between dollars, and no label that a legend leaves out."""
+    """Escape a name: no formula between dollars, no underscore that hides it in a legend."""
     text = text.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text
 
@@ -302,32 +449,32 @@ def _legend(ax: "Axes", contenders: Sequence[Contender]) -> None:
     ax.legend(title=title, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
-def _level_lines(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
+def _level_lines(ax: "Axes", comparison: Comparison, settings: Sequence[Setting]) -> None:
     numeric = all(_is_number(s.r) for s in settings) and len({s.noise for s in settings}) == 1
     xs = [s.r for s in settings] if numeric else list(range(len(settings)))
-    for c, style in look(cells.contenders).items():
-        means = [_scale(cells) * cells.mean(s, c) for s in settings]
-        spread = [_scale(cells) * np.nan_to_num(cells.std(s, c)) for s in settings]
+    for c, style in look(comparison.contenders).items():
+        means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
+        spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
         style |= {"label": _name(c.label), "capsize": 2, "elinewidth": 0.8}
         ax.errorbar(xs, means, yerr=spread, **style)
     ax.set_xticks(xs, [s.level or "own" for s in settings])
-    ax.set_xlabel("wrong labels per row" if numeric else "noise")
+    ax.set_xlabel("wrong labels per result" if numeric else "noise")
     ax.grid(True, axis="y", alpha=0.6)
 
 
-def _level_bars(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
-    shown = [c for c in cells.contenders if any((s, c) in cells.values for s in settings)]
+def _level_bars(ax: "Axes", comparison: Comparison, settings: Sequence[Setting]) -> None:
+    shown = [c for c in comparison.contenders if any((s, c) in comparison.values for s in settings)]
     width = 0.8 / max(1, len(shown))
-    styles = bar_look(cells.contenders)
+    styles = bar_look(comparison.contenders)
     for i, c in enumerate(shown):
         xs = np.arange(len(settings)) + (i - (len(shown) - 1) / 2) * width
-        means = [_scale(cells) * cells.mean(s, c) for s in settings]
-        spread = [_scale(cells) * np.nan_to_num(cells.std(s, c)) for s in settings]
+        means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
+        spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
         fill = {"ecolor": ax.xaxis.label.get_color(), **styles[c]}
         ax.bar(xs, means, width * 0.9, yerr=spread, label=_name(c.label), **fill)
     if len(settings) > 1:
         ax.set_xticks(range(len(settings)), [s.level or "own" for s in settings])
-        ax.set_xlabel("wrong labels per row")
+        ax.set_xlabel("wrong labels per result")
         return
     xs = (np.arange(len(shown)) - (len(shown) - 1) / 2) * width
     names = [_name(c.label) for c in shown]
@@ -336,7 +483,7 @@ def _level_bars(ax: "Axes", cells: Grid, settings: Sequence[Setting]) -> None:
 
 
 def _log_axis(ax: "Axes", xs: set[float]) -> None:
-    """A logarithmic axis with a place for zero."""
+    """Logarithmic axis, with a linear section if there is a zero."""
     if min(xs, default=1.0) > 0:
         ax.set_xscale("log")
         return
@@ -345,7 +492,7 @@ def _log_axis(ax: "Axes", xs: set[float]) -> None:
 
 
 def _cycle(i: int) -> dict[str, Any]:
-    """Colour, marker and dashes of the i-th line."""
+    """Colour, marker and dashes of line i."""
     dashes = DASHES[i // len(COLOURS) % len(DASHES)]
     marker = MARKERS[i % len(MARKERS)]
     return {"color": COLOURS[i % len(COLOURS)], "marker": marker, "linestyle": dashes}
@@ -355,26 +502,26 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def _held(rows: Sequence[Row], parameter: str) -> list[Row]:
-    """The rows in which the other parameters have the values most rows have."""
+def _at_usual_values(results: Sequence[Result], parameter: str) -> list[Result]:
+    """Results in which the other parameters have their most frequent values."""
 
-    def others(row: Row) -> str:
-        return repr(sorted((k, v) for k, v in row["params"].items() if k != parameter))
+    def others(result: Result) -> str:
+        return repr(sorted((k, v) for k, v in result["params"].items() if k != parameter))
 
-    usual = Counter(others(row) for row in rows).most_common(1)[0][0]
-    return [row for row in rows if others(row) == usual]
+    usual = Counter(others(result) for result in results).most_common(1)[0][0]
+    return [result for result in results if others(result) == usual]
 
 
 def _trace(model: Any, quantity: str, name: str) -> np.ndarray:
     attribute = QUANTITIES[quantity][0]
     found = getattr(model, attribute, None if hasattr(model, "get_params") else model)
     if found is None:
-        raise InputError(f"{name} does not record {attribute!r}; fit it first, or drop it.")
+        raise InputError(f"{name} does not record {attribute!r}; fit it first, or leave it out.")
     return np.atleast_1d(np.asarray(found, dtype=float))
 
 
 def _rank_axis(ax: "Axes", result: stats.Friedman, ink: Any) -> None:
-    """Whole ranks on the axis, and a bar as long as the critical difference above it."""
+    """Label the axis with whole ranks and draw the critical difference above it."""
     k = len(result.ranks)
     ax.set_xlim(0.75, k + 0.25)
     ax.set_xticks(range(1, k + 1))

@@ -1,7 +1,8 @@
-"""The numbers printed in the Schirn paper, to be set beside ours.
+"""Numbers printed in the Schirn paper, for comparison with ours.
 
-The paper's five tables: ten methods, eleven data sets and their noise levels, mean and standard
-deviation over five folds. The paper does not say on which labels the parameters were chosen.
+The five tables of the paper cover ten methods on eleven data sets at several noise levels, with
+mean and standard deviation over five folds. The paper does not state on which labels the parameters
+were chosen.
 """
 
 import csv
@@ -11,20 +12,25 @@ from typing import Any, NamedTuple
 
 
 class Published(NamedTuple):
-    """A printed value, as a fraction like our own metrics."""
+    """A printed value, as a fraction like our metrics."""
 
     mean: float
     std: float
 
 
 def published(dataset: str, r: Any, method: str, metric: str) -> Published | None:
-    """The printed value of a cell, or None where the paper has none.
+    """Printed value of a method in a setting, or None if the paper has none.
 
     Parameters
     ----------
-    dataset : name of the data set, as in `schirn.datasets`
-    r : noise level; None for sets that come with their own noise
-    method, metric : names as in `schirn.methods()` and `schirn.metrics.METRICS`
+    dataset : str
+        Name of the data set, as in `schirn.datasets`.
+    r : int, float or None
+        Noise level; None for data sets with their own candidates.
+    method : str
+        Name as in `schirn.methods()`.
+    metric : str
+        Name as in `schirn.metrics.METRICS`.
 
     Examples
     --------
@@ -44,7 +50,7 @@ def published_values() -> dict[tuple[str, str, str, str], Published]:
     text = files("schirn.bench").joinpath("published.csv").read_text(encoding="utf-8")
     return {
         (line["metric"], line["dataset"], line["r"], line["method"]): Published(
-            # Dividing by 100 would leave digits that were never printed.
+            # Round, because dividing by 100 adds digits that were never printed.
             round(float(line["mean_percent"]) / 100, 6),
             round(float(line["std_percent"]) / 100, 6),
         )

@@ -1,4 +1,4 @@
-"""Tests that compare methods: over the folds of a setting, and over data sets."""
+"""Statistical tests that compare methods: over the folds of a setting, and over data sets."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from schirn.bench._grid import CEILING, FLOOR, Contender, Grid, Row, Setting, grid, measure_of
+from schirn.bench._comparison import (
+    CEILING,
+    FLOOR,
+    Comparison,
+    Contender,
+    Result,
+    Setting,
+    compare,
+    metric_info,
+)
 from schirn.exceptions import InputError
 
 Array = np.ndarray
@@ -15,21 +24,21 @@ Array = np.ndarray
 TESTS = ("paired", "corrected")
 UNITS = ("dataset", "setting")
 
-# Values are compared to so many digits: what is equal on paper may differ in the last bit.
+# Values are compared after rounding to this many digits: ties may differ in the last bit.
 _DIGITS = 12
 
 
-class Outcome(NamedTuple):
-    """Outcome of a two-sided test; NaN where there is too little to test."""
+class Significance(NamedTuple):
+    """Statistic and p-value of a two-sided test; NaN if there is too little to test."""
 
     statistic: float
     pvalue: float
 
 
 class WinTieLoss(NamedTuple):
-    """Settings in which the reference is significantly better, no different, or worse.
+    """Numbers of settings in which the reference is significantly better, not different, or worse.
 
-    `missing` counts settings where one of the two has no result, or fewer than two common folds.
+    `missing` counts settings in which the two have fewer than two common folds.
     """
 
     win: int
@@ -42,7 +51,7 @@ class WinTieLoss(NamedTuple):
 
 
 class Pairwise(NamedTuple):
-    """One comparison over data sets; `median` is the median advantage of the reference."""
+    """Comparison of two methods over data sets; `median` is the reference's median advantage."""
 
     contender: str
     median: float
@@ -54,7 +63,10 @@ class Pairwise(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """Mean values with no gaps, (blocks, contenders), and what was left out to get there."""
+    """Complete table of means, (blocks, contenders), and what was dropped to complete it.
+
+    A block of Friedman's test is a data set or a setting.
+    """
 
     names: tuple[str, ...]
     contenders: tuple[str, ...]
@@ -67,7 +79,7 @@ class Friedman(NamedTuple):
     """Friedman's test over data sets and Nemenyi's test of all pairs.
 
     `ranks` are mean ranks (1 is best); `nemenyi` holds the p-values in the order of `ranks`; two
-    mean ranks further apart than `critical_difference` differ at level `alpha`. `note` says why
+    mean ranks further apart than `critical_difference` differ at level `alpha`. `note` explains why
     there is no test, or is empty.
     """
 
@@ -81,10 +93,20 @@ class Friedman(NamedTuple):
     note: str
 
 
-def paired_t(a: Sequence[float], b: Sequence[float]) -> Outcome:
+def paired_t(a: Sequence[float], b: Sequence[float]) -> Significance:
     """Paired t-test over folds.
 
     Equal values give p = 1; a difference that is the same in every fold gives p = 0.
+
+    Parameters
+    ----------
+    a, b : list of float
+        Values of two methods on the same folds.
+
+    Returns
+    -------
+    Significance
+        Statistic and p-value.
 
     Examples
     --------
@@ -97,12 +119,23 @@ def paired_t(a: Sequence[float], b: Sequence[float]) -> Outcome:
     return corrected_t(a, b, ratio=0.0)
 
 
-def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Outcome:
+def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Significance:
     """Paired t-test with the variance corrected for overlapping training rows.
 
-    Nadeau and Bengio: t = m / sqrt((1/k + ratio) s²) with k differences of mean m and variance
-    s², and `ratio` the number of test rows over that of training rows: 1/(k-1) in k-fold
-    cross-validation. The plain test takes the folds for independent and finds too much.
+    Nadeau and Bengio: t = m / sqrt((1/k + ratio) s²) with k differences of mean m and variance s².
+    The plain test treats folds as independent and rejects too often.
+
+    Parameters
+    ----------
+    a, b : list of float
+        Values of two methods on the same folds.
+    ratio : float
+        Number of test rows divided by that of training rows: 1/(k-1) in k-fold cross-validation.
+
+    Returns
+    -------
+    Significance
+        Statistic and p-value.
 
     Examples
     --------
@@ -113,37 +146,37 @@ def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Outc
     difference = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
     k = difference.size
     if k < 2:
-        return Outcome(math.nan, math.nan)
+        return Significance(math.nan, math.nan)
     mean, spread = difference.mean(), difference.std(ddof=1)
-    # Differences of equal floats can disagree in the last digit; that is no variance.
+    # Rounding in the last digit is not variance.
     if spread <= 1e-12 * max(1.0, abs(mean)):
         equal = abs(mean) <= 1e-12
-        return Outcome(0.0, 1.0) if equal else Outcome(math.copysign(math.inf, mean), 0.0)
+        return Significance(0.0, 1.0) if equal else Significance(math.copysign(math.inf, mean), 0.0)
     t = mean / (spread * math.sqrt(1 / k + ratio))
-    return Outcome(float(t), float(2 * stats.t.sf(abs(t), k - 1)))
+    return Significance(float(t), float(2 * stats.t.sf(abs(t), k - 1)))
 
 
 def verdicts(
-    cells: Grid, reference: Contender, *, alpha: float = 0.05, test: str = "paired"
+    comparison: Comparison, reference: Contender, *, alpha: float = 0.05, test: str = "paired"
 ) -> dict[tuple[Setting, Contender], str]:
-    """Verdict on the reference per setting and contender: win, tie, loss or missing."""
+    """Judge the reference per setting and contender: win, tie, loss or missing."""
     if test not in TESTS:
         raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.")
-    ratio = 1 / max(1, cells.n_folds - 1) if test == "corrected" else 0.0
-    sign = 1 if cells.measure.greater_is_better else -1
+    ratio = 1 / max(1, comparison.n_folds - 1) if test == "corrected" else 0.0
+    sign = 1 if comparison.info.greater_is_better else -1
     found = {}
-    for setting in cells.settings:
-        for contender in cells.contenders:
+    for setting in comparison.settings:
+        for contender in comparison.contenders:
             if contender == reference:
                 continue
-            a, b = cells.paired(setting, reference, contender)
+            a, b = comparison.paired(setting, reference, contender)
             result = corrected_t(a, b, ratio=ratio)
             found[setting, contender] = _verdict(result, sign, alpha)
     return found
 
 
 def win_tie_loss(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     reference: str,
     metric: str,
     *,
@@ -154,95 +187,123 @@ def win_tie_loss(
 
     Parameters
     ----------
-    rows : benchmark rows
-    reference : a method, or the label of one in the tables
-    metric : the measure to compare
-    alpha : level of each test
-    test : "paired" for the t-test over folds as papers use it, "corrected" for that of Nadeau
-        and Bengio
+    rows : list of dict
+        Results of a benchmark.
+    reference : str
+        A method, or its label in the tables.
+    metric : str
+        Metric to compare.
+    alpha : float
+        Significance level of each test.
+    test : {"paired", "corrected"}
+        The t-test over folds that papers use (`paired_t`), or that of Nadeau and Bengio
+        (`corrected_t`).
 
     Returns
     -------
-    dict of label to WinTieLoss
+    dict of str to WinTieLoss
+        Counts by label.
 
     Examples
     --------
     >>> from schirn.bench.stats import win_tie_loss
-    >>> rows = [
+    >>> results = [
     ...     {"dataset": "d", "r": 1, "method": m, "fold": f, "metrics": {"one_error": v + f / 100}}
     ...     for m, v in [("Schirn", 0.2), ("NLR", 0.3)] for f in range(5)
     ... ]
-    >>> str(win_tie_loss(rows, "Schirn", "one_error")["NLR"])
+    >>> str(win_tie_loss(results, "Schirn", "one_error")["NLR"])
     '1/0/0'
     """
-    cells = grid(rows, metric)
-    ours = cells.find(reference)
-    found = verdicts(cells, ours, alpha=alpha, test=test)
-    return {c.label: _count(found, cells, c) for c in cells.contenders if c != ours}
+    comparison = compare(rows, metric)
+    ours = comparison.find(reference)
+    found = verdicts(comparison, ours, alpha=alpha, test=test)
+    return {c.label: _count(found, comparison, c) for c in comparison.contenders if c != ours}
 
 
 def blocks(
-    rows: Iterable[Row], metric: str, *, unit: str = "dataset", methods: Sequence[str] | None = None
+    rows: Iterable[Result],
+    metric: str,
+    *,
+    unit: str = "dataset",
+    methods: Sequence[str] | None = None,
 ) -> Blocks:
-    """Mean values per data set and contender without gaps, for tests over data sets.
+    """Complete table of means per data set and contender, for tests over data sets.
 
-    Contenders with results in fewer than half of the settings are left out, then the settings
-    in which one of the others has none. Methods trained on the truth never take part.
+    Contenders with results in fewer than half of the settings are dropped first, then settings in
+    which one of the others has none. Methods trained on the truth never take part.
     """
     if unit not in UNITS:
         raise InputError(f"Unknown unit {unit!r}; one of: {', '.join(UNITS)}.")
-    cells = grid(rows, metric)
-    chosen = cells.rivals if methods is None else tuple(cells.find(name) for name in methods)
-    filled = {c: sum((s, c) in cells.values for s in cells.settings) for c in chosen}
-    kept = [c for c in chosen if 2 * filled[c] >= len(cells.settings) and filled[c]]
-    whole = [s for s in cells.settings if all((s, c) in cells.values for c in kept)]
+    comparison = compare(rows, metric)
+    chosen = (
+        comparison.rivals if methods is None else tuple(comparison.find(name) for name in methods)
+    )
+    filled = {c: sum((s, c) in comparison.values for s in comparison.settings) for c in chosen}
+    kept = [c for c in chosen if 2 * filled[c] >= len(comparison.settings) and filled[c]]
+    whole = [s for s in comparison.settings if all((s, c) in comparison.values for c in kept)]
     groups: dict[str, list[Setting]] = {}
     for setting in whole:
         name = setting.dataset if unit == "dataset" else setting.label
         groups.setdefault(name, []).append(setting)
     means = [
-        [np.mean([cells.mean(s, c) for s in group]) for c in kept] for group in groups.values()
+        [np.mean([comparison.mean(s, c) for s in group]) for c in kept] for group in groups.values()
     ]
     return Blocks(
         tuple(groups),
         tuple(c.label for c in kept),
         np.array(means, dtype=float).reshape(len(groups), len(kept)),
-        tuple(s.label for s in cells.settings if s not in whole),
+        tuple(s.label for s in comparison.settings if s not in whole),
         tuple(c.label for c in chosen if c not in kept),
     )
 
 
 def wilcoxon_holm(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     reference: str,
     metric: str,
     *,
     alpha: float = 0.05,
     unit: str = "dataset",
 ) -> list[Pairwise]:
-    """Wilcoxon's signed-rank test of `reference` against each method, corrected after Holm.
+    """Wilcoxon's signed-rank test of `reference` against each method, with Holm's correction.
 
-    One value per data set (its noise levels averaged), or per setting with ``unit="setting"``;
-    noise levels of one data set are not independent, which the second takes them for.
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    reference : str
+        A method, or its label in the tables.
+    metric : str
+        Metric to compare.
+    alpha : float
+        Significance level.
+    unit : {"dataset", "setting"}
+        Compare one value per data set, averaged over its noise levels, or one per setting. The
+        latter treats the noise levels of a data set as independent, which they are not.
+
+    Returns
+    -------
+    list of Pairwise
+        One comparison per method.
 
     Examples
     --------
     >>> from schirn.bench.stats import wilcoxon_holm
-    >>> rows = [
+    >>> results = [
     ...     {"dataset": d, "method": m, "fold": 0, "metrics": {"average_precision": v + d / 100}}
     ...     for m, v in [("Schirn", 0.5), ("NLR", 0.4)] for d in range(6)
     ... ]
-    >>> wilcoxon_holm(rows, "Schirn", "average_precision")[0].holm
+    >>> wilcoxon_holm(results, "Schirn", "average_precision")[0].holm
     0.03125
     """
-    rows = list(rows)
-    cells = grid(rows, metric)
-    ours = cells.find(reference)
-    sign = 1 if cells.measure.greater_is_better else -1
-    others = [c for c in cells.rivals if c != ours]
+    results = list(rows)
+    comparison = compare(results, metric)
+    ours = comparison.find(reference)
+    sign = 1 if comparison.info.greater_is_better else -1
+    others = [c for c in comparison.rivals if c != ours]
     found = []
     for other in others:
-        pair = blocks(rows, metric, unit=unit, methods=[ours.label, other.label])
+        pair = blocks(results, metric, unit=unit, methods=[ours.label, other.label])
         whole = len(pair.contenders) == 2
         advantage = sign * (pair.values[:, 0] - pair.values[:, 1]) if whole else np.empty(0)
         found.append((other.label, advantage, _wilcoxon(advantage)))
@@ -262,7 +323,7 @@ def wilcoxon_holm(
 
 
 def holm(pvalues: Sequence[float]) -> list[float]:
-    """P-values of a family of tests, corrected after Holm; NaN stays and does not count.
+    """P-values of a family of tests with Holm's correction; NaN stays NaN and does not count.
 
     Examples
     --------
@@ -280,7 +341,7 @@ def holm(pvalues: Sequence[float]) -> list[float]:
 
 
 def friedman(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     metric: str,
     *,
     alpha: float = 0.05,
@@ -289,78 +350,113 @@ def friedman(
 ) -> Friedman:
     """Friedman's test of all methods over data sets, with Nemenyi's test of all pairs.
 
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to compare.
+    alpha : float
+        Significance level of the critical difference.
+    unit : {"dataset", "setting"}
+        As in `wilcoxon_holm`.
+    methods : list of str, optional
+        Methods or labels to compare. Defaults to all that are not trained on the truth.
+
+    Returns
+    -------
+    Friedman
+        Statistic, p-value, mean ranks, p-values of all pairs and critical difference.
+
     Examples
     --------
     >>> from schirn.bench.stats import friedman
-    >>> rows = [
+    >>> results = [
     ...     {"dataset": d, "method": m, "fold": 0, "metrics": {"average_precision": v + d / 100}}
     ...     for m, v in [("Schirn", 0.5), ("NLR", 0.4), ("GLC", 0.3)] for d in range(6)
     ... ]
-    >>> result = friedman(rows, "average_precision")
+    >>> result = friedman(results, "average_precision")
     >>> result.ranks, round(result.pvalue, 4), round(result.critical_difference, 2)
     ({'Schirn': 1.0, 'NLR': 2.0, 'GLC': 3.0}, 0.0025, 1.35)
     """
-    cells = blocks(rows, metric, unit=unit, methods=methods)
-    sign = -1 if measure_of(metric).greater_is_better else 1
-    n, k = cells.values.shape
-    values = np.round(cells.values, _DIGITS)
+    means = blocks(rows, metric, unit=unit, methods=methods)
+    sign = -1 if metric_info(metric).greater_is_better else 1
+    n, k = means.values.shape
+    values = np.round(means.values, _DIGITS)
     ranked = stats.rankdata(sign * values, axis=1) if n and k else np.empty((0, k))
-    mean = ranked.mean(axis=0) if n else np.full(k, math.nan)
+    mean_ranks = ranked.mean(axis=0) if n else np.full(k, math.nan)
     note = _why_no_test(n, k, unit)
-    result = Outcome(math.nan, math.nan) if note else _friedman(values)
+    result = Significance(math.nan, math.nan) if note else _friedman(values)
     width = math.sqrt(k * (k + 1) / (6 * n)) if n else math.nan
-    testable = not note
     return Friedman(
         *result,
-        dict(zip(cells.contenders, mean.tolist(), strict=True)),
-        _nemenyi(mean, width) if testable else np.full((k, k), math.nan),
-        _studentized(alpha, k) * width if testable else math.nan,
+        dict(zip(means.contenders, mean_ranks.tolist(), strict=True)),
+        np.full((k, k), math.nan) if note else _nemenyi(mean_ranks, width),
+        math.nan if note else _studentized(alpha, k) * width,
         alpha,
-        cells,
+        means,
         note,
     )
 
 
 def gap_closed(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     metric: str = "average_precision",
     *,
     floor: str = FLOOR,
     ceiling: str = CEILING,
 ) -> dict[str, dict[Setting, float]]:
-    """How much of the way from learning from the candidates to learning from the truth is made.
+    """Share of the gap between learning from candidates and learning from the truth that is closed.
 
     (method - floor) / (ceiling - floor) per setting, from means over folds: 0 is no better than
-    taking all candidates for true, 1 is as good as the same ridge trained on the truth; a method
-    that is no ridge can do better. NaN where one of the three has no result, or where the
-    ceiling is not above the floor.
+    treating all candidates as true, 1 is as good as the same ridge trained on the truth. A method
+    that is not a ridge can exceed 1. NaN if one of the three has no result, or if the ceiling is
+    not better than the floor.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to compare.
+    floor, ceiling : str
+        Methods that define the gap.
+
+    Returns
+    -------
+    dict of str to dict of Setting to float
+        Shares by label and setting.
 
     Examples
     --------
     >>> from schirn.bench.stats import gap_closed
-    >>> rows = [
+    >>> results = [
     ...     {"dataset": "d", "method": m, "fold": 0, "metrics": {"average_precision": v}}
     ...     for m, v in [("Schirn", 0.75), ("CandidateRidge", 0.5), ("OracleRidge", 1.0)]
     ... ]
-    >>> list(gap_closed(rows)["Schirn"].values())
+    >>> list(gap_closed(results)["Schirn"].values())
     [0.5]
     """
-    cells = grid(rows, metric)
-    low, high = cells.find(floor), cells.find(ceiling)
+    comparison = compare(rows, metric)
+    low, high = comparison.find(floor), comparison.find(ceiling)
     return {
-        c.label: {s: _share(cells, s, c, low, high) for s in cells.settings}
-        for c in cells.contenders
+        c.label: {s: _share(comparison, s, c, low, high) for s in comparison.settings}
+        for c in comparison.contenders
         if c.method not in (low.method, high.method)
     }
 
 
-def _share(cells: Grid, s: Setting, c: Contender, low: Contender, high: Contender) -> float:
-    sign = 1 if cells.measure.greater_is_better else -1
-    gap = sign * (cells.mean(s, high) - cells.mean(s, low))
-    return sign * (cells.mean(s, c) - cells.mean(s, low)) / gap if gap > 1e-9 else math.nan
+def _share(
+    comparison: Comparison, s: Setting, c: Contender, low: Contender, high: Contender
+) -> float:
+    sign = 1 if comparison.info.greater_is_better else -1
+    gap = sign * (comparison.mean(s, high) - comparison.mean(s, low))
+    return (
+        sign * (comparison.mean(s, c) - comparison.mean(s, low)) / gap if gap > 1e-9 else math.nan
+    )
 
 
-def _verdict(result: Outcome, sign: int, alpha: float) -> str:
+def _verdict(result: Significance, sign: int, alpha: float) -> str:
     if math.isnan(result.pvalue):
         return "missing"
     if result.pvalue >= alpha:
@@ -368,18 +464,20 @@ def _verdict(result: Outcome, sign: int, alpha: float) -> str:
     return "win" if sign * result.statistic > 0 else "loss"
 
 
-def _count(found: dict[tuple[Setting, Contender], str], cells: Grid, c: Contender) -> WinTieLoss:
-    seen = [found[s, c] for s in cells.settings]
-    return WinTieLoss(*(seen.count(word) for word in ("win", "tie", "loss", "missing")))
+def _count(
+    found: dict[tuple[Setting, Contender], str], comparison: Comparison, c: Contender
+) -> WinTieLoss:
+    words = [found[s, c] for s in comparison.settings]
+    return WinTieLoss(*(words.count(word) for word in ("win", "tie", "loss", "missing")))
 
 
-def _wilcoxon(advantage: Array) -> Outcome:
+def _wilcoxon(advantage: Array) -> Significance:
     if advantage.size < 2:
-        return Outcome(math.nan, math.nan)
+        return Significance(math.nan, math.nan)
     if not np.round(advantage, _DIGITS).any():
-        return Outcome(0.0, 1.0)
+        return Significance(0.0, 1.0)
     result = stats.wilcoxon(np.round(advantage, _DIGITS))
-    return Outcome(float(result.statistic), float(result.pvalue))
+    return Significance(float(result.statistic), float(result.pvalue))
 
 
 def _why_no_test(n: int, k: int, unit: str) -> str:
@@ -391,12 +489,12 @@ def _why_no_test(n: int, k: int, unit: str) -> str:
     return ""
 
 
-def _friedman(values: Array) -> Outcome:
-    # Equal values everywhere leave nothing to rank: 0/0 in the formula, no difference in fact.
+def _friedman(values: Array) -> Significance:
+    # If all methods tie everywhere, the formula is 0/0; there is no difference.
     if (values == values[:, :1]).all():
-        return Outcome(0.0, 1.0)
+        return Significance(0.0, 1.0)
     result = stats.friedmanchisquare(*values.T)
-    return Outcome(float(result.statistic), float(result.pvalue))
+    return Significance(float(result.statistic), float(result.pvalue))
 
 
 def _nemenyi(ranks: Array, width: float) -> Array:

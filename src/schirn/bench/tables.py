@@ -7,45 +7,34 @@ from typing import Any
 import numpy as np
 
 from schirn.bench import stats
-from schirn.bench._grid import (
+from schirn.bench._comparison import (
+    ALL_METRICS,
     CEILING,
     FLOOR,
+    ORACLE_MARK,
     PAPER_NOISE,
+    Comparison,
     Contender,
-    Grid,
-    Row,
+    Result,
     Setting,
-    grid,
+    compare,
+    default_reference,
     key_of,
     value_of,
 )
-from schirn.bench._render import FORMATS, SUFFIXES, Cell, Table, latex_escape
-from schirn.bench._table_parts import (
-    AUTO,
-    MISSING,
-    capital,
-    mark_notes,
-    measured,
-    note_on_test,
-    reference_of,
-    signed,
-)
-from schirn.bench._test_tables import friedman_tests, ranks, wilcoxon_tests, win_tie_loss
+from schirn.bench._render import Cell, Table
 from schirn.bench.published import Published
 from schirn.bench.published import published as published_value
+from schirn.bench.stats import Pairwise, WinTieLoss
+from schirn.exceptions import InputError
 from schirn.metrics import METRICS
 
 __all__ = [
-    "FORMATS",
-    "SUFFIXES",
-    "Cell",
     "Table",
     "against_published",
     "costs",
     "friedman_tests",
     "gaps",
-    "latex_escape",
-    "measured",
     "ranks",
     "result_table",
     "results",
@@ -53,11 +42,14 @@ __all__ = [
     "win_tie_loss",
 ]
 
+AUTO = "auto"
+MISSING = "–"
 _MARK = {"win": "•", "loss": "◦"}
+_NO_SETTINGS = WinTieLoss(0, 0, 0)
 
 
 def result_table(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     metric: str,
     *,
     format: str = "text",
@@ -66,26 +58,36 @@ def result_table(
     alpha: float = 0.05,
     test: str = "paired",
 ) -> str:
-    """Mean ± standard deviation of every method in every setting, as text of a format.
+    """Render the mean ± standard deviation of every method in every setting.
 
     Parameters
     ----------
-    rows : benchmark rows
-    metric : the measure
-    format : "text", "markdown", "latex" or "csv"
-    reference : the method others are tested against; "auto" takes Sieve or Schirn, None marks
-        nothing
-    published : whether to set the value of the paper and the distance from it beside ours
-    alpha, test : as in `schirn.bench.stats.win_tie_loss`
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to show.
+    format : {"text", "markdown", "latex", "csv"}
+        Format of the table.
+    reference : str or None
+        Method that the others are tested against; "auto" takes Sieve, else Schirn; None marks
+        nothing.
+    published : bool
+        Add the published value and the distance from it.
+    alpha, test
+        As in `schirn.bench.stats.win_tie_loss`.
+
+    Returns
+    -------
+    str
 
     Examples
     --------
     >>> from schirn.bench.tables import result_table
-    >>> rows = [
+    >>> results = [
     ...     {"dataset": "d", "r": 1, "method": m, "fold": f, "metrics": {"one_error": v + f / 100}}
     ...     for m, v in [("Schirn", 0.2), ("NLR", 0.3)] for f in range(5)
     ... ]
-    >>> print(result_table(rows, "one_error", format="csv").splitlines()[1])
+    >>> print(result_table(results, "one_error", format="csv").splitlines()[1])
     d,1,Schirn,none,,one_error,5,0.22,0.0158114,True,reference,,,,
     """
     table = results(rows, metric, reference=reference, published=published, alpha=alpha, test=test)
@@ -93,7 +95,7 @@ def result_table(
 
 
 def results(
-    rows: Iterable[Row],
+    rows: Iterable[Result],
     metric: str,
     *,
     reference: str | None = AUTO,
@@ -101,40 +103,68 @@ def results(
     alpha: float = 0.05,
     test: str = "paired",
 ) -> Table:
-    """The table of `result_table` as an object; the best of each kind of tuning is marked."""
+    """Mean ± standard deviation of every method in every setting.
+
+    The best oracle-tuned method and the best of the others are marked.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to show.
+    reference, published, alpha, test
+        As in `result_table`.
+
+    Returns
+    -------
+    Table
+    """
     rows = list(rows)
-    cells = grid(rows, metric)
-    ours = reference_of(rows, cells, reference)
-    verdicts = {} if ours is None else stats.verdicts(cells, ours, alpha=alpha, test=test)
+    comparison = compare(rows, metric)
+    ours = _reference_of(rows, comparison, reference)
+    verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
     body, records = [], []
-    for setting in cells.settings:
-        best = _best(cells, setting)
+    for setting in comparison.settings:
+        best = _best(comparison, setting)
         line = [Cell(setting.dataset), Cell(setting.level)]
-        for c in cells.contenders:
+        for c in comparison.contenders:
             verdict = verdicts.get((setting, c), "")
-            line.append(_result(cells, setting, c, c in best, verdict, published))
-            records.append(_record(cells, setting, c, c in best, verdict, c == ours))
+            line.append(_result(comparison, setting, c, c in best, verdict, published))
+            records.append(_record(comparison, setting, c, c in best, verdict, c == ours))
         body.append(line)
-    unit = ", in percent" if cells.measure.in_percent else ""
+    unit = ", in percent" if comparison.info.in_percent else ""
     return Table(
         f"results_{metric}",
-        f"{capital(cells.measure.label)}{unit}, mean ± standard deviation over the folds",
-        ["data", "r", *(c.label for c in cells.contenders)],
+        f"{capital(comparison.info.label)}{unit}, mean ± standard deviation over the folds",
+        ["data", "r", *(c.label for c in comparison.contenders)],
         body,
-        _result_notes(cells, rows, ours, published, alpha, test),
+        _result_notes(comparison, rows, ours, published, alpha, test),
         stub=2,
         records=records,
     )
 
 
-def against_published(rows: Iterable[Row], metrics: Sequence[str] | None = None) -> Table:
-    """Ours beside the numbers of the paper, with the distance; only cells the paper has."""
+def against_published(rows: Iterable[Result], metrics: Sequence[str] | None = None) -> Table:
+    """Compare our means with those that the paper prints.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metrics : list of str, optional
+        Metrics to show; all five of the paper by default.
+
+    Returns
+    -------
+    Table
+    """
     rows, body, records = list(rows), [], []
     for metric in METRICS if metrics is None else metrics:
-        cells = grid(rows, metric)
-        for setting in cells.settings:
-            for c in cells.contenders:
-                if (found := _beside_paper(cells, setting, c)) is not None:
+        comparison = compare(rows, metric)
+        for setting in comparison.settings:
+            for c in comparison.contenders:
+                if (found := _beside_paper(comparison, setting, c)) is not None:
                     body.append(found[0])
                     records.append(found[1])
     return Table(
@@ -145,47 +175,69 @@ def against_published(rows: Iterable[Row], metrics: Sequence[str] | None = None)
         [
             "distance: ours − published. reached: yes, if ours is at least as good; nearly, if it "
             "falls short by no more than the published standard deviation.",
-            *mark_notes(rows),
+            *_mark_notes(rows),
         ],
         stub=4,
         records=records,
     )
 
 
-def gaps(rows: Iterable[Row], metric: str = "average_precision") -> Table:
-    """Share of the gap between CandidateRidge and OracleRidge that each method closes."""
+def gaps(rows: Iterable[Result], metric: str = "average_precision") -> Table:
+    """Share of the gap between CandidateRidge and OracleRidge that each method closes.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to compare.
+
+    Returns
+    -------
+    Table
+    """
     rows = list(rows)
     found = stats.gap_closed(rows, metric)
-    cells = grid(rows, metric)
+    comparison = compare(rows, metric)
     body = []
-    for setting in cells.settings:
+    for setting in comparison.settings:
         values = {label: shares[setting] for label, shares in found.items()}
         body.append([Cell(setting.label), *_shares(values)])
     mean = {label: _finite_mean(shares.values()) for label, shares in found.items()}
     body.append([Cell("mean"), *_shares(mean)])
     return Table(
         f"gap_closed_{metric}",
-        f"Gap closed in {cells.measure.label.rstrip(' ↑↓')}, in percent",
+        f"Gap closed in {comparison.info.label.rstrip(' ↑↓')}, in percent",
         ["setting", *found],
         body,
         [
-            f"(method − {FLOOR}) / ({CEILING} − {FLOOR}); 0 is no better than taking every "
-            "candidate for true, 100 as good as the same ridge trained on the truth.",
+            f"(method − {FLOOR}) / ({CEILING} − {FLOOR}); 0 is no better than treating every "
+            "candidate as true, 100 is as good as the same ridge trained on the truth.",
             "mean: over the settings with a value.",
-            *mark_notes(rows, ceiling=False),
+            *_mark_notes(rows, ceiling=False),
         ],
         foot=1,
     )
 
 
-def costs(rows: Iterable[Row]) -> Table:
-    """Time and memory per method, over all runs that ended well."""
+def costs(rows: Iterable[Result]) -> Table:
+    """Time and memory per method, over all finished runs.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+
+    Returns
+    -------
+    Table
+    """
     rows = list(rows)
-    cells = grid(rows, "fit_seconds")
+    comparison = compare(rows, "fit_seconds")
     body = []
-    for c in cells.contenders:
-        own = [row for row in rows if key_of(row) == c[:3]]
-        done = [row for row in own if row.get("metrics")]
+    for c in comparison.contenders:
+        own = [result for result in rows if key_of(result) == c[:3]]
+        done = [result for result in own if result.get("metrics")]
         body.append(
             [
                 Cell(c.label),
@@ -216,63 +268,285 @@ def costs(rows: Iterable[Row]) -> Table:
         head,
         body,
         [
-            "One run is one fold. Times are by the clock, which other work stretches; "
-            "CPU s: seconds of the processor, which it does not.",
-            *mark_notes(rows),
+            "One run is one fold. Wall time depends on other load; CPU time does not.",
+            *_mark_notes(rows),
         ],
     )
 
 
-def _result(
-    cells: Grid, setting: Setting, c: Contender, best: bool, verdict: str, beside: bool
-) -> Cell:
-    """Mean ± standard deviation with its marks, or the dash with its reason."""
-    if (setting, c) in cells.missing:
-        return Cell(MISSING, note=cells.missing[setting, c])
-    mean, std = cells.mean(setting, c), cells.std(setting, c)
-    return Cell(
-        _mean_std(cells, mean, std),
-        mean,
-        best,
-        _MARK.get(verdict, ""),
-        _distance(cells, setting, c, mean) if beside else "",
-        cells.partial.get((setting, c), ""),
+def ranks(
+    rows: Iterable[Result], metrics: Sequence[str] | None = None, *, unit: str = "setting"
+) -> Table:
+    """Mean rank of every method in every metric over the settings; 1 is best.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metrics : list of str, optional
+        Metrics to show; by default the five of the papers, as far as the results have them.
+    unit : {"dataset", "setting"}
+        As in `schirn.bench.stats.wilcoxon_holm`.
+
+    Returns
+    -------
+    Table
+    """
+    rows = list(rows)
+    names = ranked_metrics(rows) if metrics is None else list(metrics)
+    found = {name: stats.friedman(rows, name, unit=unit) for name in names}
+    labels = [c.label for c in compare(rows, names[0]).rivals]
+    best = {name: min(found[name].ranks.values(), default=math.nan) for name in names}
+    body = [
+        [Cell(label)] + [_rank(found[name].ranks.get(label), best[name]) for name in names]
+        for label in labels
+    ]
+    counts = {len(found[name].blocks.names) for name in names}
+    dropped = dict.fromkeys(s for name in names for s in found[name].blocks.dropped_settings)
+    absent = dict.fromkeys(s for name in names for s in found[name].blocks.dropped_contenders)
+    notes = [
+        f"Mean over {_range(counts)} {_plural(unit)} on which all ranked methods have results."
+    ]
+    notes += [f"Left out because results are missing: {', '.join(dropped)}."] if dropped else []
+    notes += (
+        [f"Not ranked in every metric, for lack of results: {', '.join(absent)}."] if absent else []
+    )
+    heads = [ALL_METRICS[name].label for name in names]
+    return Table(
+        "ranks", "Mean ranks (1 is best)", ["method", *heads], body, [*notes, *_mark_notes(rows)]
     )
 
 
-def _mean_std(cells: Grid, mean: float, std: float) -> str:
-    if not cells.measure.in_percent:
+def win_tie_loss(
+    rows: Iterable[Result],
+    reference: str | None = AUTO,
+    metrics: Sequence[str] | None = None,
+    *,
+    alpha: float = 0.05,
+    test: str = "paired",
+) -> Table:
+    """Win/tie/loss counts of the reference against every method, as in the papers.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    reference : str or None
+        Method that the others are tested against; "auto" takes Sieve, else Schirn.
+    metrics : list of str, optional
+        Metrics to show; by default the five of the papers, as far as the results have them.
+    alpha, test
+        As in `schirn.bench.stats.win_tie_loss`.
+
+    Returns
+    -------
+    Table
+    """
+    rows = list(rows)
+    names = ranked_metrics(rows) if metrics is None else list(metrics)
+    ours = _reference_of(rows, compare(rows, names[0]), reference)
+    if ours is None:
+        raise InputError("Win/tie/loss counts need a reference method; name one that has results.")
+    counts = {
+        name: stats.win_tie_loss(rows, ours.label, name, alpha=alpha, test=test) for name in names
+    }
+    others = [c for c in compare(rows, names[0]).contenders if c != ours]
+    lines = [[Cell(ALL_METRICS[name].label), *_tally(counts[name], others)] for name in names]
+    total = {c.label: _add([counts[name][c.label] for name in names]) for c in others}
+    lines.append([Cell("total"), *_tally(total, others)])
+    notes = [_note_on_test(alpha, test)]
+    if any(c.ceiling for c in others):
+        notes.append(f"The total excludes {CEILING}, which is trained on the true labels.")
+    if any(w.missing for w in total.values()):
+        notes.append("Settings without results of both methods are not counted.")
+    return Table(
+        "win_tie_loss",
+        f"Win/tie/loss of {ours.label} against each method",
+        ["metric", *(c.label for c in others), "total"],
+        lines,
+        [*notes, *_mark_notes(rows)],
+        foot=1,
+    )
+
+
+def friedman_tests(
+    rows: Iterable[Result],
+    metrics: Sequence[str] | None = None,
+    *,
+    alpha: float = 0.05,
+    unit: str = "dataset",
+) -> Table:
+    """Friedman's test in every metric, with the critical difference of Nemenyi's test.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metrics : list of str, optional
+        Metrics to show; by default the five of the papers, as far as the results have them.
+    alpha : float
+        Significance level.
+    unit : {"dataset", "setting"}
+        As in `schirn.bench.stats.wilcoxon_holm`.
+
+    Returns
+    -------
+    Table
+    """
+    rows, body = list(rows), []
+    for name in ranked_metrics(rows) if metrics is None else metrics:
+        result = stats.friedman(rows, name, alpha=alpha, unit=unit)
+        n, k = result.blocks.values.shape
+        best = min(result.ranks, key=result.ranks.__getitem__, default=MISSING)
+        body.append(
+            [
+                Cell(ALL_METRICS[name].label),
+                Cell(best),
+                _number(result.statistic, "{:.2f}", note=result.note),
+                _number(result.pvalue, "{:.3g}", note=result.note),
+                _number(result.critical_difference, "{:.2f}", note=result.note),
+                Cell(str(k), k),
+                Cell(str(n), n),
+            ]
+        )
+    return Table(
+        "friedman",
+        f"Friedman's test over {_plural(unit)}",
+        ["metric", "best rank", "chi-square", "p", "critical difference", "methods", _plural(unit)],
+        body,
+        [f"Two mean ranks further apart than the critical difference differ (Nemenyi, {alpha:g})."],
+        stub=2,
+    )
+
+
+def wilcoxon_tests(
+    rows: Iterable[Result],
+    reference: str | None = AUTO,
+    metrics: Sequence[str] | None = None,
+    *,
+    alpha: float = 0.05,
+    unit: str = "dataset",
+) -> Table:
+    """Holm-corrected p-values of Wilcoxon's test of the reference against every method.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    reference : str or None
+        Method that the others are tested against; "auto" takes Sieve, else Schirn.
+    metrics : list of str, optional
+        Metrics to show; by default the five of the papers, as far as the results have them.
+    alpha : float
+        Significance level.
+    unit : {"dataset", "setting"}
+        As in `schirn.bench.stats.wilcoxon_holm`.
+
+    Returns
+    -------
+    Table
+    """
+    rows = list(rows)
+    names = ranked_metrics(rows) if metrics is None else list(metrics)
+    ours = _reference_of(rows, compare(rows, names[0]), reference)
+    if ours is None:
+        raise InputError("Wilcoxon's test needs a reference method; name one that has results.")
+    found = {
+        name: {
+            pair.contender: pair
+            for pair in stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha, unit=unit)
+        }
+        for name in names
+    }
+    labels = list(dict.fromkeys(label for pairs in found.values() for label in pairs))
+    body = [[Cell(label), *(_holm(found[name].get(label)) for name in names)] for label in labels]
+    return Table(
+        "wilcoxon",
+        f"Wilcoxon's test of {ours.label} over {_plural(unit)}, Holm-corrected p-values",
+        ["against", *(ALL_METRICS[name].label for name in names)],
+        body,
+        [
+            f"• {ours.label} is better, ◦ worse, at level {alpha:g}. With n {_plural(unit)} no "
+            "p-value can be below 2/2^n before the correction.",
+            *_mark_notes(rows),
+        ],
+    )
+
+
+def metrics_in(results: Iterable[Result]) -> list[str]:
+    """Metrics with at least one value, in the order of the tables."""
+    results = list(results)
+    return [
+        name
+        for name in ALL_METRICS
+        if any(value_of(result, name) is not None for result in results)
+    ]
+
+
+def ranked_metrics(results: Iterable[Result]) -> list[str]:
+    """Metrics that ranks and tests compare: the five of the papers, if there are any.
+
+    Noise detection is shown but not ranked, because precision and recall trade off.
+    """
+    found = metrics_in(results)
+    return [name for name in found if name in METRICS] or found
+
+
+def _result(
+    comparison: Comparison, setting: Setting, c: Contender, best: bool, verdict: str, beside: bool
+) -> Cell:
+    """Mean ± standard deviation with its marks, or a dash with the reason."""
+    if (setting, c) in comparison.missing:
+        return Cell(MISSING, note=comparison.missing[setting, c])
+    mean, std = comparison.mean(setting, c), comparison.std(setting, c)
+    return Cell(
+        _mean_std(comparison, mean, std),
+        mean,
+        best,
+        _MARK.get(verdict, ""),
+        _distance(comparison, setting, c, mean) if beside else "",
+        comparison.partial.get((setting, c), ""),
+    )
+
+
+def _mean_std(comparison: Comparison, mean: float, std: float) -> str:
+    if not comparison.info.in_percent:
         return f"{mean:.3g}" if math.isnan(std) else f"{mean:.3g} ± {std:.2g}"
     return f"{100 * mean:.1f}" if math.isnan(std) else f"{100 * mean:.1f} ± {100 * std:.1f}"
 
 
-def _distance(cells: Grid, setting: Setting, c: Contender, mean: float) -> str:
-    printed = _printed(cells, setting, c)
+def _distance(comparison: Comparison, setting: Setting, c: Contender, mean: float) -> str:
+    printed = _printed(comparison, setting, c)
     return "" if printed is None else f"[{100 * printed.mean:.1f}, {signed(mean - printed.mean)}]"
 
 
-def _printed(cells: Grid, setting: Setting, c: Contender) -> Published | None:
-    """The value of the paper, for noise of the kind it used."""
+def _printed(comparison: Comparison, setting: Setting, c: Contender) -> Published | None:
+    """Published value, for the kind of noise that the paper used."""
     if setting.noise not in ("", *PAPER_NOISE):
         return None
-    return published_value(setting.dataset, setting.r, c.method, cells.metric)
+    return published_value(setting.dataset, setting.r, c.method, comparison.metric)
 
 
 def _record(
-    cells: Grid, setting: Setting, c: Contender, best: bool, verdict: str, reference: bool
+    comparison: Comparison,
+    setting: Setting,
+    c: Contender,
+    best: bool,
+    verdict: str,
+    reference: bool,
 ) -> dict[str, Any]:
     """One line of the CSV file."""
-    printed = _printed(cells, setting, c)
-    mean, std = cells.mean(setting, c), cells.std(setting, c)
-    why = cells.missing.get((setting, c)) or cells.partial.get((setting, c), "")
+    printed = _printed(comparison, setting, c)
+    mean, std = comparison.mean(setting, c), comparison.std(setting, c)
+    why = comparison.missing.get((setting, c)) or comparison.partial.get((setting, c), "")
     return {
         "dataset": setting.dataset,
         "r": setting.level,
         "method": c.method,
         "tuning": "oracle" if c.oracle else c.tuning,
         "features": c.features,
-        "metric": cells.metric,
-        "folds": len(cells.values.get((setting, c), {})),
+        "metric": comparison.metric,
+        "folds": len(comparison.values.get((setting, c), {})),
         "mean": _plain(mean),
         "std": _plain(std),
         "best": best,
@@ -288,69 +562,76 @@ def _plain(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"
 
 
-def _best(cells: Grid, setting: Setting) -> set[Contender]:
-    """The best of those that saw no true label, and the best of the oracle-tuned ones."""
+def _best(comparison: Comparison, setting: Setting) -> set[Contender]:
+    """The best method tuned without true labels, and the best oracle-tuned one."""
     best: set[Contender] = set()
-    better = max if cells.measure.greater_is_better else min
+    better = max if comparison.info.greater_is_better else min
     for oracle in (False, True):
         means = {
-            c: cells.mean(setting, c)
-            for c in cells.rivals
-            if c.oracle == oracle and (setting, c) in cells.values
+            c: comparison.mean(setting, c)
+            for c in comparison.rivals
+            if c.oracle == oracle and (setting, c) in comparison.values
         }
         best |= {c for c, mean in means.items() if mean == better(means.values())}
     return best
 
 
 def _result_notes(
-    cells: Grid, rows: Sequence[Row], ours: Contender | None, beside: bool, alpha: float, test: str
+    comparison: Comparison,
+    results: Sequence[Result],
+    ours: Contender | None,
+    beside: bool,
+    alpha: float,
+    test: str,
 ) -> list[str]:
     notes = []
-    if {c.oracle for c in cells.rivals} == {False, True}:
-        notes.append("The best is marked among the oracle-tuned and among the others.")
+    if {c.oracle for c in comparison.rivals} == {False, True}:
+        notes.append("The best oracle-tuned method and the best of the others are marked.")
     if ours is not None:
         notes.append(f"• {ours.label} is significantly better, ◦ significantly worse.")
-        notes.append(note_on_test(alpha, test))
-    if beside and any(_printed(cells, s, c) for s in cells.settings for c in cells.contenders):
+        notes.append(_note_on_test(alpha, test))
+    if beside and any(
+        _printed(comparison, s, c) for s in comparison.settings for c in comparison.contenders
+    ):
         notes.append("In brackets: the published value and ours − published, in points.")
-    return [*notes, *mark_notes(rows)]
+    return [*notes, *_mark_notes(results)]
 
 
 def _beside_paper(
-    cells: Grid, setting: Setting, c: Contender
+    comparison: Comparison, setting: Setting, c: Contender
 ) -> tuple[list[Cell], dict[str, Any]] | None:
-    """A line of the comparison with the paper, and the same for CSV."""
-    printed = _printed(cells, setting, c)
+    """One line of the comparison with the paper, as table cells and as a CSV record."""
+    printed = _printed(comparison, setting, c)
     if printed is None:
         return None
-    stub = [cells.measure.label, setting.dataset, setting.level, c.label]
-    mean, std = cells.mean(setting, c), cells.std(setting, c)
-    theirs = Cell(_mean_std(cells, printed.mean, printed.std), printed.mean)
-    record = _record(cells, setting, c, False, "", False)
+    stub = [comparison.info.label, setting.dataset, setting.level, c.label]
+    mean, std = comparison.mean(setting, c), comparison.std(setting, c)
+    theirs = Cell(_mean_std(comparison, printed.mean, printed.std), printed.mean)
+    record = _record(comparison, setting, c, False, "", False)
     for name in ("best", "reference_verdict"):
         del record[name]
-    if (setting, c) in cells.missing:
-        ours = Cell(MISSING, note=cells.missing[setting, c])
+    if (setting, c) in comparison.missing:
+        ours = Cell(MISSING, note=comparison.missing[setting, c])
         rest = [ours, theirs, Cell(MISSING), Cell(MISSING)]
     else:
         gap = mean - printed.mean
-        reached = _reached(gap if cells.measure.greater_is_better else -gap, printed.std)
-        ours = Cell(_mean_std(cells, mean, std), mean)
+        reached = _reached(gap if comparison.info.greater_is_better else -gap, printed.std)
+        ours = Cell(_mean_std(comparison, mean, std), mean)
         rest = [ours, theirs, Cell(signed(gap), gap), Cell(reached)]
     return [Cell(text) for text in stub] + rest, record
 
 
 def _reached(advantage: float, std: float) -> str:
-    # Printed numbers have one digit after the point: half of it is no shortfall.
+    # Printed numbers have one decimal: half a unit of it is not a shortfall.
     if advantage >= -0.0005:
         return "yes"
     return "nearly" if advantage >= -std else "no"
 
 
-def _cost(rows: Sequence[Row], name: str, summary: Callable[..., Any]) -> Cell:
-    values = [value for row in rows if (value := value_of(row, name)) is not None]
+def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> Cell:
+    values = [value for result in results if (value := value_of(result, name)) is not None]
     if not values:
-        return Cell(MISSING, note="not measured")
+        return Cell(MISSING, note="not metrics_in")
     value = float(summary(values))
     return Cell(f"{value:.0f}" if value >= 100 else f"{value:.3g}", value)
 
@@ -368,3 +649,82 @@ def _shares(values: Mapping[str, float]) -> list[Cell]:
 def _finite_mean(values: Iterable[float]) -> float:
     kept = [value for value in values if not math.isnan(value)]
     return sum(kept) / len(kept) if kept else math.nan
+
+
+def _rank(rank: float | None, best: float) -> Cell:
+    if rank is None or math.isnan(rank):
+        return Cell(MISSING)
+    return Cell(f"{rank:.2f}", rank, best=rank == best)
+
+
+def _tally(counts: dict[str, WinTieLoss], others: Sequence[Contender]) -> list[Cell]:
+    """Counts per contender, and their sum without the ceiling."""
+    total = _add([counts[c.label] for c in others if not c.ceiling])
+    return [Cell(str(w), w.win - w.loss) for w in (*(counts[c.label] for c in others), total)]
+
+
+def _add(counts: Sequence[WinTieLoss]) -> WinTieLoss:
+    return (
+        WinTieLoss(*(sum(values) for values in zip(*counts, strict=True)))
+        if counts
+        else _NO_SETTINGS
+    )
+
+
+def _holm(pair: Pairwise | None) -> Cell:
+    if pair is None or math.isnan(pair.holm):
+        return Cell(MISSING, note="fewer than two common values")
+    mark = ("•" if pair.median > 0 else "◦") if pair.significant else ""
+    return Cell(f"{pair.holm:.3g}", pair.holm, mark=mark)
+
+
+def _range(counts: set[int]) -> str:
+    low, high = min(counts), max(counts)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def _plural(unit: str) -> str:
+    return "data sets" if unit == "dataset" else "settings"
+
+
+def _reference_of(
+    results: Sequence[Result], comparison: Comparison, reference: str | None
+) -> Contender | None:
+    """Contender that the others are tested against."""
+    name = default_reference(results) if reference == AUTO else reference
+    return None if name is None else comparison.find(name)
+
+
+def _mark_notes(results: Sequence[Result], *, ceiling: bool = True) -> list[str]:
+    """Notes on methods that were tuned or trained on true labels."""
+    contenders = compare(results, next(iter(ALL_METRICS))).contenders
+    notes = []
+    if any(c.oracle for c in contenders):
+        notes.append(
+            f"{ORACLE_MARK} oracle-tuned: parameters chosen on the true labels of the test rows."
+        )
+    if ceiling and (labels := [c.label for c in contenders if c.ceiling]):
+        notes.append(f"{' and '.join(labels)}: trained on the true labels, for reference only.")
+    return notes
+
+
+def _note_on_test(alpha: float, test: str) -> str:
+    """Note on the test over folds."""
+    name = "paired t-test" if test == "paired" else "corrected resampled t-test"
+    return f"{capital(name)} over the folds of each setting at level {alpha:g}."
+
+
+def _number(value: float, form: str, *, note: str = "") -> Cell:
+    """A number, or a dash with the reason."""
+    return Cell(MISSING, note=note) if math.isnan(value) else Cell(form.format(value), value)
+
+
+def signed(share: float) -> str:
+    """A difference in points with its sign; zero after rounding has none."""
+    text = f"{abs(100 * share):.1f}"
+    return text if text == "0.0" else ("+" if share > 0 else "−") + text
+
+
+def capital(text: str) -> str:
+    """Text with a capital first letter."""
+    return text[:1].upper() + text[1:]

@@ -1,4 +1,4 @@
-"""What the commands that run benchmarks share: progress, and what their options mean."""
+"""Progress and options shared by the commands that run benchmarks."""
 
 import argparse
 import sys
@@ -6,33 +6,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from schirn.bench import Report
-from schirn.bench._overview import method_label, set_label
+from schirn.bench._overview import dataset_label, method_label
 from schirn.cli._output import printable, rich_console
 from schirn.methods import methods as all_methods
 
 
 def split_list(text: str) -> list[str]:
-    """The parts of a list with commas."""
-    return [part.strip() for part in text.split(",") if part.strip()]
+    """Split a comma-separated list."""
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def parse_methods(text: str) -> dict[str, str]:
-    """Methods by the name they have in the rows."""
+    """Methods by their name in the results."""
     found: dict[str, str] = {}
     own = {name.lower(): name for name in all_methods()}
-    for part in split_list(text):
-        name, equals, method = part.partition("=")
+    for item in split_list(text):
+        name, equals, method = item.partition("=")
         if not equals:
-            method = own.get(part.lower(), part)
-            name = method
-        wanted = {known: known for known in own.values()} if part == "all" else {name: method}
-        found.update(wanted)
+            name = method = own.get(item.lower(), item)
+        found.update({known: known for known in own.values()} if item == "all" else {name: method})
     return found
 
 
 @contextmanager
 def progress(quiet: bool) -> Iterator[Callable[[Report], None] | None]:
-    """A bar on a terminal, one line per cell elsewhere."""
+    """Show a progress bar on a terminal, one line per run elsewhere."""
     console = None if quiet else rich_console(sys.stderr)
     if console is None:
         yield None if quiet else _line
@@ -41,15 +39,15 @@ def progress(quiet: bool) -> Iterator[Callable[[Report], None] | None]:
 
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("looking at the data")
+        task = bar.add_task("reading the data")
 
         def report(report: Report) -> None:
-            text = f"{_left(report)}  {_cell(report)}"
+            text = f"{_left(report)}  {_run(report)}"
             bar.update(
                 task, total=report.total, completed=report.finished, description=_escape(text)
             )
             if report.row["status"] in ("failed", "timeout"):
-                bar.console.print(printable(_cell(report)), markup=False)
+                bar.console.print(printable(_run(report)), markup=False)
 
         yield report
 
@@ -62,22 +60,22 @@ def _escape(text: str) -> str:
 
 def _line(report: Report) -> None:
     sys.stderr.write(
-        f"[{report.finished}/{report.total}] {printable(_cell(report))}{_left(report, ', ')}\n"
+        f"[{report.finished}/{report.total}] {printable(_run(report))}{_left(report, ', ')}\n"
     )
     sys.stderr.flush()
 
 
-def _cell(report: Report) -> str:
-    row = report.row
-    name = f"{set_label(row)} {method_label(row)} fold {row['fold']}"
-    if row["seed"]:
-        name += f" seed {row['seed']}"
-    if row["status"] == "skipped":
+def _run(report: Report) -> str:
+    result = report.row
+    name = f"{dataset_label(result)} {method_label(result)} fold {result['fold']}"
+    if result["seed"]:
+        name += f" seed {result['seed']}"
+    if result["status"] == "skipped":
         return f"{name}: skipped"
-    if row["status"] != "done":
-        return f"{name}: {row['status']} ({row['reason']})"
-    took = sum(row[key] for key in ("tune_seconds", "fit_seconds", "predict_seconds"))
-    return f"{name}: {row['metrics']['average_precision']:.3f} in {took:.1f} s"
+    if result["status"] != "done":
+        return f"{name}: {result['status']} ({result['reason']})"
+    took = sum(result[key] for key in ("tune_seconds", "fit_seconds", "predict_seconds"))
+    return f"{name}: {result['metrics']['average_precision']:.3f} in {took:.1f} s"
 
 
 def _left(report: Report, before: str = "") -> str:
@@ -90,7 +88,7 @@ def _left(report: Report, before: str = "") -> str:
 
 
 def seconds(text: str) -> float:
-    """A number of seconds above 0."""
+    """Parse a number of seconds above 0."""
     try:
         value = float(text)
     except ValueError:
@@ -104,12 +102,14 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def duration(text: str) -> float:
-    """Seconds from a number with a unit, such as 90, 90s, 9m or 1.5h."""
+    """Parse a duration such as 90, 90s, 9m or 1.5h into seconds."""
     number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
     try:
         value = float(number) * _UNITS[unit]
     except ValueError:
         value = -1.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError(f"must be a time such as 90s, 9m or 1.5h, not {text!r}")
+        raise argparse.ArgumentTypeError(
+            f"must be a duration such as 90s, 9m or 1.5h, not {text!r}"
+        )
     return value

@@ -6,9 +6,9 @@ from typing import Any
 
 from schirn.bench import DEFAULT_METHODS
 from schirn.bench import run as run_bench
-from schirn.bench._data import parse_level
 from schirn.bench._overview import counts_text, overview_table, settings_text
-from schirn.bench._plan import FEATURES, TUNINGS
+from schirn.bench.running.data import parse_level
+from schirn.bench.running.plan import FEATURES, TUNINGS
 from schirn.cli._bench_output import parse_methods, progress, seconds, split_list
 from schirn.cli._output import note, print_json, printable, say, table
 from schirn.cli._parser import Parser, add_command, natural, positive
@@ -32,9 +32,9 @@ def add(found: Any) -> None:
         "bench",
         run,
         help="compare methods on data sets",
-        description="Compare methods by cross-validation and write one row per fit to a folder. "
-        "Run the same command again to go on after an interruption; run it several times at "
-        "once to share the work. Nothing is tuned on true labels unless you say oracle.",
+        description="Compare methods by cross-validation and write one result per fit to a folder. "
+        "Run the same command again to resume after an interruption; run it several times at once "
+        "to share the work. Nothing is tuned on true labels except with --tuning oracle.",
         examples=_EXAMPLES,
     )
     _add_grid(parser)
@@ -46,7 +46,7 @@ def _add_grid(parser: Parser) -> None:
         "--datasets",
         required=True,
         metavar="LIST",
-        help="names or files, each with :R for R wrong labels per row, or :own",
+        help="names or files, each followed by :R for R wrong labels per row, or by :own",
     )
     parser.add_argument(
         "--methods",
@@ -55,12 +55,14 @@ def _add_grid(parser: Parser) -> None:
         help="names, module:Class, NAME=METHOD for a variant, or all "
         f"(default: {','.join(DEFAULT_METHODS)})",
     )
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder of the rows")
-    group = parser.add_argument_group("what is compared")
-    group.add_argument("--r", metavar="LIST", help="wrong labels per row, for sets without :R")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="DIR", help="folder of the results"
+    )
+    group = parser.add_argument_group("comparison")
+    group.add_argument("--r", metavar="LIST", help="wrong labels per row, for data sets without :R")
     group.add_argument("--folds", type=positive, default=5, metavar="K", help="default: 5")
     group.add_argument(
-        "--stored-folds", action="store_true", help="use the folds that come with a set"
+        "--stored-folds", action="store_true", help="use the folds that come with a data set"
     )
     group.add_argument("--seeds", default="0", metavar="LIST", help="repetitions (default: 0)")
     group.add_argument(
@@ -71,13 +73,17 @@ def _add_grid(parser: Parser) -> None:
         "oracle: on the true labels of the test rows",
     )
     group.add_argument(
-        "--inner-folds", type=positive, default=3, metavar="K", help="of the search (default: 3)"
+        "--inner-folds",
+        type=positive,
+        default=3,
+        metavar="K",
+        help="folds of the search (default: 3)",
     )
     group.add_argument(
         "--features",
         choices=FEATURES,
         default="raw",
-        help="raw: as in the file (default); auto: scaled by what they look like",
+        help="raw: as in the file (default); auto: scaled according to their kind",
     )
     group.add_argument("--noise", choices=KINDS, default="legacy", help="default: legacy")
     group.add_argument(
@@ -88,14 +94,14 @@ def _add_grid(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="METHOD.NAME=VALUE",
-        help="fix a parameter; repeat for more",
+        help="fix a parameter (repeatable)",
     )
     group.add_argument(
         "--grid",
         action="append",
         default=[],
         metavar="METHOD.NAME=[...]",
-        help="values to search instead of the default grid; repeat for more",
+        help="values to search instead of the default grid (repeatable)",
     )
     group.add_argument(
         "--option",
@@ -103,26 +109,32 @@ def _add_grid(parser: Parser) -> None:
         default=[],
         type=assignment,
         metavar="NAME=VALUE",
-        help="option of the reader, for sets given as files, such as labels=tags",
+        help="option of the reader for data sets given as files, such as labels=tags",
     )
 
 
 def _add_how(parser: Parser) -> None:
-    group = parser.add_argument_group("how it is run")
+    group = parser.add_argument_group("execution")
     group.add_argument(
-        "--jobs", type=natural, default=1, metavar="N", help="processes (default: 1; 0: this one)"
+        "--jobs",
+        type=natural,
+        default=1,
+        metavar="N",
+        help="number of processes (default: 1; 0: this one)",
     )
     group.add_argument(
-        "--time-limit", type=seconds, metavar="S", help="seconds after which a cell is stopped"
+        "--time-limit", type=seconds, metavar="S", help="stop a run after this many seconds"
     )
     group.add_argument(
         "--scheduler",
         metavar="ADDRESS",
-        help="run the cells on a Dask cluster, such as tcp://127.0.0.1:8786",
+        help="execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786",
     )
-    group.add_argument("--retry", action="store_true", help="run failed and timed-out cells again")
-    group.add_argument("--no-scores", action="store_true", help="keep no scores of the test rows")
-    group.add_argument("--quiet", action="store_true", help="no progress")
+    group.add_argument("--retry", action="store_true", help="repeat runs that failed or timed out")
+    group.add_argument(
+        "--no-scores", action="store_true", help="do not store the scores of the test rows"
+    )
+    group.add_argument("--quiet", action="store_true", help="show no progress")
     group.add_argument(
         "--report",
         action="store_true",
@@ -131,9 +143,9 @@ def _add_how(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the cells, print the table; 1 where cells failed."""
+    """Run the benchmark and print a table; return 1 if runs failed."""
     with progress(args.quiet) as report:
-        rows = run_bench(
+        results = run_bench(
             split_list(args.datasets),
             parse_methods(args.methods),
             output=args.output,
@@ -157,45 +169,45 @@ def run(args: argparse.Namespace) -> int:
             scheduler=args.scheduler,
             report=report,
         )
-    counts = Counter(row["status"] for row in rows)
+    counts = Counter(result["status"] for result in results)
     if args.json:
-        print_json({"output": args.output, "counts": counts, "rows": rows})
+        print_json({"output": args.output, "counts": counts, "rows": results})
     else:
-        _print(rows, args.output)
+        _print(results, args.output)
     if args.report and counts["done"]:
-        # Drawing needs packages that a plain comparison does without.
+        # Drawing needs packages that a plain comparison does not.
         from schirn.bench.report import write_outputs
 
-        page = write_outputs(rows, args.output)[0]
+        page = write_outputs(results, args.output)[0]
         note(f"report and tables: {printable(str(page))}")
-    return _verdict(rows, counts)
+    return _verdict(results, counts)
 
 
-def _print(rows: list[dict[str, Any]], output: str) -> None:
-    heads, lines = overview_table(rows, "average_precision")
+def _print(results: list[dict[str, Any]], output: str) -> None:
+    heads, lines = overview_table(results, "average_precision")
     say("Average precision, mean ± standard deviation over folds;")
-    say(f"{settings_text(rows)}.\n")
+    say(f"{settings_text(results)}.\n")
     table(heads, lines, right="l" + "r" * (len(heads) - 1))
-    say(f"\n{counts_text(rows)}; rows in {printable(output)}")
+    say(f"\n{counts_text(results)}; results in {printable(output)}")
 
 
-def _verdict(rows: list[dict[str, Any]], counts: Counter[str]) -> int:
-    """Say what went wrong, and how it ends."""
-    reasons = Counter((row["status"], row["reason"]) for row in rows if row["status"] != "done")
+def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:
+    """Report what went wrong; return the exit code."""
+    reasons = Counter((r["status"], r["reason"]) for r in results if r["status"] != "done")
     for (status, reason), count in reasons.most_common(5):
         note(f"{count} {status}: {reason}")
     if len(reasons) > 5:
-        note(f"and {len(reasons) - 5} more reasons; see the rows")
+        note(f"and {len(reasons) - 5} more reasons; see the results")
     bad = counts["failed"] + counts["timeout"]
     if bad:
-        note(f"{bad} of {len(rows)} cells failed or timed out")
+        note(f"{bad} of {len(results)} runs failed or timed out")
     elif not counts["done"]:
-        note("no cell was run: every data set was skipped")
+        note("nothing was run: every data set was skipped")
     return int(bool(bad or not counts["done"]))
 
 
 def _by_method(option: str, texts: list[str]) -> dict[str, dict[str, Any]]:
-    """METHOD.NAME=VALUE, collected by method."""
+    """Parse METHOD.NAME=VALUE and group by method."""
     found: dict[str, dict[str, Any]] = {}
     for text in texts:
         target, equals, value = text.partition("=")
@@ -219,7 +231,7 @@ def _grids(texts: list[str]) -> dict[str, Any]:
 
 
 def natural_in(option: str, text: str) -> int:
-    """A whole number in a list."""
+    """Parse a whole number in a list."""
     try:
         return natural(text)
     except argparse.ArgumentTypeError as error:

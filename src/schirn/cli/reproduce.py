@@ -10,17 +10,9 @@ from schirn.bench import read_rows
 from schirn.cli._bench_output import duration, parse_methods, progress, seconds, split_list
 from schirn.cli._output import note, print_json, printable, say
 from schirn.cli._parser import add_command, natural, positive
-from schirn.reproduction.run import (
-    FULL,
-    METHODS,
-    QUICK,
-    STUDIES,
-    Plan,
-    make_plan,
-    publish,
-    run_fits,
-    write_results,
-)
+from schirn.reproduction.experiments import FULL, METHODS, QUICK
+from schirn.reproduction.plan import STUDIES, Plan, make_plan
+from schirn.reproduction.run import publish, run_fits, write_results
 
 UNFINISHED = 3
 
@@ -40,10 +32,10 @@ def add(found: Any) -> None:
         "reproduce",
         run,
         help="rerun the published experiments",
-        description="Rerun the published tables and studies, with what they lack, and write rows, "
-        "tables, figures, a report and a summary page that sets ours beside the printed numbers. "
-        "Run the same command again to go on after an interruption. Data sets that are not on "
-        "this machine are skipped with a reason.",
+        description="Rerun the published tables and studies, add Sieve and two references, and "
+        "write results, tables, figures, a report and a summary page that compares them with the "
+        "printed numbers. Run the same command again to resume after an interruption. Data sets "
+        "that are not available are skipped with a reason.",
         examples=_EXAMPLES,
     )
     parser.add_argument(
@@ -54,28 +46,30 @@ def add(found: Any) -> None:
         help="folder of the results (default: reproduction)",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="a part of it: under 10 minutes on two cores"
+        "--quick", action="store_true", help="run a part of it: under 10 minutes on two cores"
     )
     parser.add_argument(
-        "--plan", action="store_true", help="say what would be run and how long, and stop"
+        "--plan",
+        action="store_true",
+        help="show what would be run and how long it would take, and stop",
     )
-    group = parser.add_argument_group("what is run")
+    group = parser.add_argument_group("experiments")
     group.add_argument("--datasets", metavar="LIST", help="other data sets, as in schirn bench")
     group.add_argument("--methods", metavar="LIST", help="methods (default: all)")
-    group.add_argument("--studies", metavar="LIST", help=f"out of {', '.join(STUDIES)}, or none")
+    group.add_argument("--studies", metavar="LIST", help=f"any of {', '.join(STUDIES)}, or none")
     group.add_argument("--folds", type=positive, metavar="K", help="default: 5")
-    group = parser.add_argument_group("how it is run")
+    group = parser.add_argument_group("execution")
     group.add_argument(
         "--jobs",
         type=natural,
         metavar="N",
         default=min(2, os.cpu_count() or 1),
-        help="processes (default: 2; 0: this one)",
+        help="number of processes (default: 2; 0: this one)",
     )
     group.add_argument(
-        "--time-limit", type=seconds, metavar="S", help="seconds after which a fit is stopped"
+        "--time-limit", type=seconds, metavar="S", help="stop a fit after this many seconds"
     )
-    group.add_argument("--retry", action="store_true", help="run failed and timed-out fits again")
+    group.add_argument("--retry", action="store_true", help="repeat fits that failed or timed out")
     group.add_argument(
         "--stop-after",
         type=duration,
@@ -85,23 +79,27 @@ def add(found: Any) -> None:
     group.add_argument(
         "--partial",
         action="store_true",
-        help="with --stop-after: write the pages from what is finished, and what is missing",
+        help="with --stop-after: write the pages from the finished fits and list the missing ones",
     )
-    group.add_argument("--no-scores", action="store_true", help="keep no scores of the test rows")
+    group.add_argument(
+        "--no-scores", action="store_true", help="do not store the scores of the test rows"
+    )
     group.add_argument(
         "--rows-only",
         action="store_true",
-        help="run the fits only; tables and pages come when the command is run without this",
+        help="run the fits only; tables and pages are written when the command runs without this",
     )
     group.add_argument(
-        "--page", metavar="FILE", help="write the page there too, with its figures beside it"
+        "--page",
+        metavar="FILE",
+        help="also write the page to this file, with its figures next to it",
     )
     group.add_argument("--date", metavar="DAY", help="date to print (default: today)")
-    group.add_argument("--quiet", action="store_true", help="no progress")
+    group.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the plan and say where the results are."""
+    """Run the plan and report where the results are."""
     wanted = split_list(args.studies) if args.studies else STUDIES
     chosen = [name for name in wanted if name != "none"]
     plan = make_plan(
@@ -131,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
             say=say_step,
         )
     if left:
-        note(f"stopped with {left} fits to go; run the same command again")
+        note(f"stopped with {left} fits left; run the same command again to resume")
         if not args.partial:
             return UNFINISHED
     day = args.date or date.today().isoformat()
@@ -139,28 +137,29 @@ def run(args: argparse.Namespace) -> int:
     if not args.rows_only:
         written = write_results(args.output, plan, chosen=chosen, date=day, say=say_step)
         written += publish(args.output, args.page) if args.page else []
-    _tell(args, plan, written)
+    _report(args, plan, written)
     failed = _verdict(Path(args.output) / "rows")
     return UNFINISHED if left else failed
 
 
-def _tell(args: argparse.Namespace, plan: Plan, written: list[Path]) -> None:
-    """Say where the results are."""
+def _report(args: argparse.Namespace, plan: Plan, written: list[Path]) -> None:
+    """Report where the results are."""
     if args.json:
         print_json({"files": [str(path) for path in written], "skipped": plan.skipped})
     elif written:
         first = printable(str(written[0]))
         say(f"{len(written)} files in {printable(args.output)}; start with {first}")
     else:
-        say(f"all fits are done; rows in {printable(args.output)}")
+        say(f"all fits are done; results in {printable(args.output)}")
 
 
 def _verdict(folder: Path) -> int:
-    """1 where cells failed, with the count on stderr."""
-    rows = read_rows(folder)
-    bad = [row for row in rows if row["status"] in ("failed", "timeout")]
+    """Return 1 if fits failed, and report the count."""
+    results = read_rows(folder)
+    bad = [result for result in results if result["status"] in ("failed", "timeout")]
     if bad:
-        note(f"{len(bad)} of {len(rows)} cells failed or timed out; the first: {bad[0]['reason']}")
+        count = f"{len(bad)} of {len(results)} fits failed or timed out"
+        note(f"{count}; the first: {bad[0]['reason']}")
     return int(bool(bad))
 
 

@@ -1,4 +1,9 @@
-"""The experiments of the Schirn paper, rerun."""
+"""The experiments of the Schirn paper, rerun.
+
+`experiments` lists what the paper ran; `plan` selects what can run here, and `costs` estimates how
+long it takes; `studies` and `ablations` are the studies besides the tables; `run` executes the
+plan, and `page` and `findings` write it up.
+"""
 
 from schirn.reproduction.plan import make_plan
 from schirn.reproduction.run import reproduce

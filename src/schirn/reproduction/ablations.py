@@ -1,6 +1,7 @@
 """Studies that run the benchmark: ablations, tied labels, sensitivity to the parameters.
 
-Every function returns a `Study`; what is finished in its folder is not run again.
+Every study has a function that returns its arguments for `schirn.bench.run` (the request) and one
+that runs them and returns a `Study`; runs already finished in its folder are not repeated.
 """
 
 import os
@@ -8,13 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from schirn.bench._progress import Report
+from schirn.bench import Report, run
 from schirn.bench._render import Cell, Table
-from schirn.bench._run import run
 from schirn.bench.published import Published, published
 from schirn.datasets import Dataset, add_noise, make_cooccurrence
 from schirn.rank.exact import exact_rank
-from schirn.reproduction.study import Row, Study, distances, printed, show, spread
+from schirn.reproduction.studies import Record, Study, distances, printed, show, spread
 
 RIDGES = [1.0, 10.0, 100.0, 1000.0]
 
@@ -26,7 +26,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "low rank": {"rank_term": "low"},
 }
 
-# Rank after tying and wrong labels per row of the published study.
+# Rank after tying, and wrong labels per row, in the published study.
 TIED = {"yeastmf": (29, 3), "yeastcc": (37, 5), "yeastbp": (158, 10)}
 
 CENTRE = {"alpha": 0.2, "beta": 0.05, "lam": 10.0}
@@ -36,11 +36,11 @@ VALUES: dict[str, list[float]] = {
     "lam": [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0],
 }
 
-_HELD = "Schirn with α = 0.2, β = 0.05; λ chosen on held-out candidates."
+_FIXED = "Schirn with α = 0.2, β = 0.05; λ chosen on held-out candidates."
 
 _Report = Callable[[Report], None] | None
-Asked = dict[str, Any]
-"""Arguments of `schirn.bench.run` that say which cells are wanted."""
+Request = dict[str, Any]
+"""Arguments of `schirn.bench.run` that select the runs."""
 
 
 def ablation(
@@ -54,23 +54,22 @@ def ablation(
 ) -> Study:
     """Schirn without its rank term, without sparsity, and with the opposite rank term.
 
-    The ridge weight is chosen on held-out candidates in every fold. Parameters as of
-    `schirn.bench.run`; an item of `sets` such as "birds:3" names the noise level too.
+    The ridge weight is chosen on held-out candidates in every fold. Parameters are those of
+    `schirn.bench.run`; `sets` are its `datasets`.
     """
-    asked = ask_ablation(sets, folds)
-    rows = run(**asked, output=output, jobs=jobs, threads=threads, report=report)
-    levels = {str(row["dataset"]): (str(row["dataset"]), row["r"]) for row in rows}
+    request = ablation_request(sets, folds)
+    results = run(**request, output=output, jobs=jobs, threads=threads, report=report)
+    names = {str(result["dataset"]): (str(result["dataset"]), result["r"]) for result in results}
     note = (
-        "no sparsity: α = 0. Under the printed noise rule every candidate whose score is below 1 "
+        "no sparsity: α = 0. Under the printed noise rule, every candidate with a score below 1 "
         "then counts as noise."
     )
-    return Study(
-        "ablation", rows, _beside("ablation", "Ablations of Schirn", rows, levels, [_HELD, note])
-    )
+    table = _with_published("ablation", "Ablations of Schirn", results, names, [_FIXED, note])
+    return Study("ablation", results, table)
 
 
-def ask_ablation(sets: Sequence[Any], folds: int) -> Asked:
-    """What `ablation` asks of `run`."""
+def ablation_request(sets: Sequence[Any], folds: int) -> Request:
+    """Request of `ablation`."""
     return {
         "datasets": sets,
         "methods": dict.fromkeys(VARIANTS, "Schirn"),
@@ -89,27 +88,27 @@ def cooccurrence(
     threads: int | None = None,
     report: _Report = None,
 ) -> Study:
-    """High rank, low rank and NLR on labels that were tied in pairs until the rank is low."""
+    """High rank, low rank and NLR on labels that are tied in pairs until the rank is low."""
     tied = [tie(data) for data in sets]
     names, ranks = {}, {}
     for data, (made, level) in zip(sets, tied, strict=True):
         names[made.name] = (data.name, level)
         ranks[made.name] = (exact_rank(data.y_true), exact_rank(made.y_true))
-    asked = ask_cooccurrence([made for made, _ in tied], folds)
-    rows = run(**asked, output=output, jobs=jobs, threads=threads, report=report)
+    request = cooccurrence_request([made for made, _ in tied], folds)
+    results = run(**request, output=output, jobs=jobs, threads=threads, report=report)
     notes = [
         f"{name}: rank {before} before, {after} after tying."
         for name, (before, after) in ranks.items()
     ]
     notes.append(
-        f"{_HELD} The published recipe for tying is not known; ours reaches the same ranks."
+        f"{_FIXED} The published recipe for tying is unknown; ours reaches the same ranks."
     )
-    title = "Labels tied in pairs"
-    return Study("cooccurrence", rows, _beside("cooccurrence", title, rows, names, notes))
+    table = _with_published("cooccurrence", "Labels tied in pairs", results, names, notes)
+    return Study("cooccurrence", results, table)
 
 
-def ask_cooccurrence(tied: Sequence[Dataset], folds: int) -> Asked:
-    """What `cooccurrence` asks of `run` for sets whose labels are tied."""
+def cooccurrence_request(tied: Sequence[Dataset], folds: int) -> Request:
+    """Request of `cooccurrence` for data sets with tied labels."""
     variants = {"high rank": "Schirn", "low rank": "Schirn", "NLR": "NLR"}
     references = {name: name for name in ("CandidateRidge", "OracleRidge")}
     ridge = {"lam": RIDGES}
@@ -135,26 +134,26 @@ def authors_folds(
 ) -> Study:
     """Ridge with weight 1 and the best of Schirn's grid, on the folds of the authors of NLR.
 
-    The best of a grid is chosen on the true labels of the test rows, to see what could be had.
+    The best of a grid is chosen on the true labels of the test rows, as an upper bound.
     """
-    rows = []
-    for asked in ask_authors_folds(data):
-        rows += run(**asked, output=output, jobs=jobs, threads=threads, report=report)
+    results = []
+    for request in authors_folds_requests(data):
+        results += run(**request, output=output, jobs=jobs, threads=threads, report=report)
     truth = data.y_true.toarray() if hasattr(data.y_true, "toarray") else data.y_true
-    for row in rows:
-        if row["status"] == "done" and data.folds:
-            test = data.folds[row["fold"]][1]
+    for result in results:
+        if result["status"] == "done" and data.folds:
+            test = data.folds[result["fold"]][1]
             filled = float((truth[test].sum(axis=1) > 0).mean())
-            row["metrics"]["coverage_all_rows"] = _all_rows(
-                row["metrics"]["coverage"], filled, truth.shape[1]
+            result["metrics"]["coverage_all_rows"] = coverage_of_all_rows(
+                result["metrics"]["coverage"], filled, truth.shape[1]
             )
-    return Study("authors_folds", rows, _authors_table(rows))
+    return Study("authors_folds", results, _authors_table(results))
 
 
-def ask_authors_folds(data: Dataset) -> list[Asked]:
-    """What `authors_folds` asks of `run`, one after the other."""
+def authors_folds_requests(data: Dataset) -> list[Request]:
+    """Requests of `authors_folds`, to be run one after the other."""
     grid = {"alpha": [0.0, 0.2, 0.5, 1.0], "lam": [0.1, 1.0, 10.0, 100.0, 250.0, 1000.0]}
-    fixed: Asked = {"datasets": [(data, None)], "stored_folds": True}
+    fixed: Request = {"datasets": [(data, None)], "stored_folds": True}
     ridge = {
         "methods": {"ridge(1)": "CandidateRidge"},
         "tuning": "none",
@@ -169,22 +168,22 @@ def ask_authors_folds(data: Dataset) -> list[Asked]:
     return [fixed | ridge, fixed | best]
 
 
-def _all_rows(coverage: float, filled: float, labels: int) -> float:
-    """Coverage if a row without a true label counts as depth 0."""
+def coverage_of_all_rows(coverage: float, filled: float, labels: int) -> float:
+    """Coverage if rows without a true label (all but a share `filled`) count as depth 0."""
     return (filled * (coverage * labels + 1) - 1) / labels
 
 
-def _authors_table(rows: Sequence[Row]) -> Table:
+def _authors_table(results: Sequence[Record]) -> Table:
     metrics = ("average_precision", "ranking_loss", "one_error", "coverage", "coverage_all_rows")
     compared = {
         "ridge(1)": ("GLC", lambda metric: published("birds", 3, "GLC", metric)),
         "Schirn": ("Schirn", lambda metric: published("birds", 3, "Schirn", metric)),
-        "no high rank": ("Schirn, β=0", lambda metric: _ablated(metric)),
+        "no high rank": ("Schirn, β=0", _published_ablation),
     }
     body = []
     for name, (paper, find) in compared.items():
-        own = [row for row in rows if row["method"] == name]
-        line = [Cell(name + (" †" if any(row["oracle"] for row in own) else ""))]
+        own = [result for result in results if result["method"] == name]
+        line = [Cell(name + (" †" if any(result["oracle"] for result in own) else ""))]
         beside = [Cell(f"{paper}, published")]
         for metric in metrics:
             line.append(
@@ -195,21 +194,21 @@ def _authors_table(rows: Sequence[Row]) -> Table:
         body += [line, beside]
     notes = [
         "† the best of the grid in every fold, chosen on the true labels of its test rows.",
-        "coverage: rows without a true label are left out; coverage all rows: they count as "
-        "depth 0, as in the code behind NLR's numbers.",
+        "coverage: without rows that have no true label; coverage all rows: these count as depth "
+        "0, as in the code behind NLR's numbers.",
     ]
     head = ["method", *(metric.replace("_", " ") for metric in metrics)]
     title = "Birds, r = 3, on the candidates and folds of NLR's authors, in percent"
     return Table("authors_folds", title, head, body, notes)
 
 
-def _ablated(metric: str) -> Published | None:
+def _published_ablation(metric: str) -> Published | None:
     found = printed("ablation", "birds", 3, "no high rank", metric)
     return Published(found.value / 100, (found.std or 0.0) / 100) if found else None
 
 
 def tie(data: Dataset) -> tuple[Dataset, int]:
-    """The set with pairs of labels tied and noise drawn anew, and its wrong labels per row."""
+    """Return the data set with tied pairs of labels and new noise, and its wrong labels per row."""
     rank, level = TIED.get(data.name, (None, 1))
     truth = make_cooccurrence(data.y_true, target_rank=rank, random_state=0)
     candidates = add_noise(truth, level, kind="legacy", seed=level)
@@ -227,13 +226,13 @@ def sensitivity(
     report: _Report = None,
 ) -> Study:
     """Schirn with one parameter varied at a time; `every` = 2 takes every second value."""
-    asked = ask_sensitivity(sets, folds, every)
-    rows = run(**asked, output=output, jobs=jobs, threads=threads, report=report)
-    return Study("sensitivity", rows, _swept(rows))
+    request = sensitivity_request(sets, folds, every)
+    results = run(**request, output=output, jobs=jobs, threads=threads, report=report)
+    return Study("sensitivity", results, sensitivity_table(results))
 
 
-def ask_sensitivity(sets: Sequence[Any], folds: int, every: int) -> Asked:
-    """What `sensitivity` asks of `run`."""
+def sensitivity_request(sets: Sequence[Any], folds: int, every: int) -> Request:
+    """Request of `sensitivity`."""
     params = {"centre": dict(CENTRE)}
     for name, values in VALUES.items():
         for value in values[::every]:
@@ -248,20 +247,20 @@ def ask_sensitivity(sets: Sequence[Any], folds: int, every: int) -> Asked:
     }
 
 
-def _swept(rows: Sequence[Row]) -> Table:
+def sensitivity_table(results: Sequence[Record]) -> Table:
     """Lowest and highest mean average precision of each sweep."""
     body = []
-    for dataset in dict.fromkeys(row["dataset"] for row in rows):
+    for dataset in dict.fromkeys(result["dataset"] for result in results):
         for name in VALUES:
-            means: dict[float, list[float]] = {}
-            for row in rows:
+            found: dict[float, list[float]] = {}
+            for result in results:
                 others = {k: v for k, v in CENTRE.items() if k != name}
-                value = row["metrics"].get("average_precision")
-                if row["dataset"] != dataset or value is None:
+                value = result["metrics"].get("average_precision")
+                if result["dataset"] != dataset or value is None:
                     continue
-                if all(row["params"][k] == v for k, v in others.items()):
-                    means.setdefault(row["params"][name], []).append(100 * value)
-            at = {value: sum(seen) / len(seen) for value, seen in sorted(means.items())}
+                if all(result["params"][k] == v for k, v in others.items()):
+                    found.setdefault(result["params"][name], []).append(100 * value)
+            at = {value: sum(own) / len(own) for value, own in sorted(found.items())}
             if at:
                 low, high = min(at, key=at.__getitem__), max(at, key=at.__getitem__)
                 cells = [show(at[low]), Cell(f"{low:g}"), show(at[high]), Cell(f"{high:g}")]
@@ -272,20 +271,20 @@ def _swept(rows: Sequence[Row]) -> Table:
     return Table("sensitivity", title, head, body, notes, stub=2)
 
 
-def _beside(
+def _with_published(
     study: str,
     title: str,
-    rows: Sequence[Row],
+    results: Sequence[Record],
     names: Mapping[str, tuple[str, Any]],
     notes: Sequence[str],
 ) -> Table:
-    """Ours with the printed numbers beside, a line per set and variant."""
+    """Our means with the printed ones in brackets, one line per data set and variant."""
     metrics = ("average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error")
     body = []
-    for dataset in dict.fromkeys(str(row["dataset"]) for row in rows):
+    for dataset in dict.fromkeys(str(result["dataset"]) for result in results):
         name, level = names.get(dataset, (dataset, None))
-        for variant in dict.fromkeys(str(row["method"]) for row in rows):
-            own = [r for r in rows if (r["dataset"], r["method"]) == (dataset, variant)]
+        for variant in dict.fromkeys(str(result["method"]) for result in results):
+            own = [r for r in results if (r["dataset"], r["method"]) == (dataset, variant)]
             line = [Cell(dataset), Cell("" if level is None else str(level)), Cell(variant)]
             for metric in metrics:
                 values = [v for r in own if (v := r["metrics"].get(metric)) is not None]
@@ -301,5 +300,5 @@ def _beside(
         body,
         ["In brackets: published.", *notes],
         stub=3,
-        records=distances(study, rows, names),
+        records=distances(study, results, names),
     )

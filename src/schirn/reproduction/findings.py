@@ -1,62 +1,51 @@
-"""What a reproduction says, in one sentence each."""
+"""Findings of a reproduction, one sentence each."""
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from schirn.bench import stats
-from schirn.bench._grid import Row, grid
-from schirn.bench._table_parts import signed
+from schirn.bench._comparison import Result, compare
 from schirn.bench.published import Published, published_values
-from schirn.reproduction.study import Study
+from schirn.bench.tables import signed
+from schirn.reproduction.studies import Study
 
 
-def findings(rows: Sequence[Row], studies: Mapping[str, Study]) -> list[str]:
-    """What the studies say, in one sentence each."""
-    said = _gap_finding(rows)
-    if "label_ranks" in studies:
-        found = studies["label_ranks"].rows
-        known = [row for row in found if row["published_rank_true"] is not None]
-        same = sum(_same_ranks(row) for row in known)
-        if known:
-            said.append(f"Of Table 1 both ranks are reproduced in {same} of {len(known)} sets.")
-    if "theorem" in studies:
-        found = studies["theorem"].rows
-        empty = sum(row["bound"] < 0 for row in found if row["noise"] == "all wrong labels")
-        all_wrong = sum(row["noise"] == "all wrong labels" for row in found)
-        tight = all(row["lowest"] == row["bound"] for row in found if row["matrix"] == "identity")
-        said.append(
-            f"The bound of the theorem holds in {sum(row['holds'] for row in found)} of "
-            f"{len(found)} cases{' and is reached by the identity' if tight else ''}; for the "
-            f"actual noise it is negative, and so empty, in {empty} of {all_wrong} sets."
-        )
-    if "ablation" in studies:
-        said += _ablation_finding(studies["ablation"])
-    if "convergence" in studies:
-        said += _convergence_finding(studies["convergence"])
-    if "authors_folds" in studies:
-        said += _authors_finding(studies["authors_folds"].rows)
-    if "prediction_ranks" in studies:
-        said += _rank_finding(studies["prediction_ranks"].rows)
-    return said + _printed_spread(rows)
+def findings(results: Sequence[Result], studies: Mapping[str, Study]) -> list[str]:
+    """Summarise the tables and the studies, one sentence per finding."""
+    found = _gap(results)
+    made: dict[str, Callable[[Study], list[str]]] = {
+        "label_ranks": _label_ranks,
+        "theorem": _theorem,
+        "ablation": _ablation,
+        "convergence": _convergence,
+        "authors_folds": _authors_folds,
+        "prediction_ranks": _prediction_ranks,
+    }
+    for name, make in made.items():
+        if name in studies:
+            found += make(studies[name])
+    return found + _printed_spread(results)
 
 
-def _gap_finding(rows: Sequence[Row], metric: str = "average_precision") -> list[str]:
-    """How unequal the shares of the gap are that Sieve closes."""
-    if not {"CandidateRidge", "OracleRidge", "Sieve"} <= {row["method"] for row in rows}:
+def _gap(results: Sequence[Result], metric: str = "average_precision") -> list[str]:
+    """Spread of the shares of the gap that Sieve closes."""
+    if not {"CandidateRidge", "OracleRidge", "Sieve"} <= {r["method"] for r in results}:
         return []
-    found = stats.gap_closed(rows, metric).get("Sieve", {})
+    found = stats.gap_closed(results, metric).get("Sieve", {})
     shares = {setting: 100 * v for setting, v in found.items() if not math.isnan(v)}
     if len(shares) < 3:
         return []
-    cells = grid(rows, metric)
-    mean = {c.method: c for c in cells.contenders}
+    comparison = compare(results, metric)
+    by_method = {c.method: c for c in comparison.contenders}
+    floor, ceiling = by_method["CandidateRidge"], by_method["OracleRidge"]
     most = max(shares, key=shares.__getitem__)
-    gap = cells.mean(most, mean["OracleRidge"]) - cells.mean(most, mean["CandidateRidge"])
+    gap = comparison.mean(most, ceiling) - comparison.mean(most, floor)
     return [
-        f"By setting Sieve closes from {_whole(min(shares.values()))} to {_whole(shares[most])} % "
-        f"of the gap, {_whole(statistics.median(shares.values()))} % in the median; the largest "
-        f"share is that of {most.label}, where the gap is {100 * gap:.1f} points."
+        f"Depending on the setting, Sieve closes {_whole(min(shares.values()))} to "
+        f"{_whole(shares[most])} % of the gap, {_whole(statistics.median(shares.values()))} % in "
+        f"the median; the share is largest on {most.label}, where the gap is {100 * gap:.1f} "
+        "points."
     ]
 
 
@@ -64,12 +53,31 @@ def _whole(value: float) -> str:
     return str(round(value)).replace("-", "−")
 
 
-def _same_ranks(row: Row) -> bool:
-    pairs = (("rank_true", "published_rank_true"), ("rank_candidates", "published_rank_candidates"))
-    return all(row[ours] == row[theirs] for ours, theirs in pairs)
+def _label_ranks(study: Study) -> list[str]:
+    known = [record for record in study.records if record["published_rank_true"] is not None]
+    same = sum(
+        record["rank_true"] == record["published_rank_true"]
+        and record["rank_candidates"] == record["published_rank_candidates"]
+        for record in known
+    )
+    if not known:
+        return []
+    return [f"Both ranks of Table 1 are reproduced on {same} of {len(known)} data sets."]
 
 
-def _ablation_finding(study: Study) -> list[str]:
+def _theorem(study: Study) -> list[str]:
+    actual = [record for record in study.records if record["noise"] == "all wrong labels"]
+    identity = [record for record in study.records if record["matrix"] == "identity"]
+    tight = all(record["lowest"] == record["bound"] for record in identity)
+    return [
+        f"The bound of the theorem holds in {sum(r['holds'] for r in study.records)} of "
+        f"{len(study.records)} cases{' and is attained by the identity' if tight else ''}; for the "
+        f"actual noise it is negative, and so void, on {sum(r['bound'] < 0 for r in actual)} of "
+        f"{len(actual)} data sets."
+    ]
+
+
+def _ablation(study: Study) -> list[str]:
     """Mean gains of the rank term and of sparsity, ours and printed."""
     rank = _gains(study, "no high rank")
     sparse = _gains(study, "no sparsity")
@@ -77,17 +85,16 @@ def _ablation_finding(study: Study) -> list[str]:
     if not (rank and sparse and printed_rule):
         return []
     return [
-        "The rank term, Schirn against Schirn without it, gains "
-        f"{_between(rank, 0)} points of average precision here and {_between(rank, 1)} in the "
-        "paper.",
-        f"Sparsity, α > 0 against α = 0, gains {_between(sparse, 0)} points under the exact noise "
-        f"rule, {_between(printed_rule, 0)} under the printed one, and {_between(sparse, 1)} in "
-        "the paper.",
+        f"The rank term of Schirn gains {_between(rank, 0)} points of average precision here and "
+        f"{_between(rank, 1)} in the paper.",
+        f"Sparsity, α > 0 instead of α = 0, gains {_between(sparse, 0)} points under the exact "
+        f"noise rule, {_between(printed_rule, 0)} under the printed one, and "
+        f"{_between(sparse, 1)} in the paper.",
     ]
 
 
 def _gains(study: Study, variant: str, paper: bool = True) -> list[tuple[float, float]]:
-    """Average precision of Schirn less that of a variant, ours and printed, by data set."""
+    """Average precision of Schirn minus that of a variant, ours and printed, by data set."""
     found = {
         (record["dataset"], record["variant"]): record
         for record in study.table.records
@@ -107,113 +114,106 @@ def _gains(study: Study, variant: str, paper: bool = True) -> list[tuple[float, 
 
 
 def _between(gains: Sequence[tuple[float, float]], which: int) -> str:
-    """Mean, lowest and highest of the gains in words."""
+    """Describe the mean, lowest and highest gain."""
     values = [pair[which] / 100 for pair in gains]
     mean = signed(sum(values) / len(values))
     return f"{mean} (from {signed(min(values))} to {signed(max(values))})"
 
 
-def _convergence_finding(study: Study) -> list[str]:
-    """When Schirn finds the noise, and whether it has come to rest."""
+def _convergence(study: Study) -> list[str]:
+    """When Schirn finds the noise, and whether it has converged."""
     half = [int(line[5].text) for line in study.table.body]
     still = [line[2].value or 0.0 for line in study.table.body]
-    fall = _fall(study.rows)
+    fall = _fall(study.records)
     return [
-        f"{fall}{'But h' if fall else 'H'}alf of the labels that Schirn removes in the end are "
+        f"{fall}{'But h' if fall else 'H'}alf of the labels that Schirn finally removes are "
         f"removed only by round {min(half)} to {max(half)} of {study.table.body[0][1].text}, and "
-        f"in the last ten rounds the objective still changes by {min(still):.0f} to "
+        f"over the last ten rounds the objective still changes by {min(still):.0f} to "
         f"{max(still):.0f} %."
     ]
 
 
-def _fall(rows: Sequence[Row]) -> str:
-    """By how much the objective falls, where it stays positive."""
+def _fall(records: Sequence[Result]) -> str:
+    """By how much the objective falls, if it stays positive."""
     traces: dict[str, list[float]] = {}
-    for row in rows:
-        traces.setdefault(row["dataset"], []).append(row["objective"])
+    for record in records:
+        traces.setdefault(record["dataset"], []).append(record["objective"])
     factors = [trace[0] / trace[-1] for trace in traces.values() if trace[-1] > 0]
     if len(factors) < len(traces) or min(factors) <= 1:
         return ""
     return (
-        f"From the first round to the last the objective of Schirn falls by a factor of "
-        f"{min(factors):,.0f} to {max(factors):,.0f}, because it starts far off, which looks like "
-        "fast convergence. "
+        f"From the first round to the last, the objective of Schirn falls by a factor of "
+        f"{min(factors):,.0f} to {max(factors):,.0f}. This looks like fast convergence, but only "
+        "because it starts far from the solution. "
     )
 
 
-def _authors_finding(rows: Sequence[Row]) -> list[str]:
+def _authors_folds(study: Study) -> list[str]:
     """Whether ridge gives the printed GLC, and how far the best of Schirn's grid gets."""
-    ridge = _ridge_finding(rows)
-    return [*ridge, *_best_finding(rows)] if ridge else []
-
-
-def _ridge_finding(rows: Sequence[Row]) -> list[str]:
-    named = {"average_precision": "average_precision", "ranking_loss": "ranking_loss"}
-    named |= {"one_error": "one_error", "coverage_all_rows": "coverage"}
+    metrics = {name: name for name in ("average_precision", "ranking_loss", "one_error")}
+    metrics["coverage_all_rows"] = "coverage"
     away = [
-        abs(_mean(rows, "ridge(1)", ours) - _on_birds("GLC", theirs).mean)
-        for ours, theirs in named.items()
+        abs(_mean(study.records, "ridge(1)", ours) - _on_birds("GLC", theirs).mean)
+        for ours, theirs in metrics.items()
     ]
     if any(map(math.isnan, away)):
         return []
-    return [
-        f"On the folds of NLR's authors plain ridge with weight 1 gives "
+    ridge = (
+        f"On the folds of NLR's authors, plain ridge with weight 1 reproduces "
         f"{sum(distance < 0.00055 for distance in away)} of the "
-        f"{len(named)} printed means of GLC on Birds to the last digit."
-    ]
-
-
-def _best_finding(rows: Sequence[Row]) -> list[str]:
+        f"{len(metrics)} printed means of GLC on Birds to the last digit."
+    )
     paper = _on_birds("Schirn", "average_precision")
-    best = 100 * _mean(rows, "Schirn", "average_precision")
-    flat = 100 * _mean(rows, "no high rank", "average_precision")
+    best = 100 * _mean(study.records, "Schirn", "average_precision")
+    flat = 100 * _mean(study.records, "no high rank", "average_precision")
     if math.isnan(best + flat):
-        return []
+        return [ridge]
     if best >= 100 * (paper.mean - paper.std):
-        return [f"There the best of Schirn's grid reaches {best:.1f} of average precision."]
+        return [ridge, f"There, the best of Schirn's grid has an average precision of {best:.1f}."]
     return [
-        f"There the best of Schirn's grid, chosen on the test rows of every fold, reaches "
-        f"{best:.1f} of average precision, {flat:.1f} without the rank term; the paper prints "
-        f"{100 * paper.mean:.1f} ± {100 * paper.std:.1f}. The printed gain does not reproduce."
+        ridge,
+        f"There, the best of Schirn's grid, chosen on the test rows of every fold, has an average "
+        f"precision of {best:.1f}, or {flat:.1f} without the rank term; the paper prints "
+        f"{100 * paper.mean:.1f} ± {100 * paper.std:.1f}. The printed gain does not reproduce.",
     ]
 
 
 def _on_birds(method: str, metric: str) -> Published:
-    """What the paper prints for Birds with r = 3."""
+    """Value that the paper prints for Birds with r = 3."""
     return published_values()[metric, "birds", "3", method]
 
 
-def _mean(rows: Sequence[Row], method: str, metric: str) -> float:
-    values = [row["metrics"].get(metric) for row in rows if row["method"] == method]
+def _mean(results: Sequence[Result], method: str, metric: str) -> float:
+    values = [r["metrics"].get(metric) for r in results if r["method"] == method]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else math.nan
 
 
-def _rank_finding(rows: Sequence[Row]) -> list[str]:
+def _prediction_ranks(study: Study) -> list[str]:
     """Whether the rank of the prediction falls without the rank term."""
-    known = [row for row in rows if row["published prediction, beta=0"] is not None]
     return [
-        f"The rank of the prediction on {row['dataset']} is {row['rank_prediction']} with the rank "
-        f"term and {row['rank_prediction_beta0']} without it "
-        f"({row['rank_half']} and {row['rank_half_beta0']} if scores are cut at ½); the paper "
-        f"prints {row['published prediction']} and {row['published prediction, beta=0']}."
-        for row in known
+        f"The rank of the prediction on {r['dataset']} is {r['rank_prediction']} with the rank "
+        f"term and {r['rank_prediction_beta0']} without it ({r['rank_half']} and "
+        f"{r['rank_half_beta0']} for scores above ½); the paper prints "
+        f"{r['published prediction']} and {r['published prediction, beta=0']}."
+        for r in study.records
+        if r["published prediction, beta=0"] is not None
     ]
 
 
-def _printed_spread(rows: Sequence[Row]) -> list[str]:
-    """The spread between folds on Birds beside the printed one."""
-    cells = grid(rows, "average_precision")
+def _printed_spread(results: Sequence[Result]) -> list[str]:
+    """Spread between folds on Birds, ours and printed."""
+    comparison = compare(results, "average_precision")
     paper = _on_birds("Schirn", "average_precision")
     spreads = [
-        cells.std(setting, c)
-        for setting in cells.settings
-        for c in cells.contenders
+        comparison.std(setting, c)
+        for setting in comparison.settings
+        for c in comparison.contenders
         if (setting.dataset, setting.r, c.method) == ("birds", 3, "Schirn")
     ]
     return [
-        f"On Birds with r = 3 the paper prints ± {100 * paper.std:.1f} for Schirn; "
-        f"between our folds the spread is {100 * std:.1f}."
+        f"On Birds with r = 3 the paper prints a standard deviation of {100 * paper.std:.1f} for "
+        f"Schirn; ours is {100 * std:.1f}."
         for std in spreads[:1]
         if not math.isnan(std)
     ]

@@ -1,4 +1,4 @@
-"""The summary page of a reproduction: ours beside what is printed, and what to make of it."""
+"""The summary page of a reproduction: our results next to the printed ones, and their reading."""
 
 import math
 from collections import Counter
@@ -6,18 +6,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schirn.bench import tables
-from schirn.bench._grid import Row
-from schirn.bench._summary import summary
-from schirn.bench._table_parts import signed
-from schirn.bench.tables import Cell, Table
+from schirn.bench._comparison import Result
+from schirn.bench._render import Cell, Table
+from schirn.bench.report import summary
+from schirn.bench.tables import metrics_in, signed
 from schirn.metrics import METRICS
-from schirn.reproduction.extent import SMALL, Part, describe
+from schirn.reproduction.costs import describe
+from schirn.reproduction.experiments import SMALL, Part
 from schirn.reproduction.findings import findings
-from schirn.reproduction.study import Study
+from schirn.reproduction.studies import Study
 
 
 class Facts(NamedTuple):
-    """How a reproduction was made."""
+    """How a reproduction was made.
+
+    `searched` are the grids by data set and method; `missing` are unfinished fits: methods with
+    their settings, and studies.
+    """
 
     part: Part
     methods: Sequence[str]
@@ -25,93 +30,95 @@ class Facts(NamedTuple):
     date: str | None
     searched: Mapping[str, Mapping[str, Any]]
     missing: Mapping[str, Sequence[str]] = {}
-    """Fits that were not finished: methods and their settings, and studies."""
 
 
 _WIDENED = (
-    " Schirn's small grid, of 16 points, had 8 in a first quick run, in which its average "
-    "precision was 5.8 points below the printed one on average; no other grid was widened."
+    " Schirn's small grid of 16 points had 8 in a first quick run, in which its average precision "
+    "was 5.8 points below the printed one on average; no other grid was widened."
 )
 
-_ACCOUNT = """\
-Text, algebra and released code of the paper part ways, and so do the rules of its rows:
+_DIFFERENCES = """\
+The text, the algebra and the released code of the paper disagree, and its numbers follow several
+conventions:
 
-- **Noise rule.** Printed: a candidate is noise where Y − C > α/2. The exact solution of the stated
-  problem, and the released code, ask for Y − C > (1 + α)/2. With the printed rule and α < 1 about
-  half of all candidates are called noise. `Schirn` takes the exact rule; `noise_rule="printed"`
-  gives the other.
+- **Noise rule.** Printed: a candidate is noise if Y − C > α/2. The exact solution of the stated
+  problem, and the released code, require Y − C > (1 + α)/2. With the printed rule and α < 1, about
+  half of all candidates count as noise. `Schirn` uses the exact rule; `noise_rule="printed"`
+  selects the other.
 - **Singular shift.** Printed: 2β/(2 + μ); minimising the objective gives β/(2 + μ). The released
-  code adds the shift to every entry of the rectangular matrix of singular values, not to its
+  code adds the shift to every entry of the rectangular matrix of singular values, not only to its
   diagonal: a rank-one matrix that depends on the signs an SVD happens to return. `Schirn` does
   what is printed.
 - **Protocol.** The paper reports 5 folds. The released script runs one 80/20 split, picks the
-  parameters on its test rows, and drops test rows without a true label. Here nothing is chosen on
-  true labels unless a † says so.
+  parameters on its test rows, and drops test rows without a true label. Here, nothing is chosen on
+  true labels unless marked with †.
 - **Coverage.** 294 of the 645 rows of Birds have no true label. NLR's code counts them as depth 0,
-  Schirn's code drops them. The printed coverage of Schirn and of the others on Birds follow two
-  rules and cannot be compared. Here such rows are dropped for all methods.
+  Schirn's code drops them. The printed coverage of Schirn and that of the other methods on Birds
+  follow different rules and cannot be compared. Here, such rows are dropped for all methods.
 - **Hamming loss** depends on the threshold more than on the method: scores above 0.8 in the
-  released code, rows scaled to [0, 1] and cut at 0.9 in NLR's. Ours is that of `predict`, which
-  estimates the number of labels.
+  released code; rows scaled to [0, 1] with a threshold of 0.9 in NLR's. Ours is that of `predict`,
+  which estimates the number of labels.
 - **Candidates and folds.** The noise is drawn by the authors' rule, but their seeds are known only
-  for the Yeast sets and for Birds with r = 3; their folds only for Birds. Elsewhere rows, and so
-  single digits, differ.
-- **Methods without code.** FPML, PML-LRS, PAKS, GLC and PARD are reconstructions from what is
-  public about them; their distances say as much about the reconstruction as about the printed
-  numbers.
+  for the Yeast data sets and for Birds with r = 3, and their folds only for Birds. Elsewhere the
+  rows differ, and so do single digits.
+- **Methods without code.** FPML, PML-LRS, PAKS, GLC and PARD are reconstructions from public
+  information; their distances say as much about the reconstruction as about the printed numbers.
 """
 
 
 def page(
-    rows: Sequence[Row], studies: Mapping[str, Study], facts: Facts, figures: Mapping[str, str]
+    results: Sequence[Result],
+    studies: Mapping[str, Study],
+    facts: Facts,
+    figures: Mapping[str, str],
 ) -> str:
-    """The page as Markdown; `figures` gives the files of the drawings in the folder figures."""
-    main = [name for name in tables.measured(rows) if name in METRICS]
-    parts = [
+    """Write the page as Markdown; `figures` maps stems to files in the folder "figures"."""
+    main = [name for name in metrics_in(results) if name in METRICS]
+    sections = [
         "# Reproduction of the published experiments\n",
-        _made(rows, studies, facts),
+        _protocol(results, studies, facts),
         _points(facts),
         "## In short\n",
-        _bullets([*summary(rows, main[0]), *findings(rows, studies)]),
+        _bullets([*summary(results, main[0]), *findings(results, studies)]),
         "## Why numbers differ\n",
-        _ACCOUNT,
-        *_distances(rows, main),
+        _DIFFERENCES,
+        *_distances(results, main),
         "## Tables\n",
         "In brackets: published, then ours − published.\n",
-        *(tables.results(rows, name, published=True).render("markdown") for name in main),
+        *(tables.results(results, name, published=True).render("markdown") for name in main),
         _figure(figures, "noise_levels_average_precision", "Average precision and noise level"),
-        *_possible(rows, main),
+        *_comparisons(results, main),
         _figure(figures, "gap_closed", "Gap closed"),
-        *_noise_finding(rows),
-        tables.costs(rows).render("markdown"),
+        *_noise_detection(results),
+        tables.costs(results).render("markdown"),
         *_studies(studies, figures),
     ]
-    return "\n".join(part for part in parts if part).rstrip() + "\n"
+    return "\n".join(section for section in sections if section).rstrip() + "\n"
 
 
-def _made(rows: Sequence[Row], studies: Mapping[str, Study], facts: Facts) -> str:
+def _protocol(results: Sequence[Result], studies: Mapping[str, Study], facts: Facts) -> str:
     part = facts.part
     command = "schirn reproduce" + (" --quick" if part.name == "quick" else "")
     when = f" on {facts.date}" if facts.date else ""
-    fits = [*rows, *(row for study in studies.values() for row in study.rows if "key" in row)]
+    fits = [*results, *(r for study in studies.values() for r in study.records if "key" in r)]
     lines = [
-        f"Made by `{command}`{when}: {len(fits)} fits with their searches, which took "
-        f"{describe(_seconds(fits))} of one process by the clock.\n"
+        f"Made by `{command}`{when}: {len(fits)} fits and their searches, which took "
+        f"{describe(_seconds(fits))} of wall time in one process.\n"
     ]
     if part.name == "quick":
         lines.append(
             "**This is the quick part**: few data sets, small grids, a few values of each "
-            "parameter. `schirn reproduce` runs the rest overnight on two cores; "
-            "`schirn reproduce --plan` says beforehand what and how long.\n"
+            "parameter. `schirn reproduce` runs everything overnight on two cores; "
+            "`schirn reproduce --plan` shows what will be run and how long it takes.\n"
         )
     settings = [
         f"{part.folds} folds, seed 0; noise drawn as in the published sets.",
-        "Features as they are in the files, as in the paper, for all methods but Sieve, which "
-        "scales them and uses a Gaussian kernel. That is part of "
-        "its lead, and why it can close more than the gap between two linear ridges.",
-        "Tuning of the tables: on the candidates of held-out training rows, three folds, never on "
+        "Features are used as in the files and in the paper by all methods except Sieve, which "
+        "scales them and uses a Gaussian kernel. That explains part of its lead, and how it can "
+        "close more than the gap between two linear ridges.",
+        "Parameters are tuned on the candidates of held-out training rows in three folds, never on "
         "true labels; only OracleRidge, which is trained on the truth of the training rows, is "
-        "tuned on it too. " + _tuned(facts),
+        "also tuned on it. " + _tuned(facts),
         *_left_out(facts),
         *_not_finished(facts),
         *(f"Skipped: {name} – {why}" for name, why in facts.skipped.items()),
@@ -120,34 +127,33 @@ def _made(rows: Sequence[Row], studies: Mapping[str, Study], facts: Facts) -> st
     return "\n".join(lines) + "\n" + _bullets(settings)
 
 
-def _versions(rows: Sequence[Row]) -> list[str]:
-    """All versions that made the rows, and on how many machines."""
+def _versions(results: Sequence[Result]) -> list[str]:
+    """List the versions that produced the results."""
     found = Counter(
-        ", ".join(f"{name} {version}" for name, version in (row.get("versions") or {}).items())
-        for row in rows
+        ", ".join(f"{name} {version}" for name, version in (result.get("versions") or {}).items())
+        for result in results
     )
     if len(found) < 2:
         return [f"Versions: {text}." for text in found]
-    said = [f"Versions of {count} fits: {text}." for text, count in found.most_common()]
-    said.append(
+    return [
+        *(f"Versions of {count} fits: {text}." for text, count in found.most_common()),
         "The fits were shared by machines with these versions. Times in the tables are those of "
-        "the machine that a fit happened to run on, with as many processes at once as it has cores."
-    )
-    return said
+        "the machine that a fit happened to run on, with one process per core.",
+    ]
 
 
-def _seconds(rows: Sequence[Row]) -> float:
+def _seconds(results: Sequence[Result]) -> float:
     """Time of searches, fits and scores."""
     names = ("tune_seconds", "fit_seconds", "predict_seconds")
-    return sum(row.get(name) or 0.0 for row in rows for name in names)
+    return sum(result.get(name) or 0.0 for result in results for name in names)
 
 
 def _tuned(facts: Facts) -> str:
-    """How the grids were chosen."""
+    """Explain how the grids were chosen."""
     text = (
-        "A method gets the largest of its grids with which a fold should take no more than "
-        f"{facts.part.cell_seconds:.0f} s ({facts.part.least_seconds:.0f} s for the least one); "
-        "the table below has the number of points."
+        "Each method searches the largest of its grids with an estimated time per fold of at most "
+        f"{facts.part.run_seconds:.0f} s ({facts.part.least_seconds:.0f} s for the smallest one); "
+        "the table below shows the number of points."
     )
     if any(grids.get("Schirn") == SMALL["Schirn"] for grids in facts.searched.values()):
         text += _WIDENED
@@ -155,7 +161,7 @@ def _tuned(facts: Facts) -> str:
 
 
 def _points(facts: Facts) -> str:
-    """Points of the grids, a line per method and a column per data set."""
+    """Number of grid points per method and data set."""
     body = []
     for method in facts.methods:
         line = [Cell(method)]
@@ -165,7 +171,7 @@ def _points(facts: Facts) -> str:
             line.append(Cell("–" if method not in grids else "own" if method == "Sieve" else count))
         body.append(line)
     notes = [
-        "0: recommended parameters. –: left out for its time. own: Sieve tunes itself.",
+        "0: recommended parameters. –: left out, takes too long. own: Sieve tunes itself.",
     ]
     title = "Points searched in every fold"
     return Table("points", title, ["method", *facts.searched], body, notes).render("markdown")
@@ -178,31 +184,32 @@ def _left_out(facts: Facts) -> list[str]:
             if method not in grids:
                 found.setdefault(method, []).append(name)
     return [
-        f"Left out for its time: {method} on {', '.join(names)}." for method, names in found.items()
+        f"Left out because it takes too long: {method} on {', '.join(names)}."
+        for method, names in found.items()
     ]
 
 
 def _not_finished(facts: Facts) -> list[str]:
-    """What the run had not finished when this page was written."""
+    """List the fits that were unfinished when the page was written."""
     if not facts.missing:
         return []
     together: dict[tuple[str, ...], list[str]] = {}
     for name, on in facts.missing.items():
         together.setdefault(tuple(on), []).append(name)
-    parts = [
+    items = [
         f"{', '.join(names)} on {', '.join(on)}" if on else ", ".join(names)
         for on, names in together.items()
     ]
     return [
-        "**Not finished when this page was written**, and so in no table: "
-        + "; ".join(parts)
-        + ". The same command goes on with them."
+        "**Unfinished when this page was written**, and therefore in no table: "
+        + "; ".join(items)
+        + ". The same command resumes them."
     ]
 
 
-def _distances(rows: Sequence[Row], metrics: Sequence[str]) -> list[str]:
-    """Mean distance of each method from the paper, one column per measure."""
-    records = list(tables.against_published(rows, metrics).body)
+def _distances(results: Sequence[Result], metrics: Sequence[str]) -> list[str]:
+    """Mean distance of each method from the paper, one column per metric."""
+    records = list(tables.against_published(results, metrics).body)
     if not records:
         return []
     body = []
@@ -221,38 +228,38 @@ def _distances(rows: Sequence[Row], metrics: Sequence[str]) -> list[str]:
         ["method", *dict.fromkeys(line[0].text for line in records), "reached", "nearly", "of"],
         body,
         [
-            "reached: cells in which ours is at least as good; nearly: it falls short by no more "
-            "than the printed standard deviation. Every cell is in the table named published.",
+            "reached: ours is at least as good; nearly: it falls short by no more than the printed "
+            "standard deviation. The table named published lists all settings.",
         ],
     )
     return ["## Distance from the paper\n", table.render("markdown")]
 
 
-def _possible(rows: Sequence[Row], metrics: Sequence[str]) -> list[str]:
-    """Win/tie/loss and gap closed, where the rows allow them."""
+def _comparisons(results: Sequence[Result], metrics: Sequence[str]) -> list[str]:
+    """Win/tie/loss and gap closed, if the results allow them."""
     found = []
-    methods = {row["method"] for row in rows}
+    methods = {result["method"] for result in results}
     references = [name for name in ("Schirn", "Sieve") if name in methods]
     if len(methods) > 1:
         found += [
-            tables.win_tie_loss(rows, name, metrics).render("markdown") for name in references
+            tables.win_tie_loss(results, name, metrics).render("markdown") for name in references
         ]
     if {"CandidateRidge", "OracleRidge"} <= methods:
-        found.append(tables.gaps(rows, metrics[0]).render("markdown"))
+        found.append(tables.gaps(results, metrics[0]).render("markdown"))
     return found
 
 
-def _noise_finding(rows: Sequence[Row]) -> list[str]:
-    if "noise_auc" not in tables.measured(rows):
+def _noise_detection(results: Sequence[Result]) -> list[str]:
+    if "noise_auc" not in metrics_in(results):
         return []
-    return [tables.results(rows, "noise_auc", reference=None).render("markdown")]
+    return [tables.results(results, "noise_auc", reference=None).render("markdown")]
 
 
 def _studies(studies: Mapping[str, Study], figures: Mapping[str, str]) -> list[str]:
     drawn = {
         "sensitivity": [("sensitivity", "Sensitivity to alpha, beta and lambda")],
         "convergence": [
-            ("convergence_objective", "Objective per round, divided by that of the first"),
+            ("convergence_objective", "Objective per round, relative to the first"),
             ("convergence_n_noise", "Labels judged wrong per round"),
         ],
     }
@@ -264,7 +271,7 @@ def _studies(studies: Mapping[str, Study], figures: Mapping[str, str]) -> list[s
 
 
 def _figure(figures: Mapping[str, str], name: str, title: str) -> str:
-    """A link to a figure, if it was drawn."""
+    """Link to a figure, if it was drawn."""
     return f"![{title}](figures/{figures[name]})\n" if name in figures else ""
 
 

@@ -1,27 +1,26 @@
-"""Which cells and matrices a reproduction needs, from the data sets that are here."""
+"""The runs and matrices of a reproduction, given the data sets that are available."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schirn.bench._data import Level, Source, parse_datasets, unusable
-from schirn.bench._engine import Batch
-from schirn.bench._methods import importable_here
-from schirn.bench._run import plan_cells
+from schirn.bench.running.data import Level, Source, parse_datasets, unusable
+from schirn.bench.running.engine import Batch
+from schirn.bench.running.methods import importable_here
+from schirn.bench.running.plan import plan_runs
 from schirn.datasets import Dataset, add_noise, available, load
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.reproduction import ablations
-from schirn.reproduction.extent import (
-    FULL,
-    METHODS,
-    Part,
+from schirn.reproduction.costs import (
     Shape,
+    choose_grids,
     choose_methods,
     describe,
     expected_seconds,
-    grids_of,
     train_shape,
 )
+from schirn.reproduction.experiments import FULL, METHODS, Part
 
 STUDIES = (
     "label_ranks",
@@ -35,22 +34,29 @@ STUDIES = (
 )
 AUTHORS = "birds_nlr_r3"
 _LABELS_ONLY = "_labels_only"
-# Ranks, traces, tables and figures, which are made in one process after the fits.
+# Share of ranks, traces, tables and figures, which one process makes after the fits.
 _REST_SHARE = 0.03
 
 
 class Plan(NamedTuple):
-    """What can be run here.
+    """What a reproduction will run.
 
     Attributes
     ----------
-    part : the sets and limits that were asked for
-    methods : names of the methods
-    sources : sets that are here, with their noise levels, by "name" or "name:r"
-    shapes : their shapes
-    skipped : why the others are left out
-    seconds : rough time on one core
-    files : files that are read
+    part : Part
+        Requested data sets and limits.
+    methods : tuple of str
+        Names of the methods.
+    sources : dict
+        Available data sets with their noise levels, by "name" or "name:r".
+    shapes : dict
+        Numbers of rows, features and labels of these.
+    skipped : dict of str to str
+        Reasons why other data sets are left out.
+    seconds : float
+        Estimated time on one core.
+    files : tuple of Path
+        Files to read.
     """
 
     part: Part
@@ -62,13 +68,13 @@ class Plan(NamedTuple):
     files: tuple[Path, ...] = ()
 
     def to_text(self, jobs: int = 1) -> str:
-        """Say what will be run, what not and why, and how long it will take."""
+        """Describe what will be run, what will be skipped and why, and the estimated time."""
         lines = [
             f"{_count(len(self.shapes), 'setting')}, {_count(len(self.methods), 'method')}, "
             f"{self.part.folds} folds: "
             f"about {describe(self.seconds / max(1, jobs))} with {max(1, jobs)} "
             f"process{'es' if jobs > 1 else ''} of one thread; "
-            "run the same command again to go on after an interruption"
+            "run the same command again to resume after an interruption"
         ]
         return "\n".join(
             [*lines, *(f"skipped {name}: {why}" for name, why in self.skipped.items())]
@@ -87,19 +93,30 @@ def make_plan(
     folds: int | None = None,
     studies: Sequence[str] = STUDIES,
 ) -> Plan:
-    """Look which data sets are here and how long everything will take.
+    """Find the available data sets and estimate how long a reproduction takes.
 
     Parameters
     ----------
-    part : FULL or QUICK
-    sets : data sets instead of those of the part, as in `schirn.bench.run`
-    methods : names of methods
-    folds : number of folds instead of that of the part
-    studies : names of studies, for the time
+    part : Part
+        `FULL` or `QUICK` of `schirn.reproduction.experiments`.
+    sets : list of str, optional
+        Data sets instead of those of the part, as in `schirn.bench.run`.
+    methods : list of str
+        Names of methods.
+    folds : int, optional
+        Number of folds instead of that of the part.
+    studies : list of str
+        Names of the studies to include in the estimate.
+
+    Returns
+    -------
+    Plan
+        Pass it to `reproduce`.
 
     Examples
     --------
-    >>> from schirn.reproduction.run import QUICK, make_plan
+    >>> from schirn.reproduction import make_plan
+    >>> from schirn.reproduction.experiments import QUICK
     >>> plan = make_plan(QUICK, sets=["digits_attributes"], methods=["Schirn", "Sieve"])
     >>> plan.shapes
     {'digits_attributes': (1797, 64, 10)}
@@ -107,11 +124,11 @@ def make_plan(
     if sets is not None:
         part = part.with_sets(tuple(sets))
     if folds is not None:
-        part = part.with_folds(folds)
+        part = replace(part, folds=folds)
     sources, shapes, skipped = {}, {}, {}
     for source, level in parse_datasets(part.sets, [None], {}):
         name = source.name if level is None else f"{source.name}:{level}"
-        data, reason = _look(source, level)
+        data, reason = _load(source, level)
         if data is None:
             skipped[name] = reason
         else:
@@ -121,12 +138,12 @@ def make_plan(
     if not sources:
         return plan
     batches = plan_batches(plan, Path(), studies)
-    seconds = sum(expected_seconds(cell) for batch in batches for cell in batch.cells)
+    seconds = sum(expected_seconds(run) for batch in batches for run in batch.runs)
     return plan._replace(seconds=(1 + _REST_SHARE) * seconds, files=tuple(_files(plan)))
 
 
-def _look(source: Source, level: Level) -> tuple[Dataset | None, str]:
-    """The set, or why it cannot be used."""
+def _load(source: Source, level: Level) -> tuple[Dataset | None, str]:
+    """Load a data set, or explain why it cannot be used."""
     try:
         data = source.load()
         reason = unusable(data, level)
@@ -141,67 +158,73 @@ def _look(source: Source, level: Level) -> tuple[Dataset | None, str]:
 
 
 def _files(plan: Plan) -> Iterator[Path]:
-    """The files of the sets, and those that only studies read."""
+    """Files of the data sets, and those that only studies read."""
     found = {entry.name: entry.path for entry in available() if entry.path is not None}
-    for source in dict.fromkeys(source.where for source, _ in plan.sources.values()):
-        yield found.get(source, Path(source))
+    for where in dict.fromkeys(source.where for source, _ in plan.sources.values()):
+        yield found.get(where, Path(where))
     if plan.part.is_published:
         used = (AUTHORS, *(f"{name}{_LABELS_ONLY}" for name in plan.skipped))
         yield from (found[name] for name in used if name in found)
 
 
 def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch]:
-    """All fits: those of the tables first, then those of the studies, each in its folder."""
-    wanted = {"rows": _asked_tables(plan), **_asked_studies(plan, studies)}
+    """Plan all fits: those of the tables first, then those of each study, each in its folder."""
+    wanted = {"rows": _table_requests(plan), **_study_requests(plan, studies)}
     with importable_here():
         return [
-            Batch(folder / name, [cell for one in asked for cell in plan_cells(**one)])
-            for name, asked in wanted.items()
+            Batch(folder / name, [run for request in requests for run in plan_runs(**request)])
+            for name, requests in wanted.items()
         ]
 
 
-def _asked_tables(plan: Plan) -> list[ablations.Asked]:
-    """What the tables ask of `run`, set by set, because grids depend on the size."""
-    asked = []
-    for items in by_set(plan).values():
-        shape = train_shape(plan.shapes[items[0]], plan.part.folds)
-        methods = choose_methods(plan.methods, shape, plan.part)
-        asked.append(
+def _table_requests(plan: Plan) -> list[ablations.Request]:
+    """Requests of the tables, one per data set, because grids depend on its size."""
+    requests = []
+    for items in by_dataset(plan).values():
+        methods, grids = _methods_and_grids(plan, items)
+        requests.append(
             {
-                "datasets": [named(*plan.sources[item]) for item in items],
+                "datasets": [as_item(*plan.sources[item]) for item in items],
                 "methods": methods,
                 "folds": plan.part.folds,
-                "grids": grids_of(methods, shape, plan.part),
+                "grids": grids,
             }
         )
-    return asked
+    return requests
 
 
-def _asked_studies(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablations.Asked]]:
-    """What the chosen studies ask of `run`."""
-    part, items = plan.part, [named(*item) for item in studied(plan)]
-    asked: dict[str, list[ablations.Asked]] = {}
+def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablations.Request]]:
+    """Requests of the chosen studies, by study."""
+    part, items = plan.part, [as_item(*item) for item in studied(plan)]
+    requests: dict[str, list[ablations.Request]] = {}
     if "authors_folds" in chosen:
-        asked["authors_folds"] = [
-            one for data in authors(plan) for one in ablations.ask_authors_folds(data)
+        requests["authors_folds"] = [
+            request for data in authors(plan) for request in ablations.authors_folds_requests(data)
         ]
     if "ablation" in chosen and items:
-        asked["ablation"] = [ablations.ask_ablation(items, part.folds)]
+        requests["ablation"] = [ablations.ablation_request(items, part.folds)]
     if "sensitivity" in chosen and items:
-        asked["sensitivity"] = [ablations.ask_sensitivity(items, part.folds, part.every)]
+        requests["sensitivity"] = [ablations.sensitivity_request(items, part.folds, part.every)]
     if "cooccurrence" in chosen and to_tie(plan):
-        made = [ablations.tie(data)[0] for data in to_tie(plan)]
-        asked["cooccurrence"] = [ablations.ask_cooccurrence(made, part.folds)]
-    return asked
+        tied = [ablations.tie(data)[0] for data in to_tie(plan)]
+        requests["cooccurrence"] = [ablations.cooccurrence_request(tied, part.folds)]
+    return requests
 
 
-def named(source: Source, level: Level) -> tuple[Any, Level]:
-    """A set as `run` takes it."""
+def _methods_and_grids(plan: Plan, items: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
+    """Methods and grids for the settings of one data set."""
+    shape = train_shape(plan.shapes[items[0]], plan.part.folds)
+    methods = choose_methods(plan.methods, shape, plan.part)
+    return methods, choose_grids(methods, shape, plan.part)
+
+
+def as_item(source: Source, level: Level) -> tuple[Any, Level]:
+    """A data set as `schirn.bench.run` accepts it."""
     return (source.where if source.dataset is None else source.dataset, level)
 
 
-def by_set(plan: Plan) -> dict[str, list[str]]:
-    """Names of the settings of each set."""
+def by_dataset(plan: Plan) -> dict[str, list[str]]:
+    """Names of the settings of each data set."""
     found: dict[str, list[str]] = {}
     for name, (source, _) in plan.sources.items():
         found.setdefault(source.name, []).append(name)
@@ -209,58 +232,57 @@ def by_set(plan: Plan) -> dict[str, list[str]]:
 
 
 def searched(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Grids that are searched, by set and method; methods left out are missing."""
+    """Grids to search, by data set and method; methods that are left out are missing."""
     found = {}
-    for name, items in by_set(plan).items():
-        shape = train_shape(plan.shapes[items[0]], plan.part.folds)
-        methods = choose_methods(plan.methods, shape, plan.part)
-        found[name] = {**dict.fromkeys(methods), **grids_of(methods, shape, plan.part)}
+    for name, items in by_dataset(plan).items():
+        methods, grids = _methods_and_grids(plan, items)
+        found[name] = {**dict.fromkeys(methods), **grids}
     return found
 
 
 def studied(plan: Plan) -> list[tuple[Source, Level]]:
-    """The sets of the ablations: each once, at its first noise level."""
+    """Data sets of the ablations, each at its first noise level."""
     if plan.part.is_published:
         return [plan.sources[name] for name in plan.part.ablation if name in plan.sources]
-    return [plan.sources[names[0]] for names in by_set(plan).values()]
+    return [plan.sources[names[0]] for names in by_dataset(plan).values()]
 
 
 def candidates_of(data: Dataset, level: Level) -> Any:
-    """The candidates of a set, drawn as those of the tables."""
+    """Candidates of a data set, drawn as those of the tables."""
     if level is None:
         return data.candidates
     return add_noise(data.y_true, int(level), kind="legacy", seed=int(level))
 
 
 def own_noise(plan: Plan) -> list[Dataset]:
-    """The sets with candidates of their own."""
+    """Data sets with their own candidates."""
     return [source.load() for source, level in plan.sources.values() if level is None]
 
 
 def to_tie(plan: Plan) -> list[Dataset]:
-    """The sets whose labels are tied."""
+    """Data sets whose labels are tied."""
     if plan.part.is_published:
         return [load(name) for name in plan.part.cooccurrence if name in plan.sources]
     return [source.load() for source, _ in studied(plan)]
 
 
 def labelled(plan: Plan) -> list[Dataset]:
-    """Sets with candidates of their own, and those of which at least the labels are here."""
+    """Data sets with their own candidates, including those available without features."""
     found = own_noise(plan)
     for name in (*plan.skipped, *(FULL.sets[:5] if plan.part.is_published else ())):
         for stem in (name, f"{name}{_LABELS_ONLY}"):
             if name in {data.name.removesuffix(_LABELS_ONLY) for data in found}:
                 break
-            found += _if_there(stem)
+            found += _if_available(stem)
     return [data for data in found if data.candidates is not None]
 
 
 def authors(plan: Plan) -> list[Dataset]:
-    """The set of NLR's authors, if it is here."""
-    return list(_if_there(AUTHORS)) if plan.part.is_published else []
+    """Data set of NLR's authors, if it is available."""
+    return list(_if_available(AUTHORS)) if plan.part.is_published else []
 
 
-def _if_there(name: str) -> Iterable[Dataset]:
+def _if_available(name: str) -> Iterable[Dataset]:
     try:
         return [load(name)]
     except (DataError, MissingExtraError, OSError):

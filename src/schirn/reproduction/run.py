@@ -1,4 +1,4 @@
-"""Rerun the published experiments, with what they lack, into one folder."""
+"""Execute a plan: run the fits, then write tables, figures and pages into one folder."""
 
 import json
 import os
@@ -11,49 +11,34 @@ from typing import Any
 import numpy as np
 
 from schirn._files import atomic_write
-from schirn.bench._engine import Batch, Engine, default_threads
-from schirn.bench._methods import importable_here
-from schirn.bench._plan import Cell
-from schirn.bench._progress import Report
-from schirn.bench._run import rows_of
+from schirn.bench._render import SUFFIXES
 from schirn.bench.report import write_outputs
-from schirn.bench.tables import SUFFIXES
+from schirn.bench.results import Result
+from schirn.bench.running.engine import Batch, Engine, Report, default_threads
+from schirn.bench.running.methods import importable_here
+from schirn.bench.running.plan import Run
+from schirn.bench.running.run import results_of
 from schirn.exceptions import DataError, InputError
 from schirn.reproduction import ablations, studies
-from schirn.reproduction.extent import FULL, METHODS, QUICK, Part, expected_seconds
+from schirn.reproduction.costs import expected_seconds
 from schirn.reproduction.page import Facts, page
 from schirn.reproduction.plan import (
     STUDIES,
     Plan,
+    as_item,
     authors,
     candidates_of,
     labelled,
-    make_plan,
-    named,
     own_noise,
     plan_batches,
     searched,
     studied,
     to_tie,
 )
-from schirn.reproduction.study import Row, Study
-
-__all__ = [
-    "FULL",
-    "METHODS",
-    "QUICK",
-    "STUDIES",
-    "Part",
-    "Plan",
-    "make_plan",
-    "publish",
-    "reproduce",
-    "run_fits",
-    "write_results",
-]
+from schirn.reproduction.studies import Study
 
 _PUBLISHED_FIGURES = "images/reproduction"
-# A larger drawing is slow to show; the page then takes the picture of it.
+# Larger SVG files are slow to display; the page then shows the PNG.
 _LARGE_SVG = 200_000
 
 
@@ -66,16 +51,23 @@ def reproduce(
     say: Callable[[str], None] = lambda text: None,
     **how: Any,
 ) -> list[Path]:
-    """Run the tables and the studies of a plan; what is finished in `output` is not run again.
+    """Run the tables and the studies of a plan; fits already finished in `output` are not repeated.
 
     Parameters
     ----------
-    output : folder of rows, tables, figures, ``report.html`` and ``reproduction.md``
-    plan : from `make_plan`
-    chosen : names of studies to run besides the tables, out of `STUDIES`
-    date : date to print
-    say : called with a line of text before each step
-    **how : jobs, threads, time_limit, retry, keep_scores and report, as in `run_fits`
+    output : path
+        Folder for results, tables, figures, ``report.html`` and ``reproduction.md``.
+    plan : Plan
+        From `make_plan`.
+    chosen : list of str
+        Names of the studies to run besides the tables.
+    date : str, optional
+        Date to print.
+    say : callable, optional
+        Called with a line of text before each step.
+    **how
+        `jobs`, `threads`, `time_limit`, `retry`, `keep_scores` and `report`, as in
+        `schirn.bench.run`, and `stop_after`, the seconds after which to stop.
 
     Returns
     -------
@@ -102,21 +94,24 @@ def run_fits(
 ) -> int:
     """Run the fits of the tables and of the studies, the longest first.
 
-    With `stop_after` the shortest come first, so that most is done by then.
+    With `stop_after` the shortest come first, so that most are finished by then.
 
     Parameters
     ----------
-    output, plan, chosen, say : as in `reproduce`
-    jobs, threads, time_limit, retry, keep_scores, report : as in `schirn.bench.run`
-    stop_after : seconds after which to stop; fits that are not finished then leave no trace
+    output, plan, chosen, say
+        As in `reproduce`.
+    jobs, threads, time_limit, retry, keep_scores, report
+        As in `schirn.bench.run`.
+    stop_after : float, optional
+        Seconds after which to stop; unfinished fits leave no trace.
 
     Returns
     -------
     int
-        How many fits are not finished.
+        Number of unfinished fits.
     """
     batches = _batches(output, plan, chosen)
-    say(f"{sum(len(batch.cells) for batch in batches)} fits")
+    say(f"{sum(len(batch.runs) for batch in batches)} fits")
     with importable_here():
         engine = Engine(
             batches,
@@ -141,50 +136,48 @@ def write_results(
     date: str | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[Path]:
-    """Write tables, figures and pages from finished fits; returns the files.
+    """Write tables, figures and pages from finished fits; return the files.
 
-    Where fits are missing, a method counts in a setting only with all of its folds, a study only
-    with all of its fits; the page says what is missing.
+    If fits are missing, a setting includes only methods with all folds, and the page only studies
+    with all fits; it lists what is missing.
     """
     folder = Path(output)
     batches = _batches(output, plan, chosen)
-    rows, missing = _complete(rows_of(*batches[0]), batches[0].cells)
-    begun = [b.folder.name for b in batches[1:] if len(rows_of(*b)) < len(b.cells)]
-    missing |= {f"the study {name.replace('_', ' ')}": [] for name in begun}
-    found = list(_studies(plan, folder, [name for name in chosen if name not in begun], say))
+    results, missing = complete(results_of(*batches[0]), batches[0].runs)
+    unfinished = [b.folder.name for b in batches[1:] if len(results_of(*b)) < len(b.runs)]
+    missing |= {f"the study {name.replace('_', ' ')}": [] for name in unfinished}
+    found = list(_studies(plan, folder, [n for n in chosen if n not in unfinished], say))
     say("tables and figures")
     written = _write_studies(folder, found)
     written += write_outputs(
-        rows,
+        results,
         folder,
         title="Reproduction of the published experiments",
         date=date,
-        sweep=_rows_of(found, "sensitivity"),
-        models=_models(_rows_of(found, "convergence")),
+        sweep=_records(found, "sensitivity"),
+        models=_models(_records(found, "convergence")),
     )
     facts = Facts(plan.part, plan.methods, plan.skipped, date, searched(plan), missing)
-    text = page(rows, {study.name: study for study in found}, facts, _figures(folder))
+    text = page(results, {study.name: study for study in found}, facts, _figures(folder))
     return [_write(folder / "reproduction.md", text), *written]
 
 
-def _complete(rows: Sequence[Row], cells: Sequence[Cell]) -> tuple[list[Row], dict[str, list[str]]]:
-    """The rows of methods with all folds of a setting, and the settings that others lack."""
-    keys = {row["key"] for row in rows}
-    short = {_place(cell) for cell in cells if cell.key not in keys}
+def complete(
+    results: Sequence[Result], runs: Sequence[Run]
+) -> tuple[list[Result], dict[str, list[str]]]:
+    """Keep methods with all folds of a setting; return these, and the settings others lack."""
+    done = {result["key"] for result in results}
+    group = {run.key: tuple(run.fields[k] for k in ("method", "dataset", "r")) for run in runs}
+    short = {group[run.key] for run in runs if run.key not in done}
     missing: dict[str, list[str]] = {}
     for method, dataset, level in sorted(short, key=str):
         setting = dataset if level is None else f"{dataset} r={level}"
         missing.setdefault(method, []).append(setting)
-    where = {cell.key: _place(cell) for cell in cells}
-    return [row for row in rows if where[row["key"]] not in short], missing
-
-
-def _place(cell: Cell) -> tuple[str, str, int | None]:
-    return cell.row["method"], cell.row["dataset"], cell.row["r"]
+    return [result for result in results if group[result["key"]] not in short], missing
 
 
 def publish(output: str | os.PathLike[str], page_file: str | os.PathLike[str]) -> list[Path]:
-    """Copy the page and the figures that it shows to another place; returns the files."""
+    """Copy the page and its figures to another folder; return the files."""
     target = Path(page_file)
     text = (Path(output) / "reproduction.md").read_text(encoding="utf-8")
     images = target.parent / _PUBLISHED_FIGURES
@@ -198,20 +191,21 @@ def publish(output: str | os.PathLike[str], page_file: str | os.PathLike[str]) -
 
 
 def _batches(output: str | os.PathLike[str], plan: Plan, chosen: Sequence[str]) -> list[Batch]:
-    """All fits, or why there are none."""
+    """Plan all fits; raise if there are none."""
     unknown = [name for name in chosen if name not in STUDIES]
     if unknown:
-        raise InputError(f"there is no study {unknown[0]!r}; there are {', '.join(STUDIES)}")
+        raise InputError(f"there is no study {unknown[0]!r}; the studies are {', '.join(STUDIES)}")
     if not plan.sources:
         name, reason = next(iter(plan.skipped.items()))
         raise DataError(
-            f"none of the data sets is here; set SCHIRN_DATA to their folder ({name}: {reason})"
+            f"none of the data sets is available; set SCHIRN_DATA to their folder "
+            f"({name}: {reason})"
         )
     return plan_batches(plan, Path(output), chosen)
 
 
 def _figures(folder: Path) -> dict[str, str]:
-    """File names of the figures, by their names without suffix."""
+    """File names of the figures by stem."""
     return {
         path.stem: path.name if path.stat().st_size <= _LARGE_SVG else f"{path.stem}.png"
         for path in sorted((folder / "figures").glob("*.svg"))
@@ -221,10 +215,10 @@ def _figures(folder: Path) -> dict[str, str]:
 def _studies(
     plan: Plan, folder: Path, chosen: Sequence[str], say: Callable[[str], None]
 ) -> Iterable[Study]:
-    """The chosen studies on what is here; their fits are done."""
+    """Make the chosen studies from the available data and the finished fits."""
     part = plan.part
     items = studied(plan)
-    sets = [named(source, level) for source, level in items]
+    sets = [as_item(source, level) for source, level in items]
     loaded = [(source.load(), level) for source, level in items]
     noisy = [(data, candidates_of(data, level)) for data, level in loaded]
     own = [(data, data.candidates) for data in own_noise(plan)]
@@ -259,17 +253,17 @@ def _studies(
             yield make()
 
 
-def _rows_of(found: Iterable[Study], name: str) -> list[Row]:
-    return [row for study in found if study.name == name for row in study.rows]
+def _records(found: Iterable[Study], name: str) -> list[Result]:
+    return [record for study in found if study.name == name for record in study.records]
 
 
-def _models(rows: Sequence[Row]) -> dict[str, Any]:
-    """Traces by data set; the objective relative to the first round, so that one axis holds all."""
+def _models(records: Sequence[Result]) -> dict[str, Any]:
+    """Traces by data set; the objective is relative to the first round, to fit on one axis."""
     models = {}
-    for name in dict.fromkeys(row["dataset"] for row in rows):
-        own = [row for row in rows if row["dataset"] == name]
+    for name in dict.fromkeys(record["dataset"] for record in records):
+        own = [record for record in records if record["dataset"] == name]
         keys = ("objective", "residual", "n_noise")
-        traces = {key: np.array([row[key] for row in own], dtype=float) for key in keys}
+        traces = {key: np.array([record[key] for record in own], dtype=float) for key in keys}
         models[name] = SimpleNamespace(
             objective_=traces["objective"] / traces["objective"][0],
             residual_=traces["residual"],
@@ -279,11 +273,11 @@ def _models(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _write_studies(folder: Path, found: Iterable[Study]) -> list[Path]:
-    """Rows as JSON lines and tables in all formats."""
+    """Write records as JSON lines and tables in all formats."""
     written = []
     (folder / "tables").mkdir(exist_ok=True)
     for study in found:
-        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in study.rows)
+        text = "".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in study.records)
         written.append(_write(folder / f"{study.name}.jsonl", text))
         for format, suffix in SUFFIXES.items():
             path = folder / "tables" / f"{study.table.name}.{suffix}"

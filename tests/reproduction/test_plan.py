@@ -1,0 +1,87 @@
+"""What a reproduction reads, from a folder with some of the files."""
+
+import numpy as np
+import pytest
+
+from schirn.datasets import add_noise, load, make_partial_multilabel
+from schirn.reproduction.costs import expected_seconds
+from schirn.reproduction.experiments import FULL, QUICK
+from schirn.reproduction.plan import (
+    AUTHORS,
+    authors,
+    candidates_of,
+    labelled,
+    make_plan,
+    plan_batches,
+    to_tie,
+)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SCHIRN_DATA", str(tmp_path))
+    return tmp_path
+
+
+def save(folder, name, *, features=True, candidates=True):
+    data = make_partial_multilabel(n_samples=40, n_features=5, n_labels=4, r=1, random_state=0)
+    parts = {"Y": data.y_true}
+    parts |= {"X": data.X} if features else {}
+    parts |= {"C": data.candidates} if candidates else {}
+    np.savez(folder / f"{name}.npz", **parts)
+
+
+def test_labels_are_ranked_of_every_set_whose_labels_are_here(place):
+    save(place, "yeastmf")
+    save(place, "yeastcc_labels_only", features=False)
+    save(place, "yeastbp", features=False)
+    save(place, "yeastbp_labels_only", features=False)
+    save(place, "music_style_labels_only", features=False, candidates=False)
+    plan = make_plan(QUICK, methods=["CandidateRidge"], studies=["label_ranks"])
+    assert list(plan.shapes) == ["yeastmf"]
+    found = [data.name for data in labelled(plan)]
+    assert found == ["yeastmf", "yeastcc_labels_only", "yeastbp"]
+
+
+def test_data_sets_of_the_user_stand_alone(place):
+    save(place, "yeastmf")
+    save(place, "mine")
+    save(place, AUTHORS)
+    plan = make_plan(QUICK, sets=["mine:own", "absent:2"], methods=["CandidateRidge"])
+    assert list(plan.skipped) == ["absent:2"]
+    assert [data.name for data in labelled(plan)] == ["mine"]
+    assert [data.name for data in to_tie(plan)] == ["mine"]
+    assert authors(plan) == []
+    assert [path.name for path in plan.files] == ["mine.npz"]
+
+
+def test_the_files_of_the_paper_are_read_besides_the_tables(place):
+    save(place, "yeastmf")
+    save(place, "music_style_labels_only", features=False)
+    save(place, AUTHORS)
+    plan = make_plan(FULL, methods=["CandidateRidge"], studies=["authors_folds"])
+    assert [data.name for data in authors(plan)] == [AUTHORS]
+    assert [data.name for data in to_tie(plan)] == ["yeastmf"]
+    names = {path.stem for path in plan.files}
+    assert names == {"yeastmf", AUTHORS, "music_style_labels_only"}
+
+
+def test_candidates_are_the_own_ones_or_drawn_as_in_the_tables(place):
+    save(place, "mine")
+    data = load("mine")
+    assert candidates_of(data, None) is data.candidates
+    drawn = candidates_of(data, 2)
+    np.testing.assert_array_equal(drawn, add_noise(data.y_true, 2, kind="legacy", seed=2))
+    assert (drawn >= data.y_true).all()
+    assert drawn.sum() > data.y_true.sum()
+
+
+def test_a_run_that_cannot_be_executed_costs_nothing(place):
+    save(place, "mine")
+    plan = make_plan(QUICK, sets=["mine:1"], methods=["CandidateRidge"], folds=2)
+    (batch,) = plan_batches(plan, place / "out", [])
+    run = batch.runs[0]
+    assert expected_seconds(run) > 0
+    run.known["reason"] = "mine has no true labels to score on"
+    assert expected_seconds(run) == 0
