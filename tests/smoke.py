@@ -1,4 +1,4 @@
-"""Install a wheel into an empty environment and run there what the README shows.
+"""Install a wheel into an empty environment and run the code and commands of the README.
 
 `python tests/smoke.py dist/schirn-0.1.0-py3-none-any.whl`, or `make smoke`.
 """
@@ -26,14 +26,14 @@ def blocks(language):
 
 
 def program_lines():
-    """The calls of the program in the README, without what follows on the line."""
+    """The calls of the program in the README, without comments."""
     lines = [line for block in blocks("console") for line in block.splitlines()]
     calls = [re.sub(r"\s+#.*", "", line) for line in lines if line.startswith("$ schirn ")]
     return [shlex.split(call)[2:] for call in calls]
 
 
 def write_photos(path, first, rows):
-    """A table of photos: a description, two measurements, and tags of which some are wrong."""
+    """Write a table of photos: a description, two numbers, and tags, some of them wrong."""
     names = list(TOPICS)
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
@@ -48,28 +48,29 @@ def write_photos(path, first, rows):
 
 def main(wheel):
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        venv.create(place / "empty", with_pip=True)
-        python = place / "empty" / ("Scripts" if os.name == "nt" else "bin") / "python"
+        work = Path(folder)
+        venv.create(work / "empty", with_pip=True)
+        python = work / "empty" / ("Scripts" if os.name == "nt" else "bin") / "python"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
 
         def run(*command):
             sys.stdout.write(f"$ {' '.join(map(str, command))}\n")
             sys.stdout.flush()
-            subprocess.run(command, cwd=place, env=environment, check=True)
+            subprocess.run(command, cwd=work, env=environment, check=True)
 
         run(python, "-m", "pip", "install", "--quiet", f"{Path(wheel).resolve()}[cli,table]")
-        script = place / "readme.py"
+        script = work / "readme.py"
         script.write_text("\n".join(blocks("python")), "utf-8")
         run(python, "-W", "error", script)
-        write_photos(place / "photos.csv", 0, 120)
-        write_photos(place / "new.csv", 120, 6)
+        write_photos(work / "photos.csv", 0, 120)
+        write_photos(work / "new.csv", 120, 6)
         run(python, "-m", "schirn", "--version")
         run(python, "-m", "schirn", "doctor")
-        for call in program_lines():
+        predict = ["predict", "photos.schirn", "new.csv", "--disambiguate"]
+        for call in [["demo"], *program_lines(), predict]:
             run(python.with_name("schirn"), *call)
         for name in ("cleaned.csv", "report.html", "photos.schirn", "schirn-demo.html"):
-            if not (place / name).stat().st_size:
+            if not (work / name).stat().st_size:
                 raise SystemExit(f"{name} is empty")
 
 

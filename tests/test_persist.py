@@ -223,7 +223,7 @@ def test_every_truncation_is_noticed(saved):
     content = saved.read_bytes()
     for end in range(0, len(content), max(1, len(content) // 60)):
         saved.write_bytes(content[:end])
-        check_refused(saved, "cut short|not a model file|damaged")
+        check_refused(saved, "truncated|not a model file|damaged")
 
 
 def test_every_flipped_byte_is_noticed_or_harmless(ridge, saved, data):

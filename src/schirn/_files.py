@@ -240,7 +240,7 @@ def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarr
         raise
     except DAMAGE as error:
         raise DataError(
-            f"{path}: not a readable npz archive, or cut short ({reason_of(error)})."
+            f"{path}: not a readable npz archive, or truncated ({reason_of(error)})."
         ) from error
 
 

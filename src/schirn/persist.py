@@ -295,7 +295,7 @@ def _open(path: Path) -> zipfile.ZipFile:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise ModelFileError(
-            f"{path}: the model file is damaged or was cut short; save the model again"
+            f"{path}: the model file is damaged or is truncated; save the model again"
         ) from error
 
 
@@ -312,7 +312,7 @@ def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, 
         text = stream.read()
     if archive.comment != _seal(text):
         raise ModelFileError(
-            f"{path}: the header does not match its checksum; the file was changed or cut short"
+            f"{path}: the header does not match its checksum; the file was changed or truncated"
         )
     header: dict[str, Any] = json.loads(text)
     version = header["version"]

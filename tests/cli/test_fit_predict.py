@@ -264,7 +264,7 @@ def test_predict_mistakes(model, npz, data, tmp_path, capsys):
     assert "not a model file" in refused(capsys, "predict", npz.replace("train", "narrow"), npz)
     with open(model, "r+b") as stream:
         stream.truncate(1000)
-    assert "cut short" in refused(capsys, "predict", model, npz)
+    assert "truncated" in refused(capsys, "predict", model, npz)
 
 
 class TestTables:

@@ -60,7 +60,8 @@ def test_version(capsys):
 
 
 def test_no_command_and_unknown_command(capsys):
-    assert "COMMAND" in refused(capsys)
+    assert "no command given (see schirn --help)" in refused(capsys)
+    assert "no command given (see schirn data --help)" in refused(capsys, "data")
     assert "there is no command 'fti'; did you mean 'fit'" in refused(capsys, "fti")
     assert "there are demo, fit, predict" in refused(capsys, "xyzzy")
     assert "there is no command 'lst'; did you mean 'list'" in refused(capsys, "data", "lst")

@@ -3,7 +3,7 @@ import pytest
 from scipy import sparse
 
 from schirn.datasets import load, read_arff
-from schirn.datasets._arff_rows import split_values
+from schirn.datasets._arff import split_values
 from schirn.exceptions import DataError
 
 HEADER = """% a comment
@@ -118,7 +118,7 @@ def test_which_attributes_are_labels(tmp_path):
     path = write(tmp_path, DENSE)
     with pytest.raises(DataError, match="which attributes are labels"):
         read_arff(path)
-    with pytest.raises(DataError, match="7 labels asked for, of 6 attributes"):
+    with pytest.raises(DataError, match="labels=7, but there are 6 attributes"):
         read_arff(path, labels=7)
     with pytest.raises(DataError, match="'cat' is not an attribute"):
         read_arff(path, labels=["cat"])
@@ -162,10 +162,10 @@ def test_many_rows_survive_a_round_trip(tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"labels": 2, "ignore": ["colour"]}, "ignore names 'colour', which is no attribute"),
+        ({"labels": 2, "ignore": ["colour"]}, "ignore names 'colour', which is not an attribute"),
         ({"labels": 2, "label_side": "left"}, 'label_side must be "end" or "start", not \'left\''),
         ({"labels": 2, "missing": "mean"}, "missing must be .*, not 'mean'"),
-        ({"labels": 7}, "7 labels asked for, of 6 attributes"),
+        ({"labels": 7}, "labels=7, but there are 6 attributes"),
     ],
 )
 def test_wrong_options_are_quoted(tmp_path, options, message):

@@ -8,7 +8,7 @@ import pytest
 from scipy import io, sparse
 
 from schirn.datasets import read_mat
-from schirn.datasets._mat5 import Mat5
+from schirn.datasets._mat import Mat5
 from schirn.exceptions import DataError
 
 LIMIT = 10**8
@@ -122,21 +122,21 @@ SPARSE, DOUBLE = 5, 6
         ),
         (
             matrix(SPARSE, (2, 2), whole(0), whole(0, 1, 3), doubles(1)),
-            "a sparse matrix with fewer entries than it says",
+            "a sparse matrix with fewer entries than its header says",
         ),
         (
             matrix(SPARSE, (2, 2), whole(0, 1), whole(0, 1, 2), doubles(1)),
-            "a sparse matrix with fewer entries than it says",
+            "a sparse matrix with fewer entries than its header says",
         ),
-        (matrix(SPARSE, (2, 2), whole(0), whole(0, 1), doubles(1)), "2 numbers where 3 belong"),
-        (matrix(DOUBLE, (2, 2), doubles(1, 2, 3)), "3 numbers where 4 belong"),
+        (matrix(SPARSE, (2, 2), whole(0), whole(0, 1), doubles(1)), "2 numbers instead of 3"),
+        (matrix(DOUBLE, (2, 2), doubles(1, 2, 3)), "3 numbers instead of 4"),
         (matrix(DOUBLE, (2, 2), (4, b"\1")), "not a readable MATLAB file"),
-        (matrix(DOUBLE, (2, 2), (17, b"")), "an element of type 17, which holds no numbers"),
-        (matrix(DOUBLE, (2, 2)), "a matrix is cut short"),
+        (matrix(DOUBLE, (2, 2), (17, b"")), "an element of type 17, which is not numeric"),
+        (matrix(DOUBLE, (2, 2)), "a matrix is truncated"),
         (matrix(DOUBLE, (2,), doubles(1, 2)), "a variable of shape"),
         (matrix(DOUBLE, (-2, 2), doubles(1, 2)), "a variable of shape"),
-        (matrix(DOUBLE, (1, 1), doubles(1)) + b"\x0e\0\0", "the last element is cut short"),
-        (matrix(DOUBLE, (1, 1), doubles(1))[:-8], "a variable is cut short"),
+        (matrix(DOUBLE, (1, 1), doubles(1)) + b"\x0e\0\0", "the last element is truncated"),
+        (matrix(DOUBLE, (1, 1), doubles(1))[:-8], "a variable is truncated"),
         (packed(element(9, b"\0" * 8)), "a packed variable is not a matrix"),
         (packed(b"\x0e"), "a packed variable is not a matrix"),
     ],
@@ -189,7 +189,7 @@ def test_too_many_variables(tmp_path, monkeypatch):
     path = tmp_path / "x.mat"
     path.write_bytes(header() + matrix(DOUBLE, (1, 1), doubles(1)) * 4)
     assert Mat5(path, LIMIT).names() == ["x"]
-    monkeypatch.setattr("schirn.datasets._mat5.MOST_VARIABLES", 4)
+    monkeypatch.setattr("schirn.datasets._mat.MOST_VARIABLES", 4)
     with pytest.raises(DataError, match="more than 4 variables"):
         read_mat(path)
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from schirn.datasets import add_noise
-from schirn.datasets._noise_keys import ridge_weights
+from schirn.datasets._noise import ridge_weights
 from schirn.exceptions import InputError
 
 
@@ -121,7 +121,7 @@ def test_many_rows_and_features_are_solved_step_by_step(monkeypatch, n_labels, s
     truth = sparse.csr_array(random_truth(shape[0], n_labels))
     X = sparse.csr_array(np.random.RandomState(3).random_sample(shape))
     closed = ridge_weights(X, truth)
-    monkeypatch.setattr("schirn.datasets._noise_keys.MAX_GRAM", 5)
+    monkeypatch.setattr("schirn.datasets._noise.MAX_GRAM", 5)
     steps = ridge_weights(X, truth)
     assert steps.shape == (shape[1], n_labels)
     np.testing.assert_allclose(steps, closed, atol=0.02 * np.abs(closed).max())
@@ -160,7 +160,7 @@ def test_wide_sparse_labels_stay_sparse():
         ({"r": 1, "kind": "other"}, "kind must be one of .* not 'other'"),
         ({"kind": "rate"}, "needs a rate between 0 and 1, not None"),
         ({"kind": "rate", "rate": 2}, "not 2"),
-        ({"kind": "rate", "rate": 0.5, "r": 1}, "takes rate and no r"),
+        ({"kind": "rate", "rate": 0.5, "r": 1}, "takes rate, not r"),
         ({"r": 1, "rate": 0.5}, 'rate belongs to kind="rate"'),
         ({"r": 1, "kind": "feature"}, "needs the features"),
         ({"r": 1, "kind": "feature", "X": np.eye(3)}, "X has 3 rows and y has 60"),

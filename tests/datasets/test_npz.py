@@ -127,7 +127,7 @@ def test_truncated(tmp_path, keep):
     path = tmp_path / "cut.npz"
     np.savez(path, X=np.eye(2), Y=Y)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(DataError, match=r"cut\.npz: not a readable npz archive, or cut short"):
+    with pytest.raises(DataError, match=r"cut\.npz: not a readable npz archive, or truncated"):
         read_npz(path)
 
 

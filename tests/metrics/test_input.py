@@ -114,3 +114,64 @@ def test_weights_are_checked(weight, message):
 def test_options_are_checked(name, options, message):
     with pytest.raises(InputError, match=message):
         metrics.METRICS[name].function(TRUTH, SCORES, **options)
+
+
+@pytest.mark.parametrize(("name", "value"), [("convention", "fied"), ("empty_rows", "dorp")])
+def test_evaluate_names_the_option(sentence, name, value):
+    assert sentence(metrics.evaluate, TRUTH, SCORES, **{name: value}).startswith(
+        f"{name} is {value!r}; use one of "
+    )
+
+
+def test_evaluate_names_the_table_that_is_wrong(sentence):
+    scores = SCORES.copy()
+    scores[1, 1] = np.nan
+    assert sentence(metrics.evaluate, TRUTH, scores).startswith("scores is NaN at row 1, column 1")
+    predicted = TRUTH.astype(float)
+    predicted[0, 2] = np.nan
+    assert sentence(metrics.evaluate, TRUTH, SCORES, y_pred=predicted).startswith("y_pred ")
+
+
+@pytest.mark.parametrize("name", list(metrics.METRICS))
+def test_every_measure_names_its_options(sentence, name):
+    function = metrics.METRICS[name].function
+    assert sentence(function, TRUTH, SCORES, convention="fied") == (
+        "convention is 'fied'; use one of 'field', 'sklearn'."
+    )
+    if name in ("coverage", "hamming_loss"):
+        assert sentence(function, TRUTH, SCORES, empty_rows="dorp") == (
+            "empty_rows is 'dorp'; use one of 'drop', 'keep'."
+        )
+
+
+def test_without_a_row_that_counts_the_whole_sentence_says_why(sentence):
+    assert sentence(metrics.one_error, [[1, 1]], [[0.1, 0.2]]) == (
+        "no row is left to score for one_error: rows without a true label, and for rankings rows "
+        "with only true labels, do not count, nor does a row of weight 0; hand in rows with both."
+    )
+
+
+def test_weights_of_another_number_are_refused_with_both_numbers(sentence):
+    assert sentence(metrics.coverage, TRUTH, SCORES, sample_weight=[1, 2]) == (
+        "sample_weight has shape (2,) but there are 3 rows; give one weight per row."
+    )
+
+
+def test_rows_scaled_with_infinite_scores_are_refused(sentence):
+    scores = SCORES.copy()
+    scores[0, 0] = np.inf
+    assert sentence(metrics.hamming_loss, TRUTH, scores, scale="row") == (
+        "scale='row' needs finite scores; replace infinite ones or scale='none'."
+    )
+
+
+def test_scores_that_are_no_table_are_called_scores(sentence):
+    assert sentence(metrics.hamming_loss, TRUTH, [["a", "b"], ["c"]]).startswith(
+        "scores must be numbers with one row per sample"
+    )
+
+
+def test_tables_without_rows_or_labels_have_no_row_to_score(sentence):
+    for shape in ((0, 3), (3, 0)):
+        empty = np.zeros(shape, dtype=int)
+        assert "no row is left" in sentence(metrics.hamming_loss, empty, empty)

@@ -274,3 +274,64 @@ def test_precision_at_k():
 def test_precision_at_k_refuses(k):
     with pytest.raises(InputError, match="from 1 to 4"):
         metrics.precision_at_k([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], k=k)
+
+
+@pytest.mark.parametrize(
+    ("scores", "field", "strict"),
+    [
+        ([0.9, 0.1, 0.2], 0, 0),
+        ([0.1, 0.9, 0.2], 1, 1),
+        ([0.9, 0.9, 0.2], 0, 1),
+        ([0.1, 0.9, 0.9], 1, 1),
+        ([0.5, 0.5, 0.5], 0, 1),
+    ],
+)
+def test_one_error_of_one_row_with_ties(scores, field, strict):
+    assert metrics.one_error([[1, 0, 0]], [scores]) == field
+    assert metrics.one_error([[1, 0, 0]], [scores], convention="sklearn") == strict
+
+
+def test_strict_one_error_looks_at_every_row_alone():
+    truth = [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    scores = [[3, 1, 2], [1, 3, 2], [1, 3, 3], [1, 2, 3]]
+    assert metrics.one_error(truth, scores, convention="sklearn") == 0.5
+    assert metrics.one_error(truth, scores) == 0.25
+
+
+def test_one_error_of_labels_that_are_all_tied_true():
+    assert metrics.one_error([[1, 1, 0]], [[0.9, 0.9, 0.1]], convention="sklearn") == 0
+
+
+def test_weights_count_in_precision_at_k():
+    truth, scores = [[1, 0], [1, 0]], [[0.9, 0.1], [0.1, 0.9]]
+    assert metrics.precision_at_k(truth, scores) == 0.5
+    assert metrics.precision_at_k(truth, scores, sample_weight=[3, 1]) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("scores", "loss"),
+    [
+        ([[True, False, False]], 0),
+        ([[1, 0, 0]], 0),
+        # Integers beyond 0 and 1 are scores, cut at the threshold 1.5.
+        ([[2, 0, 1]], 0),
+        ([[1, -1, 2]], 2 / 3),
+        ([[0, -1, 1]], 1 / 3),
+        # So are floats, whatever they are.
+        ([[1.0, 0.0, 0.0]], 1 / 3),
+        ([[2.0, 0.0, 1.0]], 0),
+    ],
+)
+def test_what_counts_as_predictions(scores, loss):
+    found = metrics.hamming_loss([[1, 0, 0]], scores, threshold=1.5)
+    assert found == pytest.approx(loss)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64])
+def test_rows_of_small_integers_are_scaled_like_floats(dtype):
+    scores = np.array([[100, 0, 40], [0, 127, 90]], dtype=dtype)
+    if dtype != np.uint8:
+        scores[:, 1] -= 100
+    truth = np.array([[1, 0, 1], [0, 1, 1]])
+    loss = metrics.hamming_loss(truth, scores, scale="row", threshold=0.5)
+    assert loss == metrics.hamming_loss(truth, scores.astype(float), scale="row", threshold=0.5)

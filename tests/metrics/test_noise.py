@@ -20,6 +20,11 @@ CANDIDATES = np.array([[1, 1, 1, 0], [0, 1, 1, 0]])
 TRUTH = np.array([[1, 0, 0, 0], [0, 1, 0, 0]])
 NOISE = np.array([[0, 1, 0, 0], [0, 1, 1, 0]])
 CONFIDENCE = np.array([[0.9, 0.9, 0.1, 0.8], [0.7, 0.6, 0.7, 0.0]])
+# Three rows, for errors that are to be located across blocks of rows.
+SQUARE_TRUTH = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1]])
+SQUARE_SCORES = np.array([[0.9, 0.2, 0.1], [0.1, 0.8, 0.2], [0.3, 0.2, 0.9]])
+SQUARE_CANDIDATES = np.array([[1, 1, 0], [1, 1, 0], [0, 1, 1]])
+SQUARE_NOISE = np.array([[0, 1, 0], [0, 0, 0], [0, 0, 0]])
 
 
 def test_hand_worked_cells():
@@ -123,3 +128,55 @@ def test_bad_cells_are_located():
         metrics.noise_recall(TRUTH, CANDIDATES, 2 * NOISE)
     with pytest.raises(InputError, match=r"candidates has shape \(2, 4\) but noise has .*\(1, 4\)"):
         metrics.noise_f1(TRUTH, CANDIDATES, NOISE[:1])
+
+
+def test_counts_of_noise_add_up_over_blocks(one_row_blocks):
+    noise = np.array([[0, 1, 0], [1, 0, 0], [0, 1, 0]])
+    report = metrics.noise_report(SQUARE_TRUTH, SQUARE_CANDIDATES, noise=noise)
+    assert (report["n_candidates"], report["n_wrong"], report["n_flagged"]) == (6, 2, 3)
+    assert report["precision"] == pytest.approx(2 / 3)
+    assert report["recall"] == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "third"), [(metrics.noise_precision, "noise"), (metrics.noise_auc, "confidence")]
+)
+def test_noise_measures_name_what_does_not_fit(sentence, function, third, one_row_blocks):
+    value = SQUARE_NOISE if third == "noise" else SQUARE_SCORES
+    assert sentence(function, SQUARE_TRUTH[:2], SQUARE_CANDIDATES, value) == (
+        "candidates has shape (3, 3) but y_true has shape (2, 3); "
+        "give the same rows and labels for both."
+    )
+    assert sentence(function, SQUARE_TRUTH, SQUARE_CANDIDATES, value[:, :2]) == (
+        f"candidates has shape (3, 3) but {third} has shape (3, 2); "
+        "give the same rows and labels for both."
+    )
+    bad = SQUARE_CANDIDATES.copy()
+    bad[2, 0] = 7
+    assert sentence(function, SQUARE_TRUTH, bad, value) == (
+        "candidates must be 0 or 1, but row 2, label 0 holds 7"
+    )
+    bad = SQUARE_TRUTH.copy()
+    bad[1, 2] = 5
+    assert sentence(function, bad, SQUARE_CANDIDATES, value) == (
+        "y_true must be 0 or 1, but row 1, label 2 holds 5"
+    )
+
+
+def test_noise_outside_the_candidates_is_located(sentence, one_row_blocks):
+    noise = SQUARE_NOISE.copy()
+    noise[2, 0] = 1
+    assert sentence(metrics.noise_recall, SQUARE_TRUTH, SQUARE_CANDIDATES, noise) == (
+        "noise is 1 at row 2, column 0, which is not a candidate; "
+        "only candidate labels can be noise."
+    )
+
+
+def test_missing_confidence_is_located(sentence, one_row_blocks):
+    confidence = SQUARE_SCORES.copy()
+    confidence[0, 2] = np.nan
+    assert np.isfinite(metrics.noise_auc(SQUARE_TRUTH, SQUARE_CANDIDATES, confidence))
+    confidence[2, 1] = np.nan
+    assert sentence(metrics.noise_auc, SQUARE_TRUTH, SQUARE_CANDIDATES, confidence) == (
+        "confidence is NaN at row 2, column 1, a candidate; replace missing values first."
+    )

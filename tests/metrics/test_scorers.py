@@ -198,3 +198,30 @@ def test_scorers_survive_pickling(data):
     assert again(model, X, candidates, y_clean=clean) == -metrics.one_error(
         clean, model.decision_function(X)
     )
+
+
+@pytest.mark.parametrize("option", ["y_true", "scores", "sample_weight", "konvention"])
+def test_a_scorer_takes_no_data_as_options(sentence, option):
+    assert (
+        sentence(metrics.scorer, "ranking_loss", against="candidates", **{option: 1})
+        == f"ranking_loss has no option {option!r}; use convention."
+    )
+
+
+def test_a_scorer_says_how_to_switch_routing_on(sentence):
+    assert sentence(metrics.scorer, "coverage") == (
+        "scorer('coverage') with against='clean' needs metadata routing; call "
+        "sklearn.set_config(enable_metadata_routing=True) first, or use against='candidates'."
+    )
+
+
+def test_a_scorer_says_how_to_hand_over_the_truth(sentence):
+    X, Y = np.eye(3), np.eye(3, dtype=int)
+    with sklearn.config_context(enable_metadata_routing=True):
+        made = metrics.scorer("hamming_loss")
+        model = PlainRidge().fit(X, Y)
+        assert sentence(made, model, X, Y) == (
+            "the scorer 'hamming_loss' compares with the true labels but got none; pass y_clean, "
+            "as in cross_validate(..., params={'y_clean': Y}) or search.fit(X, candidates, "
+            "y_clean=Y), or use scorer(..., against='candidates')."
+        )

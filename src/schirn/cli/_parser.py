@@ -31,6 +31,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one sentence and exit with code 2."""
+        if message.endswith("required: COMMAND"):
+            message = "no command given"
         choice = re.match(r"argument \S+: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if choice and "COMMAND" in message:
             known = re.findall(r"[\w-]+", choice[2])

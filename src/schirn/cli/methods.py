@@ -35,12 +35,12 @@ def run(args: argparse.Namespace) -> None:
     elif args.json:
         print_json([summary(cls) for cls in all_methods().values()])
     else:
-        keys = ("name", "family", "cost", "memory", "reference")
-        rows = [[summary(cls)[key] for key in keys] for cls in all_methods().values()]
-        for row, cls in zip(rows, all_methods().values(), strict=True):
-            row[0] += " *" if cls._info.reconstructed else ""
-        table(("method", "family", "cost per iteration", "memory", "reference"), rows)
-        say("\nn: rows, d: features, l: labels. Start with Sieve.")
+        rows = [
+            [name + " *" * cls._info.reconstructed, cls._info.family, cls._info.cost]
+            for name, cls in all_methods().items()
+        ]
+        table(("method", "family", "cost per iteration"), rows)
+        say("\nn: rows, d: features, l: labels. Start with Sieve; schirn methods Sieve says more.")
         if any(cls._info.reconstructed for cls in all_methods().values()):
             say("* reconstructed from the paper, since no code was available")
 

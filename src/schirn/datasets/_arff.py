@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
+from scipy import sparse
 
-from schirn._files import brief, byte_limit
-from schirn.datasets._arff_rows import Attribute, parse_rows, split_values, unquote
+from schirn._files import brief, byte_limit, too_large
+from schirn._input import repeated
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
 from schirn.datasets._text import is_packed, read_text
 from schirn.exceptions import DataError
+
+YES = {"yes", "true", "t", "y"}
+NO = {"no", "false", "f", "n"}
+NUMERIC = {"numeric", "real", "integer"}
+
+# Memory of one entry of a sparse row, in lists and then in arrays.
+SPARSE_BYTES = 32
 
 
 def read_arff(
@@ -31,25 +41,29 @@ def read_arff(
     r"""Read a dense or sparse ARFF file with several labels.
 
     Nominal values become numbers: numeric values stay as they are, YES/NO, TRUE/FALSE and the
-    like become 1/0, other values become their place in the declaration.
+    like become 1/0, and other values become their position in the declaration.
 
     Parameters
     ----------
     path : path
     labels : int or list of str, optional
-        Number of label columns, or their names. Without it the names come from the XML file,
+        Number of label columns, or their names. By default the names come from the XML file,
         else from ``-C`` in the relation name (MEKA: ``-C 6`` the first six, ``-C -6`` the last).
     label_side : {"end", "start"}
-        Where an int count of label columns is.
+        Position of the label columns if `labels` is a number.
     xml : path, optional
-        The file with the label names; by default the one beside `path` with suffix ``.xml``,
-        also without a trailing ``-train`` or ``-test``.
+        File with the label names; by default the file next to `path` with suffix ``.xml``, with
+        or without a trailing ``-train`` or ``-test``.
     missing : "error", "zero" or a number
-        What to do with ``?``.
+        Value for ``?``; "error" raises DataError.
     ignore : list of str
         Attributes to leave out, such as identifiers of type string.
     max_bytes : int, optional
-        Larger files are refused; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+        Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------
@@ -73,22 +87,18 @@ def read_arff(
     label_columns = [columns[name] for name in names]
     taken = set(label_columns) | {columns[name] for name in dropped if name in columns}
     feature_columns = [column for column in range(len(attributes)) if column not in taken]
-    y_true = matrix[:, label_columns]
+    y_true: Any = matrix[:, label_columns]
+    if sparse.issparse(y_true) and math.prod(y_true.shape) <= LARGE_LABELS:
+        y_true = y_true.toarray()
     return dataset_from_file(
         path,
         max_bytes,
         X=matrix[:, feature_columns],
-        y_true=label_matrix(_dense_if_small(y_true), f"{path}: labels"),
+        y_true=label_matrix(y_true, f"{path}: the labels"),
         label_names=names,
         feature_names=[attributes[column].name for column in feature_columns],
         description=relation,
     )
-
-
-def _dense_if_small(labels: Any) -> Any:
-    """Return labels as an array unless they are sparse and many."""
-    size = labels.shape[0] * labels.shape[1]
-    return labels if isinstance(labels, np.ndarray) or size > LARGE_LABELS else labels.toarray()
 
 
 def _header(path: Path, text: str) -> tuple[str, list[Attribute], list[tuple[int, str]]]:
@@ -108,20 +118,18 @@ def _header(path: Path, text: str) -> tuple[str, list[Attribute], list[tuple[int
             return relation, attributes, _checked(path, attributes, data)
         elif line and not line.startswith("%"):
             raise DataError(f"{path}, line {number}: not an ARFF header line: {line[:60]!r}.")
-    raise DataError(f"{path}: no @data section; the file is not ARFF or was cut short.")
+    raise DataError(f"{path}: no @data section; the file is not ARFF, or it is truncated.")
 
 
 def _checked(
     path: Path, attributes: list[Attribute], data: list[tuple[int, str]]
 ) -> list[tuple[int, str]]:
-    """Return the data lines of a file that has attributes, distinct names and rows."""
+    """Return the data lines after checking that there are attributes, distinct names and rows."""
     if not attributes or not data:
         raise DataError(f"{path}: the file has no {'data rows' if attributes else 'attributes'}.")
-    names = [attribute.name for attribute in attributes]
-    if len(set(names)) < len(names):
-        seen: set[str] = set()
-        double = next(name for name in names if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise DataError(f"{path}: the attribute {brief(double)} is declared twice.")
+    twice = repeated(attribute.name for attribute in attributes)
+    if twice is not None:
+        raise DataError(f"{path}: the attribute {brief(twice)} is declared twice.")
     return data
 
 
@@ -142,10 +150,10 @@ def _attribute(path: Path, number: int, line: str) -> Attribute:
 
 
 def _check_attributes(path: Path, attributes: list[Attribute], dropped: set[str]) -> None:
-    """Raise for an attribute that cannot become a number."""
+    """Raise DataError for an attribute that cannot become a number."""
     unknown = dropped - {attribute.name for attribute in attributes}
     if unknown:
-        raise DataError(f"{path}: ignore names {sorted(unknown)[0]!r}, which is no attribute.")
+        raise DataError(f"{path}: ignore names {sorted(unknown)[0]!r}, which is not an attribute.")
     for attribute in attributes:
         if attribute.name not in dropped and not attribute.is_number:
             raise DataError(
@@ -174,7 +182,7 @@ def _label_names(
             labels, label_side = _meka_count(path, relation)
     if isinstance(labels, (int, np.integer)):
         if not 0 < labels <= len(names):
-            raise DataError(f"{path}: {labels} labels asked for, of {len(names)} attributes.")
+            raise DataError(f"{path}: labels={labels}, but there are {len(names)} attributes.")
         return names[:labels] if label_side == "start" else names[-labels:]
     known = set(names)
     unknown = [name for name in labels if name not in known]
@@ -188,7 +196,7 @@ def _meka_count(path: Path, relation: str) -> tuple[int, str]:
     match = re.search(r"-C\s+(-?[0-9]{1,9})(?![0-9])", relation)
     if match is None:
         raise DataError(
-            f"{path}: which attributes are labels? There is no XML file beside it and no -C in "
+            f"{path}: which attributes are labels? There is no XML file next to it and no -C in "
             f"the relation name; pass labels= (a count or a list of names) or xml=.",
             parameter="labels",
         )
@@ -197,7 +205,7 @@ def _meka_count(path: Path, relation: str) -> tuple[int, str]:
 
 
 def _beside(path: Path) -> Path | None:
-    """Return the XML file that belongs to an ARFF file, if there is one."""
+    """Return the XML file that belongs to an ARFF file, or None."""
     path = path.with_suffix("") if is_packed(path) else path
     stem = re.sub(r"-(train|test|sparse)$", "", path.stem)
     for candidate in (path.with_suffix(".xml"), path.with_name(f"{stem}.xml")):
@@ -209,7 +217,7 @@ def _beside(path: Path) -> Path | None:
 def _xml_names(path: Path) -> list[str]:
     """Return the label names of a MULAN XML file."""
     text = read_text(path)
-    # Label files need no document type; entities could blow up in memory.
+    # Label files need no document type, and entities can grow without bound.
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise DataError(f"{path}: document types and entities are not accepted.")
     try:
@@ -224,7 +232,7 @@ def _xml_names(path: Path) -> list[str]:
 
 
 def _fill(missing: str | float) -> float | None:
-    """Return the number that stands for a missing value, or None where it is an error."""
+    """Return the number for a missing value, or None if a missing value is an error."""
     if missing == "error":
         return None
     if missing == "zero":
@@ -232,3 +240,205 @@ def _fill(missing: str | float) -> float | None:
     if isinstance(missing, str):
         raise DataError(f'missing must be "error", "zero" or a number, not {missing!r}.')
     return float(missing)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A column: its name, its type, and the number of each value if it is nominal."""
+
+    name: str
+    kind: str
+    codes: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def nominal(cls, name: str, values: list[str]) -> Attribute:
+        """Return a nominal attribute with a number for each declared value."""
+        return cls(name, "nominal", _codes(values))
+
+    @property
+    def is_number(self) -> bool:
+        """Whether values of this attribute can become numbers."""
+        return self.kind in NUMERIC or bool(self.codes)
+
+    @property
+    def default(self) -> float:
+        """Value of an entry that a sparse row leaves out: zero, or the first one declared."""
+        return next(iter(self.codes.values()), 0.0)
+
+    def number(self, token: str) -> float:
+        """Return the number of a token; raise ValueError for an undeclared one."""
+        if self.codes:
+            value = unquote(token)
+            if value in self.codes:
+                return self.codes[value]
+            number = float(value)
+            if number in self.codes.values() and _is_number(next(iter(self.codes))):
+                return number
+            raise ValueError(value)
+        number = float(token)
+        if not math.isfinite(number):
+            raise ValueError(token)
+        return number
+
+
+def parse_rows(
+    path: Path,
+    attributes: list[Attribute],
+    lines: list[tuple[int, str]],
+    fill: float | None,
+    dropped: set[str],
+    limit: int,
+) -> Any:
+    """Return all columns as one array, or as CSR if the rows are sparse."""
+    reader = _RowReader(path, attributes, fill, dropped)
+    is_sparse = lines[0][1].startswith("{")
+    # A sparse row may be short in the file and full in memory, as may a truncated line.
+    width = reader.n_defaults if is_sparse else len(attributes)
+    needed = len(lines) * width * (SPARSE_BYTES if is_sparse else 8)
+    if needed > limit:
+        what = f"{len(lines):,} rows of {width:,} values need {needed:,} bytes"
+        raise DataError(f"{path}: {too_large(what, limit)}")
+    if is_sparse:
+        return reader.sparse(lines)
+    return reader.dense(lines)
+
+
+class _RowReader:
+    """Turn data lines into numbers; every error names the line."""
+
+    def __init__(
+        self, path: Path, attributes: list[Attribute], fill: float | None, dropped: set[str]
+    ) -> None:
+        self.path, self.attributes, self.fill, self.dropped = path, attributes, fill, dropped
+
+    def dense(self, lines: list[tuple[int, str]]) -> np.ndarray:
+        """Parse rows of comma-separated values."""
+        matrix = np.empty((len(lines), len(self.attributes)))
+        for row, (number, line) in enumerate(lines):
+            tokens = split_values(line)
+            if len(tokens) != len(self.attributes):
+                raise DataError(
+                    f"{self.path}, line {number}: {len(tokens)} values for "
+                    f"{len(self.attributes)} attributes."
+                )
+            matrix[row] = [
+                self._value(number, column, token) for column, token in enumerate(tokens)
+            ]
+        return matrix
+
+    def sparse(self, lines: list[tuple[int, str]]) -> sparse.csr_array:
+        """Parse rows of the form {index value, index value}."""
+        indptr = [0]
+        indices: list[int] = []
+        data: list[float] = []
+        for number, line in lines:
+            entries = self._entries(number, line)
+            indices.extend(entries)
+            data.extend(entries.values())
+            indptr.append(len(indices))
+        shape = (len(lines), len(self.attributes))
+        matrix = sparse.csr_array((np.array(data, dtype=np.float64), indices, indptr), shape=shape)
+        matrix.eliminate_zeros()
+        matrix.sort_indices()
+        return matrix
+
+    def _entries(self, number: int, line: str) -> dict[int, float]:
+        """Return column -> value of one sparse row."""
+        if not (line.startswith("{") and line.endswith("}")):
+            raise DataError(f"{self.path}, line {number}: a sparse row must end with '}}'.")
+        # Values left out are the first declared one, which is not always 0.
+        entries = dict(self._defaults)
+        for entry in split_values(line[1:-1]) if line[1:-1].strip() else []:
+            index, _, token = entry.partition(" ")
+            known = index.isascii() and index.isdigit() and len(index) < 10
+            if not known or int(index) >= len(self.attributes):
+                raise DataError(
+                    f"{self.path}, line {number}: no attribute {brief(index)} "
+                    f"(there are {len(self.attributes)}, counted from 0)."
+                )
+            entries[int(index)] = self._value(number, int(index), token.strip())
+        return entries
+
+    @property
+    def n_defaults(self) -> int:
+        """Number of columns that are filled in every sparse row."""
+        return len(self._defaults)
+
+    @property
+    def _defaults(self) -> dict[int, float]:
+        """Columns whose default is not zero, and their defaults."""
+        if not hasattr(self, "_nonzero"):
+            self._nonzero = {
+                column: attribute.default
+                for column, attribute in enumerate(self.attributes)
+                if attribute.default and attribute.name not in self.dropped
+            }
+        return self._nonzero
+
+    def _value(self, number: int, column: int, token: str) -> float:
+        """Return the number of one token."""
+        attribute = self.attributes[column]
+        if attribute.name in self.dropped:
+            return 0.0
+        if token == "?":
+            if self.fill is None:
+                raise DataError(
+                    f"{self.path}, line {number}: the value of {brief(attribute.name)} is missing "
+                    f'(?); pass missing="zero" or missing=<number>.'
+                )
+            return self.fill
+        try:
+            return attribute.number(token)
+        except ValueError:
+            raise DataError(
+                f"{self.path}, line {number}: {brief(token)} is not a value of "
+                f"{brief(attribute.name)}."
+            ) from None
+
+
+# Possessive, with blanks stripped later, so that an open quote causes no backtracking.
+_VALUE = re.compile(r"""((?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|[^,'"])*+)(?:,|$)""", re.DOTALL)
+
+
+def split_values(text: str) -> list[str]:
+    """Split at commas that are not inside quotes."""
+    if "'" not in text and '"' not in text:
+        return [value.strip() for value in text.split(",")]
+    values: list[str] = []
+    start = 0
+    while True:
+        match = _VALUE.match(text, start)
+        if match is None:
+            return [*values, text[start:].strip()]
+        values.append(match[1].strip())
+        start = match.end()
+        if start == len(text) and not match[0].endswith(","):
+            return values
+
+
+def unquote(token: str) -> str:
+    """Remove one pair of quotes and the backslashes inside them."""
+    token = token.strip()
+    if len(token) >= 2 and token[0] == token[-1] and token[0] in "'\"":
+        return re.sub(r"\\(.)", r"\1", token[1:-1])
+    return token
+
+
+def _codes(values: list[str]) -> dict[str, float]:
+    """Return the number of each nominal value."""
+    names = [unquote(value) for value in values]
+    if all(_is_number(name) for name in names):
+        return {name: float(name) for name in names}
+    words = {name: name.lower() for name in names}
+    yes = [word in YES for word in words.values()]
+    if sorted(yes) == [False, True] and all(word in YES | NO for word in words.values()):
+        return {name: float(word in YES) for name, word in words.items()}
+    return {name: float(k) for k, name in enumerate(names)}
+
+
+def _is_number(text: str) -> bool:
+    """Whether a nominal value is a finite number."""
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

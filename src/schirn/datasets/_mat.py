@@ -1,13 +1,19 @@
-"""Reader for MATLAB files: versions 4 and 5, and version 7.3 (HDF5) with h5py."""
+"""Reader for MATLAB files: versions 4 and 5, and version 7.3 (HDF5) with h5py.
+
+SciPy's reader of version 5 trusts the types and lengths of a file and can crash the process, so the
+one here checks every length.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import struct
 import warnings
-from collections.abc import Iterable
-from math import prod
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -16,12 +22,11 @@ from scipy import sparse
 from schirn._files import brief, brief_list, byte_limit, check_sparse, too_large
 from schirn._optional import optional
 from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
-from schirn.datasets._mat5 import Mat5
 from schirn.datasets._text import check_size, unreadable_named
 from schirn.exceptions import DataError
 
-_KIND = "MATLAB file, or cut short"
-# Usual variable names, first hit wins, upper and lower case alike.
+_KIND = "MATLAB file, or truncated"
+# Usual variable names in any case; the first one found wins.
 FEATURES = ("data", "features", "feature", "X", "fea")
 TRUTH = ("true_target", "true_labels", "ground_truth", "gt", "target", "targets", "labels", "Y")
 CANDIDATES = (
@@ -34,6 +39,24 @@ CANDIDATES = (
     "C",
 )
 FOLDS = ("tr_idx", "te_idx")
+
+# Version 5.
+MATRIX, PACKED = 14, 15
+# Type of an element -> type of its numbers.
+NUMBERS = {
+    1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8",
+}  # fmt: skip
+# Class of a matrix -> type of its entries, however they are stored.
+CLASSES = {
+    6: "f8", 7: "f4", 8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8",
+}  # fmt: skip
+SPARSE = 5
+COMPLEX, LOGICAL = 0x0800, 0x0200
+
+HEAD = 128
+# Flags, shape and name of a matrix fit into this.
+PEEK = 1 << 14
+MOST_VARIABLES = 10_000
 
 
 def read_mat(
@@ -50,12 +73,16 @@ def read_mat(
     ----------
     path : path
     features, truth, candidates : str, optional
-        Variable names; by default the usual ones (``data``, ``target``, ``partial_labels``, ...)
-        are looked for. Label matrices may be rows × labels or labels × rows, with values in
-        {0, 1} or {-1, 1}. Masks ``tr_idx`` and ``te_idx`` (rows × folds) become folds.
+        Variable names; by default the usual ones (``data``, ``target``, ``partial_labels``, ...).
+        Label matrices may be rows × labels or labels × rows, with values in {0, 1} or {-1, 1}.
+        Masks ``tr_idx`` and ``te_idx`` (rows × folds) become folds.
     max_bytes : int, optional
-        A variable that would take more memory is refused; by default ``SCHIRN_MAX_BYTES``, else
+        A variable that needs more memory raises DataError; by default ``SCHIRN_MAX_BYTES``, else
         8 GiB.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------
@@ -101,7 +128,7 @@ def read_mat(
 
 
 def _labels(path: Path, name: str, values: Any, n_samples: int) -> Any:
-    """Return a rows × labels matrix; the side that has as many entries as X has rows is rows."""
+    """Return a rows × labels matrix; the side as long as X has rows holds the rows."""
     if values.ndim != 2 or n_samples not in values.shape:
         raise DataError(
             f"{path}: {name!r} has shape {values.shape}, but the features have {n_samples} rows."
@@ -117,7 +144,7 @@ def _labels(path: Path, name: str, values: Any, n_samples: int) -> Any:
 
 
 def _folds(masks: list[Any], n_samples: int) -> list[Fold] | None:
-    """Return folds from two masks of the shape rows × folds, if that is what they are."""
+    """Return folds from two masks (rows × folds), or None if they are no such masks."""
     if len(masks) != 2 or any(sparse.issparse(m) or m.shape[:1] != (n_samples,) for m in masks):
         return None
     train, test = masks
@@ -129,7 +156,7 @@ def _folds(masks: list[Any], n_samples: int) -> list[Fold] | None:
 
 
 def _find(path: Path, names: list[str], usual: Iterable[str], given: str | None) -> str | None:
-    """Return the name asked for, or the first usual one that the file has."""
+    """Return the given name, or the first usual one that the file has."""
     if given is not None:
         if given not in names:
             raise DataError(f"{path}: no variable {given!r}; there are {brief_list(names)}.")
@@ -139,7 +166,7 @@ def _find(path: Path, names: list[str], usual: Iterable[str], given: str | None)
 
 
 def _pick(path: Path, names: list[str], usual: Iterable[str], given: str | None, what: str) -> str:
-    """Return the name of a variable that must be there."""
+    """Return the name of a required variable."""
     name = _find(path, names, usual, given)
     if name is None:
         raise DataError(
@@ -150,7 +177,7 @@ def _pick(path: Path, names: list[str], usual: Iterable[str], given: str | None,
 
 
 def _is_hdf5(path: Path) -> bool:
-    """Tell a version 7.3 file by the HDF5 signature, which follows a 512-byte header."""
+    """Whether a file is of version 7.3: the HDF5 signature may follow a 512-byte header."""
     with path.open("rb") as stream:
         head = stream.read(520)
     signature = b"\x89HDF\r\n\x1a\n"
@@ -163,7 +190,7 @@ class _Version5:
     def __init__(self, path: Path, limit: int) -> None:
         self.path = path
         with unreadable_named(path, _KIND), path.open("rb") as stream:
-            # Four letters of text begin a file of version 5; a number begins one of version 4.
+            # A file of version 5 begins with text, one of version 4 with a number.
             is_old = 0 in stream.read(4)
             self._reader: Any = _Version4(path, limit) if is_old else Mat5(path, limit)
 
@@ -182,7 +209,7 @@ class _Version4:
     def __init__(self, path: Path, limit: int) -> None:
         self.path, self._names = path, []
         for name, shape, _ in scipy.io.whosmat(path, appendmat=False):
-            if prod(map(int, shape)) * 8 > limit:
+            if math.prod(map(int, shape)) * 8 > limit:
                 raise DataError(f"{path}: {too_large(f'{brief(name)} of shape {shape}', limit)}")
             self._names.append(name)
 
@@ -192,7 +219,7 @@ class _Version4:
     def get(self, name: str) -> Any:
         """Return one variable."""
         with warnings.catch_warnings():
-            # SciPy 1.18 announces another sparse class, which older ones cannot be asked for.
+            # SciPy 1.18 announces another sparse class, which older versions do not offer.
             warnings.simplefilter("ignore", DeprecationWarning)
             found = scipy.io.loadmat(self.path, variable_names=[name], appendmat=False)[name]
         return sparse.csr_array(found) if sparse.issparse(found) else found
@@ -206,7 +233,7 @@ class _Hdf5:
         self.h5py = optional("h5py", "mat73", "Reading MATLAB 7.3 files")
 
     def names(self) -> list[str]:
-        """Return the variables stored in this very file."""
+        """Return the variables stored in this file, not those linked to others."""
         with unreadable_named(self.path, _KIND), self.h5py.File(self.path, "r") as file:
             links = {name: file.get(name, getlink=True) for name in file if name[:1] != "#"}
             return [name for name, link in links.items() if isinstance(link, self.h5py.HardLink)]
@@ -220,7 +247,7 @@ class _Hdf5:
             return self._array(item).T
 
     def _array(self, item: Any) -> np.ndarray:
-        """Return a stored array of numbers after checking its size and that it is in the file."""
+        """Return an array of numbers after checking its size and that it is in the file."""
         name = brief(item.name)
         if not isinstance(item, self.h5py.Dataset) or item.dtype.kind not in "iufb":
             raise DataError(f"{self.path}: {name} is not a plain array of numbers.")
@@ -248,3 +275,151 @@ class _Hdf5:
         matrix = sparse.csc_array(parts, shape=shape)
         check_sparse(matrix)
         return matrix.tocsr()
+
+
+class Variable(NamedTuple):
+    """A matrix and its position in the file."""
+
+    name: str
+    flags: int
+    shape: tuple[int, ...]
+    start: int
+    size: int
+    packed: bool
+
+
+class Mat5:
+    """The variables of a file of version 5; raises ValueError or DataError if it is damaged.
+
+    The file is a list of elements: a tag (type and number of bytes) and the content, padded to 8
+    bytes. A matrix is an element of elements: flags, shape, name, then the numbers; it may be
+    compressed as a whole.
+    """
+
+    def __init__(self, path: Path, limit: int) -> None:
+        self.path, self.limit = path, limit
+        with path.open("rb") as stream:
+            head = stream.read(HEAD)
+            if len(head) < HEAD or head[126:] not in (b"IM", b"MI"):
+                raise ValueError("not a MATLAB header")
+            self._order = "<" if head[126:] == b"IM" else ">"
+            self._variables = {found.name: found for found in self._scan(stream)}
+
+    def names(self) -> list[str]:
+        """Return the names of the variables."""
+        return list(self._variables)
+
+    def get(self, name: str) -> Any:
+        """Return a variable as an array or a CSC matrix."""
+        variable = self._variables[name]
+        kind = variable.flags & 0xFF
+        if (kind not in CLASSES and kind != SPARSE) or variable.flags & COMPLEX:
+            raise DataError(f"{self.path}: {brief(name)} is not a matrix of real numbers.")
+        with self.path.open("rb") as stream:
+            stream.seek(variable.start)
+            content = self._content(stream, variable.size, variable.packed, self.limit)
+        parts = _Elements(content, self._order)
+        for _ in range(3):
+            parts.next()
+        if kind == SPARSE:
+            return self._sparse(parts, variable)
+        n_entries = math.prod(variable.shape)
+        stored = parts.numbers(n_entries)
+        wanted = "?" if variable.flags & LOGICAL else CLASSES[kind]
+        return stored.astype(wanted).reshape(variable.shape, order="F")
+
+    def _sparse(self, parts: _Elements, variable: Variable) -> sparse.csc_array:
+        if len(variable.shape) != 2:
+            raise ValueError("a sparse matrix with other than two sides")
+        rows = parts.numbers().astype(np.int64)
+        starts = parts.numbers(variable.shape[1] + 1).astype(np.int64)
+        n_entries = int(starts[-1])
+        data = parts.numbers()
+        if not 0 <= n_entries <= min(len(rows), len(data)):
+            raise ValueError("a sparse matrix with fewer entries than its header says")
+        values = data[:n_entries].astype("?" if variable.flags & LOGICAL else "f8")
+        matrix = sparse.csc_array((values, rows[:n_entries], starts), shape=variable.shape)
+        check_sparse(matrix)
+        return matrix
+
+    def _scan(self, stream: IO[bytes]) -> Iterator[Variable]:
+        """Yield the variables of the file, reading only their descriptions."""
+        for _ in range(MOST_VARIABLES):
+            tag = stream.read(8)
+            if not tag:
+                return
+            if len(tag) < 8:
+                raise ValueError("the last element is truncated")
+            kind, size = struct.unpack(f"{self._order}II", tag)
+            start = stream.tell()
+            if kind in (MATRIX, PACKED):
+                head = self._content(stream, min(size, PEEK), kind == PACKED, PEEK, whole=False)
+                yield self._describe(head, start, size, kind == PACKED)
+            stream.seek(start + size)
+        raise ValueError(f"more than {MOST_VARIABLES:,} variables")
+
+    def _content(
+        self, stream: IO[bytes], size: int, packed: bool, most: int, whole: bool = True
+    ) -> bytes:
+        """Return the content of a matrix, unpacked and without its tag; up to `most` bytes."""
+        raw = stream.read(size)
+        if whole and len(raw) < size:
+            raise ValueError("a variable is truncated")
+        if not packed:
+            return raw
+        engine = zlib.decompressobj()
+        content = engine.decompress(raw, most + 8)
+        if whole and len(content) > most:
+            over = too_large(f"a variable unpacks to over {most:,} bytes", most)
+            raise DataError(f"{self.path}: {over}")
+        if len(content) < 8 or struct.unpack_from(f"{self._order}I", content)[0] != MATRIX:
+            raise ValueError("a packed variable is not a matrix")
+        return content[8:]
+
+    def _describe(self, content: bytes, start: int, size: int, packed: bool) -> Variable:
+        parts = _Elements(content, self._order)
+        flags = int(parts.numbers()[:1].astype(np.int64).sum())
+        shape = tuple(int(side) for side in parts.numbers())
+        if not 2 <= len(shape) <= 32 or min(shape) < 0:
+            raise ValueError(f"a variable of shape {brief(shape)}")
+        name = parts.next()[1].decode("latin-1")
+        kind = flags & 0xFF
+        needed = 8 * (max(shape) if kind == SPARSE else math.prod(shape))
+        if needed > self.limit and (kind in CLASSES or kind == SPARSE):
+            what = f"{brief(name)} of shape {brief(shape)} needs {needed:,} bytes"
+            raise DataError(f"{self.path}: {too_large(what, self.limit)}")
+        return Variable(name, flags, shape, start, size, packed)
+
+
+class _Elements:
+    """The elements inside a matrix, one after the other."""
+
+    def __init__(self, content: bytes, order: str) -> None:
+        self._content, self._order, self._at = content, order, 0
+
+    def next(self) -> tuple[int, bytes]:
+        """Return type and content of the next element."""
+        head = self._content[self._at : self._at + 8]
+        if len(head) < 8:
+            raise ValueError("a matrix is truncated")
+        kind, size = struct.unpack(f"{self._order}II", head)
+        if kind >> 16:
+            # A short element has its content in the tag.
+            kind, size = kind & 0xFFFF, kind >> 16
+            content, self._at = head[4 : 4 + size], self._at + 8
+        else:
+            start = self._at + 8
+            content, self._at = self._content[start : start + size], start + size + -size % 8
+        if len(content) < size:
+            raise ValueError("a matrix is truncated")
+        return kind, content
+
+    def numbers(self, count: int | None = None) -> np.ndarray:
+        """Return the next element as numbers; raise ValueError unless there are `count`."""
+        kind, content = self.next()
+        if kind not in NUMBERS:
+            raise ValueError(f"an element of type {kind}, which is not numeric")
+        found = np.frombuffer(content, np.dtype(self._order + NUMBERS[kind]))
+        if count is not None and len(found) != count:
+            raise ValueError(f"{len(found):,} numbers instead of {count:,}")
+        return found

@@ -1,21 +1,33 @@
-"""Candidate labels made from true ones: wrong labels added, the truth always kept."""
+"""Make candidates from true labels: add wrong labels, keep all true ones."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from sklearn.utils import check_random_state
 
 from schirn.datasets._dataset import label_matrix
-from schirn.datasets._noise_keys import feature_keys, label_keys, uniform_keys
 from schirn.exceptions import InputError
 
 KINDS = ("exact", "rate", "label", "feature", "legacy")
 
 # Cells of one dense block of random keys; bounds the memory on wide label matrices.
 BLOCK_CELLS = 4_000_000
+
+# Random keys of the negatives of some rows: the smallest keys of a row win. With exponential keys
+# -log(u)/w the winners are a weighted draw without replacement; subtracting Gumbel noise from a log
+# weight is the same draw on the log scale.
+Keys = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+# Sharpness of the softmax over standardised scores: high enough to prefer the confusable
+# labels, low enough that two draws differ.
+SHARPNESS = 3.0
+
+# Largest side of the square matrix of the closed form (3.2 GB).
+MAX_GRAM = 20_000
 
 
 def add_noise(
@@ -41,12 +53,12 @@ def add_noise(
         - "exact": `r` labels, uniformly among the negatives of the row.
         - "rate": each negative with probability `rate`.
         - "label": `r` labels, drawn with weights that follow how often a label occurs together
-          with the true labels of the row (and, where the row has none, how often it occurs).
+          with the true labels of the row (or, if the row has none, how often it occurs).
         - "feature": `r` labels, drawn from a softmax over the scores of a ridge regression from
-          `X` to the truth: the labels one would confuse with the true ones.
+          `X` to the truth, so that wrong labels resemble the true ones.
         - "legacy": `r` labels, uniformly, in the random stream of the published candidate sets,
-          so that these come out bit for bit. `seed` (or an int `random_state`) starts the
-          stream and is `r` unless given.
+          which are reproduced bit for bit. `seed` (or an int `random_state`) starts the stream
+          and defaults to `r`.
     rate : float
         Probability for kind "rate".
     random_state : int, RandomState or None
@@ -57,8 +69,8 @@ def add_noise(
 
     Returns
     -------
-    candidates : uint8 array, or csr_array where `y` is sparse
-        The true labels are always among the candidates.
+    candidates : uint8 ndarray, or csr_array if `y` is sparse
+        Every true label is a candidate.
 
     Examples
     --------
@@ -114,7 +126,7 @@ def _sample_uniform(truth: Any, counts: np.ndarray, random: Any) -> sparse.csr_a
     """Draw `counts[i]` negatives of row i uniformly without replacement."""
     n_labels = truth.shape[1]
     negatives = n_labels - np.diff(truth.indptr)
-    # Drawing again after a hit is cheap only while most labels are still free.
+    # Rejection is cheap only while most labels are still free.
     crowded = (negatives < 2 * counts) | (2 * negatives < n_labels)
     dense = _smallest_keys(truth, np.flatnonzero(crowded), counts, uniform_keys(random))
     free = _sample_by_rejection(truth, np.where(crowded, 0, counts), random)
@@ -122,7 +134,7 @@ def _sample_uniform(truth: Any, counts: np.ndarray, random: Any) -> sparse.csr_a
 
 
 def _sample_by_rejection(truth: Any, counts: np.ndarray, random: Any) -> sparse.csr_array:
-    """Draw labels, throw away those already taken, and draw the missing ones again."""
+    """Draw labels, discard those already taken, and draw the missing ones again."""
     n_samples, n_labels = truth.shape
     true_cells = np.repeat(np.arange(n_samples), np.diff(truth.indptr)) * n_labels
     taken = np.sort(true_cells + truth.indices)
@@ -156,11 +168,11 @@ def _smallest_keys(truth: Any, rows: np.ndarray, counts: np.ndarray, keys: Any) 
 
 
 def _contains(sorted_cells: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Tell which of `cells` occur in a sorted array."""
+    """Return which of `cells` occur in a sorted array."""
     if not len(sorted_cells):
         return np.zeros(len(cells), dtype=bool)
-    place = np.searchsorted(sorted_cells, cells).clip(max=len(sorted_cells) - 1)
-    return np.asarray(sorted_cells[place] == cells)
+    at = np.searchsorted(sorted_cells, cells).clip(max=len(sorted_cells) - 1)
+    return np.asarray(sorted_cells[at] == cells)
 
 
 def _from_cells(rows: np.ndarray, labels: np.ndarray, shape: tuple[int, int]) -> sparse.csr_array:
@@ -191,14 +203,14 @@ def _legacy_seed(seed: int | None, random_state: Any, r: int | None) -> int:
 
 
 def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
-    """Raise unless the arguments fit the kind of noise."""
+    """Raise InputError unless the arguments fit the kind of noise."""
     if kind not in KINDS:
         raise InputError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}.", parameter="kind")
     if kind == "rate":
         if rate is None or not 0 <= rate <= 1:
             raise InputError(f'kind="rate" needs a rate between 0 and 1, not {rate!r}.')
         if r is not None:
-            raise InputError('kind="rate" takes rate and no r; use kind="exact" for a fixed r.')
+            raise InputError('kind="rate" takes rate, not r; use kind="exact" for a fixed r.')
         return
     if rate is not None:
         raise InputError(f'rate belongs to kind="rate", but kind is {kind!r}; use r.')
@@ -208,3 +220,71 @@ def _check_kind(kind: str, r: int | None, rate: float | None, X: Any) -> None:
         )
     if kind == "feature" and X is None:
         raise InputError('kind="feature" needs the features; pass X=...')
+
+
+def uniform_keys(random: Any) -> Keys:
+    """Return uniform keys, drawn row by row for the negatives only."""
+
+    def keys(rows: np.ndarray, negative: np.ndarray) -> np.ndarray:
+        return np.asarray(random.random_sample(int(negative.sum())))
+
+    return keys
+
+
+def label_keys(truth: Any, random: Any) -> Keys:
+    """Return keys whose weights follow co-occurrence with the row's true labels."""
+    counts = sparse.csr_array(truth.astype(np.float64))
+    together = sparse.csr_array(counts.T @ counts)
+    frequency = together.diagonal()
+    given = sparse.diags_array(1 / np.maximum(frequency, 1)) @ together
+    # A small share of the overall frequency keeps every label possible.
+    floor = (frequency + 1) / (frequency.sum() + len(frequency))
+
+    def keys(rows: np.ndarray, negative: np.ndarray) -> np.ndarray:
+        weights = (counts[rows] @ given).toarray() + floor
+        return np.asarray(random.exponential(size=int(negative.sum())) / weights[negative])
+
+    return keys
+
+
+def feature_keys(truth: Any, X: Any, random: Any) -> Keys:
+    """Return keys whose weights follow the scores of a ridge regression on the truth."""
+    from sklearn.preprocessing import maxabs_scale
+
+    features = maxabs_scale(X)
+    weights = ridge_weights(features, truth)
+
+    def keys(rows: np.ndarray, negative: np.ndarray) -> np.ndarray:
+        scores = np.asarray(features[rows] @ weights)
+        spread = scores.std(axis=1, keepdims=True)
+        scores = (scores - scores.mean(axis=1, keepdims=True)) / np.where(spread > 0, spread, 1)
+        return np.asarray(-SHARPNESS * scores[negative] - random.gumbel(size=int(negative.sum())))
+
+    return keys
+
+
+def ridge_weights(X: Any, truth: Any) -> np.ndarray:
+    """Minimise |XW - Y|^2 + |W|^2 in the smaller of the two dimensions of X."""
+    n_samples, n_features = X.shape
+    labels = truth.astype(np.float64)
+    if min(X.shape) > MAX_GRAM:
+        from sklearn.linear_model import Ridge
+
+        found = Ridge(fit_intercept=False, solver="sparse_cg").fit(X, labels.toarray())
+        # For a single label scikit-learn returns a vector.
+        return np.atleast_2d(found.coef_).T
+    if n_features <= n_samples:
+        return np.asarray(linalg.solve(_gram(X.T, X), _dense(X.T @ labels), assume_a="pos"))
+    dual = linalg.solve(_gram(X, X.T), labels.toarray(), assume_a="pos")
+    return np.asarray(X.T @ dual)
+
+
+def _gram(left: Any, right: Any) -> np.ndarray:
+    """Return left @ right + I as a dense array."""
+    gram = _dense(left @ right)
+    return gram + np.eye(len(gram))
+
+
+def _dense(matrix: Any) -> np.ndarray:
+    """Return a float array from an array or a sparse matrix."""
+    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)

@@ -61,7 +61,9 @@ def read_svmlight(
     if not rows.count:
         raise DataError(f"{path}: the file has no rows.")
     if header and header[0] != rows.count:
-        raise DataError(f"{path}: {rows.count} rows, but the header says {header[0]}; cut short?")
+        raise DataError(
+            f"{path}: {rows.count} rows, but the header says {header[0]}; is the file truncated?"
+        )
     start = 0 if zero_based or (zero_based is None and (header or rows.has_zero)) else 1
     width = n_features or (header[1] if header else None)
     n_labels = n_labels or (header[2] if header else None)

@@ -84,7 +84,7 @@ def _damage_named(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a readable gzip file, or cut short ({error}).") from error
+        raise DataError(f"{path}: not a readable gzip file, or truncated ({error}).") from error
 
 
 @contextmanager

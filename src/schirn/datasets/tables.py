@@ -642,7 +642,7 @@ def _text(
     except UnicodeError:
         raise _wrong_encoding(path, encoding) from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{path}: not a readable gzip file, or cut short ({error}).") from error
+        raise DataError(f"{path}: not a readable gzip file, or truncated ({error}).") from error
 
 
 def _open(path: Path) -> Any:
