@@ -1,9 +1,9 @@
 """How Schirn converges
 =======================
 
-The objective of `Schirn`, its primal residual and the number of labels it calls noise, round by
-round. The objective falls fast at first because it starts far off, and rises again when the
-penalty has grown. The labels are removed late, in the last twenty rounds.
+The objective of `Schirn`, its primal residual and the number of candidates it calls noise, round
+by round. The objective first falls fast, because it starts far from the optimum, and rises again
+once the penalty has grown. Candidates are removed late, in the last twenty rounds.
 """
 
 import os
@@ -31,8 +31,7 @@ panels[2].set(title="candidates called noise", xlabel="round")
 panels[0].legend()
 
 # %%
-# The paper runs 100 rounds. They are no more than that: in the last ten the objective still
-# moves.
+# The paper runs 100 rounds. That is not convergence: the objective still moves in the last ten.
 
 change = abs(model.objective_[-1] - model.objective_[-11]) / abs(model.objective_[-1])
 print(f"the objective changes by {change:.1%} in the last ten rounds")

@@ -1,9 +1,9 @@
 """The rank term of Schirn
 ==========================
 
-`Schirn` raises the singular values of its predictions ("high"), where earlier methods shrink them
-("low"). The three choices differ in the spectrum, as they should; whether they differ in quality
-is another question. The right figure answers it on this data, beside plain ridge regression.
+`Schirn` raises the singular values of its predictions ("high"), while earlier methods shrink them
+("low"). The left figure shows that the spectra differ as intended. The right one shows how much
+this matters for the quality on these data, with plain ridge regression for comparison.
 """
 
 import os
@@ -38,7 +38,7 @@ ridge = CandidateRidge(lam=1.0, fit_intercept=True).fit(X, candidates)
 reference = average_precision(data.y_true[n:], ridge.decision_function(data.X[n:]))
 right.axhline(reference, color="#8a8fa3", linestyle="--", linewidth=1)
 right.annotate("CandidateRidge", (3e-3, reference), va="bottom", fontsize=9)
-left.set(xlabel="number", ylabel="singular value", title="predictions, beta = 1", yscale="log")
+left.set(xlabel="index", ylabel="singular value", title="predictions, beta = 1", yscale="log")
 left.legend(title="rank term")
 right.set(
     xlabel="beta (leftmost: 0)", ylabel="average precision", title="unseen rows", xscale="log"

@@ -1,9 +1,9 @@
 """From scores to labels
 ========================
 
-`decision_function` gives scores; `predict` cuts them. Every method takes a rule by name, and the
-default predicts as many labels per row as the model believes there are. This figure shows
-precision and recall of the rules on unseen rows.
+`decision_function` returns scores, and `predict` turns them into labels by a threshold rule. The
+default of `Schirn`, "cardinality", predicts as many labels per row as the model estimates there
+are on average. The figure shows precision and recall of several rules on unseen rows.
 """
 
 import os
@@ -43,4 +43,4 @@ for rule, (precision, recall, _) in results.items():
     axes.plot(recall, precision, "D" if chosen else "o", color="#b3261e" if chosen else "#0072B2")
     axes.annotate(rule, (recall, precision), xytext=(5, 5), textcoords="offset points", fontsize=9)
 axes.set(xlabel="recall", ylabel="precision", xlim=(0.3, 1.1), ylim=(0.4, 1.03))
-print(f"true labels per row {truth.sum(axis=1).mean():.2f}, believed {model.cardinality_:.2f}")
+print(f"true labels per row {truth.sum(axis=1).mean():.2f}, estimated {model.cardinality_:.2f}")

@@ -1,9 +1,9 @@
-"""Probabilities without truth
-==============================
+"""Probabilities without true labels
+====================================
 
-`predict_proba` is calibrated on candidates alone. Among labels that get a probability of 0.8, are
-80 % true? Compare with what happens if the candidates are taken for the truth: logistic
-regression then predicts how likely a label is to be *listed*.
+`predict_proba` is calibrated on candidates alone. Are 80 % of the labels with probability 0.8
+true? For comparison, logistic regression that takes the candidates as true: it predicts how likely
+a label is to be *listed*.
 """
 
 import os
@@ -35,8 +35,8 @@ truth = data.y_true[n:].ravel()
 for (name, model), marker in zip(models.items(), "os^d", strict=True):
     model.fit(data.X[:n], data.candidates[:n])
     probability = model.predict_proba(data.X[n:]).ravel()
-    true, said = calibration_curve(truth, probability, n_bins=10, strategy="quantile")
-    axes.plot(said, true, marker=marker, label=name)
+    observed, predicted = calibration_curve(truth, probability, n_bins=10, strategy="quantile")
+    axes.plot(predicted, observed, marker=marker, label=name)
     brier = brier_score_loss(truth, probability)
     print(f"{name:<34} Brier score {brier:.3f}, mean {probability.mean():.3f}")
 print(f"share of true labels {truth.mean():.3f}")

@@ -1,8 +1,9 @@
 """Add a method and compare it
 ==============================
 
-A method of your own needs two functions. The library's checks tell whether it keeps the contract,
-and `schirn.bench` compares it with the others: same folds, same noise, tuned on candidates only.
+A method of your own needs two functions. `check_method` verifies that it keeps the contract, and
+`schirn.bench` compares it with the others on the same folds and the same noise, tuned on candidates
+only.
 """
 
 import os
@@ -32,7 +33,7 @@ class NeighbourVote(PartialMultiLabelClassifier):
     def _fit(self, X, Y):
         self.neighbours_ = NearestNeighbors(n_neighbors=min(self.k, len(Y) - 1)).fit(X)
         self.listed_ = Y.astype(X.dtype)
-        # Without arguments a row is not its own neighbour, so it has no say in its own verdict.
+        # Without arguments, a row is not its own neighbour: the scores are leave-one-out.
         scores = self.listed_[self.neighbours_.kneighbors(return_distance=False)].mean(axis=1)
         return Fit(None, scores, n_iter=1, objective=np.zeros(1))
 
@@ -43,8 +44,8 @@ class NeighbourVote(PartialMultiLabelClassifier):
 check_method(NeighbourVote)
 
 # %%
-# Two data sets, four methods, every fold one row in a file. The two ridges are the references of
-# the comparison; a run that is interrupted goes on where it stopped.
+# Two data sets and four methods; every fold is one result in a file. The two ridges are the
+# references of the comparison. An interrupted run resumes where it stopped.
 
 quick = "SCHIRN_EXAMPLE_QUICK" in os.environ
 rows = range(250 if quick else 900)
@@ -58,8 +59,8 @@ with tempfile.TemporaryDirectory() as folder:
 print(bench.overview(results))
 
 # %%
-# How much of the gap between the ridge on the candidates and the ridge on the truth each one
-# closes. More than one is possible: the references are linear, these two are not.
+# How much of the gap between the ridge on the candidates and the ridge on the true labels each
+# method closes. More than 1 is possible: the ridges are linear, these two methods are not.
 
 figure, axes = plt.subplots(figsize=(7, 3.2))
 figures.gap_closed(results, ax=axes)

@@ -1,8 +1,8 @@
 """Judge the tags of new rows
 =============================
 
-A trained model judges the tags of rows that come later: `disambiguate` takes features and
-candidates, and returns how likely each candidate is true. Nothing is trained again.
+A fitted model judges the tags of new rows: `disambiguate` takes features and candidates and
+returns the probability that each candidate is true, without retraining.
 """
 
 import os
@@ -22,7 +22,7 @@ half = rows // 2
 model = Sieve().fit(digits.X[:half], digits.candidates[:half], label_names=digits.label_names)
 
 # %%
-# The model goes into a file of arrays, without any code in it, and comes back on another day.
+# Save the model, a file of arrays without code, and load it again.
 
 path = pathlib.Path(tempfile.mkdtemp()) / "digits.schirn"
 schirn.save(model, path)
@@ -38,7 +38,7 @@ print({name: round(float(judged[digits.label_names.index(name)]), 3) for name in
 confidence = model.disambiguate(digits.X[half:], digits.candidates[half:])
 
 # %%
-# Precision and recall of "wrong" over the threshold; the truth is only used here.
+# Precision and recall of the removed tags by threshold; only this figure uses the true tags.
 
 listed = digits.candidates[half:] == 1
 wrong = digits.y_true[half:][listed] == 0
