@@ -1,4 +1,4 @@
-"""What a release needs to agree on."""
+"""Versions, licence and documents of a release agree."""
 
 import re
 import tomllib
@@ -70,7 +70,7 @@ def test_every_package_has_its_oldest_version_in_the_oldest_set(project):
     lines = (ROOT / "tests" / "oldest.txt").read_text("utf-8").splitlines()
     pinned = dict(re.fullmatch(r"([\w-]+)==([\d.]+)\.\*", x).groups() for x in lines if "=" in x)
     wanted = requirements(project)
-    # Not part of that run: too large, or tools of those who work on the library.
+    # Not in that run: too large, or development tools.
     extras = project["project"]["optional-dependencies"]
     skipped = {"torch", *requirements_of(extras.get("docs", [])), *requirements_of(extras["dev"])}
     for name, oldest in wanted.items():

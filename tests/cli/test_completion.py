@@ -14,11 +14,11 @@ pytest.importorskip("shtab", reason="completion needs shtab")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Two files and a folder to complete."""
-    place = tmp_path_factory.mktemp("completion")
-    (place / "photos.csv").touch()
-    (place / "my photos.csv").touch()
-    (place / "project").mkdir()
-    return place
+    path = tmp_path_factory.mktemp("completion")
+    (path / "photos.csv").touch()
+    (path / "my photos.csv").touch()
+    (path / "project").mkdir()
+    return path
 
 
 def script(shell, folder, capsys):

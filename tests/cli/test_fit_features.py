@@ -1,4 +1,4 @@
-"""The features of new rows are those of training: by name, or counted from the same number."""
+"""Features of new rows are matched with training, by name or by the index base."""
 
 import numpy as np
 import pytest
@@ -84,7 +84,7 @@ def test_features_of_svmlight_files_are_counted_as_in_training(tmp_path, data, c
     assert "numbered from" not in capsys.readouterr().err
 
 
-def test_a_guess_how_features_are_counted_is_told(tmp_path, data, capsys):
+def test_a_guessed_index_base_is_noted(tmp_path, data, capsys):
     new = write_svm(tmp_path / "new.svm", data.X, data.y_true, 1)
     rows = read_svmlight(new)
     assert rows.zero_based is False

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cli.clean_helpers import refused
 
 import schirn
 from schirn.cli import main
@@ -33,15 +34,6 @@ def model(tmp_path, npz, capsys):
     return str(path)
 
 
-def refused(capsys, *argv):
-    assert main(list(argv)) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("schirn: ")
-    assert captured.err.count("\n") == 1
-    return captured.err
-
-
 def rows_of(text):
     return list(csv.DictReader(io.StringIO(text)))
 
@@ -66,7 +58,7 @@ def test_fit_reports_and_writes_the_same_model_as_the_library(npz, data, tmp_pat
     assert report["noise_finding"]["n_wrong"] == (data.candidates > data.y_true).sum()
 
 
-def test_fit_on_true_labels_says_so_and_can_add_noise(tmp_path, data, capsys):
+def test_fit_notes_true_labels_and_can_add_noise(tmp_path, data, capsys):
     np.savez(tmp_path / "clean.npz", X=data.X, Y=data.y_true)
     argv = ["fit", str(tmp_path / "clean.npz"), "-o", str(tmp_path / "m"), "--json"]
     assert main(argv) == 0
@@ -126,7 +118,7 @@ def test_fit_mistakes(npz, tmp_path, capsys):
     assert os.listdir(tmp_path) == ["train.npz"]
 
 
-def test_a_place_that_cannot_be_written_is_found_before_training(npz, capsys, monkeypatch):
+def test_an_output_that_cannot_be_written_is_found_before_training(npz, capsys, monkeypatch):
     monkeypatch.setattr("schirn.cli.fit.train", lambda *_: pytest.fail("trained"))
     monkeypatch.setattr("schirn._files.os.access", lambda *_: False)
     assert "no permission to write there" in refused(capsys, "fit", npz, "-o", "m")
@@ -139,14 +131,11 @@ def test_a_device_is_written_to_and_stays_a_device(npz, model, capsys):
 
 @pytest.mark.parametrize("link", [None, os.symlink, os.link])
 def test_the_input_is_never_overwritten(npz, model, tmp_path, capsys, link):
-    def place(path):
-        if link is None:
-            return path
-        link(path, tmp_path / "other.npz")
-        return str(tmp_path / "other.npz")
-
     before = Path(npz).read_bytes()
-    out = place(npz)
+    out = npz
+    if link is not None:
+        out = str(tmp_path / "other.npz")
+        link(npz, out)
     expected = f"{out}: is the input, which is never changed; choose another name"
     assert expected in refused(capsys, "fit", npz, "-o", out)
     assert expected in refused(capsys, "predict", model, npz, "-o", out)

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 from api_listing import walk
+from cli.clean_helpers import refused
 
 import schirn
 from schirn.cli import COMMANDS, main
@@ -22,17 +23,6 @@ def python_m(*args, **options):
     return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
 
 
-def refused(capsys, *argv):
-    """Run a command that must fail; return its one sentence."""
-    assert main(list(argv)) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("schirn: ")
-    assert captured.err.count("\n") == 1
-    assert "Traceback" not in captured.err
-    return captured.err
-
-
 def test_every_help_has_a_description_and_examples(capsys):
     parsers = list(walk(build_parser(COMMANDS)))
     assert len(parsers) >= 10
@@ -46,8 +36,8 @@ def test_every_help_has_a_description_and_examples(capsys):
 
 def test_every_example_parses(capsys):
     parser = build_parser(COMMANDS)
-    for part in walk(parser):
-        for line in part.epilog.splitlines()[1:]:
+    for command in walk(parser):
+        for line in command.epilog.splitlines()[1:]:
             words = line.split("   ")[0 if not line.startswith("   ") else 1].split()
             words = words[words.index("schirn") + 1 :]
             words = words[: words.index(">")] if ">" in words else words

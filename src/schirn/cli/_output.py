@@ -88,11 +88,11 @@ def _plain_table(
     widths = [max(len(line[k]) for line in lines) for k in range(len(columns))]
     lines.insert(1, ["-" * width for width in widths])
     for line in lines:
-        parts = [
+        aligned_cells = [
             text.rjust(width) if at_right else text.ljust(width)
             for text, width, at_right in zip(line, widths, aligned, strict=True)
         ]
-        say("  ".join(parts).rstrip())
+        say("  ".join(aligned_cells).rstrip())
 
 
 def facts(pairs: Sequence[tuple[str, Any]]) -> None:

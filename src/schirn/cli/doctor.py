@@ -143,8 +143,8 @@ def _in_short(error: Exception) -> str:
 
 def data_folders() -> dict[str, Any]:
     """The folders of SCHIRN_DATA, the download cache, and the names of the data sets there."""
-    listed = [part for part in os.environ.get("SCHIRN_DATA", "").split(os.pathsep) if part]
-    folders = [Path(part).expanduser() for part in listed]
+    listed = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
+    folders = [Path(name).expanduser() for name in listed if name]
     cache = cache_folder()
     # Without a cache, the nearest existing folder above it must allow creating one.
     nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
