@@ -69,7 +69,7 @@ class Seed:
 
 @dataclass(frozen=True)
 class Jobs:
-    """How many processes or threads: at least 1, or counted down from all by -1, -2, ..."""
+    """Number of processes or threads: at least 1, or -1, -2, ... counted back from all, or None."""
 
     def check(self, name: str, value: Any) -> None:
         """Raise InputError if the value is not allowed."""
@@ -94,29 +94,29 @@ Array = np.ndarray
 
 
 def check_finite(X: Any, names: Array | None = None) -> None:
-    """Refuse NaN and infinity in an array or CSR matrix with the place of the first one."""
+    """Raise InputError at the first NaN or infinity in an array or CSR matrix."""
     bad = first_bad(X)
     if bad is not None:
         raise bad_value(*bad, names=names)
 
 
 def check_squares(X: Any, names: Array | None = None) -> None:
-    """Refuse values in single precision whose squares are too large to be added up."""
+    """Raise InputError for single-precision values whose squares overflow when summed."""
     values = X.data if sp.issparse(X) else X
     if values.dtype != np.float32 or not values.size:
         return
     highest = np.sqrt(np.finfo(np.float32).max / X.shape[0])
     if max(values.max(), -values.min()) < highest:
         return
-    row, column, value = _place(X, int(np.flatnonzero(np.abs(values) >= highest)[0]))
+    row, column, value = _entry(X, int(np.flatnonzero(np.abs(values) >= highest)[0]))
     raise InputError(
         f"X holds {value:g} at row {row}, {_column(column, names)}, too large for single "
-        f"precision; is it a mark for a missing value? Remove it, or give X in double precision"
+        f"precision; is it a code for a missing value? Remove it, or pass X in double precision"
     )
 
 
 def canonical(X: Any) -> sp.csr_array:
-    """A CSR matrix with sorted indices, in which no cell stands twice; X is left as it is."""
+    """A CSR matrix with sorted indices and no duplicate cells; X is not modified."""
     X = sp.csr_array(X)
     if not X.has_canonical_format:
         X = X.copy()
@@ -125,20 +125,20 @@ def canonical(X: Any) -> sp.csr_array:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a cell holds nothing: None, NaN, or the NA and NaT of pandas."""
-    # By name, since pandas may not be there.
+    """Return True for None, NaN, and the NA and NaT of pandas."""
+    # By name, because pandas may not be installed.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
 def repeated(names: Iterable[str]) -> str | None:
-    """The first name that is there a second time."""
-    seen: set[str] = set()
+    """The first name that occurs twice, or None."""
+    known: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in known:
             return name
-        seen.add(name)
+        known.add(name)
     return None
 
 
@@ -158,7 +158,7 @@ def suggest(name: str, known: Iterable[str], listed: str | None = None) -> str:
 
 
 def check_same_length(rows: int, labels: int) -> None:
-    """Refuse candidates for another number of rows."""
+    """Raise InputError if X and the candidates differ in their number of rows."""
     if rows != labels:
         raise InputError(
             f"X has {rows} rows but the candidates have {labels}; "
@@ -173,11 +173,11 @@ def first_bad(X: Any, first: int = 0) -> tuple[int, int, float] | None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
             return None
-    row, column, value = _place(X, int(np.flatnonzero(~np.isfinite(values))[0]))
+    row, column, value = _entry(X, int(np.flatnonzero(~np.isfinite(values))[0]))
     return first + row, column, value
 
 
-def _place(X: Any, k: int) -> tuple[int, int, float]:
+def _entry(X: Any, k: int) -> tuple[int, int, float]:
     """Row, column and value of the k-th stored entry."""
     if sp.issparse(X):
         row, column = int(np.searchsorted(X.indptr, k, side="right")) - 1, int(X.indices[k])

@@ -1,4 +1,4 @@
-"""Errors and warnings of schirn; the message of each says what is wrong, where, and what to do."""
+"""Errors and warnings; each message says what is wrong, where, and what to do."""
 
 
 class InputError(ValueError):
@@ -26,16 +26,16 @@ class ModelFileError(InputError):
 
 
 class MissingExtraError(ImportError):
-    """An optional package is needed for what was asked."""
+    """An optional package is needed but not installed."""
 
 
 class EmptyCandidatesWarning(UserWarning):
-    """Some rows carry no candidate label; they count as rows whose labels are all false."""
+    """Some rows have no candidate label; all their labels count as false."""
 
 
 class CentredFeaturesWarning(UserWarning):
-    """The features are centred and the model has no intercept: it cannot hold label frequencies."""
+    """Centred features and no intercept: the scores cannot represent label frequencies."""
 
 
 class ApproximationWarning(UserWarning):
-    """The data are too large for the method as it is written; a cheaper form of it is used."""
+    """The data are too large for the exact method; an approximation is used."""

@@ -23,7 +23,7 @@ Array = np.ndarray
 Split = tuple[Array, Array]
 
 
-class _Cell(NamedTuple):
+class _Result(NamedTuple):
     """Score and seconds of one parameter setting on one fold."""
 
     score: float
@@ -41,26 +41,34 @@ def _best_has(name: str) -> Callable[["CandidateSearchCV"], bool]:
 class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search over parameters, scored on the candidates of held-out rows.
 
-    Nobody with noisy data has true labels to tune on. Under random noise the order of the
-    candidate frequencies is the order of the true ones, so a model that ranks the candidates of
-    unseen rows better also ranks their true labels better.
+    Noisy data have no true labels to tune on. Under random noise, candidate frequencies are ordered
+    like true frequencies, so a model that ranks the candidates of unseen rows better also ranks
+    their true labels better.
 
-    Methods that see X through one factorisation (Sieve, Schirn, NLR, GLC, the ridges) are factored
-    once per fold, whatever the size of the grid.
+    Methods based on one factorisation of X (Sieve, Schirn, NLR, GLC, the ridges) factor it once per
+    fold, whatever the size of the grid.
 
     Parameters
     ----------
-    estimator : any method of this library, or an estimator with `decision_function`
-    param_grid : dict of lists, or a list of such dicts
-    scoring : name of a metric of `schirn.metrics`, or a function f(labels, scores), higher is
-        better
-    cv : number of folds (shuffled by `random_state`), a splitter, or a list of (train, test)
-    refit : train the best setting on all rows
-    oracle : score on the true labels `y_clean` given to `fit`, as the literature does. For
-        reports only; the results carry the word oracle.
-    n_jobs : parallel jobs over folds
-    random_state : seed of the shuffled folds
-    verbose : print one line per fold
+    estimator : estimator
+        Any method of this library, or an estimator with `decision_function`.
+    param_grid : dict of lists, or list of dicts
+        Parameter names and the values to try, as for `sklearn.model_selection.ParameterGrid`.
+    scoring : str or callable
+        Name of a metric of `schirn.metrics`, or a function f(labels, scores), higher is better.
+    cv : int, splitter or list of (train, test)
+        Number of folds (shuffled by `random_state`), a splitter, or a list of (train, test).
+    refit : bool
+        Train the best setting on all rows.
+    oracle : bool
+        Score on the true labels `y_clean` given to `fit`, as the literature does. For reports only;
+        the results are marked "oracle".
+    n_jobs : int or None
+        Parallel jobs over folds.
+    random_state : int or None
+        Seed of the shuffled folds.
+    verbose : bool
+        Print one line per fold.
 
     Attributes
     ----------
@@ -110,9 +118,12 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : (n, d) array, CSR matrix or DataFrame
-        y : the candidates, in any container that the methods take
-        y_clean : the true labels; only with `oracle=True`
-        groups : groups of rows, for splitters that use them
+        y : array-like
+            The candidates, in any container that the methods take.
+        y_clean : array-like or None
+            The true labels; only with `oracle=True`.
+        groups : array-like or None
+            Groups of rows, for splitters that use them.
         """
         settings = list(ParameterGrid(self.param_grid))
         labels = as_labels(y)
@@ -121,7 +132,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         metric, by_prediction = self._metric(), self._by_prediction()
         splits = self._splits(X, labels.matrix, groups)
         target = labels.matrix if truth is None else truth
-        cells = Parallel(n_jobs=self.n_jobs)(
+        results = Parallel(n_jobs=self.n_jobs)(
             delayed(_run_fold)(
                 self.estimator,
                 settings,
@@ -138,11 +149,11 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         )
         self.tuned_on_ = "candidates" if truth is None else "truth (oracle)"
         self.n_splits_ = len(splits)
-        self.cv_results_ = _results(settings, cells, self.tuned_on_)
+        self.cv_results_ = _cv_results(settings, results, self.tuned_on_)
         if np.isnan(self.cv_results_["mean_test_score"]).all():
             raise InputError(
-                "no parameter setting could be scored: the folds leave no row with both listed "
-                "and unlisted labels to score on; use fewer folds or another scoring"
+                "no parameter setting could be scored: no held-out row has both listed and "
+                "unlisted labels; use fewer folds or another scoring"
             )
         self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
         self.best_params_ = settings[self.best_index_]
@@ -202,11 +213,14 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _truth(self, y_clean: Any, names: list[str]) -> Array | None:
         if self.oracle and y_clean is None:
-            raise InputError("oracle=True scores on true labels: give them as y_clean")
+            raise InputError(
+                "oracle=True scores on true labels; pass them as y_clean", parameter="y_clean"
+            )
         if y_clean is not None and not self.oracle:
             raise InputError(
                 "y_clean was given, but a search on candidates must not see true labels; "
-                "leave it out, or say oracle=True if this is for a report"
+                "omit it, or set oracle=True for a report",
+                parameter="y_clean",
             )
         if y_clean is None:
             return None
@@ -225,7 +239,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return lambda labels, scores: sign * metric.function(labels, scores)
 
     def _by_prediction(self) -> bool:
-        """Whether the metric wants what `predict` gives."""
+        """Return True if the metric needs the output of `predict`."""
         return not callable(self.scoring) and METRICS[self.scoring].response == "predict"
 
     def _splits(self, X: Any, Y: Array, groups: Any) -> list[Split]:
@@ -256,27 +270,27 @@ def _run_fold(
     metric: Callable[[Array, Array], float],
     by_prediction: bool,
     report: str | None,
-) -> list[_Cell]:
+) -> list[_Result]:
     """All settings on one fold."""
     train, test = split
     data = _rows(X, train), _rows(X, test)
     models = [clone(estimator).set_params(**setting) for setting in settings]
     truth_train = None if truth is None else truth[train]
     with warnings.catch_warnings():
-        # The rows of a fold are the user's rows; they were warned about once already.
+        # The final fit on all rows warns about these rows.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         if not by_prediction and all(_shares(model) for model in models):
-            cells = _shared_cells(models, data, Y[train], truth_train, target[test], metric)
+            results = _fit_shared(models, data, Y[train], truth_train, target[test], metric)
         else:
-            cells = _plain_cells(
+            results = _fit_each(
                 models, data, Y[train], truth_train, target[test], metric, by_prediction
             )
     if report:
         print(f"{type(estimator).__name__}: {report}", flush=True)  # noqa: T201
-    return cells
+    return results
 
 
-def _plain_cells(
+def _fit_each(
     models: list[Any],
     data: tuple[Any, Any],
     Y: Array,
@@ -284,27 +298,27 @@ def _plain_cells(
     target: Array,
     metric: Callable[[Array, Array], float],
     by_prediction: bool,
-) -> list[_Cell]:
+) -> list[_Result]:
     """One `fit` per setting."""
-    cells = []
+    results = []
     for model in models:
         start = time.perf_counter()
         _fit_model(model, data[0], Y, truth)
         fitted = time.perf_counter()
         response = model.predict if by_prediction else model.decision_function
         score = _score(metric, target, response(data[1]))
-        cells.append(_Cell(score, fitted - start, time.perf_counter() - fitted))
-    return cells
+        results.append(_Result(score, fitted - start, time.perf_counter() - fitted))
+    return results
 
 
-def _shared_cells(
+def _fit_shared(
     models: list[PartialMultiLabelClassifier],
     data: tuple[Any, Any],
     Y: Array,
     truth: Array | None,
     target: Array,
     metric: Callable[[Array, Array], float],
-) -> list[_Cell]:
+) -> list[_Result]:
     """One factorisation for all settings with the same key."""
     train = models[0]._validate_rows(data[0], reset=True)
     test = models[0]._validate_rows(data[1])
@@ -312,7 +326,7 @@ def _shared_cells(
     for k, model in enumerate(models):
         model._check()
         groups.setdefault(model._share_key(), []).append(k)
-    cells: list[_Cell] = [_Cell(np.nan, 0.0, 0.0)] * len(models)
+    results: list[_Result] = [_Result(np.nan, 0.0, 0.0)] * len(models)
     for members in groups.values():
         start = time.perf_counter()
         scores = models[members[0]]._share([models[k] for k in members], train, test)
@@ -323,8 +337,8 @@ def _shared_cells(
             test_scores = scores(models[k], learns)
             fitted = time.perf_counter()
             score = _score(metric, target, test_scores)
-            cells[k] = _Cell(score, fitted - start + share, time.perf_counter() - fitted)
-    return cells
+            results[k] = _Result(score, fitted - start + share, time.perf_counter() - fitted)
+    return results
 
 
 def _shares(model: Any) -> bool:
@@ -332,7 +346,7 @@ def _shares(model: Any) -> bool:
 
 
 def _fit_model(model: Any, X: Any, y: Any, y_clean: Any) -> None:
-    """Train; only a method that sees the truth is handed it."""
+    """Train; pass the truth only to a method that takes it."""
     if y_clean is not None and sees_truth(model):
         model.fit(X, y, y_clean=y_clean)
     else:
@@ -340,7 +354,7 @@ def _fit_model(model: Any, X: Any, y: Any, y_clean: Any) -> None:
 
 
 def _score(metric: Callable[[Array, Array], float], labels: Array, scores: Array) -> float:
-    """NaN where a fold holds no row that the metric can score."""
+    """The score, or NaN if the fold has no row that the metric can score."""
     try:
         return float(metric(labels, scores))
     except InputError:
@@ -354,11 +368,11 @@ def _rows(X: Any, rows: Array) -> Any:
     return sp.csr_array(X)[rows] if sp.issparse(X) else np.asarray(X)[rows]
 
 
-def _results(
-    settings: list[dict[str, Any]], folds: list[list[_Cell]], tuned_on: str
+def _cv_results(
+    settings: list[dict[str, Any]], folds: list[list[_Result]], tuned_on: str
 ) -> dict[str, Any]:
     """`cv_results_` in scikit-learn's layout."""
-    scores = np.array([[cell.score for cell in fold] for fold in folds])
+    scores = np.array([[result.score for result in fold] for fold in folds])
     results: dict[str, Any] = {"params": settings}
     for name in sorted({name for setting in settings for name in setting}):
         values = np.ma.masked_all(len(settings), dtype=object)
@@ -375,7 +389,7 @@ def _results(
     worst_last = np.where(np.isnan(mean), -np.inf, mean)
     results["rank_test_score"] = 1 + np.array([(worst_last > m).sum() for m in worst_last])
     for field in ("fit_time", "score_time"):
-        seconds = np.array([[getattr(cell, field) for cell in fold] for fold in folds])
+        seconds = np.array([[getattr(result, field) for result in fold] for fold in folds])
         results[f"mean_{field}"], results[f"std_{field}"] = seconds.mean(0), seconds.std(0)
     results["tuned_on"] = np.array([tuned_on] * len(settings))
     return results

@@ -1,4 +1,4 @@
-"""The contract that every method keeps, as checks to run on your own class.
+"""Contract checks for methods, to run on your own class.
 
 >>> from schirn import CandidateRidge
 >>> from schirn.testing import check_method
@@ -24,12 +24,14 @@ Factory = Callable[..., Any]
 
 
 def check_method(cls: Factory, **params: Any) -> None:
-    """Run every contract check on the class; raise AssertionError at the first one broken.
+    """Run every contract check on the class; raise AssertionError at the first failure.
 
     Parameters
     ----------
-    cls : the estimator class
-    **params : constructor parameters to check it with (fewer rounds, say)
+    cls : class
+        The estimator class.
+    **params
+        Constructor parameters for the checks, such as fewer rounds.
     """
     for _, check in contract_checks():
         check(cls, **params)
@@ -55,7 +57,7 @@ def _fit(model: Any, X: Any, y: Any) -> Any:
 
 
 def _refuses(action: Callable[[], Any], *words: str) -> None:
-    """The action raises a ValueError whose one sentence holds the words."""
+    """Check that the action raises a one-line ValueError that contains the words."""
     try:
         action()
     except ValueError as error:
@@ -181,7 +183,7 @@ def check_pickle(cls: Factory, **params: Any) -> None:
 
 
 def check_learns(cls: Factory, **params: Any) -> None:
-    """On rows never seen, the scores rank true labels clearly better than label frequency."""
+    """On unseen rows, the scores rank true labels clearly better than label frequencies."""
     data = _data(n=400, r=1)
     train, test = slice(0, 300), slice(300, 400)
     model = _fit(cls(**params), data.X[train], data.candidates[train])
@@ -236,16 +238,16 @@ def check_odd_data(cls: Factory, **params: Any) -> None:
 
 
 def check_bad_input(cls: Factory, **params: Any) -> None:
-    """Bad input is refused in one sentence that names the place."""
+    """Bad input raises a one-sentence error that names the row and column."""
     data = _data()
     X, Y = data.X, data.candidates
     model = _fit(cls(**params), X, Y)
     for bad, word in ((np.nan, "NaN"), (np.inf, "inf")):
         broken = X.copy()
         broken[3, 2] = bad
-        place = (word, "row 3", "column 2")
-        _refuses(partial(cls(**params).fit, broken, Y), *place)
-        _refuses(partial(model.predict, broken), *place)
+        words = (word, "row 3", "column 2")
+        _refuses(partial(cls(**params).fit, broken, Y), *words)
+        _refuses(partial(model.predict, broken), *words)
     three = Y.astype(int)
     three[4, 1] = 3
     _refuses(lambda: cls(**params).fit(X, three), "row 4", "label 1", "3")

@@ -197,7 +197,7 @@ def test_blocks_that_are_gone_for_good_are_named(client, data, monkeypatch):
     client.wait_for_workers(2, timeout=30)
     futures = client.scatter(cut(X), hash=False)
     kill_worker_after(monkeypatch, client, rounds=3)
-    with pytest.raises(InputError, match="of X is a future whose data are gone"):
+    with pytest.raises(InputError, match="of X is a future whose data were lost"):
         Schirn(**OPTIONS).fit(futures, Y)
     client.wait_for_workers(2, timeout=30)
 
@@ -231,7 +231,7 @@ def test_without_a_client_the_error_says_how_to_make_one(monkeypatch, data):
         raise ValueError("No global client found")
 
     monkeypatch.setattr(distributed, "get_client", missing)
-    with pytest.raises(InputError, match="there is no client; make one"):
+    with pytest.raises(InputError, match="there is no client; create one"):
         Schirn().fit(da.from_array(data[0]), data[1])
 
 

@@ -92,7 +92,7 @@ def find_method(name: str) -> type[PartialMultiLabelClassifier]:
 
 
 def _meanings(doc: str) -> dict[str, str]:
-    """The entries of the section "Parameters" of a docstring."""
+    """The entries of the section "Parameters" of a docstring, without their types."""
     section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+\n|\Z)", doc, re.M | re.S)
     found: dict[str, str] = {}
     names: list[str] = []
@@ -100,7 +100,8 @@ def _meanings(doc: str) -> dict[str, str]:
         entry = re.match(r"(\w[\w, ]*?) : (.*)", line)
         if entry:
             names = [name.strip() for name in entry[1].split(",")]
-        text = entry[2] if entry else line.strip()
+        is_type = entry and re.match(r"(int|float|str|bool|array|\{)", entry[2])
+        text = "" if is_type else entry[2] if entry else line.strip()
         for name in names:
             found[name] = f"{found.get(name, '')} {text}".strip()
     return found

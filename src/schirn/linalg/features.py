@@ -1,4 +1,4 @@
-"""A look at X that decides how to scale it: counts like a text, anything else by its spread."""
+"""Automatic feature scaling: counts like text, anything else by its standard deviation."""
 
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
 from schirn.linalg.scaling import deviation_factor, moments
 
-# Non-negative data with fewer non-zero cells than this are treated as counts of words.
+# Non-negative data with a smaller share of non-zero cells are treated as word counts.
 _TEXT_DENSITY = 0.2
 
 
@@ -19,8 +19,8 @@ class FeatureScale(NamedTuple):
     - "spread": x -> x / (standard deviation sqrt(number of varying features))
     - "none": x
 
-    Where it is learned from sparse data it does not centre, and they stay sparse; kernels and
-    intercepts take care of the mean. Sparse rows become dense where it was learned from dense ones.
+    A scale learned from sparse data does not centre, so the data stay sparse; kernels and
+    intercepts absorb the mean. A scale learned from dense data makes sparse rows dense.
     """
 
     kind: str
@@ -46,7 +46,7 @@ class FeatureScale(NamedTuple):
         return sp.csr_array(X / lengths[:, None])
 
     def _dense_text(self, X: Array) -> Array:
-        """The same for arrays of libraries whose sparse ones have no products."""
+        """The same for dense arrays of PyTorch and CuPy."""
         xp = namespace(X)
         X = xp.sign(X) * xp.log1p(xp.abs(X)) * like(self.weights, X)
         lengths = xp.linalg.vector_norm(X, axis=1, keepdims=True)
@@ -54,20 +54,20 @@ class FeatureScale(NamedTuple):
 
 
 class Look(NamedTuple):
-    """What the scaling depends on; of rows in several blocks, `merge` makes one of all."""
+    """Statistics that determine the scaling; `merge` combines those of several blocks."""
 
     n: int
     dtype: np.dtype
     sparse: bool
     negative: bool
     filled: np.ndarray
-    """Values of each feature that are not zero."""
+    """Number of non-zero values of each feature."""
     mean: np.ndarray
     square: np.ndarray
-    """Sum of the squared distances to the mean."""
+    """Sum of squared deviations from the mean."""
 
     def merge(self, other: "Look") -> "Look":
-        """A look at the rows of both."""
+        """Statistics of the rows of both."""
         n = self.n + other.n
         gap, share = other.mean - self.mean, other.n / max(n, 1)
         mean = self.mean + share * gap
@@ -77,16 +77,16 @@ class Look(NamedTuple):
 
 
 def look(X: Any) -> Look:
-    """Look at the rows of X."""
+    """Statistics of the rows of X."""
     if is_device_array(X):
-        return _look_at_device(X)
+        return _device_statistics(X)
     values: np.ndarray = X.data if sp.issparse(X) else X
     filled = np.asarray((X != 0).sum(axis=0)).ravel()
     negative = bool(values.min(initial=0) < 0)
     return Look(X.shape[0], X.dtype, sp.issparse(X), negative, filled, *moments(X))
 
 
-def _look_at_device(X: Array) -> Look:
+def _device_statistics(X: Array) -> Look:
     xp = namespace(X)
     double = xp.astype(X, xp.float64)
     mean = xp.mean(double, axis=0)
@@ -103,7 +103,8 @@ def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
     Parameters
     ----------
     X : (n, d) array or CSR array
-    kind : "text", "spread", "none", or "auto": text if X has no negative value and is mostly zero
+    kind : {"auto", "text", "spread", "none"}
+        "auto" chooses "text" if X has no negative value and is mostly zero, else "spread".
 
     Examples
     --------
@@ -115,20 +116,20 @@ def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
     return scale_of(look(X), kind)
 
 
-def scale_of(seen: Look, kind: str = "auto") -> FeatureScale:
-    """The scaling of the rows that were looked at."""
-    none = np.zeros(0, dtype=seen.dtype)
+def scale_of(found: Look, kind: str = "auto") -> FeatureScale:
+    """The scaling for these statistics."""
+    none = np.zeros(0, dtype=found.dtype)
     if kind == "auto":
-        cells = max(1, seen.n * len(seen.filled))
-        text = seen.filled.sum() / cells < _TEXT_DENSITY and not seen.negative
+        cells = max(1, found.n * len(found.filled))
+        text = found.filled.sum() / cells < _TEXT_DENSITY and not found.negative
         kind = "text" if text else "spread"
     if kind == "text":
-        weights = np.log((1 + seen.n) / (1 + seen.filled)) + 1
-        return FeatureScale(kind, weights.astype(seen.dtype), none)
+        weights = np.log((1 + found.n) / (1 + found.filled)) + 1
+        return FeatureScale(kind, weights.astype(found.dtype), none)
     if kind == "spread":
-        deviation = np.sqrt(seen.square / max(seen.n, 1))
-        weights = deviation_factor(seen.mean, deviation, seen.n).astype(seen.dtype)
+        deviation = np.sqrt(found.square / max(found.n, 1))
+        weights = deviation_factor(found.mean, deviation, found.n).astype(found.dtype)
         weights /= np.sqrt(float(max(1, int(np.count_nonzero(weights)))))
-        shift = np.zeros_like(weights) if seen.sparse else seen.mean.astype(seen.dtype)
+        shift = np.zeros_like(weights) if found.sparse else found.mean.astype(found.dtype)
         return FeatureScale(kind, weights, shift)
     return FeatureScale("none", none, none)

@@ -16,7 +16,7 @@ _BLOCK_CELLS = 2**22
 
 
 class Neighbours(NamedTuple):
-    """Row numbers and Euclidean distances of the k nearest rows, nearest first, (n, k) each."""
+    """Indices and Euclidean distances of the k nearest rows, nearest first, (n, k) each."""
 
     indices: Array
     distances: Array
@@ -32,7 +32,7 @@ class Propagation(NamedTuple):
 def nearest_neighbours(
     X: "Array | sp.csr_array", k: int, *, include_self: bool = False
 ) -> Neighbours:
-    """The k nearest other rows of every row (fewer where there are not k others).
+    """The k nearest other rows of every row (fewer if there are not k others).
 
     >>> nearest_neighbours(np.array([[0.0], [1.0], [3.0]]), 1).indices.ravel().tolist()
     [1, 0, 1]
@@ -55,10 +55,12 @@ def nonnegative_least_squares(G: Array, b: Array, *, tol: float = 1e-10) -> Arra
 
     Parameters
     ----------
-    G : (n, k, k) positive semidefinite
-    b : (n, k)
-    tol : largest positive slope b - G w left at a zero weight, with the largest diagonal entry
-        of each G scaled to one.
+    G : (n, k, k) array
+        Positive semidefinite.
+    b : (n, k) array
+    tol : float
+        Largest positive slope b - G w left at a zero weight, with the largest diagonal entry of
+        each G scaled to one.
 
     Examples
     --------
@@ -92,7 +94,7 @@ class _ActiveSets:
         self.entered = np.zeros(n, dtype=np.intp)
 
     def advance(self, rows: Array) -> Array:
-        """One round on some rows; returns those that are not yet solved."""
+        """Advance some rows by one round; return those not yet solved."""
         z = self._solve(rows)
         bad = self.free[rows] & (z <= 0)
         out = bad.any(axis=1)
@@ -136,10 +138,10 @@ class _ActiveSets:
 
 
 def reconstruction_weights(X: "Array | sp.csr_array", neighbours: Array) -> sp.csr_array:
-    """Rows of non-negative weights that rebuild each row of X from its neighbours, sum one.
+    """Non-negative weights that reconstruct each row of X from its neighbours, with sum one.
 
     Row i holds argmin ||x_i - sum_a w_a x_a||^2 over w >= 0, divided by its sum. A row that its
-    neighbours cannot rebuild at all stays zero.
+    neighbours cannot reconstruct at all stays zero.
 
     >>> X = np.array([[1.0, 1.0], [2.0, 0.0], [0.0, 1.0]])
     >>> reconstruction_weights(X, np.array([[1, 2], [0, 2], [0, 1]])).toarray().round(3)
@@ -150,7 +152,7 @@ def reconstruction_weights(X: "Array | sp.csr_array", neighbours: Array) -> sp.c
     n, k = neighbours.shape
     weights = np.zeros((n, k))
     step = max(1, _BLOCK_CELLS // max(1, (k + 1) * X.shape[1]))
-    # A wide sparse X has no dense block: there only the Gram matrices take room.
+    # A wide sparse X has no dense block; only its Gram matrices take memory.
     step = min(n, max(step, 64)) if sp.issparse(X) else step
     for i in range(0, n if k else 0, step):
         G, b = _neighbourhood_grams(X, np.arange(i, min(i + step, n)), neighbours[i : i + step])
@@ -168,10 +170,10 @@ def _neighbourhood_grams(
 ) -> tuple[Array, Array]:
     """Gram matrices (m, k, k) of the neighbours of some rows, and products (m, k) with the row."""
     if sp.issparse(X):
-        everyone, place = np.unique(np.column_stack([rows, neighbours]), return_inverse=True)
-        part = X[everyone].astype(np.float64)
-        K, place = (part @ part.T).toarray(), place.reshape(len(rows), -1)
-        centre, around = place[:, :1], place[:, 1:]
+        used, index = np.unique(np.column_stack([rows, neighbours]), return_inverse=True)
+        A = X[used].astype(np.float64)
+        K, index = (A @ A.T).toarray(), index.reshape(len(rows), -1)
+        centre, around = index[:, :1], index[:, 1:]
         return K[around[:, :, None], around[:, None, :]], K[around, centre]
     A = X[neighbours].astype(np.float64, copy=False)
     x = X[rows].astype(np.float64, copy=False)
@@ -181,7 +183,7 @@ def _neighbourhood_grams(
 def propagate_labels(
     T: sp.csr_array, Y: Array, *, alpha: float, max_iter: int = 1000, tol: float = 1e-5
 ) -> Propagation:
-    """Iterate P <- alpha T P + (1 - alpha) Y, cut to the candidates Y, with rows of sum one.
+    """Iterate P <- alpha T P + (1 - alpha) Y on the candidates Y, with rows of sum one.
 
     Stops when the spectral norm of the change is below `tol`.
 

@@ -7,10 +7,10 @@ root is Z = B^(-1/2) = S^-1 (I + T), and the error of T is
 
     R = I - Z B Z = -(E + T + T' + Q + Q' + T'(T + Q)),    Q = E T,
 
-where every product is of two small matrices, so that half precision serves. Newton's step with the
+where every product is of two small matrices, so half precision suffices. Newton's step with the
 linear system solved for the diagonal of B alone is T_ij <- T_ij + R_ij s_i / (s_i + s_j). R is the
 distance of the shifted singular vectors from orthonormal ones; it is computed, not estimated.
-Where it does not fall, V is computed anew.
+If it does not fall, V is recomputed.
 """
 
 from typing import Any, NamedTuple
@@ -32,16 +32,17 @@ class Root(NamedTuple):
 
 
 class InverseRoot:
-    """Called with one matrix after the other; remembers the last eigenvectors.
+    """Inverse square roots of a sequence of matrices, from the eigenvectors of an earlier one.
 
     Parameters
     ----------
-    tolerance : largest entry of I - Z B Z; it bounds the relative error of the inverse root, and
-        so of the shift of the singular values.
+    tolerance : float
+        Largest entry of I - Z B Z; it bounds the relative error of the inverse root, and so of the
+        shift of the singular values.
 
     Attributes
     ----------
-    n_eigh, n_steps : how often eigenvectors were computed, and Newton steps made
+    n_eigh, n_steps : number of eigendecompositions and of Newton steps
 
     Examples
     --------
@@ -88,7 +89,7 @@ class InverseRoot:
         return Root(inverse, int(s.shape[0]), float(xp.sum(Z * B)))
 
     def _correction(self, B: Array, s: Array) -> Array | None:
-        """T of the formulas above, or None where the steps do not converge."""
+        """T of the formulas above, or None if the steps do not converge."""
         xp, l = namespace(B), B.shape[0]
         one = xp.eye(l, dtype=B.dtype, device=B.device)
         E = _padded(B / (s[:, None] * s) - one)
@@ -111,7 +112,7 @@ class InverseRoot:
         return None
 
     def _null_grew(self, A: Array, floor: float) -> bool:
-        """Whether a direction that was zero no longer is."""
+        """Return True if a null direction no longer is one."""
         xp, null = namespace(A), self._null
         if null.shape[1] == 0:
             return False

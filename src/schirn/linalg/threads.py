@@ -1,4 +1,4 @@
-"""Threads of the linear algebra library, kept away from products that are too small for them."""
+"""One BLAS thread for products that are too small for several."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,13 +6,13 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-# Below about this many operations a product is over before a second thread has woken up.
+# A product of fewer operations ends before a second thread has started.
 _SMALL = 2e7
 
 
 @contextmanager
 def threads_for(operations: float) -> Iterator[None]:
-    """Use one thread if each product in the block has few operations, else leave them alone."""
+    """Use one thread inside the `with` block if each of its products has few operations."""
     if operations >= _SMALL:
         yield
         return

@@ -1,4 +1,4 @@
-"""The methods, one file each, and the list of them."""
+"""All methods, one per file."""
 
 from schirn.methods._base import (
     Fit,

@@ -1,4 +1,4 @@
-"""What every method shares: validation, thresholds, calibration, the public contract."""
+"""The template of all methods: validation, thresholds, calibration, the public contract."""
 
 import inspect
 import warnings
@@ -35,16 +35,16 @@ Array = np.ndarray
 
 
 class Fit(NamedTuple):
-    """What a method hands back after training."""
+    """The result of training, as returned by `_fit`."""
 
     noise: Array | None
-    """Candidates judged wrong, (n, l) bool; None takes those with a confidence below one half."""
+    """Candidates judged wrong, (n, l) bool; None means those with a confidence below one half."""
     scores: Array
-    """Scores of the training rows, as unseen as the method can make them, (n, l)."""
+    """Scores of the training rows, (n, l), leave-one-out if the method has them."""
     n_iter: int
     objective: Array
     confidence: Array | None = None
-    """The method's own label confidences; None takes the calibrated posterior of the scores."""
+    """The method's own label confidences; None means the calibrated posterior of the scores."""
 
 
 class MethodInfo(NamedTuple):
@@ -58,11 +58,11 @@ class MethodInfo(NamedTuple):
 
 
 class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
-    """Base of all methods. A subclass writes `_fit` and `_scores`; the contract is here.
+    """Base class of all methods. Subclasses implement `_fit` and `_scores`.
 
-    `predict_proba` is calibrated without a true label: a sigmoid of the score and a rate at which
+    `predict_proba` is calibrated without true labels: a sigmoid of the score and the rate at which
     false labels are listed are fitted together to the candidates of the training rows (see
-    `schirn.noise.calibration`), using leave-one-out scores where the method has them.
+    `schirn.noise.calibration`), using leave-one-out scores if the method has them.
     """
 
     _constraints: ClassVar[dict[str, Constraint]] = {}
@@ -79,11 +79,13 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
         Parameters
         ----------
-        X : (n, d) array, CSR matrix or DataFrame; some methods also take arrays of a device,
-            Dask arrays and files (docs/scale.md)
-        y : the candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list
-            of label names per row
-        label_names : names of the label columns, for candidates that carry none
+        X : (n, d) array, CSR matrix or DataFrame
+            Some methods also take arrays on a device, Dask arrays and files (docs/scale.md).
+        y : array-like
+            The candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list of
+            label names per row.
+        label_names : list of str or None
+            Names of the label columns, for candidates that carry none.
         """
         self._check()
         if location(X) in self._locations:
@@ -93,8 +95,8 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         X, Y = self._validate_training(X, y, label_names)
         if not getattr(self, "fit_intercept", True) and is_centred(X):
             warnings.warn(
-                "the features are centred, so that without an intercept the scores cannot hold how "
-                f"frequent a label is; take {type(self).__name__}(fit_intercept=True)",
+                "the features are centred, so without an intercept the scores cannot represent "
+                f"label frequencies; use {type(self).__name__}(fit_intercept=True)",
                 CentredFeaturesWarning,
                 stacklevel=2,
             )
@@ -102,7 +104,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         return self
 
     def _check(self) -> None:
-        """Refuse bad constructor parameters."""
+        """Raise InputError for invalid constructor parameters."""
         check_params(self.get_params(deep=False), self._constraints)
 
     @abstractmethod
@@ -114,17 +116,17 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         """Scores (n, l) of validated rows."""
 
     def _share_key(self) -> Hashable | None:
-        """Models with the same key can share what `_share` computes; None shares nothing."""
+        """Key of models that can share the result of `_share`; None shares nothing."""
         return None
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
-        """Work done once for all models with this key: a function (model, Y) -> test scores."""
+        """Factor once for all models with this key; return a function (model, Y) -> test scores."""
         raise TypeError(f"{type(self).__name__} shares nothing between models")
 
     def decision_function(self, X: Any) -> Array:
         """Scores (n, l); higher means more likely true.
 
-        Dask arrays give lazy scores, arrays of a device scores on that device.
+        Dask arrays give lazy scores; arrays on a device give scores on that device.
         """
         check_is_fitted(self)
         where = location(X)
@@ -135,7 +137,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         return self._scores(self._validate_rows(X))
 
     def predict(self, X: Any, *, threshold: ThresholdRule | None = None) -> Array:
-        """0/1 predictions (n, l), by `threshold` if given, else by the one of the estimator."""
+        """0/1 predictions (n, l), by `threshold` if given, else by that of the estimator."""
         if location(X) in ("dask", "files"):
             return self._map("predict", X, threshold=threshold)
         scores = self.decision_function(X)
@@ -186,7 +188,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         if y is None:
             raise InputError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"give the candidate labels"
+                f"pass the candidate labels"
             )
         X = self._validate_rows(X, reset=True)
         labels = as_labels(y, names=label_names)
@@ -228,11 +230,11 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         self._learn_thresholds(fit.scores, Y)
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
-        """The cuts that need scores of training rows, and the rule of `predict`."""
+        """Learn the thresholds that need scores of training rows, and set the rule of `predict`."""
         self._cardinality_cut = label_threshold(
             "cardinality", Y.shape[1], scores=scores, cardinality=self.cardinality_
         )
-        # Learned only where asked for: it costs n l^2.
+        # Learned only on request, because it costs n l^2.
         self._linear_cut = (
             label_threshold("linear", Y.shape[1], scores=scores, candidates=Y)
             if isinstance(self.threshold, str) and self.threshold == "linear"
@@ -288,7 +290,7 @@ class LinearMethod(PartialMultiLabelClassifier):
 
 
 class RowSpaceMethod(LinearMethod):
-    """A linear method whose solver sees X through one `RowSpace`.
+    """A linear method whose solver works on one `RowSpace` of X.
 
     A search over parameters then factors each fold once and calls `_coordinates` instead of `fit`.
     """
@@ -301,7 +303,7 @@ class RowSpaceMethod(LinearMethod):
 
     @abstractmethod
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
-        """Coordinates w of the weights in the row space, without anything else."""
+        """Coordinates w of the weights in the row space, and nothing else."""
 
     @abstractmethod
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
@@ -322,11 +324,11 @@ class RowSpaceMethod(LinearMethod):
 
 
 def sees_truth(method: Any) -> bool:
-    """Whether a class or model may learn from true labels: its `fit` takes `y_clean`."""
+    """Return True if a class or model may learn from true labels: its `fit` takes `y_clean`."""
     return "y_clean" in inspect.signature(method.fit).parameters
 
 
 def _integer_type(y: Any) -> str:
-    """Predictions have the integer type of the candidates, or int64 if they have none."""
+    """The integer type of the candidates, or int64 if they have none; predictions use it."""
     dtype = getattr(y, "dtype", None)
     return dtype.str if isinstance(dtype, np.dtype) and dtype.kind in "iu" else "<i8"

@@ -1,4 +1,4 @@
-"""What a notebook shows of a fitted model: scikit-learn's diagram, and below it what was found."""
+"""The notebook view of a fitted model: scikit-learn's diagram and a summary of the verdicts."""
 
 from html import escape
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ _BAR = "display:inline-block;height:.7em;background:#c2410c;border-radius:2px;ve
 
 
 class Found(NamedTuple):
-    """Rows, and of every label its candidates and those judged wrong."""
+    """Number of rows, and candidates and wrong candidates of every label."""
 
     n_rows: int
     candidates: Array
@@ -33,7 +33,7 @@ class NotebookView:
 
     @property
     def _repr_html_(self) -> Any:
-        # An AttributeError from scikit-learn tells the notebook that there is no HTML.
+        # scikit-learn raises AttributeError here if there is no HTML to show.
         diagram = super()._repr_html_  # type: ignore[misc]
         return lambda: diagram() + summary(self)
 
@@ -45,7 +45,7 @@ class NotebookView:
 
 
 def summary(model: Any) -> str:
-    """A few lines of HTML about what a model found in its training rows; empty before `fit`."""
+    """HTML summary of the verdicts on the training rows; empty before `fit`."""
     found = _found(model)
     if found is None:
         return ""
@@ -61,12 +61,12 @@ def summary(model: Any) -> str:
 
 
 def _found(model: Any) -> Found | None:
-    """What the model keeps about its training rows; None where it keeps nothing."""
+    """Verdicts that the model keeps about its training rows; None if it keeps none."""
     noise, confidence = (getattr(model, name, None) for name in ("noise_", "label_confidence_"))
     if noise is None or confidence is None:
         return None
     noise, confidence = (m if sp.issparse(m) else to_numpy(m) for m in (noise, confidence))
-    # A candidate is one that was struck out, or that may be true.
+    # A candidate is a cell that was judged wrong, or that may be true.
     listed = (noise != 0) + (confidence > 0)
     return Found(noise.shape[0], _column_sums(listed), _column_sums(noise != 0))
 

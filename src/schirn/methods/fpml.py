@@ -17,34 +17,42 @@ Array = np.ndarray
 
 
 class FPML(LinearMethod):
-    r"""Candidates and features factored together; the factored labels are what is learned.
+    r"""Joint factorisation of candidates and features, with a predictor of the factored labels.
 
     .. math::
         \min_{S, G, B, W} \|Y - SG'\|_F^2 + \lambda_1 \|X - SB'\|_F^2
         + \lambda_2 \|XW - SG'\|_F^2 + \lambda_3 \|W\|_F^2
 
     with S of k columns. The idea and the three weights are known from later papers; this
-    objective, its steps, k and the cut at 0.5 are reconstructed.
+    objective, its steps, k and the threshold 0.5 are reconstructed.
 
     Parameters
     ----------
-    lam1 : weight of the factored features; 0.1 is in use too and often predicts better.
-    lam2 : weight of the fit of the predictor to the factored labels.
-    lam3 : ridge weight of the predictor.
-    n_components : k, the columns of the factors; None takes a third of the labels, at least 2.
-        Larger values often predict better.
-    init : "random" starts from uniform factors drawn with `random_state`; "svd" from the leading
+    lam1 : float
+        Weight of the factored features; 0.1 is also in use and often predicts better.
+    lam2 : float
+        Weight of the fit of the predictor to the factored labels.
+    lam3 : float
+        Ridge weight of the predictor.
+    n_components : int or None
+        Columns k of the factors; None uses a third of the labels, at least 2. Larger values often
+        predict better.
+    init : {"random", "svd"}
+        "random" starts from uniform factors drawn with `random_state`; "svd" from the leading
         singular vectors of [Y, sqrt(lam1) X].
-    max_iter : number of sweeps.
-    tol : stop when the objective changes by less than this part of itself.
-    threshold : rule of `predict`: a number, one number per label, "top-3", "cardinality" or
-        "linear".
-    random_state : seed of the start.
+    max_iter : int
+        Number of sweeps.
+    tol : float
+        Stop when the relative change of the objective falls below this value.
+    threshold : float, array or str
+        Rule of `predict`: a number, one number per label, "top-3", "cardinality" or "linear".
+    random_state : int, RandomState or None
+        Seed of the start.
 
     Attributes
     ----------
     coef_ : (l, d) weights;  intercept_ : (l,) zeros
-    label_confidence_ : (n, l) the factored labels SG', cut to [0, 1] and to the candidates.
+    label_confidence_ : (n, l) the factored labels SG', clipped to [0, 1] and to the candidates.
     noise_ : (n, l) bool, candidates whose confidence is below one half.
     objective_ : objective per sweep.
     calibration_, cardinality_, n_iter_, label_names_, n_features_in_, threshold_
@@ -53,7 +61,7 @@ class FPML(LinearMethod):
     -----
     X is factored once. A sweep costs O(n k (min(n, d) + l)); memory is O(n min(n, d) + n l).
     `predict_proba` is calibrated on the leave-one-out scores of the ridge on SG'. Features are
-    taken as they are; scale them beforehand if their units differ.
+    used as they are; scale them first if their units differ.
 
     Examples
     --------

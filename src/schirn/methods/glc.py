@@ -22,9 +22,9 @@ class GLC(RowSpaceMethod):
         + \tfrac{\gamma}{2} \operatorname{tr}(W L W^\top) + \tfrac{\eta}{2} \|W\|_F^2
         \quad \text{s.t. } Y = YZ + E,\; 0 \le E \le Y
 
-    Column j of the low-rank matrix Z rebuilds label j from all labels (global correlation), and L
-    is the Laplacian of the graph of labels that are listed together (local correlation). What Z
-    cannot rebuild is noise.
+    Column j of the low-rank matrix Z reconstructs label j from all labels (global correlation), and
+    L is the Laplacian of the graph of labels that are listed together (local correlation). What Z
+    cannot reconstruct is noise.
 
     The ingredients are published; the objective, the graph and the weights are a reconstruction.
     The figures published for this method on the Birds data agree in every digit with those of
@@ -32,23 +32,35 @@ class GLC(RowSpaceMethod):
 
     Parameters
     ----------
-    alpha : weight of the rank of Z. A large value drives Z, and all scores, to zero.
-    beta : price of noise. With a large `beta` or a small `alpha` Z is the identity, and GLC is
-        ridge regression but for the label graph: see `rank_` and `noise_support_`.
-    gamma : weight of the label graph.
-    eta : ridge weight. Data with many features may need much more than 1.
-    correlation : False leaves out Z, E and the label graph: ridge regression on the candidates
-        with weight `eta`.
-    manifold : what the label graph makes similar: the "weights" of two labels, or their "outputs"
-        on the training rows.
-    n_neighbors : keep the graph edges to this many nearest labels; None keeps all.
-    mu, mu_max, rho : first penalty, its upper bound, and its growth per round.
-    max_iter : largest number of rounds.
-    tol : stop when the constraints hold to this in every entry.
-    fit_intercept : add an unpenalised intercept.
-    threshold : rule of `predict`. "row-0.9" takes scores above 0.9 after each row is scaled to
-        [0, 1]; also a number, one number per label, "top-3", or "cardinality".
-    verbose : print one line every ten rounds.
+    alpha : float
+        Weight of the rank of Z. A large value drives Z, and all scores, to zero.
+    beta : float
+        Price of noise. With a large `beta` or a small `alpha` Z is the identity, and GLC is ridge
+        regression except for the label graph; see `rank_` and `noise_support_`.
+    gamma : float
+        Weight of the label graph.
+    eta : float
+        Ridge weight. Data with many features may need much more than 1.
+    correlation : bool
+        False leaves out Z, E and the label graph: ridge regression on the candidates with weight
+        `eta`.
+    manifold : {"weights", "outputs"}
+        What related labels share: similar "weights", or similar "outputs" on the training rows.
+    n_neighbors : int or None
+        Keep the graph edges to this many nearest labels; None keeps all.
+    mu, mu_max, rho : float
+        First penalty, its upper bound, and its growth per round.
+    max_iter : int
+        Maximum number of rounds.
+    tol : float
+        Stop when no entry violates the constraints by more than this.
+    fit_intercept : bool
+        Add an unpenalised intercept.
+    threshold : float, array or str
+        Rule of `predict`. "row-0.9" predicts scores above 0.9 after each row is scaled to [0, 1].
+        Alternatives: a number, one number per label, "top-3", or "cardinality".
+    verbose : bool
+        Print one line every ten rounds.
 
     Attributes
     ----------
@@ -67,9 +79,9 @@ class GLC(RowSpaceMethod):
     Notes
     -----
     X is factored once. A round costs O((n + min(n, d)) l^2 + l^3) time, the whole fit
-    O(n min(n, d)) memory. The noise matrix says little: E shrinks all candidates alike, so that
+    O(n min(n, d)) memory. The noise matrix says little: E shrinks all candidates alike, so
     E > 0.5 tends to hold for all of them (as on the Birds data with the default weights) or for
-    none. `label_confidence_` tells wrong candidates apart much better.
+    none. `label_confidence_` separates wrong candidates much better.
 
     Examples
     --------

@@ -23,31 +23,39 @@ class NLR(RowSpaceMethod):
         + \gamma (\|W_1\|_F^2 + \|W_2\|_F^2) + \lambda \|N\|_1
         \quad \text{s.t. } N \in \{0, 1\}^{n \times l},\; N \le Y,\; \bar Y = 1 - Y
 
-    One classifier fits the candidates that are left, the other the remaining cells, and a label
-    on which the second one wins is removed. Only the first one predicts.
+    One classifier fits the kept candidates, the other the remaining cells, and a candidate on which
+    the second one wins is removed. Only the first one predicts.
 
     Parameters
     ----------
-    beta : how strongly the outputs of the two classifiers are tied to a sum of one. A large value
+    beta : float
+        How strongly the outputs of the two classifiers are tied to a sum of one. A large value
         slows the sweeps down and so acts as early stopping.
-    gamma : ridge weight of both classifiers.
-    lam : price of calling a candidate noise: it is noise where X W1 - X W2 < 1 - lam/2, so that
-        useful values lie between 0 and 4.
-    max_iter : number of sweeps. The authors run exactly 100; with a large `beta` more of them
-        give another model, not a more accurate one.
-    tol : stop when both classifiers move by less than this times their norm in a sweep and the
-        noise does not change; 0 runs all sweeps, as the authors do.
-    fit_intercept : add an unpenalised intercept. The authors have none.
-    threshold : rule of `predict`. The authors' "row-0.9" takes scores above 0.9 after each row
-        is scaled to [0, 1]; also a number, one number per label, "top-3", or "cardinality".
-    verbose : print one line every ten sweeps.
+    gamma : float
+        Ridge weight of both classifiers.
+    lam : float
+        Price of calling a candidate noise: it is noise if X W1 - X W2 < 1 - lam/2, so useful
+        values lie between 0 and 4.
+    max_iter : int
+        Number of sweeps. The authors run exactly 100; with a large `beta`, more sweeps give a
+        different model, not a more accurate one.
+    tol : float
+        Stop when both classifiers move by less than this times their norm in a sweep and the noise
+        does not change; 0 runs all sweeps, as the authors do.
+    fit_intercept : bool
+        Add an unpenalised intercept. The authors have none.
+    threshold : float, array or str
+        Rule of `predict`. The authors' "row-0.9" predicts scores above 0.9 after each row is scaled
+        to [0, 1]. Alternatives: a number, one number per label, "top-3", or "cardinality".
+    verbose : bool
+        Print one line every ten sweeps.
 
     Attributes
     ----------
     coef_ : (l, d) weights of the first classifier;  intercept_ : (l,)
     noise_ : (n, l) bool, the matrix N: candidates judged wrong.
-    label_confidence_ : (n, l) probability that a candidate is true, from the scores that each row
-        would have had unseen (N kept fixed), calibrated on the candidates; 0 outside them.
+    label_confidence_ : (n, l) probability that a candidate is true, from leave-one-out scores
+        (with N fixed), calibrated on the candidates; 0 outside them.
     objective_, n_noise_ : objective and number of noise labels per sweep. The noise step of the
         authors is not the exact minimum over {0, 1}, so the objective may rise.
     calibration_ : the noise-aware sigmoid behind `predict_proba`.
@@ -57,8 +65,8 @@ class NLR(RowSpaceMethod):
     Notes
     -----
     X is factored once and a sweep costs one product with the factor: O(n l min(n, d)) time and
-    O(n min(n, d)) memory. Features are taken as they come. The noise may keep changing in a few
-    cells to the last sweep.
+    O(n min(n, d)) memory. Features are used as they are. A few cells of the noise may keep changing
+    until the last sweep.
 
     Examples
     --------

@@ -27,45 +27,57 @@ class PAKS(LinearMethod):
         \quad \text{s.t. } X = ZX + E \\
         &\min_W \tfrac12 \|ZXW - Y\|_F^2 + \tfrac{\eta}{2} \|W\|_F^2
 
-    Row i of Z builds row i of X from the others, E takes up outlying rows, and M makes it dear to
-    build a row from one with other candidates. The classifier W is fitted to the purified rows
-    Z X and is applied to new rows as they are.
+    Row i of Z builds row i of X from the others, E absorbs outlying rows, and M makes it expensive
+    to build a row from rows with different candidates. The classifier W is fitted to the purified
+    rows Z X and is applied to new rows as they are.
 
     The ingredients are published; the objective, the weights and the solver are a reconstruction.
 
     Parameters
     ----------
-    alpha : price of a row of E by its length; sensible values go from 0.001 to 1. In the closed
-        form the weight of half the squared error instead: singular values of X up to
-        1/sqrt(alpha) vanish.
-    beta : weight of the prior M, likewise 0.001 to 1.
-    eta : ridge weight of W; 1 to 1000. It often matters more than `alpha` and `beta`.
-    gamma : adds gamma times the second problem to the first one, and solves them in turn. More
-        than 0 tends to fit the wrong candidates through Z.
-    membership : how M compares two candidate sets: "jaccard", one minus shared labels over all
-        labels of the two; or "disjoint", 1 where they share no label and 0 elsewhere.
-    scale : "standard" brings every feature to mean 0 and variance 1; "none" leaves them alone.
-    solver : "admm" solves the problem above; "closed_form" leaves out M and squares the error,
-        so that Z X is X with its singular values shrunk. "auto" is "admm" up to 4000 rows and
+    alpha : float
+        Price of a row of E by its length; sensible values go from 0.001 to 1. In the closed form
+        it weights half the squared error instead: singular values of X up to 1/sqrt(alpha) vanish.
+    beta : float
+        Weight of the prior M, likewise 0.001 to 1.
+    eta : float
+        Ridge weight of W; 1 to 1000. It often matters more than `alpha` and `beta`.
+    gamma : float
+        Adds gamma times the second problem to the first one, and solves them in turn. Values
+        above 0 tend to fit the wrong candidates through Z.
+    membership : {"jaccard", "disjoint"}
+        How M compares two candidate sets: "jaccard", one minus shared labels over all labels of the
+        two; or "disjoint", 1 if they share no label and 0 otherwise.
+    scale : {"standard", "none"}
+        "standard" brings every feature to mean 0 and variance 1; "none" leaves them alone.
+    solver : {"auto", "admm", "closed_form"}
+        "admm" solves the problem above; "closed_form" leaves out M and squares the error, so
+        Z X is X with its singular values shrunk. "auto" is "admm" up to 4000 rows and
         `max_memory_gb`, and "closed_form", with an ApproximationWarning, beyond.
-    max_memory_gb : "admm" refuses data that would take more memory than this, in GB.
-    mu, mu_max, rho : first penalty, its upper bound, and its growth per round.
-    max_iter : largest number of rounds.
-    tol : stop when the constraints hold to this.
-    threshold : rule of `predict`. "row-0.9" takes scores above 0.9 after each row is scaled to
-        [0, 1]; also a number, one number per label, "top-3", or "cardinality".
-    verbose : print one line every ten rounds.
+    max_memory_gb : float
+        Memory limit of "admm" in GB; larger data raise InputError.
+    mu, mu_max, rho : float
+        First penalty, its upper bound, and its growth per round.
+    max_iter : int
+        Maximum number of rounds.
+    tol : float
+        Stop when the constraints hold to this tolerance.
+    threshold : float, array or str
+        Rule of `predict`. "row-0.9" predicts scores above 0.9 after each row is scaled to [0, 1].
+        Alternatives: a number, one number per label, "top-3", or "cardinality".
+    verbose : bool
+        Print one line every ten rounds.
 
     Attributes
     ----------
     coef_ : (l, d) weights for the features as given;  intercept_ : (l,), from the means alone
-    outlier_norm_ : (n,) length of the rows of E: how much of each row was given up.
+    outlier_norm_ : (n,) length of the rows of E: how much of each row is treated as outlying.
     rank_ : rank of the self-representation.
     solver_ : "admm" or "closed_form".
     label_confidence_ : (n, l) probability that a candidate is true, from exact leave-one-out
         scores (Z kept fixed), calibrated on the candidates; 0 outside them.
     noise_ : (n, l) bool, candidates whose confidence is below one half: the method itself
-        decides on no single label.
+        makes no decision about single labels.
     objective_, residual_ : objective of the first problem and largest violation per round.
     calibration_ : the noise-aware sigmoid behind `predict_proba`.
     cardinality_ : estimated number of true labels per row.
@@ -76,8 +88,8 @@ class PAKS(LinearMethod):
     A round of "admm" costs an n x n eigenproblem, O(n^3), and the fit 48 n^2 + 96 n min(n, d)
     bytes: 1.3 GB and about six minutes on two cores for 3000 rows of 6000 features.
     "closed_form" costs one factorisation of X, O(n d min(n, d)) time and O(n min(n, d)) memory.
-    A sparse X stays sparse in both, standardised or not. Where X has more features than rows and
-    no outliers, Z is close to the identity and PAKS close to ridge regression: see `rank_`.
+    A sparse X stays sparse in both, standardised or not. If X has more features than rows and
+    no outliers, Z is close to the identity and PAKS is close to ridge regression; see `rank_`.
 
     Examples
     --------
@@ -165,9 +177,11 @@ class PAKS(LinearMethod):
         return Fit(None, result.loo_scores, result.n_iter, result.objective)
 
     def _choose_solver(self, n: int, d: int) -> str:
-        """The solver to use; refuses or replaces one that would take too much."""
+        """Choose the solver; raise or warn if the requested one takes too much memory."""
         if self.gamma and self.solver == "closed_form":
-            raise InputError(f'gamma={self.gamma!r} needs solver="admm", got "closed_form"')
+            raise InputError(
+                f'gamma={self.gamma!r} needs solver="admm", got "closed_form"', parameter="solver"
+            )
         gigabytes = admm_gigabytes(n, d)
         large = f'solver="admm" on {n} rows takes {gigabytes:.1f} GB and O(n^3) time per round'
         if self.solver == "closed_form":
@@ -175,15 +189,16 @@ class PAKS(LinearMethod):
         if gigabytes > self.max_memory_gb and (self.solver == "admm" or self.gamma):
             raise InputError(
                 f"{large}, more than max_memory_gb={self.max_memory_gb:g}; raise max_memory_gb, "
-                f'or use solver="closed_form" with gamma=0'
+                f'or use solver="closed_form" with gamma=0',
+                parameter="max_memory_gb",
             )
         if self.solver == "admm" or self.gamma:
             return "admm"
         if n <= LARGEST_ADMM and gigabytes <= self.max_memory_gb:
             return "admm"
         warnings.warn(
-            f'{large}; PAKS uses the approximation solver="closed_form" instead, which takes no '
-            f"account of the candidate sets in Z: set solver to choose",
+            f'{large}; PAKS uses the approximation solver="closed_form" instead, which ignores '
+            f"the candidate sets in Z; set solver to choose explicitly",
             ApproximationWarning,
             stacklevel=4,
         )

@@ -35,29 +35,47 @@ class PARD(PartialMultiLabelClassifier):
 
     Parameters
     ----------
-    beta_y : weight of the divergence from the network.
-    beta_0 : weight of the divergence from the prior. With 0 the posterior goes to 1 on all
-        candidates and the rates to 0: nothing is disambiguated. With 1 too much is removed.
-    hidden_size : width of the hidden layer.
-    feature_weight : weight lambda of a model of the features by the labels and a latent variable,
-        with an encoder, a decoder and a network for q, trained by sampling. More than 0 needs
-        PyTorch (``pip install "schirn[deep]"``); 0, the default, only numpy.
-    feature_noise : standard deviation of the features around the decoder.
-    latent_size : size of the latent variable.
-    device : where the model of the features is trained: "auto" (a GPU where there is one), "cpu"
-        or "cuda". Give float32 features to a GPU: they are trained in the type they have.
-    warm_up : number of first epochs in which all candidates count as true.
-    max_iter : number of epochs.
-    batch_size, learning_rate, weight_decay : of the Adam steps.
-    scale : "minmax" brings every feature to [0, 1] by its range in the training rows; "none"
-        takes the features as they are, which suits binary ones.
-    validation_fraction : part of the rows to keep out of training. The epoch with the largest
-        bound on their candidates is kept; no true label is used. 0 takes the last epoch.
-    n_iter_no_change : stop when the held-out bound has not risen for this many epochs.
-    threshold : rule of `predict`. The scores are log-odds, so that 0 means p > 0.5; also one
-        number per label, "top-3", "row-0.9" or "cardinality".
-    random_state : seed of the first weights, the batches and the held-out rows.
-    verbose : print one line every ten epochs.
+    beta_y : float
+        Weight of the divergence from the network.
+    beta_0 : float
+        Weight of the divergence from the prior. With 0 the posterior goes to 1 on all candidates
+        and the rates to 0: nothing is disambiguated. With 1 too much is removed.
+    hidden_size : int
+        Width of the hidden layer.
+    feature_weight : float
+        Weight lambda of a model of the features by the labels and a latent variable, with an
+        encoder, a decoder and a network for q, trained by sampling. Values above 0 need
+        PyTorch (``pip install "schirn[deep]"``); 0, the default, needs only NumPy.
+    feature_noise : float
+        Standard deviation of the features around the decoder.
+    latent_size : int
+        Size of the latent variable.
+    device : {"auto", "cpu", "cuda"}
+        Where the model of the features is trained: "auto" (a GPU if available), "cpu" or
+        "cuda". Training uses the type of the features, so pass float32 features to a GPU.
+    warm_up : int
+        Number of initial epochs in which all candidates count as true.
+    max_iter : int
+        Number of epochs.
+    batch_size : int
+        Rows per Adam step.
+    learning_rate, weight_decay : float
+        Parameters of Adam.
+    scale : {"minmax", "none"}
+        "minmax" brings every feature to [0, 1] by its range in the training rows; "none" uses the
+        features as they are, which suits binary ones.
+    validation_fraction : float
+        Share of the rows held out from training. The epoch with the largest bound on their
+        candidates is kept; no true label is used. 0 keeps the last epoch.
+    n_iter_no_change : int
+        Stop when the held-out bound has not risen for this many epochs.
+    threshold : float, array or str
+        Rule of `predict`. The scores are log-odds, so 0 means p > 0.5. Alternatives: one number
+        per label, "top-3", "row-0.9" or "cardinality".
+    random_state : int or None
+        Seed of the first weights, the batches and the held-out rows.
+    verbose : bool
+        Print one line every ten epochs.
 
     Attributes
     ----------

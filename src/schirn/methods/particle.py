@@ -1,4 +1,4 @@
-"""PARTICLE: credible labels first, then votes between pairs of labels."""
+"""PARTICLE: credible labels, then votes between pairs of labels."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
@@ -39,7 +39,7 @@ _STEPS: dict[str, Constraint] = {
 
 
 class HalfTheOdds(LabelThreshold):
-    """Labels whose odds, scaled to [0, 1] within the row, exceed the cut; takes their logarithm."""
+    """Predict labels whose odds, scaled to [0, 1] within the row, exceed a cut; takes log-odds."""
 
     def apply(self, scores: Array) -> Array:
         """0/1 predictions, (n, l)."""
@@ -96,7 +96,7 @@ class _Particle(PartialMultiLabelClassifier):
         return Fit(noise, scores, len(found.changes), found.changes, confidence)
 
     def _learn(self, votes: Array, found: CredibleLabels, Y: Array) -> None:
-        """Learn from the votes of the training rows, where a variant does."""
+        """Learn from the votes of the training rows, if the variant does."""
 
     @abstractmethod
     def _from_votes(self, votes: Array) -> Array:
@@ -108,11 +108,11 @@ class _Particle(PartialMultiLabelClassifier):
 
 
 class ParticleVLS(_Particle):
-    r"""PARTICLE with a virtual label that separates the labels a row has from the others.
+    r"""PARTICLE with a virtual label that separates relevant labels from the others.
 
     Candidates are propagated between neighbours, :math:`P \leftarrow \alpha T P + (1-\alpha) Y`
-    on the candidates, with the weights T that rebuild every row from its neighbours. Labels for
-    which the neighbours of a row then speak clearly are credible. One linear support vector
+    on the candidates, with the weights T that reconstruct every row from its neighbours.
+    Labels that the neighbours of a row then clearly support are credible. One linear support vector
     machine is trained for every pair of labels, and one for every label against its absence, the
     virtual label V. With a the training accuracy of a machine,
 
@@ -124,33 +124,43 @@ class ParticleVLS(_Particle):
 
     Parameters
     ----------
-    k : number of neighbours.
-    alpha : share of the neighbours in the propagation.
-    thr : a label is credible if its neighbour vote is at least this share of the row's range.
-    C : hinge weight of the machines.
-    ceil : round the votes up, as published; this makes many ties.
-    include_self : count a row among its own neighbours in the graph, as the released program
-        does. It is then rebuilt from itself, and hardly anything is propagated.
-    scale : "minmax" brings every feature to [0, 1] first. The authors use the features as they
-        are ("none"), which is slow and inaccurate where their ranges are very different.
-    folds : 0 takes the scores of the training rows, which calibrate `predict_proba`, from
-        machines that saw these rows; 5 takes them out of five folds, at up to five times the
-        cost.
-    max_iter, tol : limit of the propagation rounds, and the spectral norm of the change at which
-        they stop.
-    svm_tol, svm_max_iter : tolerance and limit of the iterations of one machine.
-    threshold : rule of `predict`: a number, one number per label, "top-3", or "cardinality".
-        0 is the rule above.
-    n_jobs : number of threads.
+    k : int
+        Number of neighbours.
+    alpha : float
+        Share of the neighbours in the propagation.
+    thr : float
+        A label is credible if its neighbour vote is at least this share of the row's range.
+    C : float
+        Hinge weight of the machines.
+    ceil : bool
+        Round the votes up, as published; this creates many ties.
+    include_self : bool
+        Count a row among its own neighbours in the graph, as the released program does. The row is
+        then reconstructed from itself, and hardly anything is propagated.
+    scale : {"none", "minmax"}
+        "minmax" brings every feature to [0, 1] first. The authors use the features as they are
+        ("none"), which is slow and inaccurate if their ranges differ widely.
+    folds : int
+        0 scores the training rows, which calibrate `predict_proba`, by machines trained on them; 5
+        scores them out of fold in five folds, at up to five times the cost.
+    max_iter, tol : int and float
+        Limit of the propagation rounds, and the spectral norm of the change at which they stop.
+    svm_tol, svm_max_iter : float and int
+        Tolerance and limit of the iterations of one machine.
+    threshold : float, array or str
+        Rule of `predict`: a number, one number per label, "top-3", or "cardinality". 0 is the rule
+        above.
+    n_jobs : int or None
+        Number of threads.
 
     Attributes
     ----------
-    credible_ : (n, l) bool. Where no candidate of a row is credible, its neighbours' labels are.
+    credible_ : (n, l) bool. If no candidate of a row is credible, its neighbours' labels are.
     noise_ : (n, l) bool, candidates that are not credible.
     label_confidence_ : (n, l) propagated confidences of the candidates, the best of a row at 1;
         0 outside the candidates.
     objective_ : spectral norm of the change in every propagation round.
-    n_capped_ : number of machines that reached `svm_max_iter`; more than a few call for
+    n_capped_ : number of machines that reached `svm_max_iter`; more than a few suggest
         ``scale="minmax"``.
     calibration_, cardinality_, n_iter_, label_names_, n_features_in_, threshold_
 
@@ -233,37 +243,48 @@ class ParticleMAP(_Particle):
 
     Parameters
     ----------
-    k : number of neighbours.
-    alpha : share of the neighbours in the propagation.
-    thr : a label is credible if its neighbour vote is at least this share of the row's range.
-    C : hinge weight of the machines.
-    s : Laplace smoothing of the frequencies.
-    include_self : count a row among its own neighbours in the graph, as the released program
-        does. It is then rebuilt from itself, and hardly anything is propagated.
-    decision : rule of `predict`. "minmax" scales the odds of every row to [0, 1] and cuts at one
-        half, as published, so that every row gets a label; "map" predicts where the odds
-        exceed one.
-    scale : "minmax" brings every feature to [0, 1] first. The authors use the features as they
-        are ("none"), which is slow and inaccurate where their ranges are very different.
-    folds : 0 counts the wins of the training rows by machines that saw these rows; 5 counts them
-        out of five folds, at up to five times the cost. This is less optimistic, but a label with
+    k : int
+        Number of neighbours.
+    alpha : float
+        Share of the neighbours in the propagation.
+    thr : float
+        A label is credible if its neighbour vote is at least this share of the row's range.
+    C : float
+        Hinge weight of the machines.
+    s : float
+        Laplace smoothing of the frequencies.
+    include_self : bool
+        Count a row among its own neighbours in the graph, as the released program does. The row is
+        then reconstructed from itself, and hardly anything is propagated.
+    decision : {"minmax", "map"}
+        Rule of `predict`. "minmax" scales the odds of every row to [0, 1] and cuts at one half, as
+        published, so every row gets a label; "map" predicts labels whose odds exceed one.
+    scale : {"none", "minmax"}
+        "minmax" brings every feature to [0, 1] first. The authors use the features as they are
+        ("none"), which is slow and inaccurate if their ranges differ widely.
+    folds : int
+        0 counts the wins of the training rows by machines trained on them; 5 counts them out of
+        fold in five folds, at up to five times the cost. This is less optimistic, but a label with
         few credible rows may have none left in a fold.
-    max_iter, tol : limit of the propagation rounds, and the spectral norm of the change at which
-        they stop.
-    svm_tol, svm_max_iter : tolerance and limit of the iterations of one machine.
-    threshold : another rule of `predict` in place of `decision`: a number, one number per label,
-        "top-3", or "cardinality", on the logarithm of the odds.
-    n_jobs : number of threads.
+    max_iter, tol : int and float
+        Limit of the propagation rounds, and the spectral norm of the change at which they stop.
+    svm_tol, svm_max_iter : float and int
+        Tolerance and limit of the iterations of one machine.
+    threshold : float, array, str or None
+        Another rule of `predict` in place of `decision`: a number, one number per label, "top-3",
+        or "cardinality", on the logarithm of the odds.
+    n_jobs : int or None
+        Number of threads.
 
     Attributes
     ----------
-    credible_ : (n, l) bool. Where no candidate of a row is credible, its neighbours' labels are.
+    credible_ : (n, l) bool. If no candidate of a row is credible, its neighbours' labels are.
     log_odds_ : (l, l) logarithm of the odds of every label for 0 to l - 1 wins.
     noise_ : (n, l) bool, candidates that are not credible.
     label_confidence_ : (n, l) propagated confidences of the candidates, the best of a row at 1;
         0 outside the candidates.
     objective_ : spectral norm of the change in every propagation round.
-    n_capped_ : number of machines that reached `svm_max_iter`; more than a few call for
+    n_capped_ : number of machines that reached `svm_max_iter`; more than a few suggest
         ``scale="minmax"``.
     calibration_, cardinality_, n_iter_, label_names_, n_features_in_, threshold_
 

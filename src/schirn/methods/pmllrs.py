@@ -1,4 +1,4 @@
-"""PML-LRS: true labels of low rank plus sparse wrong ones."""
+"""PML-LRS: low-rank true labels plus sparse wrong ones."""
 
 from typing import ClassVar
 
@@ -23,27 +23,33 @@ class PMLLRS(LinearMethod):
         \quad \text{s.t. } Y = P + Q
 
     The objective and its weights are known from later papers; the steps of the solver, its
-    penalties and the cut at 0.5 are reconstructed.
+    penalties and the threshold 0.5 are reconstructed.
 
     Parameters
     ----------
-    eta : weight of the fit of the predictor to the true labels.
-    beta : price of a wrong label.
-    gamma : weight of the nuclear norm of the predictor.
-    mu, mu_max, rho : first penalty, its upper bound, and its growth per round. A growing penalty
-        freezes the rounds before the optimum, so the result depends on the first one: `mu=1e-4`
-        comes nearer to the optimum, 1 and more stay nearer to the candidates and often predict
-        better.
-    max_iter : number of rounds.
-    tol : stop when all relative primal residuals are below it.
-    fit_intercept : add an unpenalised intercept.
-    threshold : rule of `predict`: a number, one number per label, "top-3", "cardinality" or
-        "linear".
+    eta : float
+        Weight of the fit of the predictor to the true labels.
+    beta : float
+        Price of a wrong label.
+    gamma : float
+        Weight of the nuclear norm of the predictor.
+    mu, mu_max, rho : float
+        First penalty, its upper bound, and its growth per round. A growing penalty stops the
+        rounds short of the optimum, so the result depends on the first one: `mu=1e-4` comes closer
+        to the optimum; 1 and above stay closer to the candidates and often predict better.
+    max_iter : int
+        Number of rounds.
+    tol : float
+        Stop when all relative primal residuals are below it.
+    fit_intercept : bool
+        Add an unpenalised intercept.
+    threshold : float, array or str
+        Rule of `predict`: a number, one number per label, "top-3", "cardinality" or "linear".
 
     Attributes
     ----------
     coef_ : (l, d) weights;  intercept_ : (l,)
-    label_confidence_ : (n, l) the true labels P, cut to [0, 1] and to the candidates.
+    label_confidence_ : (n, l) the true labels P, clipped to [0, 1] and to the candidates.
     noise_ : (n, l) bool, candidates with Q > P: more wrong than true.
     objective_, residual_ : objective and largest primal residual of the labels per round.
     calibration_, cardinality_, n_iter_, label_names_, n_features_in_, threshold_
@@ -52,7 +58,7 @@ class PMLLRS(LinearMethod):
     -----
     X is factored once. A round costs two products with the factor and one with an l x l matrix:
     O(n l min(n, d) + n l^2) time, O(n min(n, d) + n l) memory. The nuclear norm of P, whose
-    weight is one, gives up rare labels first: they are cheaper as noise. With few rows and many
+    weight is one, sacrifices rare labels first: they are cheaper as noise. With few rows and many
     features W follows P closely and the scale of the features matters. `predict_proba` is
     calibrated on leave-one-out scores of a ridge on P that pulls on W as hard as gamma does.
 

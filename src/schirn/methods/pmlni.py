@@ -25,38 +25,47 @@ class PMLNI(LinearMethod):
 
     Parameters
     ----------
-    lam : ridge weight; the authors choose it from 1, 10 and 100.
-    beta : weight of the nuclear norm of the classifier.
-    gamma : weight of the entries of the noise identifier. With gamma >= beta (the defaults of
-        the authors) the noise identifier is zero: no entry of a matrix exceeds its largest
-        singular value, so the nuclear norm is never the dearer of the two. A gamma far below
-        beta moves everything to V and leaves a classifier that is zero.
-    scale : "minmax" brings every feature to [-1, 1] by its range in the training rows, as the
-        authors do; "none" takes the features as they are. The column of ones comes after it.
-    mu, mu_max, rho : first penalty, its upper bound, and its growth per round.
-    max_iter : number of rounds.
-    tol : stop when the relative primal residual is below it and U has settled.
-    tol_change : U has settled when its change times mu is below this part of the size of W; the
-        penalty grows only then.
-    threshold : rule of `predict`. "linear" is the authors': a cut per row that is a linear
-        function of its scores, here learned from the candidates and the leave-one-out scores,
-        never from true labels. Also a number (0.5), one per label, "top-3" or "cardinality".
+    lam : float
+        Ridge weight; the authors choose it from 1, 10 and 100.
+    beta : float
+        Weight of the nuclear norm of the classifier.
+    gamma : float
+        Weight of the entries of the noise identifier. With gamma >= beta (the defaults of the
+        authors) the noise identifier is zero: no entry of a matrix exceeds its largest singular
+        value, so the nuclear norm is never the more expensive of the two. A gamma far below beta
+        moves everything to V and leaves a zero classifier.
+    scale : {"minmax", "none"}
+        "minmax" brings every feature to [-1, 1] by its range in the training rows, as the authors
+        do; "none" uses the features as they are. The column of ones is added afterwards.
+    mu, mu_max, rho : float
+        First penalty, its upper bound, and its growth per round.
+    max_iter : int
+        Number of rounds.
+    tol : float
+        Stop when the relative primal residual is below it and U has settled.
+    tol_change : float
+        U has settled when its change times mu is below this share of the norm of W; the penalty
+        grows only then.
+    threshold : float, array or str
+        Rule of `predict`. "linear" is the authors': a threshold per row that is a linear function
+        of its scores, here learned from the candidates and the leave-one-out scores, never from
+        true labels. Alternatives: a number (0.5), one per label, "top-3" or "cardinality".
 
     Attributes
     ----------
     coef_ : (l, d) the classifier U for unscaled features;  intercept_ : (l,)
     noise_coef_ : (l, d) the noise identifier V, likewise;  noise_intercept_ : (l,)
     label_confidence_ : (n, l) Bayes posterior that a candidate is true, from the leave-one-out
-        scores by U (the pull of the two norms held fixed), calibrated on the candidates.
+        scores by U (with the pull of the two norms fixed), calibrated on the candidates.
     noise_ : (n, l) bool, candidates whose confidence is below one half: the method itself
-        decides on no single label.
+        makes no decision about single labels.
     objective_ : objective per round, with W as the joint model.
     calibration_, cardinality_, n_iter_, label_names_, n_features_in_, threshold_
 
     Notes
     -----
-    X is factored once. A round costs O(l^2 min(n, d)) where V is zero and O(d l min(n, d))
-    where it is not; memory is O(n min(n, d)) or O((n + d) min(n, d)). A sparse X stays sparse.
+    X is factored once. A round costs O(l^2 min(n, d)) if V is zero and O(d l min(n, d))
+    otherwise; memory is O(n min(n, d)) or O((n + d) min(n, d)). A sparse X stays sparse.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The honest references: ridge on the candidates below, ridge on the truth above."""
+"""The two references: ridge on the candidates, and ridge on the truth as the upper bound."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -48,19 +48,22 @@ class _Ridge(RowSpaceMethod):
 
 
 class CandidateRidge(_Ridge):
-    r"""Ridge regression that trusts every candidate: the reference to beat.
+    r"""Ridge regression that trusts every candidate: the baseline to beat.
 
     .. math:: \min_W \|XW - Y\|_F^2 + \lambda \|W\|_F^2
 
     Under random noise the candidate frequency given x is an increasing function of the true one,
     so its ranking is consistent: noise costs variance, not bias. A method that does not beat
-    this one has not helped.
+    it has not helped.
 
     Parameters
     ----------
-    lam : ridge weight.
-    fit_intercept : add an unpenalised intercept.
-    threshold : rule of `predict`: a number, one number per label, "top-3", or "cardinality".
+    lam : float
+        Ridge weight.
+    fit_intercept : bool
+        Add an unpenalised intercept.
+    threshold : float, array or str
+        Rule of `predict`: a number, one number per label, "top-3", or "cardinality".
 
     Attributes
     ----------
@@ -92,18 +95,21 @@ class CandidateRidge(_Ridge):
 
 
 class OracleRidge(_Ridge):
-    r"""Ridge regression on the true labels: what could be had without noise.
+    r"""Ridge regression on the true labels: the upper bound without noise.
 
     .. math:: \min_W \|XW - T\|_F^2 + \lambda \|W\|_F^2
 
-    Not a method: it sees what nobody with noisy data has. Reports need it to say how much of the
-    gap between `CandidateRidge` and the truth a method closes.
+    Not a method: it sees labels that nobody with noisy data has. Reports use it to state how much
+    of the gap between `CandidateRidge` and the truth a method closes.
 
     Parameters
     ----------
-    lam : ridge weight.
-    fit_intercept : add an unpenalised intercept.
-    threshold : rule of `predict`: a number, one number per label, "top-3", or "cardinality".
+    lam : float
+        Ridge weight.
+    fit_intercept : bool
+        Add an unpenalised intercept.
+    threshold : float, array or str
+        Rule of `predict`: a number, one number per label, "top-3", or "cardinality".
 
     Attributes
     ----------
@@ -142,10 +148,13 @@ class OracleRidge(_Ridge):
         Parameters
         ----------
         X : (n, d) array, CSR matrix or DataFrame
-        y : the candidates, from which `noise_` and `label_confidence_` are told
-        y_clean : the true labels; None says that y itself is the truth. Request it for
-            cross-validation with ``set_fit_request(y_clean=True)``.
-        label_names : names of the label columns, for candidates that carry none
+        y : array-like
+            The candidates that `noise_` and `label_confidence_` refer to.
+        y_clean : array-like or None
+            The true labels; None takes y as the truth. Request it for cross-validation with
+            ``set_fit_request(y_clean=True)``.
+        label_names : list of str or None
+            Names of the label columns, for candidates that carry none.
         """
         self._check()
         X, Y = self._validate_training(X, y, label_names)
@@ -163,7 +172,7 @@ class OracleRidge(_Ridge):
         return Fit(noise, result.loo_scores, 1, np.array([result.objective]))
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
-        """The sigmoid from the truth, the rate counted."""
+        """Fit the sigmoid to the truth and count the noise rate."""
         false = self._truth == 0
         rate = float(np.clip((Y[false] == 1).mean() if false.any() else 0.0, 1e-6, 0.999))
         return calibrate(scores, self._truth, noise_rate=1e-6)._replace(noise_rate=rate)

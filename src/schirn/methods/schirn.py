@@ -1,4 +1,4 @@
-"""Schirn, the method of the paper."""
+"""Schirn: sparse label noise under a high-rank prediction."""
 
 import inspect
 from typing import Any, ClassVar
@@ -40,27 +40,40 @@ class Schirn(RowSpaceMethod):
 
     Parameters
     ----------
-    alpha : price of calling a candidate noise.
-    beta : weight of the rank term.
-    lam : ridge weight.
-    noise_rule : "exact" solves the noise step over {0, 1}: noise where Y - XW > (1 + alpha)/2.
-        "printed" is the formula in the paper, noise where Y - XW > alpha/2; the two are one rule
-        under alpha_printed = 1 + alpha_exact.
-    rank_term : "high" raises the singular values of the prediction, "low" shrinks them, "none"
-        leaves them; the last two are the ablations of the paper.
-    sparsity : False drops the price of noise (alpha = 0), an ablation of the paper.
-    mu, mu_max, rho : first penalty, its upper bound, and its growth per round.
-    max_iter : number of rounds.
-    tol : stop when the relative primal residual is below it and the noise no longer changes;
-        0 runs all rounds, as the paper does.
-    fit_intercept : add an unpenalised intercept. The paper has none; centred features need it,
-        because without it their scores cannot hold the frequency of a label.
-    solver : "factor" decomposes X once; "cg" solves the ridge systems by conjugate gradients and
-        forms no matrix of features by features; "auto" takes "cg" where the smaller side of X is
-        above 12,000, and logs the reason (logger "schirn", level INFO).
-    threshold : rule of `predict`: a number, one number per label, "top-3", or "cardinality",
-        which predicts as many labels per row as `label_confidence_` expects.
-    verbose : print one line every ten rounds.
+    alpha : float
+        Price of calling a candidate noise.
+    beta : float
+        Weight of the rank term.
+    lam : float
+        Ridge weight.
+    noise_rule : {"exact", "printed"}
+        "exact" solves the noise step over {0, 1}: noise if Y - XW > (1 + alpha)/2. "printed" is the
+        formula in the paper, noise if Y - XW > alpha/2. The two rules coincide under
+        alpha_printed = 1 + alpha_exact.
+    rank_term : {"high", "low", "none"}
+        "high" raises the singular values of the prediction, "low" shrinks them, "none" leaves them;
+        the last two are the ablations of the paper.
+    sparsity : bool
+        False drops the price of noise (alpha = 0), an ablation of the paper.
+    mu, mu_max, rho : float
+        First penalty, its upper bound, and its growth per round.
+    max_iter : int
+        Number of rounds.
+    tol : float
+        Stop when the relative primal residual is below it and the noise no longer changes; 0 runs
+        all rounds, as the paper does.
+    fit_intercept : bool
+        Add an unpenalised intercept. The paper has none; centred features need it, because without
+        it the scores cannot represent label frequencies.
+    solver : {"auto", "factor", "cg"}
+        "factor" decomposes X once; "cg" solves the ridge systems by conjugate gradients and forms
+        no matrix of features by features; "auto" uses "cg" if the smaller side of X exceeds
+        12,000, and logs the reason (logger "schirn", level INFO).
+    threshold : float, array or str
+        Rule of `predict`: a number, one number per label, "top-3", or "cardinality", which predicts
+        as many labels per row as `label_confidence_` expects.
+    verbose : bool
+        Print one line every ten rounds.
 
     Attributes
     ----------

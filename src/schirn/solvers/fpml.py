@@ -47,12 +47,17 @@ def fpml(
 
     Parameters
     ----------
-    space : the factored X without an intercept, for the ridge weight lam3/lam2.
-    Y : (n, l) candidates, 0/1
-    k : columns of the factors.
-    tol : stop when the objective changes by less than this part of itself.
-    start : "random" draws G and B uniformly from [0, 1); "svd" takes them from the k leading
-        singular vectors of [Y, sqrt(lam1) X].
+    space : RowSpace
+        The factored X without an intercept, for the ridge weight lam3/lam2.
+    Y : (n, l) array
+        Candidates, 0/1.
+    k : int
+        Columns of the factors.
+    tol : float
+        Stop when the relative change of the objective falls below this value.
+    start : {"random", "svd"}
+        "random" draws G and B uniformly from [0, 1); "svd" takes them from the k leading singular
+        vectors of [Y, sqrt(lam1) X].
     """
     Y = np.ascontiguousarray(Y, dtype=space.dtype)
     eigenvalues = space.eigenvalues[:, None]
@@ -110,7 +115,7 @@ def _divide(M: Array, A: Array) -> Array:
     """M (A + ridge)^-1 for a small positive semi-definite A, which may lack rank."""
     A = A + _RIDGE * np.eye(len(A), dtype=A.dtype)
     values, E = np.linalg.eigh(A)
-    # A direction below the rounding of A has nothing to say.
+    # A direction below the rounding error of A carries no information.
     kept = values > values[-1] * len(A) * np.finfo(A.dtype).eps
     return (M @ E[:, kept] / values[kept]) @ E[:, kept].T
 

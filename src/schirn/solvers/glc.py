@@ -72,11 +72,16 @@ def glc(
 
     Parameters
     ----------
-    space : the factored X; its ridge must cover eta.
-    Y : (n, l) candidates, 0/1
-    n_neighbors : keep the edges to this many nearest labels; None keeps all.
-    tol : stop when no entry of Y - Y Z - E and of Z - J (a copy of Z) exceeds it.
-    callback : called with the number of finished rounds.
+    space : RowSpace
+        The factored X; its ridge must cover eta.
+    Y : (n, l) array
+        Candidates, 0/1.
+    n_neighbors : int or None
+        Keep the edges to this many nearest labels; None keeps all.
+    tol : float
+        Stop when no entry of Y - Y Z - E and of Z - J (a copy of Z) exceeds it.
+    callback : callable or None
+        Called with the number of finished rounds.
     """
     Y = np.ascontiguousarray(Y != 0, dtype=space.dtype)
     G, Yf = Y.T @ Y, space.project(Y)

@@ -50,11 +50,15 @@ def nlr(
 
     Parameters
     ----------
-    space : the factored X; its ridge must cover gamma / (1 + beta).
-    Y : (n, l) candidates, 0/1
-    tol : stop when W1 and W2 change by less than tol times their norm and N does not change;
-        0 runs all sweeps.
-    callback : called with the number of finished sweeps.
+    space : RowSpace
+        The factored X; its ridge must cover gamma / (1 + beta).
+    Y : (n, l) array
+        Candidates, 0/1.
+    tol : float
+        Stop when W1 and W2 change by less than tol times their norm and N does not change; 0 runs
+        all sweeps.
+    callback : callable or None
+        Called with the number of finished sweeps.
     """
     candidates = _CandidateCells(Y, space)
     ones_f = space.project(np.ones((len(Y), 1), dtype=space.dtype))

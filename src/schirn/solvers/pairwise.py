@@ -66,7 +66,7 @@ class SVMOptions(NamedTuple):
 
 
 def kernel_matrix(X: "Array | sp.csr_array") -> Array | None:
-    """X X' in double precision, or None where it would not fit."""
+    """X X' in double precision, or None if it would not fit into memory."""
     if X.shape[0] > _KERNEL_ROWS:
         return None
     wide: Any = X.astype(np.float64)
@@ -92,8 +92,10 @@ def pairwise_svms(
     Parameters
     ----------
     credible, candidates : (n, l) bool
-    virtual : also train the pairs with the virtual label.
-    K : the kernel matrix X X'; None computes one kernel per problem.
+    virtual : bool
+        Also train the pairs with the virtual label.
+    K : array or None
+        The kernel matrix X X'; None computes one kernel per problem.
     """
     train = delayed(_machines_of_label)
     with (
@@ -110,7 +112,7 @@ def pairwise_svms(
 
 
 def _uncontested(credible: Array, candidates: Array) -> Array:
-    """In how many pairs a label has rows and the other one has none."""
+    """Number of pairs in which a label has rows and the other one has none."""
     alone = (credible & ~candidates).astype(np.float64)
     rows = credible.T.astype(np.float64) @ ~candidates
     # A row where both are credible against its candidates counts for the lower label only.

@@ -58,11 +58,15 @@ def paks(
 
     Parameters
     ----------
-    space : the factored X; an intercept only centres it. The work is done in double precision.
-    Y : (n, l) candidates, 0/1
-    tol : stop when no entry of Z - J and Z - Q (the copies of Z) exceeds it, and no row of
-        X - Z X - E is longer than tol times the longest row of X.
-    callback : called with the number of finished rounds.
+    space : RowSpace
+        The factored X; an intercept only centres it. The work is done in double precision.
+    Y : (n, l) array
+        Candidates, 0/1.
+    tol : float
+        Stop when no entry of Z - J and Z - Q (the copies of Z) exceeds it, and no row of X - Z X -
+        E is longer than tol times the longest row of X.
+    callback : callable or None
+        Called with the number of finished rounds.
     """
     F, s = _features(space)
     Y = np.asarray(Y != 0, dtype=np.float64)
@@ -274,7 +278,8 @@ def split_at_one(A: Array, *, expect_all_inside: bool = False) -> Split:
 
     Parameters
     ----------
-    expect_all_inside : look for the top singular value alone before the full decomposition.
+    expect_all_inside : bool
+        Look for the top singular value alone before the full decomposition.
 
     Examples
     --------

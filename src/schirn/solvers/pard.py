@@ -175,9 +175,13 @@ def pard(
 
     Parameters
     ----------
-    X : (n, d) features;  scaling : what brings them to [0, 1]
-    Y : (n, l) candidates, 0/1
-    callback : called with the number of finished epochs.
+    X : (n, d) array or CSR array
+    scaling : Scaling
+        Scales the features to [0, 1].
+    Y : (n, l) array
+        Candidates, 0/1.
+    callback : callable or None
+        Called with the number of finished epochs.
     """
     rng = np.random.default_rng(seed)
     S = np.ascontiguousarray(Y != 0, dtype=X.dtype)

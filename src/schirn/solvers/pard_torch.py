@@ -60,10 +60,15 @@ def pard_with_features(
 
     Parameters
     ----------
-    X : (n, d) features;  scaling : what brings them to [0, 1]
-    Y : (n, l) candidates, 0/1
-    device : "auto", "cpu" or "cuda".  A dense X is copied to a GPU as a whole.
-    callback : called with the number of finished epochs.
+    X : (n, d) array or CSR array
+    scaling : Scaling
+        Scales the features to [0, 1].
+    Y : (n, l) array
+        Candidates, 0/1.
+    device : {"auto", "cpu", "cuda"}
+        A dense X is copied to a GPU as a whole.
+    callback : callable or None
+        Called with the number of finished epochs.
     """
     rng = np.random.default_rng(seed)
     S = np.ascontiguousarray(Y != 0, dtype=X.dtype)
@@ -87,13 +92,14 @@ def pard_with_features(
 
 
 def pick_device(device: str) -> str:
-    """The device to use: "auto" is a GPU where there is one."""
+    """The device to use; "auto" is a GPU if one is available."""
     torch = _torch()
     there = torch.cuda.is_available()
     if device == "cuda" and not there:
         raise InputError(
             "device='cuda' was asked for, but PyTorch sees no CUDA device here; "
-            "use device='auto' or 'cpu'"
+            "use device='auto' or 'cpu'",
+            parameter="device",
         )
     return ("cuda" if there else "cpu") if device == "auto" else device
 

@@ -64,14 +64,15 @@ def credible_labels(
     """Propagate the candidates along reconstruction weights, then let the neighbours vote.
 
     A label is credible if the vote of the k nearest other rows, scaled to [0, 1] within the row,
-    is at least `thr` and the label is a candidate. Where no candidate reaches it, the labels that
-    do are credible.
+    is at least `thr` and the label is a candidate. If no candidate of a row reaches it, all labels
+    that do are credible.
 
     Parameters
     ----------
-    include_self : the graph counts a row among its own neighbours. It is then rebuilt from itself
-        and, with more features than neighbours, nothing is propagated. The vote never includes
-        the row itself.
+    include_self : bool
+        Count a row among its own neighbours in the graph. It is then reconstructed from itself and,
+        with more features than neighbours, nothing is propagated. The vote never includes the row
+        itself.
     """
     others = nearest_neighbours(X, k)
     graph = nearest_neighbours(X, k, include_self=True) if include_self else others
@@ -118,11 +119,15 @@ def train_voters(
 
     Parameters
     ----------
-    virtual : also train every label against its absence.
-    weighted : a vote counts as much as the training accuracy of its machine.
-    folds : 0 votes with the machines themselves; otherwise row i of fold i mod `folds` gets the
-        votes of machines trained without that fold.
-    scaling : how X was scaled; the machines are returned for raw features.
+    virtual : bool
+        Also train every label against its absence.
+    weighted : bool
+        A vote counts as much as the training accuracy of its machine.
+    folds : int
+        0 votes with the machines themselves; otherwise row i of fold i mod `folds` gets the votes
+        of machines trained without that fold.
+    scaling : Scaling or None
+        How X was scaled; the machines are returned for raw features.
     """
     n, l = Y.shape
     candidates = Y != 0
@@ -158,9 +163,11 @@ def vote_log_odds(votes: Array, positive: Array, negative: Array, *, smoothing: 
 
     Parameters
     ----------
-    votes : (n, l) whole numbers from 0 to l - 1
+    votes : (n, l) array
+        Integers from 0 to l - 1.
     positive, negative : (n, l) bool
-    smoothing : s > 0
+    smoothing : float
+        Added to every count; above 0.
     """
     prior = (smoothing + positive.sum(axis=0)) / (2 * smoothing + len(positive))
     like = [_histogram(votes, rows, smoothing) for rows in (positive, negative)]

@@ -47,9 +47,12 @@ def pmllrs(
 
     Parameters
     ----------
-    space : the factored X, for ridge weights from mu/eta up.
-    Y : (n, l) candidates, 0/1
-    tol : stop when Y - P - Q and P - J relative to Y, and W - Z relative to W, are below it.
+    space : RowSpace
+        The factored X, for ridge weights from mu/eta up.
+    Y : (n, l) array
+        Candidates, 0/1.
+    tol : float
+        Stop when Y - P - Q and P - J relative to Y, and W - Z relative to W, are below it.
     """
     Y = np.ascontiguousarray(Y, dtype=space.dtype)
     inner = slice(0, space.shape[1] - space.has_intercept)

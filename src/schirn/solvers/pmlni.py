@@ -46,10 +46,14 @@ def pmlni(
 
     Parameters
     ----------
-    space : the factored features F, with the column of ones, for ridge weights from lam up.
-    Y : (n, l) candidates, 0/1
-    tol : stop when ||W - U - V||_F < tol ||W||_F and U has settled.
-    tol_change : U has settled, and mu may grow, when mu ||U - U_old||_F < tol_change ||W||_F.
+    space : RowSpace
+        The factored features F, with the column of ones, for ridge weights from lam up.
+    Y : (n, l) array
+        Candidates, 0/1.
+    tol : float
+        Stop when ||W - U - V||_F < tol ||W||_F and U has settled.
+    tol_change : float
+        U has settled, and mu may grow, when mu ||U - U_old||_F < tol_change ||W||_F.
     """
     Y = np.ascontiguousarray(Y, dtype=space.dtype)
     # mu spans many powers of ten, so the rounds are in double precision whatever the features.

@@ -2,9 +2,9 @@
 
 The rounds run on blocks of rows (`schirn.scale.blocks`). All updates but the noise step are linear,
 so the projections of C and L on the row space of X follow the same recursions as C and L, and of N
-only the changed entries are ever projected: a round costs one product with the features, not two,
-and no factorisation. Of C itself a round only needs the candidate entries of the last one, so
-L is all that a block keeps; and because L + mu XW = G - 2(Y - N), neither is XW.
+only the changed entries are projected: a round costs one product with the features, not two, and
+no factorisation. A round needs only the candidate entries of the previous C, so a block keeps L
+alone; and because L + mu XW = G - 2(Y - N), it does not keep XW either.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from schirn.linalg.prox import (
 from schirn.linalg.row_space import RowSpace
 from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore, memory_rows
 
-# On a device, from here on products are cheaper than an eigendecomposition.
+# From this number of labels on, a device computes products faster than an eigendecomposition.
 _MANY_LABELS = 256
 
 
@@ -40,7 +40,7 @@ class SchirnResult(NamedTuple):
 
 
 class SchirnTrace(NamedTuple):
-    """What the rounds leave on the driver; the noise stays with the blocks."""
+    """The result of the rounds outside the blocks; the noise stays with the blocks."""
 
     w: Array
     kept: Array
@@ -51,18 +51,18 @@ class SchirnTrace(NamedTuple):
 
 
 class State(NamedTuple):
-    """What a block remembers: L, and C at its candidates; between two steps G as well."""
+    """The state of a block: L, and C at its candidates; between two steps also G."""
 
     L: Array
     at: Array
     noise: Array
     kept: Array
-    """Places of the candidates that are not noise, in an (l, n) array."""
+    """Flat indices of the candidates that are not noise, in an (l, n) array."""
     G: Array | None = None
     mean: Array | None = None
-    """Mean of each label, taken off G where digits are few."""
+    """Mean of each label, subtracted from G in single precision."""
     spare: tuple[Array | None, Array | None] = (None, None)
-    """Memory for the next G and C, where a step may write in place."""
+    """Memory for the next G and C, if a step may write in place."""
 
 
 def schirn(space: RowSpace, Y: np.ndarray, **options: Any) -> SchirnResult:
@@ -170,7 +170,7 @@ def schirn_rounds(
 
 
 def _side(term: RankTerm, wide: bool) -> str | None:
-    """Which Gram matrix of G the rank term asks for."""
+    """The Gram matrix of G that the rank term needs."""
     if term == "none":
         return None
     return "rows" if wide else "labels"
@@ -304,7 +304,7 @@ def _times(
 def _gram(G: Array, mean: Array | None, side: str) -> tuple[Array, float]:
     """The Gram matrix over labels or rows of G, and its rounding error.
 
-    G is (l, n) and has lost its mean where digits are few; the Gram matrix has it again, in
+    In single precision the mean of G (l, n) is subtracted; the Gram matrix includes it again, in
     double precision.
     """
     xp = namespace(G)
