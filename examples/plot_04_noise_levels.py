@@ -1,9 +1,9 @@
 """More and more wrong labels
 =============================
 
-Average precision on unseen rows while the number of wrong labels per row grows. A comparison says
-something only between its two references: ridge regression that believes every candidate, and the
-same on the truth. All but the oracle see candidates only, and are tuned on candidates only.
+Average precision on unseen rows as the number of wrong labels per row grows. A comparison needs two
+references: ridge regression that treats every candidate as true, and the same on the truth. All
+methods except the oracle are trained and tuned on candidates only.
 """
 
 import os
@@ -50,7 +50,7 @@ axes.set(xlabel="wrong labels per row", ylabel="average precision on unseen rows
 axes.legend()
 
 # %%
-# Schirn and the ridges are linear in the pixels; Sieve brings its own kernel, which is part of
-# its lead. ``make_pipeline(Nystroem(n_components=300), Schirn())`` gives the others one too.
+# Schirn and the ridges are linear in the pixels; Sieve has its own kernel, which explains part of
+# its lead. Use ``make_pipeline(Nystroem(n_components=300), Schirn())`` to give the others one.
 for name, values in scores.items():
     print(f"{name:<15}", *(f"{value:.3f}" for value in values))

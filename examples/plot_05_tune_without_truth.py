@@ -1,9 +1,9 @@
 """Choose a parameter without truth
 ===================================
 
-`CandidateSearchCV` scores every setting on the *candidates* of held-out rows. If wrong labels are
-listed at random, the setting that ranks unseen candidates best is nearly the one that ranks
-unseen true labels best. This figure checks it.
+`CandidateSearchCV` scores every setting on the *candidates* of held-out rows. If labels are wrong
+at random, the setting that ranks unseen candidates best is nearly the one that ranks unseen true
+labels best. The figure confirms this.
 """
 
 import os
@@ -29,8 +29,7 @@ search = CandidateSearchCV(CandidateRidge(), grid).fit(data.X, data.candidates)
 print(search.best_params_, "tuned on", search.tuned_on_)
 
 # %%
-# For the figure only: the same folds, scored on the truth. The result says that it is an
-# oracle's.
+# For the figure only, score the same folds on the truth. The result is marked as an oracle.
 
 oracle = CandidateSearchCV(CandidateRidge(), grid, oracle=True)
 oracle.fit(data.X, data.candidates, y_clean=data.y_true)
@@ -39,7 +38,7 @@ print(oracle.best_params_, "tuned on", oracle.tuned_on_)
 figure, axes = plt.subplots(2, 1, figsize=(7, 5), sharex=True)
 for panel, result, words, colour in (
     (axes[0], search, "held-out candidates", "#b3261e"),
-    (axes[1], oracle, "held-out truth (nobody has it)", "#0072B2"),
+    (axes[1], oracle, "held-out truth (unknown in practice)", "#0072B2"),
 ):
     mean = result.cv_results_["mean_test_score"]
     spread = result.cv_results_["std_test_score"] / np.sqrt(result.n_splits_)
@@ -50,7 +49,7 @@ for panel, result, words, colour in (
 axes[1].set_xlabel("ridge weight")
 
 # %%
-# What choosing on candidates costs, in average precision on the truth:
+# The cost of choosing on candidates, in average precision on the truth:
 
 truth = oracle.cv_results_["mean_test_score"]
 print(f"{truth.max() - truth[search.best_index_]:.4f}")

@@ -1,9 +1,9 @@
 """Noise raises the rank
 ========================
 
-Several methods suppose that the matrix of true labels has a low rank and that wrong labels raise
-it. True label matrices are often nearly of full rank already, and then there is little to see.
-`exact_rank` counts exactly, without a tolerance.
+Several methods assume that the matrix of true labels has a low rank, which wrong labels raise. In
+practice, true label matrices often have nearly full rank already, and the effect is small.
+`exact_rank` computes the rank exactly, without a tolerance.
 """
 
 import os
@@ -16,7 +16,7 @@ from schirn.datasets import (
     make_cooccurrence,
     make_partial_multilabel,
 )
-from schirn.rank.exact import exact_rank
+from schirn.rank import exact_rank
 
 quick = "SCHIRN_EXAMPLE_QUICK" in os.environ
 digits = load_digits_attributes()
@@ -45,6 +45,6 @@ axes.set(
 axes.legend(loc="lower right")
 
 # %%
-# "Odd" is one minus "even" for every digit, and tied labels are copies of each other: only ties
-# as hard as these lower the rank, and one wrong label per row hides them. Labels that merely tend
-# to occur together leave the rank full.
+# "Odd" is one minus "even" for every digit, and tied labels are copies of each other. Only such
+# exact relations lower the rank, and one wrong label per row hides them. Labels that merely tend to
+# occur together leave the rank full.

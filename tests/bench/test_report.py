@@ -149,7 +149,7 @@ def test_one_data_set_without_references(tmp_path):
     page = Page(write_report(results, tmp_path / "r.html").read_text(encoding="utf-8"))
     assert "No critical-difference diagram" in page.text
     assert "Gap closed" not in page.text
-    assert "Against the paper" not in page.text
+    assert "Comparison with the paper" not in page.text
 
 
 def test_names_cannot_bring_markup(tmp_path):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from schirn.datasets import Dataset, make_partial_multilabel
-from schirn.rank.exact import exact_rank
+from schirn.rank import exact_rank
 from schirn.reproduction import studies
 from schirn.reproduction.studies import distances, printed, show, spread
 

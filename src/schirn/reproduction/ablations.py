@@ -13,7 +13,7 @@ from schirn.bench import Report, run
 from schirn.bench._render import Cell, Table
 from schirn.bench.published import Published, published
 from schirn.datasets import Dataset, add_noise, make_cooccurrence
-from schirn.rank.exact import exact_rank
+from schirn.rank import exact_rank
 from schirn.reproduction.studies import Record, Study, distances, printed, show, spread
 
 RIDGES = [1.0, 10.0, 100.0, 1000.0]

@@ -143,8 +143,8 @@ def _fall(records: Sequence[Result]) -> str:
         return ""
     return (
         f"From the first round to the last, the objective of Schirn falls by a factor of "
-        f"{min(factors):,.0f} to {max(factors):,.0f}. This looks like fast convergence, but only "
-        "because it starts far from the solution. "
+        f"{min(factors):,.0f} to {max(factors):,.0f} because it starts far from the solution, "
+        "which looks like fast convergence. "
     )
 
 

@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from schirn.bench._render import Cell, Table
 from schirn.datasets import Dataset, data_card
 from schirn.methods.schirn import Schirn
-from schirn.rank.exact import exact_rank
+from schirn.rank import exact_rank
 
 Array = np.ndarray
 Record = dict[str, Any]
