@@ -98,8 +98,8 @@ def single(name: str, loss: str, rows: tuple[np.ndarray, ...], seed: int) -> Any
     held, train = order[: len(X) // 10], np.sort(order[len(X) // 10 :])
     candidates = torch.as_tensor(C.astype(np.float32))
     step, end = make_loss(loss, base._n_hidden, candidates[torch.as_tensor(train)], learner)
-    place = np.full(len(X), -1)
-    place[train] = np.arange(len(train))
+    position = np.full(len(X), -1)
+    position[train] = np.arange(len(train))
     best, stale, kept = -1.0, 0, None
     for epoch in range(EPOCHS[name]):
         rng = np.random.default_rng([seed, epoch])
@@ -107,7 +107,7 @@ def single(name: str, loss: str, rows: tuple[np.ndarray, ...], seed: int) -> Any
         learner.network.train()
         for batch in np.array_split(rng.permutation(train), max(1, len(train) // base.batch_size)):
             features, logits = learner.network(source[batch])
-            index = torch.as_tensor(place[batch])
+            index = torch.as_tensor(position[batch])
             value = step(features, logits, candidates[torch.as_tensor(batch)], index)
             learner.adam.zero_grad()
             value.backward()
@@ -209,7 +209,7 @@ def print_order(cells: dict[Any, dict[int, dict[str, Any]]]) -> None:
     for name, r in dict.fromkeys((name, r) for name, r, _ in list(cells)):
         three = [cells[name, r, key] for key in ("candidates", "DeepSieve", "truth")]
         seeds = set(three[0]) & set(three[1]) & set(three[2])
-        values = [[part[s]["average_precision"] for part in three] for s in sorted(seeds)]
+        values = [[results[s]["average_precision"] for results in three] for s in sorted(seeds)]
         between = sum(c < x < t for c, x, t in values)
         print(f"{name}: candidates < DeepSieve < truth on {between} of {len(values)} seeds")
 

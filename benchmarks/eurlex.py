@@ -58,7 +58,7 @@ def main() -> None:
 
 def choose_alpha(X: Any, Y: Any, args: argparse.Namespace) -> float:
     """Choose the noise penalty by average precision on held-out candidates."""
-    values = [float(part) for part in args.alpha.split(",")]
+    values = [float(alpha) for alpha in args.alpha.split(",")]
     if len(values) == 1:
         return values[0]
     held = np.arange(X.shape[0]) % 10 == 0

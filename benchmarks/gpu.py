@@ -62,7 +62,7 @@ def main() -> None:
 
 def generated(args: argparse.Namespace) -> tuple[Any, Cells]:
     """Random rows whose labels depend on the features; one false label in a hundred is listed."""
-    n, d, l = (int(part) for part in args.shape.split(","))
+    n, d, l = (int(size) for size in args.shape.split(","))
     rng = torch.Generator(args.device).manual_seed(0)
     options = {"generator": rng, "device": args.device}
     X = torch.randn(n, d, **options)
@@ -102,9 +102,9 @@ def factor(X: Any) -> tuple[Any, Any]:
 
 def rounds(F: Any, eigenvalues: Any, cells: Cells, count: int) -> tuple[Any, Any]:
     """Weights in the row space, and the trace."""
-    place = MemoryRows([Block(DenseRows(F), cells)])
+    store = MemoryRows([Block(DenseRows(F), cells)])
     coordinates = Coordinates(eigenvalues, torch.ones_like(eigenvalues), len(F))
-    trace = schirn_rounds(place, coordinates, alpha=ALPHA, beta=BETA, lam=LAM, max_iter=count)
+    trace = schirn_rounds(store, coordinates, alpha=ALPHA, beta=BETA, lam=LAM, max_iter=count)
     return trace.w, trace
 
 

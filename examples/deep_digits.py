@@ -63,9 +63,9 @@ def draw(models, scores):
     left.set(xlabel="epoch", ylabel="average precision on held-out tags", ylim=(0.82, 0.94))
     left.set_title("What training sees: tags only", loc="left", size=11)
     left.legend(frameon=False, loc="lower right")
-    for place, (name, value) in enumerate(scores.items()):
-        right.plot(value, -place, "o", markersize=9, color=COLOURS[name])
-        right.annotate(f"{value:.3f}", (value, 0.18 - place), ha="center")
+    for line, (name, value) in enumerate(scores.items()):
+        right.plot(value, -line, "o", markersize=9, color=COLOURS[name])
+        right.annotate(f"{value:.3f}", (value, 0.18 - line), ha="center")
     right.set_yticks([0, -1, -2], list(scores))
     right.set_ylim(-2.5, 0.6)
     right.set(xlim=(0.98, 1.0), xlabel="average precision on test images")

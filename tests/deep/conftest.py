@@ -1,4 +1,4 @@
-"""Small networks: more threads than one only wait for each other."""
+"""Run small networks on one thread: more would only wait for each other."""
 
 import importlib.util
 

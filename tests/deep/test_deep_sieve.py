@@ -23,7 +23,7 @@ from schirn.deep import DeepSieve  # noqa: E402
 
 CHECKS = dict(contract_checks())
 QUICK = {"hidden_sizes": (24,), "folds": 2, "max_iter": 5, "device": "cpu"}
-# Log-odds are cut at 0, so this check is passed.
+# Log-odds are thresholded at 0, so this check is passed.
 REASONS = {k: v for k, v in EXPECTED_FAILURES.items() if k != "check_classifier_multioutput"}
 REASONS["check_methods_subset_invariance"] = (
     "in single precision the last digit of a score depends on the size of its batch"
@@ -179,17 +179,17 @@ def test_bfloat16_learns_the_same(data):
 def test_partial_fit_learns_from_a_stream(data):
     found = model(max_iter=5, batch_size=16, learning_rate=3e-3)
     for _ in range(8):
-        for part in np.array_split(np.arange(350), 3):
-            found.partial_fit(data.X[part], data.candidates[part])
+        for batch in np.array_split(np.arange(350), 3):
+            found.partial_fit(data.X[batch], data.candidates[batch])
     assert found.n_iter_ == 24
-    assert len(found.label_confidence_) == len(part)
+    assert len(found.label_confidence_) == len(batch)
     scores = found.decision_function(data.X[350:])
     prior = np.tile(data.candidates[:350].mean(axis=0), (150, 1))
     assert average_precision(data.y_true[350:], scores) > 0.05 + average_precision(
         data.y_true[350:], prior
     )
-    listed = data.candidates[part] == 1
-    assert roc_auc_score(data.y_true[part][listed], found.label_confidence_[listed]) > 0.75
+    listed = data.candidates[batch] == 1
+    assert roc_auc_score(data.y_true[batch][listed], found.label_confidence_[listed]) > 0.75
 
 
 def test_partial_fit_goes_on_after_fit(data):

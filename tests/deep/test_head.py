@@ -149,11 +149,11 @@ def test_how_many_rows_are_judged_at_once_changes_nothing(monkeypatch, counts):
     F, Y = features()
     whole = epochs(SieveHead(6, 3, 90, warm_up=1, lam=0.1, counts=counts), F, Y, 3)
     monkeypatch.setattr("schirn.deep.head._TOGETHER", 25)
-    parts = epochs(SieveHead(6, 3, 90, warm_up=1, lam=0.1, counts=counts), F, Y, 3)
+    split = epochs(SieveHead(6, 3, 90, warm_up=1, lam=0.1, counts=counts), F, Y, 3)
     assert whole.confidences.written.all()
-    torch.testing.assert_close(parts.confidences.table, whole.confidences.table)
-    torch.testing.assert_close(parts.law.rates, whole.law.rates)
-    torch.testing.assert_close(parts.ridge.weights, whole.ridge.weights)
+    torch.testing.assert_close(split.confidences.table, whole.confidences.table)
+    torch.testing.assert_close(split.law.rates, whole.law.rates)
+    torch.testing.assert_close(split.ridge.weights, whole.ridge.weights)
 
 
 def test_rows_are_judged_while_the_epoch_goes_on(monkeypatch):

@@ -182,15 +182,15 @@ def test_mixed_precision_learns_the_same():
     )
     model, _ = train(loss, data, autocast=True)
     assert noise_auc(loss, data) > 0.85
-    assert all(part.isfinite().all() for part in model.parameters())
+    assert all(weights.isfinite().all() for weights in model.parameters())
 
 
 def test_the_sigmoid_is_fitted_to_the_last_rows_only(monkeypatch):
     monkeypatch.setattr("schirn.deep.losses._SAMPLE", 20)
     logits, candidates, rows = batch(n=60, dtype=torch.float32)
     loss = PartialMultiLabelLoss(60, 4)
-    for part in rows.split(10):
-        loss(logits[part], candidates[part], part)
+    for index in rows.split(10):
+        loss(logits[index], candidates[index], index)
     assert loss.passes == 1
     expected = calibrate(logits[-20:].detach().numpy(), candidates[-20:].numpy() > 0)
     np.testing.assert_allclose(loss.calibration, (expected.slope, expected.offset), rtol=1e-5)
@@ -199,18 +199,18 @@ def test_the_sigmoid_is_fitted_to_the_last_rows_only(monkeypatch):
 @pytest.mark.parametrize("counts", [False, True])
 def test_a_break_in_the_middle_of_a_pass_changes_nothing(counts):
     logits, candidates, rows = batch(n=60, dtype=torch.float32)
-    parts = [*rows.split(20), *rows.split(20)]
+    batches = [*rows.split(20), *rows.split(20)]
     whole, first, second = (
         PartialMultiLabelLoss(60, 4, counts=counts, warm_up=0) for _ in range(3)
     )
-    for part in parts:
-        whole(logits[part], candidates[part], part)
-    for part in parts[:4]:
-        first(logits[part], candidates[part], part)
+    for index in batches:
+        whole(logits[index], candidates[index], index)
+    for index in batches[:4]:
+        first(logits[index], candidates[index], index)
     second.load_state_dict(copy.deepcopy(first.state_dict()))
     assert second.passes == pytest.approx(4 / 3)
-    for part in parts[4:]:
-        second(logits[part], candidates[part], part)
+    for index in batches[4:]:
+        second(logits[index], candidates[index], index)
     assert second.calibration == whole.calibration
     assert torch.equal(second.rates, whole.rates)
     assert torch.equal(second.tilt, whole.tilt)

@@ -15,9 +15,9 @@ def problem(n=30, h=5, l=3):
     return F, rng.random((n, l))
 
 
-def solve(F, Q, lam, parts=3):
+def solve(F, Q, lam, n_batches=3):
     sums = RidgeSums(F.shape[1], Q.shape[1])
-    for f, q in zip(np.array_split(F, parts), np.array_split(Q, parts), strict=True):
+    for f, q in zip(np.array_split(F, n_batches), np.array_split(Q, n_batches), strict=True):
         sums.add(torch.as_tensor(f), torch.as_tensor(q))
     return sums.solve(lam)
 
