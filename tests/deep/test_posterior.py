@@ -142,3 +142,10 @@ def test_no_rows_have_no_posterior_and_add_nothing(counts):
         laws.append(sums.law(counts))
     for one, other in zip(*laws, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_rows_without_candidates_have_no_true_and_no_wrong_ones():
+    law = NoiseLaw.independent(torch.full((3,), 0.25))
+    found = row_posterior(torch.full((5, 3), 0.4), torch.zeros(5, 3, dtype=torch.int64), law)
+    assert (found.Q == 0).all()
+    assert found.noise_counts.tolist() == found.true_counts.tolist() == [5, 0, 0, 0]

@@ -75,9 +75,6 @@ class Rows:
         self.factor, self.shift = (torch.as_tensor(a, device=device) for a in scaling)
         self.X: Any = X if self.sparse else torch.as_tensor(_single(X), device=device)
 
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
     def __getitem__(self, rows: Array) -> Tensor:
         if self.sparse:
             x = torch.as_tensor(_single(self.X[rows].toarray()), device=self.device)
