@@ -133,7 +133,7 @@ class FPML(LinearMethod):
         )
         self._set_weights(space, result.w)
         C = result.S @ result.G.T
-        unseen = ridge(space, C, weight).loo_scores
+        loo_scores = ridge(space, C, weight).loo_scores
         confidence = np.where(Y == 1, np.clip(C, 0, 1), 0)
         noise = (Y == 1) & (confidence < 0.5)
-        return Fit(noise, unseen, result.n_iter, result.objective, confidence)
+        return Fit(noise, loo_scores, result.n_iter, result.objective, confidence)

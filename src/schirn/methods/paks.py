@@ -167,8 +167,8 @@ class PAKS(LinearMethod):
         standard = self.scale == "standard"
         factor = standard_factor(X) if standard else np.ones(X.shape[1], dtype=X.dtype)
         scaled = sp.csr_array(X * factor[None, :]) if sp.issparse(X) else X * factor
-        cut = 2.0 if self.solver_ == "admm" else 1 / self.alpha
-        space = row_space(scaled, ridge=min(self.eta, cut), fit_intercept=standard)
+        smallest = 2.0 if self.solver_ == "admm" else 1 / self.alpha
+        space = row_space(scaled, ridge=min(self.eta, smallest), fit_intercept=standard)
         result = self._solve(space, Y)
         self._set_weights(space, result.w)
         self.coef_ *= factor

@@ -134,8 +134,8 @@ class PMLLRS(LinearMethod):
         )
         self._set_weights(space, result.w)
         self.residual_ = result.residual
-        unseen = ridge(space, result.P, result.ridge).loo_scores
+        loo_scores = ridge(space, result.P, result.ridge).loo_scores
         listed = Y == 1
         confidence = np.where(listed, np.clip(result.P, 0, 1), 0)
         noise = listed & (result.Q > result.P)
-        return Fit(noise, unseen, result.n_iter, result.objective, confidence)
+        return Fit(noise, loo_scores, result.n_iter, result.objective, confidence)

@@ -186,8 +186,8 @@ class Schirn(RowSpaceMethod):
         rows = store.blocks[0].rows
         fitted = rows.expand(factor.coordinates.send(w)).T
         h = below_one(rows.squares(factor.leverage(self.lam)))
-        unseen = kept - (kept - fitted) / (1 - h)[:, None]
-        return Fit(N, unseen, self.n_iter_, self.objective_)
+        loo_scores = kept - (kept - fitted) / (1 - h)[:, None]
+        return Fit(N, loo_scores, self.n_iter_, self.objective_)
 
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
         return self._solve(space, Y).w
@@ -198,8 +198,8 @@ class Schirn(RowSpaceMethod):
         self.residual_, self.n_noise_ = result.residual, result.n_noise
         # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
         kept = (Y.astype(bool) & ~result.N).astype(space.dtype)
-        unseen = ridge(space, kept, self.lam).loo_scores
-        return Fit(result.N, unseen, result.n_iter, result.objective)
+        loo_scores = ridge(space, kept, self.lam).loo_scores
+        return Fit(result.N, loo_scores, result.n_iter, result.objective)
 
     def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
         rows, rank = space.shape

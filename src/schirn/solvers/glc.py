@@ -112,9 +112,9 @@ def glc(
         if residual < tol:
             break
     objective, residuals = (np.array(column) for column in zip(*trace, strict=True))
-    unseen = smoother.leave_one_out(space, Y @ target, w)
+    loo_scores = smoother.leave_one_out(space, Y @ target, w)
     rank = int(np.count_nonzero(values))
-    return GLCResult(w @ smoother.U.T, Z, E, rank, unseen, n_iter, objective, residuals)
+    return GLCResult(w @ smoother.U.T, Z, E, rank, loo_scores, n_iter, objective, residuals)
 
 
 def label_laplacian(Y: Array, n_neighbors: int | None = None) -> Array:

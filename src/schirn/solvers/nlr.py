@@ -80,8 +80,8 @@ def nlr(
         if tol and not changed and _settled(before, (w1, w2), tol):
             break
     objective, noises = (np.array(column) for column in zip(*trace, strict=True))
-    unseen = _leave_one_out(space, candidates.kept, w1, n_iter, beta, gamma)
-    return NLRResult(w1, w2, candidates.matrix(), unseen, n_iter, objective, noises)
+    loo_scores = _leave_one_out(space, candidates.kept, w1, n_iter, beta, gamma)
+    return NLRResult(w1, w2, candidates.matrix(), loo_scores, n_iter, objective, noises)
 
 
 class _CandidateCells:

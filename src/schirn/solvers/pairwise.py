@@ -169,20 +169,20 @@ def _train(
 
     rows = np.concatenate([positive, negative])
     target = np.repeat([1, 0], [len(positive), len(negative)])
-    part = X[rows] if K is None else K[np.ix_(rows, rows)]
+    data = X[rows] if K is None else K[np.ix_(rows, rows)]
     machine = SVC(
         C=options.C,
         kernel="linear" if K is None else "precomputed",
         tol=options.tol,
         max_iter=options.max_iter,
         cache_size=50,
-    ).fit(part, target)
+    ).fit(data, target)
     dual = machine.dual_coef_
     dual = (dual.toarray() if sp.issparse(dual) else dual).ravel()
     if K is None:
-        own = part @ (part[machine.support_].T @ dual)
+        own = data @ (data[machine.support_].T @ dual)
     else:
-        own = part[:, machine.support_] @ dual
+        own = data[:, machine.support_] @ dual
     right = (own + machine.intercept_ > 0) == target
     return _Machine(
         j,
@@ -202,9 +202,9 @@ def _assemble(
     sizes = [len(machine.rows) for machine in machines]
     rows = np.concatenate([machine.rows for machine in machines] or [np.zeros(0, np.intp)])
     dual = np.concatenate([machine.dual for machine in machines] or [np.zeros(0)])
-    support, place = np.unique(rows, return_inverse=True)
+    support, index = np.unique(rows, return_inverse=True)
     indptr = np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
-    A = sp.csc_array((dual, place, indptr), shape=(len(support), len(machines)))
+    A = sp.csc_array((dual, index, indptr), shape=(len(support), len(machines)))
     B = X[support].astype(np.float64)
     folded = B.shape[1] * len(machines) <= A.nnz + B.size
     return PairModels(

@@ -91,9 +91,9 @@ def paks(
             break
     objective, residual = (np.array(column) for column in zip(*trace, strict=True))
     fitted = _ridge(ZF, Y, eta)
-    unseen = fitted.unseen(F, ZF, Y).astype(space.dtype)
+    loo_scores = fitted.leave_one_out(F, ZF, Y).astype(space.dtype)
     outliers, w = _lengths(E).astype(space.dtype), _coordinates(space, fitted.w)
-    return PAKSResult(w, outliers, copies.rank, unseen, n_iter, objective, residual)
+    return PAKSResult(w, outliers, copies.rank, loo_scores, n_iter, objective, residual)
 
 
 def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> PAKSResult:
@@ -110,11 +110,11 @@ def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> 
     fitted = space.expand(w)
     left = Y - space.expand(kept[:, None] * w)
     h = below_one(space.diagonal(kept**2 / den))
-    unseen = fitted - (space.diagonal(kept / den) / (1 - h))[:, None] * left
+    loo_scores = fitted - (space.diagonal(kept / den) / (1 - h))[:, None] * left
     outliers = np.sqrt(space.diagonal(space.penalty * (1 - kept) ** 2))
     shrunk = kept[kept > 0]
     price = float(shrunk.sum() + alpha / 2 * np.sum(outliers.astype(np.float64) ** 2))
-    return PAKSResult(w, outliers, len(shrunk), unseen, 1, np.array([price]), np.zeros(1))
+    return PAKSResult(w, outliers, len(shrunk), loo_scores, 1, np.array([price]), np.zeros(1))
 
 
 def admm_gigabytes(n: int, d: int) -> float:
@@ -211,7 +211,7 @@ class _Ridge(NamedTuple):
     w: Array
     inverse: Array
 
-    def unseen(self, F: Array, ZF: Array, Y: Array) -> Array:
+    def leave_one_out(self, F: Array, ZF: Array, Y: Array) -> Array:
         """Scores F w of each row by the weights fitted to all other rows of Z F, exactly."""
         solved = ZF @ self.inverse
         h = below_one(np.sum(solved * ZF, axis=1))

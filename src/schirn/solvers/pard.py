@@ -81,7 +81,7 @@ def initial_labels(S: Array, beta_y: float, beta_0: float) -> LabelModel:
 
 
 class Features(NamedTuple):
-    """Scaled rows, made when asked for; a sparse X is scaled once and its shift kept apart."""
+    """Rows scaled on demand; a sparse X is scaled once and its shift is kept apart."""
 
     X: "Array | sp.csr_array"
     scaling: Scaling
@@ -95,16 +95,16 @@ class Features(NamedTuple):
         return cls(sp.csr_array(X * scaling.factor[None, :]), Scaling(ones, scaling.shift))
 
     def rows(self, rows: Any) -> tuple[Any, Array]:
-        """Some rows, and what has yet to be added to each of them."""
+        """Some rows, and the shift still to be added to each of them."""
         if sp.issparse(self.X):
             return self.X[rows], self.scaling.shift
-        part = self.X[rows] * self.scaling.factor + self.scaling.shift
-        return part, np.zeros_like(self.scaling.shift)
+        scaled = self.X[rows] * self.scaling.factor + self.scaling.shift
+        return scaled, np.zeros_like(self.scaling.shift)
 
     def dense_rows(self, rows: Any) -> Array:
         """Some rows as an array."""
-        part, shift = self.rows(rows)
-        return part.toarray() + shift if sp.issparse(part) else part
+        scaled, shift = self.rows(rows)
+        return scaled.toarray() + shift if sp.issparse(scaled) else scaled
 
 
 class PARDResult(NamedTuple):
@@ -120,10 +120,10 @@ class PARDResult(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """How long to train, and on which part of the rows.
+    """How long to train, and on which rows.
 
-    The first `warm_up` epochs have q = s. With a `validation_fraction` that part of the rows is
-    kept out; the epoch with their largest bound is kept, and training stops `n_iter_no_change`
+    The first `warm_up` epochs have q = s. With a `validation_fraction` that share of the rows is
+    held out; the epoch with their largest bound is kept, and training stops `n_iter_no_change`
     epochs after it.
     """
 
@@ -135,7 +135,7 @@ class Schedule(NamedTuple):
 
 
 class Trainer(Protocol):
-    """What `train` needs of a model; rows are given by their numbers."""
+    """The interface of a model that `train` drives; rows are given by index."""
 
     def step(self, rows: Array, q: Array, labels: LabelModel, warm: bool) -> None:
         """One mini-batch with the posterior q of its rows."""
@@ -259,7 +259,7 @@ class _Best:
 
 
 def _hold_out(n: int, fraction: float, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Row numbers to train on and to keep out, in order; at least one of each if any is out."""
+    """Sorted indices of training and held-out rows; at least one of each if any is held out."""
     size = min(max(round(fraction * n), 1), n - 1) if fraction else 0
     order = rng.permutation(n) if size else np.arange(n)
     return np.sort(order[size:]), np.sort(order[:size])
@@ -284,7 +284,7 @@ class Adam:
         self.n_steps = 0
 
     def step(self, gradient: Array) -> None:
-        """Move the parameters; `gradient` is used as working space."""
+        """Update the parameters; overwrites `gradient`."""
         self.n_steps += 1
         first, second = self.decays
         np.multiply(self.parameters, self.weight_decay, out=self._scratch)
@@ -317,7 +317,7 @@ class _Backpropagation:
         weight_decay: float,
     ):
         self.features, self.S = features, S
-        self._parameters = np.concatenate([part.ravel() for part in start])
+        self._parameters = np.concatenate([array.ravel() for array in start])
         self._gradient = np.empty_like(self._parameters)
         self._net, self._slope = (_views(v, start) for v in (self._parameters, self._gradient))
         self._adam = Adam(self._parameters, learning_rate, weight_decay)
@@ -345,8 +345,8 @@ class _Backpropagation:
 
     def assess(self, rows: Array, labels: LabelModel) -> tuple[Array, float]:
         """The best posterior for the outputs of the network, and the bound."""
-        parts = [self._hidden(rows[part])[2] @ self._net.W2 for part in blocks(len(rows))]
-        f, S = np.vstack(parts) + self._net.b2, self.S[rows]
+        outputs = [self._hidden(rows[block])[2] @ self._net.W2 for block in blocks(len(rows))]
+        f, S = np.vstack(outputs) + self._net.b2, self.S[rows]
         q = labels.posterior(f, S)
         return q, labels.bound(f, S, q)
 
@@ -360,14 +360,14 @@ class _Backpropagation:
 
     def network(self) -> Network:
         """A copy of the network."""
-        return Network(*(part.copy() for part in self._net))
+        return Network(*(array.copy() for array in self._net))
 
 
 def _views(flat: Array, like: Network) -> Network:
-    """The parts of a flat vector in the shapes of a network."""
-    ends = np.cumsum([part.size for part in like])[:-1]
-    pieces = np.split(flat, ends)
-    return Network(*(piece.reshape(part.shape) for piece, part in zip(pieces, like, strict=True)))
+    """Views of a flat vector in the shapes of a network."""
+    ends = np.cumsum([array.size for array in like])[:-1]
+    views = zip(np.split(flat, ends), like, strict=True)
+    return Network(*(view.reshape(array.shape) for view, array in views))
 
 
 def blocks(n: int) -> list[slice]:

@@ -53,7 +53,7 @@ def pard_with_features(
 ) -> PARDResult:
     """Maximise the bound of `pard` plus feature_weight times a bound of the features.
 
-    The new part is -||x - dec(q, z)||^2 / (2 sigma^2) - KL(N(m, v) || N(0, I)) per row, with
+    The added bound is -||x - dec(q, z)||^2 / (2 sigma^2) - KL(N(m, v) || N(0, I)) per row, with
     (m, log v) = enc(x, q) and one draw z from N(m, v); sigma is `feature_noise`. The posterior is
     q_j = s_j sigmoid(g_j(x, s)). In the warm-up f, encoder and decoder see q = s, and g follows
     the bound alone.
@@ -151,9 +151,9 @@ class _Variational:
         self.weight, self.sigma = feature_terms
         self.on_device = _OnDevice.of(self.torch, features, device)
         self.net = _Networks(
-            *([self._tensor(part).requires_grad_() for part in net] for net in networks)
+            *([self._tensor(array).requires_grad_() for array in net] for net in networks)
         )
-        self.parameters = [part for net in self.net for part in net]
+        self.parameters = [tensor for net in self.net for tensor in net]
         self.adam = self.torch.optim.Adam(self.parameters, lr=steps[0], weight_decay=steps[1])
 
     def step(self, rows: Array, q: Array, labels: LabelModel, warm: bool) -> None:
@@ -176,29 +176,29 @@ class _Variational:
 
     def assess(self, rows: Array, labels: LabelModel) -> tuple[Array, float]:
         """The posterior by g, and the bound with z at its mean."""
-        parts, total = [], 0.0
+        posteriors, total = [], 0.0
         with self.torch.no_grad():
             for block in blocks(len(rows)):
                 x, s = self._rows(rows[block])
                 f, own, entropy = self._label_parts(x, s)
                 bound = self._label_bound(f, s, own, entropy, labels)
                 total += float(bound + self.weight * self._feature_bound(x, own, None))
-                parts.append(own.cpu().numpy())
-        return np.vstack(parts), total / len(rows)
+                posteriors.append(own.cpu().numpy())
+        return np.vstack(posteriors), total / len(rows)
 
     def state(self) -> list[Tensor]:
         """A copy of the parameters."""
-        return [part.detach().clone() for part in self.parameters]
+        return [tensor.detach().clone() for tensor in self.parameters]
 
     def restore(self, state: list[Tensor]) -> None:
         """Go back to such a copy."""
         with self.torch.no_grad():
-            for part, saved in zip(self.parameters, state, strict=True):
-                part.copy_(saved)
+            for tensor, saved in zip(self.parameters, state, strict=True):
+                tensor.copy_(saved)
 
     def network(self) -> Network:
         """The predictor f, as arrays."""
-        return Network(*(part.detach().cpu().numpy().copy() for part in self.net.f))
+        return Network(*(tensor.detach().cpu().numpy().copy() for tensor in self.net.f))
 
     def _rows(self, rows: Array) -> tuple[Tensor, Tensor]:
         """Scaled features and candidates of some rows, on the device."""
@@ -252,11 +252,11 @@ class _OnDevice(NamedTuple):
 
     @classmethod
     def of(cls, torch: Any, features: Features, device: str) -> "_OnDevice | None":
-        """None where X is sparse or stays in the main memory."""
+        """None if X is sparse or stays in main memory."""
         if device == "cpu" or sp.issparse(features.X):
             return None
-        parts = (features.X, *features.scaling)
-        return cls(torch, *(torch.as_tensor(part, device=device) for part in parts))
+        arrays = (features.X, *features.scaling)
+        return cls(torch, *(torch.as_tensor(array, device=device) for array in arrays))
 
     def rows(self, rows: Array) -> Tensor:
         """Some scaled rows."""

@@ -141,8 +141,8 @@ def train_voters(
         votes = np.zeros((n, l + 1))
         for fold in range(folds):
             inside = np.arange(n) % folds != fold
-            part = None if K is None else K[np.ix_(inside, inside)]
-            others = train(X[inside], credible[inside], candidates[inside], K=part)
+            own = None if K is None else K[np.ix_(inside, inside)]
+            others = train(X[inside], credible[inside], candidates[inside], K=own)
             votes[~inside] = cast_votes(others, X[~inside], weighted=weighted)
     return PairVotes(models if scaling is None else rescale(models, scaling), votes)
 
