@@ -42,10 +42,10 @@ def test_contract_checks_can_fail(cls):
 
 
 @pytest.mark.parametrize("cls", [Schirn, CandidateRidge, NLR, PMLLRS])
-def test_centred_features_without_an_intercept_are_told(cls):
+def test_centred_features_without_an_intercept_warn(cls):
     data = make_partial_multilabel(n_samples=60, n_labels=4, r=1, random_state=0)
     X = data.X - data.X.mean(axis=0)
-    with pytest.warns(CentredFeaturesWarning, match=rf"take {cls.__name__}\(fit_intercept=True\)"):
+    with pytest.warns(CentredFeaturesWarning, match=rf"use {cls.__name__}\(fit_intercept=True\)"):
         cls().fit(X, data.candidates)
     cls(fit_intercept=True).fit(X, data.candidates)
     cls().fit(data.X + 1, data.candidates)
