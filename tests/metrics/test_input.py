@@ -146,8 +146,8 @@ def test_every_measure_names_its_options(sentence, name):
 
 def test_without_a_row_that_counts_the_whole_sentence_says_why(sentence):
     assert sentence(metrics.one_error, [[1, 1]], [[0.1, 0.2]]) == (
-        "no row is left to score for one_error: rows without a true label, and for rankings rows "
-        "with only true labels, do not count, nor does a row of weight 0; hand in rows with both."
+        "no row is left to score for one_error: rows without a true label, rows of weight 0 and, "
+        "for rankings, rows with only true labels do not count; give rows with both."
     )
 
 
@@ -161,7 +161,7 @@ def test_rows_scaled_with_infinite_scores_are_refused(sentence):
     scores = SCORES.copy()
     scores[0, 0] = np.inf
     assert sentence(metrics.hamming_loss, TRUTH, scores, scale="row") == (
-        "scale='row' needs finite scores; replace infinite ones or scale='none'."
+        "scale='row' needs finite scores; replace infinite ones or use scale='none'."
     )
 
 

@@ -1,4 +1,4 @@
-"""Measures of multi-label ranking and of noise finding, and scorers for scikit-learn."""
+"""Metrics of multi-label ranking and of noise detection, and scorers for scikit-learn."""
 
 from schirn.metrics._multilabel import (
     average_precision,

@@ -1,4 +1,4 @@
-"""The five measures of multi-label ranking, and precision at k."""
+"""The five metrics of multi-label ranking, and precision at k."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -70,16 +70,16 @@ def hamming_rows(block: Block, convention: str, empty_rows: str) -> tuple[Floats
 def mean_rows(
     y_true: Any,
     scores: Any,
-    measures: Mapping[str, RowValues],
+    metrics: Mapping[str, RowValues],
     sample_weight: Any = None,
     *,
     name: str = "scores",
     transform: Callable[[Any], Any] | None = None,
 ) -> dict[str, float]:
-    """Weighted mean of each measure over the rows that count, in one pass over row blocks."""
+    """Weighted mean of each metric over the rows that count, in one pass over row blocks."""
     truth, values = same_table(y_true, scores, ("y_true", name))
     weights = as_weights(sample_weight, truth.shape[0])
-    sums = {measure: np.zeros(2) for measure in measures}
+    sums = {metric: np.zeros(2) for metric in metrics}
     for start, (truth_rows, score_rows) in blocks(truth, values):
         refuse_nan(score_rows, name, start)
         shown = score_rows if transform is None else transform(score_rows)
@@ -87,19 +87,18 @@ def mean_rows(
         if block.n_labels == 0:
             break
         weight = np.ones(len(shown)) if weights is None else weights[start : start + len(shown)]
-        for measure, rows in measures.items():
+        for metric, rows in metrics.items():
             value, kept = rows(block)
-            sums[measure] += [np.sum((weight * value)[kept]), np.sum(weight[kept])]
-    return {measure: _ratio(measure, total, count) for measure, (total, count) in sums.items()}
+            sums[metric] += [np.sum((weight * value)[kept]), np.sum(weight[kept])]
+    return {metric: _ratio(metric, total, count) for metric, (total, count) in sums.items()}
 
 
-def _ratio(measure: str, total: float, count: float) -> float:
-    """Mean from its sum, or an error where no row counted."""
+def _ratio(metric: str, total: float, count: float) -> float:
+    """Return the mean, or raise InputError if no row counted."""
     if count == 0:
         raise InputError(
-            f"no row is left to score for {measure}: rows without a true label, and for rankings "
-            "rows with only true labels, do not count, nor does a row of weight 0; "
-            "hand in rows with both."
+            f"no row is left to score for {metric}: rows without a true label, rows of weight 0 "
+            "and, for rankings, rows with only true labels do not count; give rows with both."
         )
     return float(total / count)
 
@@ -107,7 +106,7 @@ def _ratio(measure: str, total: float, count: float) -> float:
 def average_precision(
     y_true: Any, scores: Any, *, convention: str = "field", sample_weight: Any = None
 ) -> float:
-    """Mean over the rows of the precision at the rank of each true label.
+    """Precision at the rank of each true label, averaged over labels and rows.
 
     Parameters
     ----------
@@ -116,7 +115,7 @@ def average_precision(
     scores : array, CSR matrix or DataFrame of shape (n, l)
         Higher means more likely true.
     convention : {"field", "sklearn"}
-        "field": positions in the ascending stable order, so of two tied labels the later one
+        "field": positions in the ascending stable order, so the later one of two tied labels
         ranks higher; rows with no true label or only true labels are left out. "sklearn":
         equals ``label_ranking_average_precision_score``; ties take their worst rank, and the
         rows left out above count as 1.
@@ -130,7 +129,7 @@ def average_precision(
 
     Examples
     --------
-    The true labels stand at ranks 1 and 3, so the value is (1/1 + 2/3) / 2.
+    The true labels have ranks 1 and 3, so the value is (1/1 + 2/3) / 2.
 
     >>> from schirn.metrics import average_precision
     >>> round(average_precision([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]]), 3)
@@ -146,7 +145,7 @@ def average_precision(
 def ranking_loss(
     y_true: Any, scores: Any, *, convention: str = "field", sample_weight: Any = None
 ) -> float:
-    """Mean over the rows of the share of (true, false) label pairs in the wrong order.
+    """Share of (true, false) label pairs in the wrong order, averaged over rows.
 
     A pair with equal scores counts as wrong in both conventions.
 
@@ -165,7 +164,7 @@ def ranking_loss(
 
     Examples
     --------
-    Of the four pairs one is in the wrong order (0.7 below 0.8).
+    One of the four pairs is in the wrong order (0.7 below 0.8).
 
     >>> from schirn.metrics import ranking_loss
     >>> ranking_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
@@ -184,7 +183,7 @@ def coverage(
     empty_rows: str = "drop",
     sample_weight: Any = None,
 ) -> float:
-    """How far down the ranking one must go to meet every true label.
+    """Depth of the ranking at which all true labels are covered.
 
     Parameters
     ----------
@@ -195,9 +194,9 @@ def coverage(
         `average_precision`; rows with only true labels count. "sklearn": equals
         ``coverage_error``, the depth itself with ties at their worst rank, every row kept.
     empty_rows : {"drop", "keep"}
-        What the field convention does with rows without a true label. Some published code
-        keeps them at depth 0, which lowers the mean (by -1/l for each such row);
-        "keep" gives figures that compare with it. Has no effect with "sklearn".
+        Treatment of rows without a true label in the field convention. Some published code
+        keeps them at depth 0, which lowers the mean (each such row counts as -1/l); use "keep"
+        to compare with it. Has no effect with "sklearn".
 
     Returns
     -------
@@ -229,9 +228,9 @@ def one_error(
         As in `average_precision`.
     convention : {"field", "sklearn"}
         "field": a tie at the top counts as right if any of the tied labels is true.
-        "sklearn": scikit-learn has no such measure; a tie at the top counts as wrong if any
-        of the tied labels is false, in the spirit of its worst-rank rule. Rows with no true
-        label or only true labels are left out in both.
+        "sklearn": scikit-learn has no such metric; a tie at the top counts as wrong if any
+        of the tied labels is false, following its worst-rank rule. Rows with no true label or
+        only true labels are left out in both.
 
     Returns
     -------
@@ -269,9 +268,9 @@ def hamming_loss(
     y_true, sample_weight
         As in `average_precision`.
     scores : array, CSR matrix or DataFrame of shape (n, l)
-        Scores, or predictions: bool, or integers that are all 0 or 1, are taken as they are.
+        Scores, or predictions: bool, or integers that are all 0 or 1, are used as they are.
     threshold : float
-        A label is predicted where its score is strictly above the threshold.
+        A label is predicted if its score is strictly above the threshold.
     scale : {"none", "row"}
         "row" maps each row to [0, 1] by its minimum and maximum first; a row of equal scores
         then predicts nothing.
@@ -288,8 +287,8 @@ def hamming_loss(
 
     Notes
     -----
-    Published figures rest on different rules: the released script of Schirn uses raw scores
-    above 0.8, that of NLR ``scale="row", threshold=0.9``.
+    Published results use different rules: the released script of Schirn thresholds raw scores
+    at 0.8, that of NLR uses ``scale="row", threshold=0.9``.
 
     Examples
     --------
@@ -309,7 +308,7 @@ def hamming_loss(
 
 
 def predictor(scores: Any, threshold: float, scale: str) -> Callable[[Any], Any] | None:
-    """Make the function from scores to predictions; None where they are predictions."""
+    """Return the function from scores to predictions; None if they are predictions already."""
     choice("scale", scale, ("none", "row"))
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or np.isnan(float(threshold)):
         raise InputError(f"threshold is {threshold!r}; use a number.")
@@ -327,15 +326,15 @@ def _are_predictions(scores: Any) -> bool:
 
 
 def precision_at_k(y_true: Any, scores: Any, k: int = 1, *, sample_weight: Any = None) -> float:
-    """Mean share of true labels among the k highest-scored ones.
+    """Share of true labels among the k highest-scored ones, averaged over rows.
 
     Parameters
     ----------
     y_true, scores, sample_weight
         As in `average_precision`; ties rank as in its field convention.
     k : int
-        Number of labels looked at, from 1 to l. The share is of k even where a row has fewer
-        true labels. Rows without a true label are left out.
+        Number of top labels, from 1 to l. The share is of k even if a row has fewer true labels.
+        Rows without a true label are left out.
 
     Returns
     -------

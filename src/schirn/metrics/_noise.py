@@ -1,4 +1,4 @@
-"""How well a method finds the wrong labels among the candidates."""
+"""Metrics of how well a method finds the wrong labels among the candidates."""
 
 from typing import Any
 
@@ -13,34 +13,29 @@ Bools = npt.NDArray[np.bool_]
 
 
 def _counts(y_true: Any, candidates: Any, noise: Any) -> tuple[int, int, int]:
-    """Cells called noise, wrong candidate cells, and cells that are both."""
+    """Count the cells flagged as noise, the wrong candidate cells, and those that are both."""
     given, truth = same_table(candidates, y_true, ("candidates", "y_true"))
     _, flags = same_table(candidates, noise, ("candidates", "noise"))
     flagged = wrong = both = 0
     for start, (given_rows, truth_rows, flag_rows) in blocks(given, truth, flags):
         inside = as_bool(given_rows, "candidates", start)
-        called = as_bool(flag_rows, "noise", start)
-        _refuse_outside(inside, called, start)
+        flags_here = as_bool(flag_rows, "noise", start)
+        outside = flags_here & ~inside
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
+            raise InputError(
+                f"noise is 1 at row {start + row}, column {column}, which is not a candidate; "
+                "only candidate labels can be noise."
+            )
         false = inside & ~as_bool(truth_rows, "y_true", start)
-        flagged += int(np.count_nonzero(called))
+        flagged += int(np.count_nonzero(flags_here))
         wrong += int(np.count_nonzero(false))
-        both += int(np.count_nonzero(called & false))
+        both += int(np.count_nonzero(flags_here & false))
     return flagged, wrong, both
 
 
-def _refuse_outside(inside: Bools, called: Bools, start: int) -> None:
-    """Refuse noise at a cell that is no candidate."""
-    outside = called & ~inside
-    if outside.any():
-        row, column = np.argwhere(outside)[0]
-        raise InputError(
-            f"noise is 1 at row {start + row}, column {column}, which is not a candidate; "
-            "only candidate labels can be noise."
-        )
-
-
 def _cells(y_true: Any, candidates: Any, confidence: Any) -> tuple[Bools, Array]:
-    """Truth and confidence of the candidate cells."""
+    """Return the truth and the confidence of the candidate cells."""
     given, truth = same_table(candidates, y_true, ("candidates", "y_true"))
     _, belief = same_table(candidates, confidence, ("candidates", "confidence"))
     truths, beliefs = [np.empty(0, dtype=bool)], [np.empty(0)]
@@ -59,26 +54,26 @@ def _cells(y_true: Any, candidates: Any, confidence: Any) -> tuple[Bools, Array]
 
 
 def noise_auc(y_true: Any, candidates: Any, confidence: Any) -> float:
-    """Chance that a true candidate cell has a higher confidence than a wrong one.
+    """Probability that a true candidate has a higher confidence than a wrong one.
 
     Parameters
     ----------
     y_true : array, CSR matrix or DataFrame of shape (n, l)
         0/1 or bool; 1 where the label is true. Cells outside the candidates are ignored.
     candidates : array, CSR matrix or DataFrame of shape (n, l)
-        0/1 or bool; the labels given to each row.
+        0/1 or bool; the labels listed for each row.
     confidence : array, CSR matrix or DataFrame of shape (n, l)
-        Belief that the label is true; looked at only where `candidates` is 1.
+        Confidence that the label is true; ignored outside the candidates.
 
     Returns
     -------
     float
-        Area under the ROC curve over all candidate cells; a tie counts half. NaN where there
-        is no wrong or no true candidate, since there is then no pair to order.
+        Area under the ROC curve over all candidate cells; a tie counts half. NaN if no candidate
+        is wrong or none is true, since there is no pair to order.
 
     Examples
     --------
-    Of the two pairs (0.9 over 0.4, 0.3 over 0.4) one is in the right order.
+    One of the two pairs (0.9 and 0.4, 0.3 and 0.4) is in the right order.
 
     >>> from schirn.metrics import noise_auc
     >>> noise_auc([[1, 0, 1, 0]], [[1, 1, 1, 0]], [[0.9, 0.4, 0.3, 0.0]])
@@ -93,25 +88,25 @@ def noise_auc(y_true: Any, candidates: Any, confidence: Any) -> float:
     return float(above / n_true / n_wrong)
 
 
-def _ratio(part: float, whole: float) -> float:
-    """Share, or NaN where there is nothing to share."""
-    return part / whole if whole else float("nan")
+def _ratio(count: float, total: float) -> float:
+    """Return a share, or NaN of nothing."""
+    return count / total if total else float("nan")
 
 
 def noise_precision(y_true: Any, candidates: Any, noise: Any) -> float:
-    """Share of the candidate cells called noise that are really wrong.
+    """Share of the candidate cells flagged as noise that are wrong.
 
     Parameters
     ----------
     y_true, candidates
         As in `noise_auc`.
     noise : array, CSR matrix or DataFrame of shape (n, l)
-        0/1 or bool; the candidates called wrong, such as ``noise_`` of an estimator.
+        0/1 or bool; the candidates flagged as wrong, such as ``noise_`` of an estimator.
 
     Returns
     -------
     float
-        NaN where nothing is called noise.
+        NaN if nothing is flagged.
 
     Examples
     --------
@@ -124,7 +119,7 @@ def noise_precision(y_true: Any, candidates: Any, noise: Any) -> float:
 
 
 def noise_recall(y_true: Any, candidates: Any, noise: Any) -> float:
-    """Share of the wrong candidate cells that are called noise.
+    """Share of the wrong candidate cells that are flagged as noise.
 
     Parameters
     ----------
@@ -134,7 +129,7 @@ def noise_recall(y_true: Any, candidates: Any, noise: Any) -> float:
     Returns
     -------
     float
-        NaN where no candidate is wrong.
+        NaN if no candidate is wrong.
 
     Examples
     --------
@@ -157,8 +152,8 @@ def noise_f1(y_true: Any, candidates: Any, noise: Any) -> float:
     Returns
     -------
     float
-        0 where only one of the two is undefined; NaN where no candidate is wrong and nothing
-        is called noise.
+        0 if only one of the two is undefined; NaN if no candidate is wrong and nothing is
+        flagged.
 
     Examples
     --------
@@ -173,7 +168,7 @@ def noise_f1(y_true: Any, candidates: Any, noise: Any) -> float:
 def noise_report(
     y_true: Any, candidates: Any, noise: Any = None, confidence: Any = None
 ) -> dict[str, float]:
-    """All noise-finding figures that the given arrays allow.
+    """Compute all metrics of noise detection that the given arrays allow.
 
     Parameters
     ----------
@@ -187,8 +182,7 @@ def noise_report(
     Returns
     -------
     dict of str to float
-        "n_candidates" and "n_wrong" first, then the above; NaN means undefined, as in the
-        single functions.
+        "n_candidates" and "n_wrong" first, then the above; NaN as in the single functions.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Values of the metrics row by row, for one block of rows at a time."""
+"""Values of the metrics for each row of a block."""
 
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ Bools = npt.NDArray[np.bool_]
 
 
 class Block:
-    """Truth and scores of some rows; what several metrics share is computed once."""
+    """Truth and scores of some rows; quantities that metrics share are computed once."""
 
     def __init__(self, truth: Bools, scores: npt.NDArray[Any]) -> None:
         self.truth = truth
@@ -37,7 +37,7 @@ class Block:
 
     @cached_property
     def order(self) -> npt.NDArray[np.intp]:
-        """Labels from the lowest score to the highest; a later label stands above its ties."""
+        """Labels from the lowest score to the highest; the later of two ties ranks higher."""
         return np.argsort(self.scores, axis=1, kind="stable")
 
     @cached_property
@@ -63,7 +63,7 @@ class Block:
 
 
 def _mean_over_true(block: Block, values: Floats) -> Floats:
-    """Mean of `values` (in sorted order) over the true labels; 0 where there are none."""
+    """Return the mean of `values` (in sorted order) over the true labels; 0 if there are none."""
     return np.where(block.sorted_truth, values, 0.0).sum(axis=1) / np.maximum(block.n_true, 1)
 
 
@@ -89,13 +89,13 @@ def ranking_loss(block: Block) -> Floats:
 
 
 def depth_by_position(block: Block) -> Floats:
-    """Position, from 1 at the top, of the lowest true label; 0 where there is none."""
+    """Position, from 1 at the top, of the lowest true label; 0 if there is none."""
     lowest = np.argmax(block.sorted_truth, axis=1)
     return np.where(block.has_true, block.n_labels - lowest, 0).astype(float)
 
 
 def depth_tied_last(block: Block) -> Floats:
-    """Count the labels scored at least as high as the lowest true one; 0 without one."""
+    """Number of labels scored at least as high as the lowest true one; 0 if there is none."""
     lowest = np.argmax(block.sorted_truth, axis=1)[:, None]
     start = np.take_along_axis(block.tie_start, lowest, axis=1)[:, 0]
     return np.where(block.has_true, block.n_labels - start, 0).astype(float)
@@ -107,17 +107,17 @@ def _top(block: Block) -> Bools:
 
 
 def one_error_lenient(block: Block) -> Floats:
-    """1 where no label at the top is true."""
+    """1 for a row in which no label at the top is true."""
     return (~(_top(block) & block.truth).any(axis=1)).astype(float)
 
 
 def one_error_strict(block: Block) -> Floats:
-    """1 where some label at the top is false."""
+    """1 for a row in which some label at the top is false."""
     return (_top(block) & ~block.truth).any(axis=1).astype(float)
 
 
 def hamming(block: Block) -> Floats:
-    """Share of labels predicted wrongly, where the scores are 0/1 predictions."""
+    """Share of labels predicted wrongly, from scores that are 0/1 predictions."""
     return np.mean(block.truth != block.scores, axis=1)
 
 
@@ -127,7 +127,7 @@ def top_k_precision(block: Block, k: int) -> Floats:
 
 
 def predict(scores: npt.NDArray[Any], threshold: float, scale: str) -> Bools:
-    """Labels whose score, scaled to [0, 1] within its row or not, exceeds the threshold."""
+    """Return the labels whose score, scaled to [0, 1] in its row or not, exceeds the threshold."""
     if scale == "none":
         return np.asarray(scores > threshold)
     if scores.dtype.kind in "biu":
@@ -136,6 +136,8 @@ def predict(scores: npt.NDArray[Any], threshold: float, scale: str) -> Bools:
     low = scores.min(axis=1, keepdims=True)
     span = scores.max(axis=1, keepdims=True) - low
     if not np.isfinite(span).all():
-        raise InputError("scale='row' needs finite scores; replace infinite ones or scale='none'.")
+        raise InputError(
+            "scale='row' needs finite scores; replace infinite ones or use scale='none'."
+        )
     scaled = (scores - low) / np.where(span > 0, span, 1)
     return np.asarray((scaled > threshold) & (span > 0))

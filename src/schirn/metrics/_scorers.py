@@ -1,4 +1,4 @@
-"""The measures as scikit-learn scorers."""
+"""The metrics as scikit-learn scorers."""
 
 from inspect import signature
 from typing import Any
@@ -21,7 +21,7 @@ def _against_candidates(candidates: Any, response: Any, *, metric: str, **option
 def _against_clean(
     candidates: Any, response: Any, *, metric: str, y_clean: Any = None, **options: Any
 ) -> float:
-    """Score against the true labels that came along as metadata."""
+    """Score against the true labels, passed as metadata."""
     if y_clean is None:
         raise InputError(
             f"the scorer {metric!r} compares with the true labels but got none; pass y_clean, "
@@ -32,29 +32,29 @@ def _against_clean(
 
 
 def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
-    """Make a scikit-learn scorer: fit on candidates, score on the truth or on candidates.
+    """Make a scikit-learn scorer of estimators that are fitted on candidates.
 
     Parameters
     ----------
     name : str
         A key of `METRICS`, or "precision_at_k".
     against : {"clean", "candidates"}
-        "clean" scores against the true labels, which travel as the metadata `y_clean`; this
-        needs ``sklearn.set_config(enable_metadata_routing=True)`` first. "candidates" scores
-        against the held-out candidates and needs no truth.
+        "clean" scores against the true labels, passed as the metadata `y_clean`; this requires
+        ``sklearn.set_config(enable_metadata_routing=True)`` first. "candidates" scores against
+        the held-out candidates and needs no truth.
     **options
-        Passed to the measure, such as ``convention="sklearn"`` or ``k=3``.
+        Passed to the metric, such as ``convention="sklearn"`` or ``k=3``.
 
     Returns
     -------
     scorer
-        Losses are negated, as usual in scikit-learn. "hamming_loss" uses `predict`, the
-        others `decision_function`.
+        Losses are negated, as usual in scikit-learn. "hamming_loss" uses `predict`, the other
+        metrics use `decision_function`.
 
     Notes
     -----
-    `cross_validate` and `GridSearchCV` turn errors while scoring into NaN with a warning;
-    set ``error_score="raise"`` to see them, a forgotten `y_clean` among them.
+    `cross_validate` and `GridSearchCV` turn errors while scoring, such as a missing `y_clean`,
+    into NaN with a warning; set ``error_score="raise"`` to see them.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
 
 
 def _check_options(name: str, options: dict[str, Any]) -> None:
-    """Refuse what the measure would refuse, before any fold is fitted."""
+    """Raise InputError for options that the metric would reject, before any fold is fitted."""
     allowed = set(signature(SCORABLE[name].function).parameters)
     allowed -= {"y_true", "scores", "sample_weight"}
     for option in options:
@@ -97,7 +97,7 @@ def _check_options(name: str, options: dict[str, Any]) -> None:
 
 
 def scorers(*, against: str = "clean", convention: str = "field") -> dict[str, Any]:
-    """Scorers for all five measures, for the `scoring` of `cross_validate` and searches.
+    """Make scorers of all five metrics, for `scoring` in `cross_validate` and searches.
 
     Parameters
     ----------

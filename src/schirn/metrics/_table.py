@@ -1,4 +1,4 @@
-"""The five measures by name, and all of them at once."""
+"""The five metrics by name, and all of them at once."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -10,7 +10,7 @@ from schirn.metrics._input import choice
 
 
 class Metric(NamedTuple):
-    """What tables and scorers need to know about a measure."""
+    """A metric with what tables and scorers need: direction, label and response method."""
 
     function: Callable[..., float]
     greater_is_better: bool
@@ -40,7 +40,7 @@ def evaluate(
     empty_rows: str = "drop",
     sample_weight: Any = None,
 ) -> dict[str, float]:
-    """All five measures, in the order of `METRICS`; the scores are sorted only once.
+    """Compute all five metrics, in the order of `METRICS`, sorting the scores only once.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ def evaluate(
     threshold, scale
         How Hamming loss turns scores into predictions, as in `hamming_loss`.
     y_pred : array, CSR matrix or DataFrame of shape (n, l), optional
-        Predictions for Hamming loss, in place of the scores.
+        Predictions for Hamming loss; by default they are made from the scores.
     empty_rows : {"drop", "keep"}
-        As in `coverage`; holds for coverage and Hamming loss.
+        As in `coverage`; applies to coverage and Hamming loss.
 
     Returns
     -------
