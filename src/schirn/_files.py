@@ -1,4 +1,4 @@
-"""Files: size limits, writes that are whole or not at all, arrays read without unpickling."""
+"""Files: size limits, atomic writes, and arrays read without unpickling."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MAX_BYTES = 8 * 1024**3
 VARIABLE = "SCHIRN_MAX_BYTES"
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
-# A spreadsheet takes a cell that starts with one of these for a formula and runs it.
+# A spreadsheet runs a cell that starts with one of these as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def byte_limit(max_bytes: int | None = None) -> int:
-    """The limit asked for, else that of the environment, else 8 GiB."""
+    """Return the given limit, else that of the environment, else 8 GiB."""
     if max_bytes is not None:
         return max_bytes
     text = os.environ.get(VARIABLE, "").strip()
@@ -49,7 +49,7 @@ def byte_limit(max_bytes: int | None = None) -> int:
 
 
 def too_large(what: str, limit: int) -> str:
-    """The end of a sentence about a file that is over the limit."""
+    """Return the end of a sentence about a file that exceeds the limit."""
     return (
         f"{what}, more than max_bytes={limit:,}; raise max_bytes or {VARIABLE} "
         f"if you trust the file."
@@ -57,13 +57,13 @@ def too_large(what: str, limit: int) -> str:
 
 
 def brief(value: object, most: int = 60) -> str:
-    """A value in quotes, cut where it is long; a damaged file can hold anything."""
+    """Return a value in quotes, shortened; a damaged file can hold anything."""
     text = repr(value)
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def brief_list(names: Iterable[object], most: int = 12) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and the number of further ones."""
     listed = [str(name) for name in names]
     shown = ", ".join(
         name if name.isprintable() and len(name) <= 40 else brief(name, 40)
@@ -73,27 +73,27 @@ def brief_list(names: Iterable[object], most: int = 12) -> str:
 
 
 def reason_of(error: BaseException, most: int = 200) -> str:
-    """The first line of what an error says, for the brackets of a sentence."""
+    """Return the first line of an error message, shortened, to quote in parentheses."""
     text = str(error).strip() or type(error).__name__
     line = "".join(c if c.isprintable() else "?" for c in text.splitlines()[0])
     return line if len(line) <= most else f"{line[:most]}…"
 
 
-# A full disk or quota, a limit on the size of files, a disk that fails or became read-only.
+# A full disk or quota, a limit on file sizes, a failing or read-only disk.
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
 @contextmanager
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Open a binary file that appears under its name only when the block ends well.
+    """Open a binary file that appears under its name only if the block succeeds.
 
-    A link is followed. A pipe or device is written to directly, since it cannot be replaced.
+    Links are followed. A pipe or device is written to directly, since it cannot be replaced.
     """
     target = followed(path)
     try:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
             with target.open("wb") as device:
-                # Built in memory: a device cannot be sought, and half a file is no file.
+                # Built in memory, since a device is not seekable and must not get half a file.
                 whole = io.BytesIO()
                 yield whole
                 device.write(whole.getbuffer())
@@ -101,7 +101,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         with disk_errors_named(path), _replacing(target) as stream:
             yield stream
     except OSError as error:
-        # The user knows the file under its own name, not under that of the temporary one.
+        # The user knows the name of the file, not that of the temporary one.
         if error.filename is not None and str(error.filename).startswith(str(target.parent)):
             raise type(error)(error.errno, error.strerror, os.fspath(path)) from error
         raise
@@ -109,7 +109,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 @contextmanager
 def disk_errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in the error of a write that finds the disk full, which names none."""
+    """Name the file in the error of a failed write, such as on a full disk, which names none."""
     try:
         yield
     except OSError as error:
@@ -119,7 +119,7 @@ def disk_errors_named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise OSError now for a place that cannot be written to, before hours of work."""
+    """Raise OSError for a path that cannot be written, before hours of work."""
     target = followed(path)
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder, not a file", os.fspath(path))
@@ -129,7 +129,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         )
     special = target.exists() and not target.is_file()
     if not os.access(target if special else target.parent, os.W_OK):
-        raise PermissionError(errno.EACCES, "no permission to write there", os.fspath(path))
+        raise PermissionError(errno.EACCES, "no permission to write", os.fspath(path))
 
 
 def check_new_folder(path: str | os.PathLike[str]) -> None:
@@ -142,7 +142,7 @@ def check_new_folder(path: str | os.PathLike[str]) -> None:
 
 
 def followed(path: str | os.PathLike[str]) -> Path:
-    """The file that a path names in the end; links that go in a circle name none."""
+    """Return the target of a path after following links; raise OSError for a circular link."""
     target = Path(os.path.realpath(path))
     if target.is_symlink():
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), os.fspath(path))
@@ -151,9 +151,9 @@ def followed(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
-    """Write beside the target, then take its place."""
+    """Write a temporary file next to the target, then replace the target."""
     part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
-    # "x" leaves the permissions to the user's umask, which a private temporary file would not.
+    # "x" leaves the permissions to the umask, unlike a private temporary file.
     stream = part.open("xb")
     try:
         with stream:
@@ -172,7 +172,7 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Make a folder that appears under its name only when the block ends well."""
+    """Make a folder that appears under its name only if the block succeeds."""
     target = followed(path)
     part = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
@@ -190,7 +190,7 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where folders can be synced."""
+    """Make a new name survive a power failure, on systems that can sync folders."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -201,7 +201,7 @@ def _sync_folder(folder: Path) -> None:
 
 MOST_ENTRIES = 1000
 
-# What zipfile, its unpackers and numpy raise for an archive that is not what it says.
+# Errors of zipfile, its decompressors and NumPy for a damaged archive.
 DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -245,7 +245,7 @@ def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarr
 
 
 def _check_total(path: Path, archive: zipfile.ZipFile, limit: int) -> None:
-    """Refuse an archive with too many entries, or one that unpacks to too much."""
+    """Raise DataError for an archive with too many entries or too large a content."""
     if len(archive.infolist()) > MOST_ENTRIES:
         raise DataError(
             f"{path}: {len(archive.infolist()):,} entries; an archive of arrays has at most "
@@ -259,7 +259,7 @@ def _check_total(path: Path, archive: zipfile.ZipFile, limit: int) -> None:
 def _read_entry(
     path: Path, archive: zipfile.ZipFile, key: str, entries: dict[str, zipfile.ZipInfo]
 ) -> tuple[str, np.ndarray]:
-    """Read one array; of a dense label matrix that is also there as CSR, only the shape."""
+    """Read one array, or only the shape of a label matrix that is also stored as CSR."""
     entry = entries[key]
     with archive.open(entry) as stream:
         shape = _check_header(f"{path}: the entry {brief(entry.filename)}", stream, entry.file_size)
@@ -331,8 +331,8 @@ def _check_header(where: str, stream: IO[bytes], size: int) -> tuple[int, ...]:
 def check_sparse(matrix: Any) -> None:
     """Raise ValueError unless a CSR or CSC matrix points only into itself.
 
-    scipy writes to wherever the indices point. Its own check leaves out the pointers of a matrix
-    whose last one says that there are no entries.
+    SciPy writes to wherever the indices point. Its own check skips the pointers of a matrix whose
+    last pointer is 0.
     """
     if len(matrix.indptr) > 1 and np.diff(matrix.indptr).min() < 0:
         raise ValueError("the index pointers are not in order")
@@ -340,5 +340,5 @@ def check_sparse(matrix: Any) -> None:
 
 
 def spreadsheet_safe(text: str) -> str:
-    """Text that no spreadsheet runs as a formula."""
+    """Return text that no spreadsheet runs as a formula."""
     return f"'{text}" if text.startswith(FORMULA) else text

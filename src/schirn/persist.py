@@ -1,8 +1,8 @@
 """Model files: data, never code.
 
-A model file is a zip archive: `header.json` says what the model is, and every array is an .npy
-member. The header keeps the type, the shape and the SHA-256 sum of each array; the comment of the
-archive keeps the sum of the header. The sums find damage; they do not prove who wrote the file.
+A model file is a zip archive: `header.json` describes the model, and every array is an .npy member.
+The header holds the type, shape and SHA-256 checksum of each array; the comment of the archive holds
+the checksum of the header. Checksums detect corruption, not tampering.
 """
 
 import hashlib
@@ -50,8 +50,8 @@ FORMAT = "schirn-model"
 VERSION = 2
 TRAINING_ATTRIBUTES = ("noise_", "label_confidence_")
 
-# What fitted models keep besides numbers, text and arrays, by the name it has in a model file. The
-# names and the fields of these tuples are the file format: they outlive the modules and classes.
+# Named tuples in fitted models, by their names in model files. These names and the fields of the
+# tuples are part of the file format and outlive modules and classes.
 RECORDS: dict[str, type[Any]] = {
     "Calibration": Calibration,
     "FeatureScale": FeatureScale,
@@ -67,7 +67,7 @@ RECORDS: dict[str, type[Any]] = {
     "Pool": Pool,
 }
 _RECORD_NAMES = {cls: name for name, cls in RECORDS.items()}
-# Format 1 named the modules that version 0.1 had.
+# Format 1 stored the module paths of version 0.1.
 _RECORDS_OF_FORMAT_1 = {
     "schirn.calibration.Calibration": "Calibration",
     "schirn.features.FeatureScale": "FeatureScale",
@@ -89,7 +89,7 @@ _SPARSE: dict[str, Any] = {
     "csr_matrix": sp.csr_matrix,
     "csc_matrix": sp.csc_matrix,
 }
-# Transformers whose fitted state is numbers and arrays.
+# Transformers whose fitted state consists of numbers and arrays.
 _TRANSFORMERS: dict[str, str] = {
     "MaxAbsScaler": "sklearn.preprocessing",
     "MinMaxScaler": "sklearn.preprocessing",
@@ -98,11 +98,11 @@ _TRANSFORMERS: dict[str, str] = {
     "PCA": "sklearn.decomposition",
     "TruncatedSVD": "sklearn.decomposition",
 }
-# Set by scikit-learn for routing; it belongs to the caller's pipeline, not to the model.
+# Set by scikit-learn for metadata routing; it belongs to the caller's pipeline.
 _NOT_STATE = {"_metadata_request"}
 
 _HEADER = "header.json"
-# A byte of JSON takes up to this many in memory.
+# Bytes in memory per byte of JSON, at most.
 _JSON_GROWTH = 32
 _MOST_MEMBERS = 100_000
 _DAMAGE = (*DAMAGE, LookupError, AttributeError, ArithmeticError)
@@ -115,19 +115,20 @@ def save(
     include_training: bool = True,
     notes: dict[str, Any] | None = None,
 ) -> None:
-    """Write a fitted model to one file, whole or not at all.
+    """Write a fitted model to a file, whole or not at all.
 
     Parameters
     ----------
-    model : a fitted method of `schirn.methods()`
+    model : PartialMultiLabelClassifier
+        A fitted method of `schirn.methods()`.
     path : path
         Any suffix; the program uses ``.schirn``. An existing file is replaced.
     include_training : bool
-        False leaves out `noise_` and `label_confidence_`, what the model says about its training
-        rows. They take n × l entries each and are not needed to predict; without them a linear
-        model is as small as its (l, d) weights.
+        Whether to include `noise_` and `label_confidence_`, the verdicts on the training rows. They
+        have n × l entries each and are not needed to predict; without them a linear model is as
+        small as its (l, d) weights.
     notes : dict, optional
-        Anything JSON can hold, read back by `read_notes`; the program keeps column names there.
+        Anything JSON can hold, returned by `read_notes`; the program stores column names.
 
     Examples
     --------
@@ -157,17 +158,26 @@ def save(
 def load(
     path: str | os.PathLike[str], *, max_bytes: int | None = None
 ) -> PartialMultiLabelClassifier:
-    """Read a model that `save` wrote; a damaged or foreign file raises ModelFileError.
+    """Read a model that `save` wrote.
 
-    Nothing in the file is executed: there is no pickle in it, and the class is looked up among
+    Nothing in the file is executed: it contains no pickle, and its class is looked up in
     `schirn.methods()` only.
 
     Parameters
     ----------
     path : path
     max_bytes : int, optional
-        A file that would unpack to more than this is refused before memory is taken; by default
-        ``SCHIRN_MAX_BYTES``, else 8 GiB.
+        A file that would unpack to more raises ModelFileError before memory is allocated; by
+        default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+
+    Returns
+    -------
+    PartialMultiLabelClassifier
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, was not written by `save`, or needs a newer version.
 
     Examples
     --------
@@ -185,7 +195,7 @@ def load(
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Return the notes of a model file, without its arrays.
+    """Return the notes of a model file without reading its arrays.
 
     Examples
     --------
@@ -204,7 +214,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _in_memory(model: PartialMultiLabelClassifier) -> PartialMultiLabelClassifier:
-    """The model, or a copy of it without arrays of a device."""
+    """Return the model, or a copy of it with arrays of a device brought into main memory."""
     found = {name: to_numpy(v) for name, v in vars(model).items() if is_device_array(v)}
     if found:
         model = copy(model)
@@ -214,7 +224,7 @@ def _in_memory(model: PartialMultiLabelClassifier) -> PartialMultiLabelClassifie
 
 
 def _write(path: Path, entry: dict[str, Any], arrays: list[Array], notes: dict[str, Any]) -> None:
-    """Write header and arrays; the same model gives the same bytes."""
+    """Write header and arrays; equal models give equal bytes."""
     import schirn
 
     packed: dict[str, Any] = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
@@ -229,15 +239,15 @@ def _write(path: Path, entry: dict[str, Any], arrays: list[Array], notes: dict[s
             "notes": notes,
         }
         text = json.dumps(header, ensure_ascii=False, indent=1).encode()
-        # Opened by name, a member gets no date, so equal models give equal files.
+        # A member opened by name gets no date, so equal models give equal files.
         with archive.open(_HEADER, "w") as member:
             member.write(text)
         archive.comment = _seal(text)
 
 
-def _write_array(archive: zipfile.ZipFile, place: int, array: Array) -> dict[str, Any]:
-    """Write one array; return its line in the header."""
-    name = f"array_{place}.npy"
+def _write_array(archive: zipfile.ZipFile, number: int, array: Array) -> dict[str, Any]:
+    """Write one array; return its entry in the header."""
+    name = f"array_{number}.npy"
     with archive.open(name, "w", force_zip64=True) as stream:
         hashing = _Hashing(stream)
         np.lib.format.write_array(hashing, array, allow_pickle=False)
@@ -250,7 +260,7 @@ def _write_array(archive: zipfile.ZipFile, place: int, array: Array) -> dict[str
 
 
 class _Hashing:
-    """A stream that takes the SHA-256 sum of what passes through."""
+    """A stream that computes the SHA-256 checksum of its data."""
 
     def __init__(self, stream: Any) -> None:
         self._stream, self.digest = stream, hashlib.sha256()
@@ -266,7 +276,7 @@ class _Hashing:
 
 
 class _damage_named:
-    """Turns whatever a damaged file causes into one sentence that names the file."""
+    """Turn any error that a damaged file causes into a ModelFileError that names it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -284,7 +294,7 @@ class _damage_named:
 
 
 def _open(path: Path) -> zipfile.ZipFile:
-    """Open the archive; say so where there is none."""
+    """Open the archive; raise ModelFileError if it is missing or not an archive."""
     if not path.exists():
         raise ModelFileError(f"{path}: there is no such file")
     with path.open("rb") as stream:
@@ -300,7 +310,7 @@ def _open(path: Path) -> zipfile.ZipFile:
 
 
 def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, Any]:
-    """Return the checked header."""
+    """Return the header after checking its size, checksum and version."""
     if len(archive.infolist()) > _MOST_MEMBERS:
         raise ModelFileError(f"{path}: more than {_MOST_MEMBERS:,} members; not written by schirn")
     if _HEADER not in archive.namelist() or not archive.comment.startswith(FORMAT.encode()):
@@ -360,7 +370,7 @@ def _n_bytes(member: dict[str, Any]) -> int:
 
 
 def _read_array(path: Path, archive: zipfile.ZipFile, member: dict[str, Any]) -> Array:
-    """Read one array whose size, type, shape and sum are those of the header."""
+    """Read one array; its size, type, shape and checksum must be those of the header."""
     name, dtype, shape = member["member"], np.dtype(member["dtype"]), tuple(member["shape"])
     with archive.open(name) as stream:
         header = npy_header(stream)
@@ -380,7 +390,7 @@ def _seal(text: bytes) -> bytes:
 
 
 class Encoder:
-    """Turns values into JSON; arrays are put aside in `arrays` and referred to by number."""
+    """Turn values into JSON; arrays are collected in `arrays` and referred to by number."""
 
     def __init__(self) -> None:
         self.arrays: list[Array] = []
@@ -433,8 +443,8 @@ class Encoder:
         name = type(value).__name__
         if name not in _SPARSE:
             raise InputError(f"{where} is a {name}; a model file holds CSR and CSC matrices only")
-        parts = [self._array(part, where) for part in (value.data, value.indices, value.indptr)]
-        return {"sparse": {"type": name, "shape": list(value.shape), "parts": parts}}
+        arrays = [self._array(array, where) for array in (value.data, value.indices, value.indptr)]
+        return {"sparse": {"type": name, "shape": list(value.shape), "parts": arrays}}
 
     def _record(self, value: Any, where: str) -> dict[str, Any]:
         name = _RECORD_NAMES.get(type(value))
@@ -447,13 +457,13 @@ class Encoder:
 
 
 class Decoder:
-    """Builds the values again; raises ValueError, KeyError or TypeError on anything unknown."""
+    """Restore the values; raise ValueError, KeyError or TypeError for anything unknown."""
 
     def __init__(self, arrays: list[Array]) -> None:
         self._arrays = arrays
 
     def estimator(self, entry: dict[str, Any], find: Callable[[str], Any]) -> Any:
-        """Return an estimator of the class that `find` knows under the name."""
+        """Return an estimator; `find` returns the class of a name."""
         cls = find(entry["class"])
         model = cls(**{key: self.value(value) for key, value in entry["params"].items()})
         for key, value in entry["attributes"].items():
@@ -471,13 +481,13 @@ class Decoder:
             raise ValueError(f"{kind!r} is not a known kind of value")
         return _DECODE[kind](self, body)
 
-    def _array(self, place: int) -> Array:
-        if type(place) is not int or not 0 <= place < len(self._arrays):
-            raise ValueError(f"there is no array {place!r}")
-        return self._arrays[place]
+    def _array(self, number: int) -> Array:
+        if type(number) is not int or not 0 <= number < len(self._arrays):
+            raise ValueError(f"there is no array {number!r}")
+        return self._arrays[number]
 
-    def _number(self, place: int) -> Any:
-        return self._array(place)[()]
+    def _number(self, number: int) -> Any:
+        return self._array(number)[()]
 
     def _names(self, names: list[str]) -> Array:
         return np.array([str(name) for name in names], dtype=object)

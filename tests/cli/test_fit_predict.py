@@ -121,7 +121,7 @@ def test_fit_mistakes(npz, tmp_path, capsys):
 def test_an_output_that_cannot_be_written_is_found_before_training(npz, capsys, monkeypatch):
     monkeypatch.setattr("schirn.cli.fit.train", lambda *_: pytest.fail("trained"))
     monkeypatch.setattr("schirn._files.os.access", lambda *_: False)
-    assert "no permission to write there" in refused(capsys, "fit", npz, "-o", "m")
+    assert "no permission to write" in refused(capsys, "fit", npz, "-o", "m")
 
 
 def test_a_device_is_written_to_and_stays_a_device(npz, model, capsys):

@@ -1,4 +1,4 @@
-"""Data sets: readers, built-in and generated sets, noise, data cards, downloads."""
+"""Readers of data files, built-in and generated data sets, noise, data cards and downloads."""
 
 from schirn.datasets._arff import read_arff
 from schirn.datasets._card import MAX_RANK_BYTES, DataCard, data_card

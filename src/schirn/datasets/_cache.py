@@ -1,4 +1,4 @@
-"""The download cache: where it is, and a record beside each file that proves it unchanged."""
+"""The download cache: its folder, and a record of each file that detects changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
 
 
 def recorded_options(path: Path) -> dict[str, Any]:
-    """Return the reader options kept with a downloaded file, after checking its checksum."""
+    """Return the reader options recorded for a downloaded file after checking its checksum."""
     record_file = record_path(path)
     if not record_file.is_file():
         return {}

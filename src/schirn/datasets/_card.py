@@ -1,4 +1,4 @@
-"""Data card: the sizes, the noise and the ranks of a data set at a glance."""
+"""Data cards: sizes, noise and ranks of a data set at a glance."""
 
 from __future__ import annotations
 
@@ -12,30 +12,45 @@ from schirn.datasets._dataset import Dataset
 from schirn.exceptions import InputError
 from schirn.rank.exact import RankReport, rank_report
 
-# A dense remainder of this size is some 8,000 labels wide and takes a minute or two.
+# A dense remainder of this size has some 8,000 labels and takes a minute or two.
 MAX_RANK_BYTES = 2**29
 
 
 @dataclass(frozen=True)
 class DataCard:
-    """Facts about one data set; None where the set lacks what a fact needs.
+    """Facts about a data set; None for a fact that the set does not determine.
 
     Attributes
     ----------
-    name, n_samples, n_features, n_labels, sparse
-    feature_density : share of non-zero features
-    true_cardinality, candidate_cardinality : mean labels per row
-    label_density : true (else candidate) cardinality divided by the number of labels
-    noise_rate : wrong candidates divided by candidates
-    noisy_per_row : mean wrong candidates per row
-    missed_truth : true labels that are not candidates
-    rows_without_truth, rows_without_candidates : rows with no such label
-    empty_labels, full_labels : labels that no row or every row has (true, else candidates)
-    rank_true, rank_candidates : exact ranks of the two label matrices (see `schirn.rank.exact`)
-    rank_certainty : "proven", or that a rank is modular and the bound on its risk of being too low
-    rank_note : why a rank is missing
-    ratio : smallest candidate column sum divided by n × l
-    rows_dropped : rows of the source that were left out
+    name : str
+    n_samples, n_features, n_labels : int
+    sparse : bool
+        Whether X is sparse.
+    feature_density : float or None
+        Share of non-zero features.
+    true_cardinality, candidate_cardinality : float or None
+        Mean number of labels per row.
+    label_density : float or None
+        Cardinality of the true labels (else of the candidates) divided by the number of labels.
+    noise_rate : float or None
+        Share of the candidates that are wrong.
+    noisy_per_row : float or None
+        Mean number of wrong candidates per row.
+    missed_truth : int or None
+        Number of true labels that are not candidates.
+    rows_without_truth, rows_without_candidates : int or None
+    empty_labels, full_labels : int or None
+        Number of labels of no row or of every row (true labels, else candidates).
+    rank_true, rank_candidates : int or None
+        Exact ranks of the two label matrices (see `schirn.rank`).
+    rank_certainty : str
+        "proven", or a bound on the probability that a modular rank is too low.
+    rank_note : str
+        Why a rank is missing.
+    ratio : float or None
+        Smallest column sum of the candidates divided by n × l.
+    rows_dropped : int
+        Number of rows of the source that were left out.
     """
 
     name: str
@@ -62,11 +77,11 @@ class DataCard:
     rows_dropped: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the facts as a plain dictionary, ready for JSON."""
+        """Return the facts as a dictionary, ready for JSON."""
         return asdict(self)
 
     def to_text(self) -> str:
-        """Return the facts as lines of text, without those that do not apply."""
+        """Return the facts that apply as lines of text."""
         lines = [self.name]
         for key, value in self.to_dict().items():
             if key == "name" or value is None or value == "":
@@ -82,8 +97,12 @@ def data_card(dataset: Dataset, *, max_rank_bytes: int = MAX_RANK_BYTES) -> Data
     ----------
     dataset : Dataset
     max_rank_bytes : int
-        A rank that needs more memory than this is left out; `rank_note` says how much it needs.
-        Structure counts, not size: sparse labels by the hundred thousand need next to nothing.
+        A rank that needs more memory is left out; `rank_note` gives the memory it needs. Structure
+        matters more than size: hundreds of thousands of sparse labels need very little.
+
+    Returns
+    -------
+    DataCard
 
     Examples
     --------
@@ -129,7 +148,7 @@ def data_card(dataset: Dataset, *, max_rank_bytes: int = MAX_RANK_BYTES) -> Data
 
 
 def _rank(labels: Any, what: str, max_bytes: int) -> tuple[RankReport | None, str]:
-    """Return the rank, or None and why it was not computed."""
+    """Return the rank, or None and the reason why it was not computed."""
     if labels is None:
         return None, ""
     try:
@@ -139,7 +158,7 @@ def _rank(labels: Any, what: str, max_bytes: int) -> tuple[RankReport | None, st
 
 
 def _certainty(reports: list[tuple[str, RankReport | None]]) -> str:
-    """How sure the ranks are."""
+    """Return "proven", or how likely the ranks are too low."""
     known = [(what, report) for what, report in reports if report is not None]
     doubts = [
         f"{what}: modulo {len(report.primes)} primes, too low with a probability below "
@@ -161,7 +180,7 @@ def _cardinality(labels: Any) -> float:
 
 
 def _disagreement(truth: Any, candidates: Any) -> tuple[int | None, int | None]:
-    """Return the number of wrong candidates and of true labels that are no candidates."""
+    """Return the number of wrong candidates and of true labels that are not candidates."""
     if truth is None or candidates is None:
         return None, None
     common = sparse.csr_array(truth).multiply(sparse.csr_array(candidates)).sum()
@@ -185,7 +204,7 @@ def _ratio(candidates: Any) -> float | None:
 
 
 def _show(key: str, value: Any) -> str:
-    """Return one value as text: shares in percent, means with three digits."""
+    """Format one value: shares in percent, means with three digits."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if key in ("ratio", "noise_rate", "feature_density", "label_density"):

@@ -1,4 +1,4 @@
-"""The container that every reader and generator returns."""
+"""`Dataset`, which every reader and generator returns."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from schirn.datasets._text import base_name
 from schirn.exceptions import DataError, InputError
 from schirn.labels.matrix import as_binary
 
-# Above this many cells a 0/1 matrix is kept as CSR: 50 MB as bytes, 400 MB once made float.
+# A 0/1 matrix with more cells is kept as CSR: 50 MB as bytes, 400 MB as floats.
 LARGE_LABELS = 50_000_000
 
-# A label has a name, a column and a model: a number in a file must not conjure up millions.
+# Memory of one label (name, column and model): a number in a file must not create millions.
 LABEL_BYTES = 1024
 
 Fold = tuple[np.ndarray, np.ndarray]
@@ -35,24 +35,24 @@ class Dataset:
     ----------
     name : str
     X : ndarray or csr_array of shape (n, d)
-        A set that comes without features has ``d = 0``.
+        ``d = 0`` if the source has no features.
     y_true : uint8 ndarray or csr_array of shape (n, l), or None
         The true labels.
     candidates : uint8 ndarray or csr_array of shape (n, l), or None
-        The noisy labels; None for a set that is not a partial multi-label one.
+        The noisy labels; None if the source has none.
     label_names : list of str
-        Made up ("label_0", ...) where the source has none.
+        "label_0", "label_1", ... if the source has no names.
     feature_names : list of str or None
     n_train : int or None
-        The first `n_train` rows are the training part of the source.
+        Number of training rows, which come first.
     folds : list of (train, test) row indices, or None
     images : ndarray or None
-        What a person would look at, one image per row.
+        One image per row, to look at.
     description : str
     n_dropped : int
-        Rows of the source that a preparation left out.
+        Number of rows of the source that were left out.
     zero_based : bool or None
-        Whether the source, an svmlight file, counts its features from 0; else None.
+        Whether an svmlight file counts its features from 0; None for other sources.
 
     Examples
     --------
@@ -101,58 +101,64 @@ class Dataset:
 
     def __repr__(self) -> str:
         sizes = f"n={self.n_samples}, d={self.n_features}, l={self.n_labels}"
-        parts = [part for part in ("y_true", "candidates", "folds", "images") if self._has(part)]
+        present = [name for name in ("y_true", "candidates", "folds", "images") if self._has(name)]
         form = ["sparse"] if sparse.issparse(self.X) else []
-        return f"Dataset({self.name!r}, {', '.join([sizes, *form, *parts])})"
+        return f"Dataset({self.name!r}, {', '.join([sizes, *form, *present])})"
 
     def subset(self, rows: ArrayLike | slice) -> Dataset:
-        """Return the data set restricted to `rows` (indices, a 0/1 mask or a slice).
+        """Return the data set restricted to `rows` (indices, a boolean mask or a slice).
 
         `n_train` and `folds` refer to the rows of the whole set, so they are dropped.
         """
-        index = _row_index(rows, self.n_samples)
+        if isinstance(rows, slice):
+            index = np.arange(self.n_samples)[rows]
+        else:
+            index = np.asarray(rows)
+            index = np.flatnonzero(index) if index.dtype == bool else index.astype(np.intp)
         taken = {
-            part: getattr(self, part)[index]
-            for part in ("X", "y_true", "candidates", "images")
-            if self._has(part)
+            name: getattr(self, name)[index]
+            for name in ("X", "y_true", "candidates", "images")
+            if self._has(name)
         }
         return replace(self, n_train=None, folds=None, **taken)
 
-    def _has(self, part: str) -> bool:
-        return getattr(self, part) is not None
+    def _has(self, name: str) -> bool:
+        return getattr(self, name) is not None
 
     def _check_shapes(self) -> None:
-        for part in ("y_true", "candidates"):
-            labels = getattr(self, part)
+        for name in ("y_true", "candidates"):
+            labels = getattr(self, name)
             if labels is not None and labels.shape != (self.n_samples, self.n_labels):
                 raise DataError(
-                    f"{self.name}: {part} has shape {labels.shape}, but X has {self.n_samples} "
+                    f"{self.name}: {name} has shape {labels.shape}, but X has {self.n_samples} "
                     f"rows and there are {self.n_labels} labels; the shapes must agree."
                 )
         _check_names(self.name, "label_names", self.label_names, self.n_labels)
-        _check_distinct(self.name, self.label_names)
+        twice = repeated(self.label_names)
+        if twice is not None:
+            raise DataError(
+                f"{self.name}: two labels are called {brief(twice)}; rename one of them."
+            )
         if self.feature_names is not None:
             _check_names(self.name, "feature_names", self.feature_names, self.n_features)
 
 
-def dataset_from_file(path: Path, max_bytes: int | None = None, **parts: Any) -> Dataset:
-    """Return a data set named after its file; an error about its parts names the file."""
-    _check_label_count(path, max_bytes, parts)
+def dataset_from_file(path: Path, max_bytes: int | None = None, **content: Any) -> Dataset:
+    """Return a data set named after its file; errors about its content name the file.
+
+    A file with more labels than the limit has room for raises DataError.
+    """
+    limit = byte_limit(max_bytes)
+    for name in ("y_true", "candidates"):
+        labels = content.get(name)
+        if labels is not None and labels.shape[1] * LABEL_BYTES > limit:
+            needed = f"{labels.shape[1]:,} labels of {LABEL_BYTES} bytes each"
+            raise DataError(f"{path}: {too_large(needed, limit)}", parameter="max_bytes")
     try:
-        return Dataset(name=base_name(path), **parts)
+        return Dataset(name=base_name(path), **content)
     except DataError as error:
         reason = str(error).removeprefix(f"{base_name(path)}: ")
         raise DataError(f"{path}: {reason}") from None
-
-
-def _check_label_count(path: Path, max_bytes: int | None, parts: dict[str, Any]) -> None:
-    """Raise for more labels than the limit has room for."""
-    limit = byte_limit(max_bytes)
-    for part in ("y_true", "candidates"):
-        labels = parts.get(part)
-        if labels is not None and labels.shape[1] * LABEL_BYTES > limit:
-            needed = f"{labels.shape[1]:,} labels of {LABEL_BYTES} bytes each"
-            raise DataError(f"{path}: {too_large(needed, limit)}")
 
 
 def label_matrix(values: Any, where: str) -> Any:
@@ -167,24 +173,7 @@ def label_matrix(values: Any, where: str) -> Any:
     return sparse.csr_array(labels) if math.prod(labels.shape) > LARGE_LABELS else labels
 
 
-def _check_names(name: str, part: str, names: Sequence[str], expected: int) -> None:
-    """Raise when a list of names does not fit the columns it names."""
+def _check_names(name: str, what: str, names: Sequence[str], expected: int) -> None:
+    """Raise DataError unless there is one name per column."""
     if len(names) != expected:
-        raise DataError(f"{name}: {part} has {len(names)} entries for {expected} columns.")
-
-
-def _check_distinct(name: str, names: Sequence[str]) -> None:
-    """Raise for two labels of the same name."""
-    twice = repeated(names)
-    if twice is not None:
-        raise DataError(f"{name}: two labels are called {brief(twice)}; rename one of them.")
-
-
-def _row_index(rows: ArrayLike | slice, n_samples: int) -> np.ndarray:
-    """Return row numbers for indices, a boolean mask or a slice."""
-    if isinstance(rows, slice):
-        return np.arange(n_samples)[rows]
-    index = np.asarray(rows)
-    if index.dtype == bool:
-        return np.flatnonzero(index)
-    return index.astype(np.intp)
+        raise DataError(f"{name}: {what} has {len(names)} entries for {expected} columns.")

@@ -1,4 +1,4 @@
-"""Scikit-learn's digit images with attributes of the digit as labels: checkable by eye."""
+"""scikit-learn's digit images, labelled with attributes of the digit."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._noise import add_noise
 
-# Digits that carry each attribute. Shapes are those of the handwritten form: the 4 is open at the
-# top, so it has no loop.
+# Digits with each attribute, by their handwritten form: the 4 is open at the top, without a loop.
 ATTRIBUTES: dict[str, tuple[int, ...]] = {
     "even": (0, 2, 4, 6, 8),
     "odd": (1, 3, 5, 7, 9),
@@ -30,13 +29,17 @@ def load_digits_attributes(
 ) -> Dataset:
     """Return 1797 images of handwritten digits with ten attribute labels of the digit.
 
-    The digits come with scikit-learn, so nothing is downloaded. Whether a label is wrong can be
-    seen by looking at the image.
+    The digits come with scikit-learn, so nothing is downloaded. A look at the image tells whether a
+    label is wrong.
 
     Parameters
     ----------
     r, kind, random_state, rate
         The noise, as in `add_noise`.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------

@@ -1,4 +1,7 @@
-"""Download public data sets into a cache."""
+"""Download public data sets into a cache.
+
+`sklearn.datasets.fetch_openml` takes neither a size limit nor a timeout, so OpenML is asked here.
+"""
 
 from __future__ import annotations
 
@@ -38,30 +41,34 @@ def fetch(
     """Download a data set once, and load it.
 
     Without `url` the name must be one of the multi-label sets of OpenML (birds, emotions, enron,
-    genbase, image, langLog, reuters, scene, slashdot, yeast). There the labels are nominal
-    TRUE/FALSE columns, named in the description of the set; the MD5 sum given there is checked.
+    genbase, image, langLog, reuters, scene, slashdot, yeast). Their labels are nominal TRUE/FALSE
+    columns, named in the description of the set; its MD5 checksum is verified.
 
-    The SHA-256 sum of a file is recorded at its first download, beside the file, and checked
-    whenever the file is read again.
+    The SHA-256 checksum of a file is recorded next to it at the first download, and verified
+    whenever the file is read.
 
     Parameters
     ----------
     name : str
-        Name under which `load` finds the set afterwards.
+        Name by which `load` finds the set afterwards.
     data_home : path, optional
         Cache folder; by default ``SCHIRN_CACHE``, else the user's cache folder.
     force : bool
-        Download again even if the file is there.
+        Download again even if the file exists.
     url : str, optional
-        Any http(s) address of a file that `load` can read by its suffix.
+        http(s) address of a file that `load` can read by its suffix.
     sha256 : str, optional
-        Expected checksum; a file with another one is thrown away.
+        Expected checksum; a file with another one is discarded.
     max_bytes : int
-        Larger downloads are broken off.
+        Larger downloads are aborted.
     timeout : float
         Seconds to wait for the server.
     **options
-        Passed on to the reader, such as ``labels=6``.
+        Passed to the reader, such as ``labels=6``.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------
@@ -85,7 +92,7 @@ def fetch(
 
 @dataclass(frozen=True)
 class _Source:
-    """Where a file comes from, and what is known about it beforehand."""
+    """Address of a file, and what its description says about it."""
 
     url: str
     md5: str | None = None
@@ -135,7 +142,7 @@ def _download(
 
 
 def _copy(url: str, stream: IO[bytes], max_bytes: int, timeout: float) -> int:
-    """Copy the body of an answer; raise when it is too large or ends early."""
+    """Copy the body of a response; raise DataError if it is too large or incomplete."""
     with _open(url, timeout) as response:
         promised = response.headers.get("Content-Length")
         size = 0
@@ -143,7 +150,7 @@ def _copy(url: str, stream: IO[bytes], max_bytes: int, timeout: float) -> int:
             size += len(chunk)
             if size > max_bytes:
                 raise DataError(
-                    f"{url}: larger than max_bytes={max_bytes:,}; broken off.",
+                    f"{url}: larger than max_bytes={max_bytes:,}; aborted.",
                     parameter="max_bytes",
                 )
             stream.write(chunk)
@@ -154,13 +161,13 @@ def _copy(url: str, stream: IO[bytes], max_bytes: int, timeout: float) -> int:
 
 @contextmanager
 def _open(url: str, timeout: float) -> Iterator[Any]:
-    """Open an http(s) address; every failure becomes one sentence."""
+    """Open an http(s) address; raise DataError for every failure of the network."""
     import http.client
     import ssl
     import urllib.error
     import urllib.request
 
-    # Not every OSError: a full disk is not the fault of the network.
+    # Not every OSError: a full disk is no failure of the network.
     network = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
     if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
         raise DataError(f"{url!r} is not an http or https address.")
@@ -172,18 +179,18 @@ def _open(url: str, timeout: float) -> Iterator[Any]:
         raise DataError(f"{url}: the server answered {error.code} ({error.reason}).") from None
     except (*network, ssl.SSLError) as error:
         reason = getattr(error, "reason", None) or error
-        raise DataError(f"{url}: no connection or broken off ({reason}).") from error
+        raise DataError(f"{url}: no connection, or it was lost ({reason}).") from error
 
 
 def _check_sum(url: str, kind: str, found: str, expected: str | None) -> None:
-    """Raise when a file has another checksum than expected."""
+    """Raise DataError for a file with an unexpected checksum."""
     if expected is not None and found != expected.lower():
         raise DataError(
-            f"{url}: the {kind} checksum is {found}, expected {expected}; the file was removed."
+            f"{url}: the {kind} checksum is {found}, expected {expected}; the file was discarded."
         )
 
 
 def _md5(path: Path) -> str:
-    """Return the MD5 sum of a file, the only one that OpenML gives."""
+    """Return the MD5 checksum of a file, the only one that OpenML provides."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -1,4 +1,4 @@
-"""Reader for compressed numpy archives; nothing in the file is ever unpickled."""
+"""Reader for NumPy archives, without unpickling."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> D
     """Read a data set from an npz archive.
 
     Keys: `X`, or `data`, `indices`, `indptr`, `shape` for a CSR matrix; `Y` (true labels) or
-    `Y_indices` and `Y_indptr`; `C` (candidates) or `C_indices` and `C_indptr`; optional
+    `Y_indices` and `Y_indptr`; `C` (candidates) or `C_indices` and `C_indptr`; optionally
     `label_names`, `feature_names`, `n_train`, `train_mask` and `test_mask` (rows × folds).
-    A file without features gives a set with no feature columns.
+    Without features the data set has no feature columns.
 
     Parameters
     ----------
     path : path
     max_bytes : int, optional
-        A file that would unpack to more than this is refused before anything is allocated; by
-        default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+        A file that would unpack to more raises DataError before anything is allocated; by default
+        ``SCHIRN_MAX_BYTES``, else 8 GiB.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------
@@ -62,25 +66,25 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> D
 
 
 def _features(path: Path, arrays: dict[str, np.ndarray]) -> Any:
-    """Return X from the dense key or the CSR parts, or None where the file has neither."""
+    """Return X from the dense key or the CSR arrays, or None if the file has neither."""
     if "X" in arrays:
         if arrays["X"].ndim != 2 or arrays["X"].dtype.kind not in "iufb":
             raise DataError(f"{path}: X must be a matrix of numbers, not {arrays['X'].shape}.")
         return arrays["X"]
-    parts = ("data", "indices", "indptr", "shape")
-    missing = [key for key in parts if key not in arrays]
-    if len(missing) == len(parts):
+    keys = ("data", "indices", "indptr", "shape")
+    missing = [key for key in keys if key not in arrays]
+    if len(missing) == len(keys):
         return None
     if missing:
         raise DataError(f"{path}: the sparse features lack the key {missing[0]!r}.")
-    data, indices, indptr, shape = (arrays[key] for key in parts)
+    data, indices, indptr, shape = (arrays[key] for key in keys)
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or data.dtype.kind not in "iufb":
         raise DataError(f"{path}: the sparse features are not a matrix of numbers.")
     return _csr(path, "X", data, indices, indptr, (int(shape[0]), int(shape[1])))
 
 
 def _labels(path: Path, arrays: dict[str, np.ndarray], key: str) -> Any:
-    """Return a label matrix from the dense key or the CSR parts, or None."""
+    """Return a label matrix from the dense key or the CSR arrays, or None."""
     indices, indptr = arrays.get(f"{key}_indices"), arrays.get(f"{key}_indptr")
     if indptr is None:
         return None if key not in arrays else label_matrix(arrays[key], f"{path}: {key}")
@@ -100,7 +104,7 @@ def _labels(path: Path, arrays: dict[str, np.ndarray], key: str) -> Any:
 
 
 def _check_indices(path: Path, key: str, values: np.ndarray) -> None:
-    """Raise unless an array is a list of whole numbers."""
+    """Raise DataError unless an array is a list of whole numbers."""
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise DataError(f"{path}: {key!r} must be a list of whole numbers.")
 
@@ -127,7 +131,7 @@ def _csr(
 
 
 def _names(path: Path, arrays: dict[str, np.ndarray], key: str) -> list[str] | None:
-    """Return a list of names, or None where the file has none."""
+    """Return a list of names, or None if the file has none."""
     if key not in arrays:
         return None
     if arrays[key].ndim != 1:
@@ -137,7 +141,7 @@ def _names(path: Path, arrays: dict[str, np.ndarray], key: str) -> list[str] | N
 
 
 def _n_train(path: Path, arrays: dict[str, np.ndarray], n_samples: int) -> int | None:
-    """Return the number of training rows, or None where the file does not say."""
+    """Return the number of training rows, or None if the file has none."""
     if "n_train" not in arrays:
         return None
     value = arrays["n_train"]
@@ -150,7 +154,7 @@ def _n_train(path: Path, arrays: dict[str, np.ndarray], n_samples: int) -> int |
 def _folds(
     path: Path, arrays: dict[str, np.ndarray], n_samples: int
 ) -> list[tuple[np.ndarray, np.ndarray]] | None:
-    """Return (train, test) row indices of each column of the two masks."""
+    """Return the (train, test) row indices of each fold, or None without masks."""
     masks = [arrays.get(key) for key in ("train_mask", "test_mask")]
     if all(mask is None for mask in masks):
         return None

@@ -1,4 +1,4 @@
-"""Preparations of the published experiments."""
+"""Preparation of the data sets of the published experiments."""
 
 from __future__ import annotations
 
@@ -16,17 +16,22 @@ from schirn.rank.exact import exact_rank
 
 
 def prepare_yeast(dataset: Dataset, r: int) -> Dataset:
-    """Return a Yeast set as the published experiments use it.
+    """Prepare a Yeast data set as in the published experiments.
 
-    Rows with fewer than two true labels are left out, and `r` wrong labels per row (the legacy
-    stream with seed `r`) are added to the candidates that the set has. With the sets of 6139
-    rows, r = 3 (YeastMF), 5 (YeastCC) and 10 (YeastBP) give the published files.
+    Rows with fewer than two true labels are left out, and `r` wrong labels per row (legacy stream
+    with seed `r`) are added to the given candidates. For the sets of 6139 rows, r = 3 (YeastMF),
+    5 (YeastCC) and 10 (YeastBP) reproduce the published files.
 
     Parameters
     ----------
     dataset : Dataset
-        With `y_true` and `candidates`.
+        A data set with `y_true` and `candidates`.
     r : int
+        Wrong labels per row.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------
@@ -72,7 +77,7 @@ def make_cooccurrence(
     """Lower the rank of a label matrix by making pairs of labels occur together.
 
     Random disjoint pairs of labels are drawn, and both columns of a pair become their union.
-    The published recipe is not known; a fraction of 0.25 comes nearest to its ranks.
+    The published recipe is unknown; a fraction of 0.25 comes closest to its ranks.
 
     Parameters
     ----------
@@ -80,8 +85,12 @@ def make_cooccurrence(
     fraction : float
         Number of pairs as a share of the number of labels, 0 to 0.5.
     target_rank : int, optional
-        Tie pairs until the matrix has this rank instead; `fraction` is then not used.
+        Tie pairs until the matrix has this rank; `fraction` is then ignored.
     random_state : int, RandomState or None
+
+    Returns
+    -------
+    uint8 ndarray, or csr_array if `y` is sparse
 
     Examples
     --------
@@ -100,7 +109,7 @@ def make_cooccurrence(
     order = check_random_state(random_state).permutation(n_labels)
     pairs = order[: n_labels // 2 * 2].reshape(-1, 2)
     if target_rank is None:
-        # At 0.5 of an odd number of labels rounding would ask for one pair too many.
+        # For 0.5 of an odd number of labels rounding may ask for one pair too many.
         tied = _tie(labels, pairs[: round(fraction * n_labels)])
     else:
         tied = _tie_to_rank(labels, pairs, target_rank)
@@ -108,7 +117,7 @@ def make_cooccurrence(
 
 
 def _tie(labels: Any, pairs: np.ndarray) -> sparse.csc_array:
-    """Set both columns of each pair to their union: a product with a 0/1 matrix, cut at one."""
+    """Set both columns of each pair to their union: a product with a 0/1 matrix, clipped at 1."""
     n_labels = labels.shape[1]
     own = np.arange(n_labels)
     rows = np.concatenate([own, pairs[:, 0], pairs[:, 1]])
@@ -118,7 +127,7 @@ def _tie(labels: Any, pairs: np.ndarray) -> sparse.csc_array:
 
 
 def _tie_to_rank(labels: Any, pairs: np.ndarray, target_rank: int) -> sparse.csc_array:
-    """Tie pair after pair until the rank is reached; a pair that would go below it is skipped."""
+    """Tie pairs until the rank is reached, skipping a pair that would go below it."""
     start = rank = exact_rank(labels)
     for pair in pairs:
         if rank == target_rank:

@@ -1,4 +1,4 @@
-"""Find and load data sets by name or by path."""
+"""Load data sets by name or path, and list those available."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from schirn.exceptions import DataError
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
 
-# Multi-label sets on OpenML (version 4 of each name) and their numbers there.
+# OpenML ids of multi-label sets (version 4 of each name).
 OPENML: dict[str, int] = {
     "birds": 40588,
     "emotions": 40589,
@@ -33,7 +33,7 @@ OPENML: dict[str, int] = {
     "yeast": 40597,
 }
 
-# Suffix -> module and function; the modules are imported only when such a file is read.
+# Suffix -> module and function; a module is imported when such a file is read.
 READERS: dict[str, tuple[str, str]] = {
     ".npz": ("_npz", "read_npz"),
     ".mat": ("_mat", "read_mat"),
@@ -48,16 +48,25 @@ READERS: dict[str, tuple[str, str]] = {
     ".jsonl": ("tables", "read_table"),
 }
 
-# Formats that are also read when they are packed with gzip, as in photos.csv.gz.
+# Formats that may be packed with gzip, as in photos.csv.gz.
 PACKABLE = (".arff", ".svm", ".svmlight", ".libsvm", ".txt", ".csv", ".tsv", ".jsonl")
 
-# Suffixes under which a bare name is looked up; tables and plain text need options to be read.
+# Suffixes tried for a bare name; tables and plain text need options to be read.
 NAMED_SUFFIXES = (".npz", ".mat", ".arff", ".svm", ".svmlight", ".libsvm")
 
 
 @dataclass(frozen=True)
 class Available:
-    """A data set that `load` finds by name: where is "built-in", "folder" or "downloadable"."""
+    """A data set known by name.
+
+    Attributes
+    ----------
+    name : str
+    where : {"built-in", "folder", "downloadable"}
+        `load` finds the first two; `fetch` downloads the third.
+    path : Path or None
+        The file of a set in a folder.
+    """
 
     name: str
     where: str
@@ -73,20 +82,19 @@ def load(
 ) -> Dataset:
     """Load a data set by name or from a file.
 
-    A path (something with a folder or a known suffix) is read by the reader for its suffix. A
-    name is looked up in the folders listed in the environment variable ``SCHIRN_DATA``
-    (separated as in ``PATH``), then in `data_home` or the download cache, then among the
-    built-in sets.
+    A path (with a folder or a known suffix) is read by the reader for its suffix. A name is looked
+    up in the folders of the environment variable ``SCHIRN_DATA`` (separated as in ``PATH``), then
+    in `data_home` or the download cache, then among the built-in sets.
 
     Parameters
     ----------
     name_or_path : str or path
     data_home : path, optional
-        A folder to look in instead of the download cache.
+        Folder to search instead of the download cache.
     labels : optional
-        Which columns are labels, for files that do not say so; see the reader of the format.
+        The label columns, for files that do not name them; see the reader of the format.
     **options
-        Passed on to the reader or to the built-in generator.
+        Passed to the reader or to the built-in generator.
 
     Returns
     -------
@@ -102,7 +110,7 @@ def load(
         options["labels"] = labels
     text = os.fspath(name_or_path)
     path = _expanded(text)
-    if _is_path(path, text):
+    if format_suffix(path) in READERS or os.path.basename(text) != text:
         return _read(path, options)
     found = _find(text, data_home)
     if found is not None:
@@ -113,7 +121,16 @@ def load(
 
 
 def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Available]:
-    """List the data sets that can be loaded by name here, and those that can be fetched.
+    """List the data sets that `load` finds by name, and those that `fetch` can download.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        Folder to search instead of the download cache.
+
+    Returns
+    -------
+    list of Available
 
     Examples
     --------
@@ -129,11 +146,6 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
     for name in OPENML:
         entries.setdefault(name, Available(name, "downloadable"))
     return sorted(entries.values(), key=lambda entry: entry.name)
-
-
-def _is_path(path: Path, text: str) -> bool:
-    """Tell a path from a name."""
-    return format_suffix(path) in READERS or os.path.basename(text) != text
 
 
 def _read(path: Path, options: dict[str, Any]) -> Dataset:
@@ -153,7 +165,7 @@ def _read(path: Path, options: dict[str, Any]) -> Dataset:
 
 
 def _expanded(text: str) -> Path:
-    """Return the path with ~ filled in; "~nobody" stays as it is where there is no such user."""
+    """Return the path with ~ expanded, unless it names an unknown user."""
     try:
         return Path(text).expanduser()
     except RuntimeError:
@@ -161,7 +173,7 @@ def _expanded(text: str) -> Path:
 
 
 def _is_file(path: Path) -> bool:
-    """Tell a file; a name that no file can have is none."""
+    """Whether a path is a file; False for a name that no file can have."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -179,14 +191,14 @@ def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
 
 
 def _folders(data_home: str | os.PathLike[str] | None) -> list[Path]:
-    """Return the folders to search, first hit wins."""
+    """Return the folders to search, in this order."""
     listed = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
     folders = [Path(folder).expanduser() for folder in listed if folder]
     return [*folders, cache_folder(data_home)]
 
 
 def _unknown(name: str, data_home: str | os.PathLike[str] | None) -> str:
-    """Say that a name is unknown, which one was perhaps meant, and what there is."""
+    """Return the message about an unknown name, with the closest known one."""
     entries = available(data_home=data_home)
     here = [entry.name for entry in entries if entry.where != "downloadable"]
     remote = [entry.name for entry in entries if entry.where == "downloadable"]

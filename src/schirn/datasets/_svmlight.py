@@ -32,12 +32,16 @@ def read_svmlight(
     path : path
         The first line may be the header "rows features labels" of the XMC repository.
     n_features, n_labels : int, optional
-        Widths; by default from the header, else the largest index found.
+        Number of columns; by default from the header, else from the largest index.
     zero_based : bool, optional
-        Whether features are counted from 0. By default yes with a header; without one, only if
-        the index 0 occurs. Labels are always counted from 0.
+        Whether features are counted from 0; by default with a header, or if the index 0 occurs.
+        Labels are always counted from 0.
     max_bytes : int, optional
-        Larger files are refused; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+        Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+
+    Returns
+    -------
+    Dataset
 
     Examples
     --------
@@ -55,7 +59,7 @@ def read_svmlight(
     first = 1 if header else 0
     rows = _Rows(path)
     for number, line in enumerate(lines[first:], start=first + 1):
-        # Under a header an empty line is a row without labels and features.
+        # After a header an empty line is a row without labels and features.
         if header or line.strip():
             rows.add(number, line)
     if not rows.count:
@@ -77,7 +81,7 @@ def read_svmlight(
 
 
 class _Rows:
-    """Collects labels and features line by line."""
+    """Labels and features, collected line by line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -136,7 +140,7 @@ class _Rows:
         width: int | None,
         what: str,
     ) -> sparse.csr_array:
-        """Return one CSR matrix; an index outside the width is an error."""
+        """Return a CSR matrix; raise DataError for an index outside the width."""
         indices = np.array(columns, dtype=np.int64) - start
         width = int(indices.max(initial=-1)) + 1 if width is None else width
         wrong = np.flatnonzero((indices < 0) | (indices >= width))
@@ -156,6 +160,6 @@ def _header(line: str) -> tuple[int, int, int] | None:
     tokens = line.split()
     if len(tokens) != 3 or not all(token.isascii() and token.isdigit() for token in tokens):
         return None
-    # Longer numbers are no sizes; they stop at the first line that does not fit them.
+    # A longer number is not a size; the first row then contradicts it.
     rows, features, labels = (int(t) if len(t) <= 18 else MOST for t in tokens)
     return rows, features, labels

@@ -1,4 +1,4 @@
-"""Opening of files, packed with gzip or not, shared by the readers."""
+"""Files of the readers, packed with gzip or not: suffixes, sizes and text."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn._files import byte_limit, reason_of, too_large
 from schirn.exceptions import DataError, MissingExtraError
 
-# Deflate cannot shrink data more than this, so a small file needs no counting.
+# Deflate cannot shrink data by more than this factor, so a small file need not be counted.
 DEFLATE_RATIO = 1032
 CHUNK = 1 << 20
 
 
 def format_suffix(path: Path) -> str:
-    """Return the suffix that tells the format: ".csv" for photos.csv and photos.csv.gz."""
+    """Return the suffix of the format: ".csv" for photos.csv and photos.csv.gz."""
     suffix = path.suffix.lower()
     return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
 
@@ -29,7 +29,7 @@ def base_name(path: Path) -> str:
 
 
 def is_packed(path: Path) -> bool:
-    """Tell a gzip file by its name."""
+    """Whether a file is packed with gzip, by its name."""
     return path.suffix.lower() == ".gz"
 
 
@@ -89,7 +89,7 @@ def _damage_named(path: Path) -> Iterator[None]:
 
 @contextmanager
 def unreadable_named(path: Path, what: str) -> Iterator[None]:
-    """Turn whatever a damaged or foreign file causes into one sentence that names it."""
+    """Turn any error while reading a damaged or foreign file into a DataError that names it."""
     try:
         yield
     except (DataError, MissingExtraError):

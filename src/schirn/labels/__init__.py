@@ -1,4 +1,4 @@
-"""Reads labels in every form users have: 0/1 matrices, lists of names, tag cells, votes."""
+"""The reader of labels: 0/1 matrices, lists of names, tag cells and votes."""
 
 from schirn.labels.matrix import Labels, as_labels, label_lists
 
