@@ -1,8 +1,8 @@
 """Model files: data, never code.
 
 A model file is a zip archive: `header.json` describes the model, and every array is an .npy member.
-The header holds the type, shape and SHA-256 checksum of each array; the comment of the archive holds
-the checksum of the header. Checksums detect corruption, not tampering.
+The header holds the type, shape and SHA-256 checksum of each array, the comment of the archive
+that of the header. Checksums detect corruption, not tampering.
 """
 
 import hashlib
