@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
 
-from schirn.cleaning.columns import TagTable
 from schirn.cli import main
 from schirn.datasets.tables import open_table
 from schirn.exceptions import DataError
@@ -105,13 +104,6 @@ def test_embeddings_without_a_number(records, tmp_path, capsys):
     np.save(tmp_path / "v.npy", np.empty((len(records), 0)))
     argv = ["clean", source, "--features", str(tmp_path / "v.npy"), "-o", out]
     assert "v.npy: float64 of shape (160, 0)" in refused(capsys, *argv)
-
-
-def test_checked_rows_as_pandas_writes_them(tmp_path, items):
-    rows = [{"x": i, "ok": cell} for i, cell in enumerate(["1.0", "0.0", "", "nan", "1"])]
-    table = open_table(write_jsonl(tmp_path / "t.jsonl", rows), encoding="utf-8", delimiter=None)
-    checked = TagTable(table, "t.jsonl", labels="x", known_clean="ok").known_clean()
-    assert checked.tolist() == [True, False, False, False, True]
 
 
 def test_a_folder_into_one_file(records, tmp_path):

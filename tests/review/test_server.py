@@ -68,7 +68,7 @@ def test_ctrl_c_is_a_clean_end(folder):
         _, err = server.process.communicate(timeout=20)
         assert server.process.returncode == 0
     assert "journal.jsonl" in server.saved_in
-    assert err.strip() == f"schirn: stopped; 1 decided tags are in {folder / 'journal.jsonl'}"
+    assert f"stopped; the decisions on 1 tag are in {folder / 'journal.jsonl'}\n" in err
 
 
 def raw(server, request):

@@ -24,7 +24,6 @@ class Features(NamedTuple):
 
     X: Any
     source: str
-    is_text: bool
     groups: Sequence[Any] | None
     n_duplicates: int = 0
     """Number of texts that repeat an earlier one."""
@@ -94,14 +93,14 @@ class TagTable:
             if groups is None and folds <= len(set(texts)) < len(texts):
                 groups, n_duplicates = texts, len(texts) - len(set(texts))
             source = ",".join(self._text)
-            return Features(text_features(texts), source, True, groups, n_duplicates)
+            return Features(text_features(texts), source, groups, n_duplicates)
         if self._features is not None:
             is_column = self._features in self.table.columns
             X = self._embeddings() if is_column else self._embedding_file()
-            return Features(X, self._features, False, self._groups())
+            return Features(X, self._features, self._groups())
         columns = self._columns or self._numeric_columns()
         X = np.column_stack([self._numbers(name) for name in columns])
-        return Features(X, brief_list(columns, 6), False, self._groups())
+        return Features(X, brief_list(columns, 6), self._groups())
 
     def texts(self) -> list[str]:
         """Return the text of each row: the columns of text, or else all cells of words."""

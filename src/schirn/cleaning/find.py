@@ -368,15 +368,15 @@ def _check_memory(
     if room < each:
         raise InputError(
             f"{n_rows:,} rows need about {need:.2g} GB of memory, but max_memory allows "
-            f"{max_memory:g}; raise it, split the table, or choose a smaller n_landmarks",
+            f"{max_memory:g} GB; raise it, split the table, or choose a smaller n_landmarks",
             parameter="max_memory",
         )
     largest = np.sort(counts[columns])[::-1]
     enough = int(largest[int(room / each)]) + 1
     raise InputError(
         f"judging {len(columns):,} different tags in {n_rows:,} rows needs about {need:.2g} GB of "
-        f"memory, but max_memory allows {max_memory:g}; raise it, or set min_count to {enough} to "
-        f"judge only the {np.count_nonzero(largest >= enough):,} most frequent ones",
+        f"memory, but max_memory allows {max_memory:g} GB; raise it, or set min_count to {enough} "
+        f"to judge only {np.count_nonzero(largest >= enough):,} of them",
         parameter="min_count",
     )
 

@@ -130,14 +130,14 @@ def run(args: argparse.Namespace) -> None:
     source = TagTable(opened, args.data, **{role: getattr(args, role) for role in roles})
     new_names = _new_names(args, source)
     tags = TagColumn(opened.column(source.labels), args.separator, source.labels)
+    defaults = {} if args.text is None else text_params(find_method(args.method))
+    model = make_model(args.method, [*defaults.items(), *args.param])
     features = source.features(args.folds)
     if features.n_duplicates:
         texts = "1 text is a duplicate"
         if features.n_duplicates > 1:
             texts = f"{features.n_duplicates:,} texts are duplicates"
         note(f"note: {texts}; rows with the same text share a fold")
-    defaults = text_params(find_method(args.method)) if features.is_text else {}
-    model = make_model(args.method, [*defaults.items(), *args.param])
     with working(f"judging {sum(map(len, tags.tags)):,} tags", quiet=args.json):
         found = find_noisy_labels(
             features.X,

@@ -1,4 +1,4 @@
-"""`schirn review`."""
+"""`schirn review`: decide doubtful tags in the browser."""
 
 import argparse
 import sys
@@ -25,14 +25,14 @@ def add(found: Any) -> None:
         found,
         "review",
         run,
-        help="decide doubtful tags on a page in the browser",
+        help="decide doubtful tags in the browser",
         description="Decide doubtful tags by keyboard, most informative first, on a page that only "
-        "this machine can open. DIR is written by schirn clean --project. Every decision is saved "
-        "at once in DIR/journal.jsonl; stop with Ctrl-C and go on later.",
+        "this machine can open. schirn clean --project writes the folder DIR. Every decision is "
+        "saved at once in DIR/journal.jsonl; stop with Ctrl-C and continue whenever you like.",
         examples=_EXAMPLES,
         json=False,
     )
-    parser.add_argument("folder", metavar="DIR", help="a project folder")
+    parser.add_argument("folder", metavar="DIR", help="project folder")
     parser.add_argument(
         "--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)"
     )
@@ -42,15 +42,17 @@ def add(found: Any) -> None:
         type=natural,
         default=20,
         metavar="N",
-        help="train anew after N decisions (default: 20; 0: never)",
+        help="retrain after every N decisions (default: 20; 0: never)",
     )
     parser.add_argument(
-        "--export", metavar="FILE", help="write the final tags to a .csv or .jsonl file, no page"
+        "--export",
+        metavar="FILE",
+        help="write the final tags to a .csv or .jsonl file instead of opening the page",
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serve the page, or write the final tags."""
+    """Serve the page, or export the final tags."""
     if args.export is not None:
         _export(args.folder, args.export)
         return
@@ -61,12 +63,13 @@ def run(args: argparse.Namespace) -> None:
         port=args.port,
         browser=not args.no_browser,
         retrain_every=args.retrain_every,
-        ready=lambda address: _tell(args.folder, address),
+        ready=lambda address: _announce(args.folder, address),
     )
-    note(f"stopped; {decided:,} decided tags are in {Path(args.folder, 'journal.jsonl')}")
+    tags = "1 tag" if decided == 1 else f"{decided:,} tags"
+    note(f"stopped; the decisions on {tags} are in {Path(args.folder, 'journal.jsonl')}")
 
 
-def _tell(folder: str, address: str) -> None:
+def _announce(folder: str, address: str) -> None:
     say(f"Review page: {address}")
     say(f"Decisions are saved in {printable(str(Path(folder, 'journal.jsonl')))}. Ctrl-C stops.")
     sys.stdout.flush()
@@ -75,14 +78,16 @@ def _tell(folder: str, address: str) -> None:
 def _export(folder: str, output: str) -> None:
     kind = Path(output).suffix.lower()
     if kind not in _FORMATS:
-        raise InputError(f"{output}: the output must end in {' or '.join(_FORMATS)}")
+        raise InputError(f"{output}: the file name must end in {' or '.join(_FORMATS)}")
     check_writable(output)
     from schirn.review import open_session
 
     session = open_session(folder, write=False)
     write_lines(_FORMATS[kind](session.final_tags()), output)
     decided = session.view()["progress"]["decided"]
-    note(f"wrote {len(session.project.items):,} items to {output}; {decided:,} tags were decided")
+    note(
+        f"wrote {len(session.project.items):,} items to {output}; {decided:,} tags decided by hand"
+    )
 
 
 def _port(text: str) -> int:

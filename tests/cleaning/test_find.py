@@ -5,11 +5,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, KFold
 
-import schirn
-from schirn import CandidateRidge, Sieve, find_noisy_labels
-from schirn.datasets import load_digits_attributes
+from schirn import CandidateRidge, OracleRidge, Sieve, find_noisy_labels
+from schirn.cleaning import votes_to_candidates
+from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
 
 
@@ -30,18 +31,7 @@ def test_removed_tags_of_the_digits_are_wrong_and_most_wrong_ones_are_found(digi
     assert abs(found.noise_rate - wrong.mean()) < 0.03
 
 
-def test_the_arrays_list_every_tag_once_by_row(digits, found):
-    np.testing.assert_array_equal(np.argwhere(digits.candidates), np.c_[found.row, found.column])
-    assert found.confidence.min() >= 0
-    assert found.confidence.max() <= 1
-    np.testing.assert_array_equal(found.removed, found.confidence < 0.5)
-    assert set(found.verdict) == {"kept", "removed"}
-    names = np.array(digits.label_names)
-    assert found.clean_lists()[5] == names[found.clean[5] == 1].tolist()
-    np.testing.assert_array_equal(found.matrix() > 0, digits.candidates == 1)
-
-
-def test_a_row_is_judged_by_models_that_have_not_seen_it(small):
+def test_a_row_is_judged_by_models_trained_without_it(small):
     X, C = small.X, small.candidates
     found = find_noisy_labels(X, C, method="CandidateRidge", cv=4, min_count=1, random_state=3)
     expected = np.zeros(C.shape)
@@ -57,56 +47,6 @@ def test_a_row_is_judged_by_models_that_have_not_seen_it(small):
     fold = next(t for _, t in KFold(4, shuffle=True, random_state=3).split(X) if 7 in t)
     others = fold[fold != 7]
     np.testing.assert_array_equal(again.matrix()[others], found.matrix()[others])
-
-
-def test_summaries_count(found):
-    whole = found.summary()
-    labels = found.labels()
-    assert whole["tags"] == sum(label.candidates for label in labels) == len(found.row)
-    assert whole["removed"] == sum(label.removed for label in labels) == found.removed.sum()
-    close = (found.confidence > 0.2) & (found.confidence < 0.8)
-    assert whole["close_calls"] == close.sum()
-    first = labels[0]
-    assert first.removed == max(label.removed for label in labels)
-    mine = found.label == first.name
-    assert first.noise_rate == pytest.approx((1 - found.confidence[mine]).mean())
-    assert (
-        found.confidence[mine].min()
-        == found.matrix()[first.worst[0], found.label_names.index(first.name)]
-    )
-
-
-def test_tables(found, tmp_path):
-    frame = found.to_pandas()
-    assert list(frame.columns) == ["row", "label", "confidence", "verdict"]
-    found.to_csv(tmp_path / "tags.csv")
-    again = pd.read_csv(tmp_path / "tags.csv")
-    assert (again["verdict"] == frame["verdict"]).all()
-    np.testing.assert_allclose(again["confidence"], frame["confidence"], rtol=1e-5)
-    document = json.loads(found.to_json(tmp_path / "tags.json"))
-    assert document == json.loads((tmp_path / "tags.json").read_text("utf-8"))
-    assert document["summary"]["removed"] == found.removed.sum()
-    assert len(document["tags"]) == len(frame)
-
-
-def test_csv_labels_cannot_run_as_formulas(small, tmp_path):
-    names = ["=1+1", "@b", "-c", "d", "e", "f"]
-    found = find_noisy_labels(small.X, small.candidates, label_names=names, method="CandidateRidge")
-    found.to_csv(tmp_path / "tags.csv")
-    written = set(pd.read_csv(tmp_path / "tags.csv")["label"])
-    assert written == {"'=1+1", "'@b", "'-c", "d", "e", "f"}
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
-def test_label_names_may_be_an_array_of_numbers(small, form, tmp_path):
-    names = np.arange(10, 70, 10)
-    C = form(small.candidates)
-    found = find_noisy_labels(small.X, C, label_names=names, method="CandidateRidge")
-    assert found.label_names == ["10", "20", "30", "40", "50", "60"]
-    found.to_csv(tmp_path / "tags.csv")
-    assert json.loads(found.to_json())["tags"][0]["label"] in found.label_names
-    with pytest.raises(InputError, match="label_names holds '10' twice"):
-        find_noisy_labels(small.X, C, label_names=[10] * 6)
 
 
 def test_rare_and_universal_labels_are_not_judged(small):
@@ -125,7 +65,7 @@ def test_rare_and_universal_labels_are_not_judged(small):
     assert json.loads(found.to_json())["labels"]
 
 
-def test_a_label_that_lives_in_one_fold_does_not_crash(small):
+def test_a_label_that_occurs_in_one_fold_only_is_not_judged(small):
     C = np.hstack([small.candidates, np.zeros((200, 1), dtype=np.uint8)])
     C[:20, 6] = 1
     halves = [(np.arange(20, 200), np.arange(20)), (np.arange(20), np.arange(20, 200))]
@@ -156,13 +96,13 @@ def test_known_clean_rows_and_cells_are_kept(small):
     assert not found.removed[found.column == 2].any()
 
 
-def test_known_tags_stand_and_teach(small):
+def test_known_tags_are_final_and_sieve_learns_from_them(small):
     X, C, truth = small.X, small.candidates, small.y_true
     checked = np.arange(200) < 80
-    # Checked rows were mended; what they teach is seen on the others.
-    mended = np.where(checked[:, None], truth, C)
-    plain = find_noisy_labels(X, mended)
-    told = find_noisy_labels(X, mended, known_clean=checked)
+    # The tags of checked rows are corrected; the others show what is learned from them.
+    corrected = np.where(checked[:, None], truth, C)
+    plain = find_noisy_labels(X, corrected)
+    informed = find_noisy_labels(X, corrected, known_clean=checked)
     others = ~checked[plain.row]
     right = truth[plain.row, plain.column] == 1
 
@@ -170,10 +110,10 @@ def test_known_tags_stand_and_teach(small):
         confidence = np.where(right, found.confidence, 1 - found.confidence)[others]
         return -np.log(np.clip(confidence, 1e-6, 1)).mean()
 
-    assert loss(told) < 0.95 * loss(plain)
-    known = np.where(checked[:, None] & (mended == 1), 1, 0)
-    same = find_noisy_labels(X, mended, known=sp.csr_array(known))
-    np.testing.assert_array_equal(same.confidence, told.confidence)
+    assert loss(informed) < 0.95 * loss(plain)
+    known = np.where(checked[:, None] & (corrected == 1), 1, 0)
+    same = find_noisy_labels(X, corrected, known=sp.csr_array(known))
+    np.testing.assert_array_equal(same.confidence, informed.confidence)
 
 
 def test_tags_known_to_be_wrong_are_removed(small):
@@ -229,11 +169,11 @@ def test_fifty_thousand_rare_tags_need_no_columns(small):
     assert len(found.clean_lists()[0]) == 250 + (~plain.removed)[plain.row == 0].sum()
 
 
-def test_more_tags_than_memory_are_refused_with_advice(small):
+def test_more_tags_than_memory_allows_raise_with_advice(small):
     cell = 200 * 150 / 1e9
     with pytest.raises(InputError, match=r"needs about 0\.00018 GB") as refused:
         find_noisy_labels(small.X, small.candidates, method="CandidateRidge", max_memory=3.5 * cell)
-    enough = int(re.search(r"min_count to (\d+) to judge only the 3 most", str(refused.value))[1])
+    enough = int(re.search(r"min_count to (\d+) to judge only 3 of", str(refused.value))[1])
     counts = small.candidates.sum(axis=0)
     assert (counts >= enough).sum() == 3
     # The kernel of Sieve takes 200 x 200.
@@ -283,15 +223,15 @@ def test_columns_of_prior_and_known_clean_are_matched_by_name(small):
 
 def test_groups_stay_together(small):
     groups = np.repeat(np.arange(100), 2)
-    seen = []
+    tested = []
 
     class Spy(CandidateRidge):
         def disambiguate(self, X, candidates):
-            seen.append(X)
+            tested.append(X)
             return super().disambiguate(X, candidates)
 
     find_noisy_labels(small.X, small.candidates, method=Spy(), groups=groups)
-    for X in seen:
+    for X in tested:
         rows = [int(np.flatnonzero((small.X == x).all(axis=1))[0]) for x in X]
         _, counts = np.unique(groups[rows], return_counts=True)
         assert (counts == 2).all()
@@ -299,7 +239,7 @@ def test_groups_stay_together(small):
 
 @pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
 @pytest.mark.parametrize("cv", [3, GroupKFold(3)], ids=["number", "splitter"])
-def test_a_row_without_a_group_stands_alone(small, nothing, cv):
+def test_a_row_without_a_group_is_a_group_of_its_own(small, nothing, cv):
     named = ["a", 2, "c", 4.5] * 25
 
     def confidence(groups):
@@ -311,5 +251,134 @@ def test_a_row_without_a_group_stands_alone(small, nothing, cv):
     np.testing.assert_array_equal(confidence(named + [nothing] * 100), confidence(named + alone))
 
 
-def test_the_names_are_exported():
-    assert {"find_noisy_labels", "CleanThenFit"} <= set(schirn.__all__)
+def test_sparse_tags_are_checked(small):
+    with pytest.raises(InputError, match="row 0, label 1 holds 2"):
+        find_noisy_labels(small.X, sp.csr_array(np.array([[0, 2]] * 200)))
+    with pytest.raises(InputError, match="6 label columns, but 2 are expected"):
+        find_noisy_labels(small.X, sp.csr_array(small.candidates), label_names=["a", "b"])
+    with pytest.raises(InputError, match="names the label 'dog', which is not among the known"):
+        find_noisy_labels(small.X, [["dog"]] * 200, label_names=["a", "b"])
+    with pytest.raises(InputError, match="row 1 of the tags is 3, not a list"):
+        find_noisy_labels(small.X[:2], [["dog"], 3])
+
+
+def test_texts_and_joined_tags():
+    rng = np.random.default_rng(0)
+    words = {"dog": "bark tail paw", "sea": "wave sand salt", "car": "wheel road fuel"}
+    texts, tags, truth = [], [], []
+    for i in range(150):
+        true = list(words)[i % 3]
+        texts.append(" ".join(rng.permutation(words[true].split())) + f" item {i % 7}")
+        other = rng.choice([w for w in words if w != true]) if i % 4 == 0 else None
+        truth.append(true)
+        tags.append(true if other is None else f"{other} | {true}")
+    found = find_noisy_labels(texts, tags, separator="|")
+    assert found.label_names == ["car", "dog", "sea"]
+    assert found.clean_lists() == [[t] for t in truth]
+    series = find_noisy_labels(pd.Series(texts), pd.Series(tags), separator="|")
+    np.testing.assert_array_equal(series.confidence, found.confidence)
+
+
+@pytest.mark.parametrize("row", [0, 5])
+def test_missing_texts_and_tags_are_empty(row):
+    texts, tags = ["bark tail", "wave sand"] * 15, ["dog", "sea"] * 10 + ["dog;sea"] * 10
+    texts[row], tags[row] = "", ""
+
+    def confidence(texts, tags):
+        return find_noisy_labels(texts, tags, method="CandidateRidge", cv=3).confidence
+
+    expected = confidence(texts, tags)
+    lists = [tag.split(";") if tag else [] for tag in tags]
+    for nothing in (None, np.nan, pd.NA):
+        gaps = [[*rows[:row], nothing, *rows[row + 1 :]] for rows in (texts, tags, lists)]
+        np.testing.assert_array_equal(confidence(gaps[0], gaps[1]), expected)
+        np.testing.assert_array_equal(confidence(gaps[0], gaps[2]), expected)
+        series = [pd.Series(rows, dtype="string") for rows in gaps[:2]]
+        np.testing.assert_array_equal(confidence(*series), expected)
+
+
+def test_containers_agree(small):
+    dense = find_noisy_labels(small.X, small.candidates, method=Sieve(features="none"))
+    for X, C in (
+        (pd.DataFrame(small.X), pd.DataFrame(small.candidates)),
+        (sp.csr_array(small.X), sp.csr_array(small.candidates)),
+    ):
+        other = find_noisy_labels(X, C, method=Sieve(features="none"))
+        np.testing.assert_allclose(other.confidence, dense.confidence, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"method": "Siev"}, "there is no method 'Siev'"),
+        ({"method": LogisticRegression()}, "must be a method of this library"),
+        ({"method": OracleRidge()}, "OracleRidge needs the true labels"),
+        ({"cv": 1}, "200 rows can be split into 2 to 200 folds, not 1"),
+        ({"cv": 201}, "2 to 200 folds, not 201"),
+        ({"cv": [(np.arange(100), np.arange(100, 200))]}, "row 0 is in 0"),
+        ({"cv": 5.0}, "cv must be a number of folds, a splitter or .* not 5.0"),
+        ({"cv": None}, "cv must be a number of folds, a splitter or .* not None"),
+        ({"cv": "five"}, "cv must be a number of folds, a splitter or .* not 'five'"),
+        ({"threshold": 1.5}, "threshold must be a number of at least 0 and at most 1, got 1.5"),
+        ({"threshold": "a"}, "threshold must be .* got 'a'"),
+        ({"max_remove_per_row": -1}, "max_remove_per_row must be .* or None, got -1"),
+        ({"max_remove_per_row": "a"}, "max_remove_per_row must be .* got 'a'"),
+        ({"min_count": 0}, "min_count must be a number of at least 1, got 0"),
+        ({"min_count": "a"}, "min_count must be .* got 'a'"),
+        ({"separator": ""}, "separator must be a text of at least one character, not ''"),
+        ({"max_memory": "a"}, "max_memory must be .* not 'a'"),
+        ({"prior": np.ones((3, 3))}, "prior has shape"),
+        ({"prior": np.full((200, 6), 1.5)}, "row 0, label"),
+        ({"known_clean": [1, 2]}, "known_clean must hold"),
+        ({"known": [1, 2]}, "known must hold one value per row and label"),
+        ({"max_memory": 0}, "not 0"),
+        ({"groups": [1]}, "groups has 1 values for 200 rows"),
+        ({"groups": [[1]] * 200}, "groups must hold one text or number per row"),
+    ],
+)
+def test_bad_arguments_raise(small, change, words):
+    with pytest.raises(InputError, match=words):
+        find_noisy_labels(small.X, small.candidates, **change)
+
+
+def test_bad_data_raise(small):
+    with pytest.raises(InputError, match="no row has a tag"):
+        find_noisy_labels(small.X, np.zeros_like(small.candidates))
+    with pytest.raises(InputError, match="tags for 3 rows"):
+        find_noisy_labels(small.X, small.candidates[:3])
+    with pytest.raises(InputError, match="no words"):
+        find_noisy_labels(["", "!"] * 10, ["a", "b"] * 10)
+
+
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
+def test_a_missing_tag_is_no_tag(small, nothing):
+    votes = votes_to_candidates("ppq", [1, 2, 1], ["dog", nothing, "cat"])
+    assert votes.label_names == ["cat", "dog"]
+    np.testing.assert_allclose(votes.prior, [[0, 2 / 4], [2 / 3, 0]])
+    lists = [["dog", nothing], ["cat"]] * 100
+    assert find_noisy_labels(small.X, lists, method="CandidateRidge").label_names == ["cat", "dog"]
+
+
+def test_cells_of_tags_may_be_missing_or_lists(small):
+    names = [[f"t{j}" for j in np.flatnonzero(row)] for row in small.candidates]
+    names[3] = []
+    lists = find_noisy_labels(small.X, names, method=CandidateRidge())
+    mixed = [";".join(row) if i % 2 else row for i, row in enumerate(names)]
+    for missing in (None, float("nan"), ""):
+        mixed[3] = missing
+        found = find_noisy_labels(small.X, mixed, method=CandidateRidge())
+        assert found.label_names == lists.label_names
+        np.testing.assert_array_equal(found.confidence, lists.confidence)
+
+
+def test_repeated_cells_of_a_sparse_matrix_are_added():
+    data = make_partial_multilabel(n_samples=80, n_features=6, n_labels=4, r=1, random_state=0)
+    X = sp.csr_array(np.where(data.X > 0, data.X, 0))
+    halves = sp.csr_array(
+        (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape
+    )
+    size = halves.nnz
+    found = find_noisy_labels(halves, data.candidates)
+    expected = find_noisy_labels(X, data.candidates)
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-9)
+    assert halves.nnz == size

@@ -1,0 +1,78 @@
+"""Roles of the columns of a table; `schirn clean` is tested in tests/cli."""
+
+import json
+
+import numpy as np
+import pytest
+
+from schirn.cleaning.columns import TagTable
+from schirn.datasets.tables import open_table
+from schirn.exceptions import InputError
+
+
+@pytest.fixture
+def make(tmp_path):
+    def make(rows, **roles):
+        path = tmp_path / "t.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+        return TagTable(open_table(path), str(path), **roles)
+
+    return make
+
+
+def test_checked_rows_as_pandas_writes_them(make):
+    cells = ["1.0", "0.0", "", "nan", "1", True, None]
+    table = make([{"tags": "a", "ok": cell} for cell in cells], known_clean="ok")
+    assert table.known_clean().tolist() == [True, False, False, False, True, True, False]
+    assert make([{"tags": "a"}]).known_clean() is None
+
+
+def test_numbers_are_learned_from_by_default(make):
+    rows = [{"id": 7 * i, "tags": "a", "n": i, "x": i % 3, "word": "w"} for i in range(5)]
+    found = make(rows).features(folds=2)
+    assert found.source == "x"
+    np.testing.assert_array_equal(found.X[:, 0], [0, 1, 2, 0, 1])
+    assert make(rows, columns=["n", "x"]).features(2).X.shape == (5, 2)
+
+
+def test_rows_with_the_same_text_share_a_group(make):
+    rows = [{"tags": "a", "title": text, "g": f"g{i}"} for i, text in enumerate(["up", "me", "up"])]
+    found = make(rows, text=["title"]).features(folds=2)
+    assert (found.groups, found.n_duplicates) == (["up", "me", "up"], 1)
+    # Not if too few groups are left for the folds, or if the groups are given.
+    assert make(rows, text=["title"]).features(folds=3).groups is None
+    given = make(rows, text=["title"], group="g").features(folds=2)
+    assert (given.groups, given.n_duplicates) == (["g0", "g1", "g2"], 0)
+
+
+def test_texts_to_show_are_the_cells_of_words(make):
+    rows = [{"tags": "a", "x": "1", "title": "A dog", "place": "beach"}, {"tags": "b", "x": "2"}]
+    assert make(rows).texts() == ["A dog beach", ""]
+    assert make([{"tags": "a", "x": 1}]).texts() == [""]
+
+
+def test_ids_and_images(make):
+    rows = [{"tags": "a", "x": 1, "file": "a.png"}, {"tags": "b", "x": 2, "file": ""}]
+    table = make(rows, id="x", image="file")
+    assert table.ids() == ["1", "2"]
+    assert make(rows).ids() == ["1", "2"]
+    first, second = table.images()
+    assert (first.name, second) == ("a.png", None)
+    assert make(rows).images() is None
+
+
+@pytest.mark.parametrize(
+    ("row", "roles", "words", "parameter"),
+    [
+        ({"x": 1}, {}, "which column holds the tags", "labels"),
+        ({"tags": "a", "word": "w"}, {}, "a column of text such as 'word'", "text"),
+        ({"tags": "a", "x": "?"}, {"columns": ["x"]}, "row 1, column 'x': '\\?'", "columns"),
+        ({"tags": "a", "x": "?"}, {"features": "x"}, "lists of numbers", "features"),
+        ({"tags": "a"}, {"features": "y.txt"}, "neither an .npy file nor", "features"),
+        ({"tags": "a"}, {"group": "tag"}, "did you mean 'tags'", None),
+    ],
+)
+def test_an_error_names_the_parameter(make, row, roles, words, parameter):
+    with pytest.raises(InputError, match=words) as caught:
+        make([row, row], **roles).features(2)
+    assert caught.value.parameter == parameter
