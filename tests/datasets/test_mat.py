@@ -82,7 +82,7 @@ def test_given_names_and_folds(tmp_path, write):
         ({"data": X}, "no label matrix among the variables data"),
         ({"target": Y}, "no features among the variables target"),
         ({"data": X, "target": Y[:4]}, r"'target' has shape \(4, 3\), but the features have 5"),
-        ({"data": X, "target": np.eye(5)}, "rows and labels cannot be told apart"),
+        ({"data": X, "target": np.eye(5)}, "rows and labels cannot be distinguished"),
         ({"data": X, "target": Y * 3.0}, "holds 3"),
         ({"data": np.zeros((5, 2, 2)), "target": Y}, r"a matrix of numbers, not .* \(5, 2, 2\)"),
     ],

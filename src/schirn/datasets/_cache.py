@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from schirn._files import atomic_write
 from schirn.exceptions import DataError
 
 
@@ -32,10 +32,8 @@ def record_path(path: Path) -> Path:
 
 def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write the record of a file, whole or not at all."""
-    target = record_path(path)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".part", delete=False) as stream:
-        json.dump(record, stream, indent=1)
-    os.replace(stream.name, target)
+    with atomic_write(record_path(path)) as stream:
+        stream.write(json.dumps(record, indent=1).encode())
 
 
 def recorded_options(path: Path) -> dict[str, Any]:

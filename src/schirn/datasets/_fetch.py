@@ -1,6 +1,6 @@
 """Download public data sets into a cache.
 
-`sklearn.datasets.fetch_openml` takes neither a size limit nor a timeout, so OpenML is asked here.
+`sklearn.datasets.fetch_openml` takes neither a size limit nor a timeout, so it is not used.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
+from schirn._files import atomic_write
 from schirn.datasets._cache import cache_folder, sha256_of, write_record
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._registry import NAMED_SUFFIXES, OPENML, load
@@ -92,7 +92,7 @@ def fetch(
 
 @dataclass(frozen=True)
 class _Source:
-    """Address of a file, and what its description says about it."""
+    """Address of a file, its checksum and the options to read it with."""
 
     url: str
     md5: str | None = None
@@ -126,37 +126,36 @@ def _download(
 ) -> None:
     """Put a file into the cache, whole and checked, or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, part = tempfile.mkstemp(dir=target.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            size = _copy(source.url, stream, max_bytes, timeout)
-        found = sha256_of(Path(part))
+    # MD5 is the only checksum that OpenML provides.
+    sha, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    with atomic_write(target) as stream:
+        size = 0
+        for chunk in _chunks(source.url, max_bytes, timeout):
+            size += stream.write(chunk)
+            sha.update(chunk)
+            md5.update(chunk)
+        found = sha.hexdigest()
         _check_sum(source.url, "SHA-256", found, sha256)
-        _check_sum(source.url, "MD5", _md5(Path(part)), source.md5)
+        _check_sum(source.url, "MD5", md5.hexdigest(), source.md5)
         record = {"url": source.url, "bytes": size, "sha256": found, "options": source.options}
         # The record goes first: a record without a file is harmless, a file without one is not.
         write_record(target, record)
-        os.replace(part, target)
-    finally:
-        Path(part).unlink(missing_ok=True)
 
 
-def _copy(url: str, stream: IO[bytes], max_bytes: int, timeout: float) -> int:
-    """Copy the body of a response; raise DataError if it is too large or incomplete."""
+def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:
+    """Yield the body of a response; raise DataError if it is too large or incomplete."""
+    size = 0
     with _open(url, timeout) as response:
         promised = response.headers.get("Content-Length")
-        size = 0
         while chunk := response.read(CHUNK):
             size += len(chunk)
             if size > max_bytes:
                 raise DataError(
-                    f"{url}: larger than max_bytes={max_bytes:,}; aborted.",
-                    parameter="max_bytes",
+                    f"{url}: larger than max_bytes={max_bytes:,}; aborted.", parameter="max_bytes"
                 )
-            stream.write(chunk)
+            yield chunk
     if promised is not None and promised.isdigit() and size < int(promised):
         raise DataError(f"{url}: ended after {size:,} of {int(promised):,} bytes; try again.")
-    return size
 
 
 @contextmanager
@@ -188,9 +187,3 @@ def _check_sum(url: str, kind: str, found: str, expected: str | None) -> None:
         raise DataError(
             f"{url}: the {kind} checksum is {found}, expected {expected}; the file was discarded."
         )
-
-
-def _md5(path: Path) -> str:
-    """Return the MD5 checksum of a file, the only one that OpenML provides."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -106,10 +106,10 @@ def read_mat(
         raise DataError(f"{path}: the features must be a matrix of numbers, not {kind}.")
     n_samples = X.shape[0]
     found: dict[str, Any] = {}
-    for part, usual, given in (("truth", TRUTH, truth), ("candidates", CANDIDATES, candidates)):
+    for kind, usual, given in (("truth", TRUTH, truth), ("candidates", CANDIDATES, candidates)):
         name = _find(path, names, usual, given)
         if name is not None:
-            found[part] = _labels(path, name, source.get(name), n_samples)
+            found[kind] = _labels(path, name, source.get(name), n_samples)
     if not found:
         raise DataError(
             f"{path}: no label matrix among the variables {brief_list(names)}; "
@@ -136,7 +136,7 @@ def _labels(path: Path, name: str, values: Any, n_samples: int) -> Any:
     if values.shape[0] == values.shape[1]:
         raise DataError(
             f"{path}: {name!r} is square ({n_samples} × {n_samples}), so rows and labels cannot "
-            f"be told apart; save it without the unused rows."
+            f"be distinguished; save it without the unused rows."
         )
     if values.shape[0] != n_samples:
         values = values.T
@@ -261,7 +261,7 @@ class _Hdf5:
         return np.asarray(item[()])
 
     def _sparse(self, group: Any) -> sparse.csr_array:
-        """Return a sparse matrix from the parts data, ir and jc of its columns."""
+        """Return a sparse matrix from the arrays data, ir and jc of its columns."""
         if "MATLAB_sparse" not in group.attrs or "jc" not in group:
             raise DataError(f"{self.path}: {brief(group.name)} is a struct, not a matrix.")
         indptr = self._array(group["jc"]).astype(np.int64)
@@ -271,8 +271,8 @@ class _Hdf5:
             raise DataError(f"{self.path}: {too_large(what, self.limit)}")
         if "ir" not in group:
             return sparse.csr_array(shape)
-        parts = (self._array(group["data"]), self._array(group["ir"]).astype(np.int64), indptr)
-        matrix = sparse.csc_array(parts, shape=shape)
+        data, rows = self._array(group["data"]), self._array(group["ir"]).astype(np.int64)
+        matrix = sparse.csc_array((data, rows, indptr), shape=shape)
         check_sparse(matrix)
         return matrix.tocsr()
 
@@ -318,23 +318,23 @@ class Mat5:
         with self.path.open("rb") as stream:
             stream.seek(variable.start)
             content = self._content(stream, variable.size, variable.packed, self.limit)
-        parts = _Elements(content, self._order)
+        elements = _Elements(content, self._order)
         for _ in range(3):
-            parts.next()
+            elements.next()
         if kind == SPARSE:
-            return self._sparse(parts, variable)
+            return self._sparse(elements, variable)
         n_entries = math.prod(variable.shape)
-        stored = parts.numbers(n_entries)
+        stored = elements.numbers(n_entries)
         wanted = "?" if variable.flags & LOGICAL else CLASSES[kind]
         return stored.astype(wanted).reshape(variable.shape, order="F")
 
-    def _sparse(self, parts: _Elements, variable: Variable) -> sparse.csc_array:
+    def _sparse(self, elements: _Elements, variable: Variable) -> sparse.csc_array:
         if len(variable.shape) != 2:
             raise ValueError("a sparse matrix with other than two sides")
-        rows = parts.numbers().astype(np.int64)
-        starts = parts.numbers(variable.shape[1] + 1).astype(np.int64)
+        rows = elements.numbers().astype(np.int64)
+        starts = elements.numbers(variable.shape[1] + 1).astype(np.int64)
         n_entries = int(starts[-1])
-        data = parts.numbers()
+        data = elements.numbers()
         if not 0 <= n_entries <= min(len(rows), len(data)):
             raise ValueError("a sparse matrix with fewer entries than its header says")
         values = data[:n_entries].astype("?" if variable.flags & LOGICAL else "f8")
@@ -377,12 +377,12 @@ class Mat5:
         return content[8:]
 
     def _describe(self, content: bytes, start: int, size: int, packed: bool) -> Variable:
-        parts = _Elements(content, self._order)
-        flags = int(parts.numbers()[:1].astype(np.int64).sum())
-        shape = tuple(int(side) for side in parts.numbers())
+        elements = _Elements(content, self._order)
+        flags = int(elements.numbers()[:1].astype(np.int64).sum())
+        shape = tuple(int(side) for side in elements.numbers())
         if not 2 <= len(shape) <= 32 or min(shape) < 0:
             raise ValueError(f"a variable of shape {brief(shape)}")
-        name = parts.next()[1].decode("latin-1")
+        name = elements.next()[1].decode("latin-1")
         kind = flags & 0xFF
         needed = 8 * (max(shape) if kind == SPARSE else math.prod(shape))
         if needed > self.limit and (kind in CLASSES or kind == SPARSE):

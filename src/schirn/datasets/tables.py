@@ -651,7 +651,7 @@ def _open(path: Path) -> Any:
 
 @contextmanager
 def _writing(path: str) -> Iterator[Any]:
-    """Open a file for writing, whole or not at all, packed with gzip if its name says so."""
+    """Open a file for writing, whole or not at all, packed with gzip if its name ends in .gz."""
     with atomic_write(path) as stream:
         if not is_packed(Path(path)):
             yield stream
