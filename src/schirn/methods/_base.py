@@ -252,6 +252,12 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
             return self._linear_cut
         return label_threshold(rule, len(self.label_names_))
 
+    def _solver_options(self, solver: Callable[..., Any]) -> dict[str, Any]:
+        """The parameters that a solver takes under their own names, and its `callback`."""
+        names = inspect.signature(solver).parameters
+        options = {k: v for k, v in self.get_params(deep=False).items() if k in names}
+        return {**options, "callback": self._callback()} if "callback" in names else options
+
     def _callback(self) -> Callable[[int], None] | None:
         """A progress line every ten rounds, for methods with `verbose` and `max_iter`."""
         params = self.get_params(deep=False)

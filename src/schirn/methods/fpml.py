@@ -123,13 +123,9 @@ class FPML(LinearMethod):
             space,
             Y,
             max(2, -(-Y.shape[1] // 3)) if self.n_components is None else self.n_components,
-            lam1=self.lam1,
-            lam2=self.lam2,
-            lam3=self.lam3,
-            max_iter=self.max_iter,
-            tol=self.tol,
             start=self.init,
             rng=check_random_state(self.random_state),
+            **self._solver_options(fpml),
         )
         self._set_weights(space, result.w)
         C = result.S @ result.G.T

@@ -170,22 +170,7 @@ class GLC(RowSpaceMethod):
     def _solve(self, space: RowSpace, Y: Array) -> GLCResult:
         if not self.correlation:
             return _without_correlation(space, Y, self.eta)
-        return glc(
-            space,
-            Y,
-            alpha=self.alpha,
-            beta=self.beta,
-            gamma=self.gamma,
-            eta=self.eta,
-            manifold=self.manifold,
-            n_neighbors=self.n_neighbors,
-            mu=self.mu,
-            mu_max=self.mu_max,
-            rho=self.rho,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            callback=self._callback(),
-        )
+        return glc(space, Y, **self._solver_options(glc))
 
 
 def _without_correlation(space: RowSpace, Y: Array, eta: float) -> GLCResult:

@@ -131,13 +131,4 @@ class NLR(RowSpaceMethod):
     def _solve(self, space: RowSpace, Y: Array) -> NLRResult:
         rows, rank = space.shape
         with threads_for(2 * rows * rank * Y.shape[1]):
-            return nlr(
-                space,
-                Y,
-                beta=self.beta,
-                gamma=self.gamma,
-                lam=self.lam,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                callback=self._callback(),
-            )
+            return nlr(space, Y, **self._solver_options(nlr))

@@ -207,18 +207,4 @@ class PAKS(LinearMethod):
     def _solve(self, space: RowSpace, Y: Array) -> PAKSResult:
         if self.solver_ == "closed_form":
             return paks_closed_form(space, Y, alpha=self.alpha, eta=self.eta)
-        return paks(
-            space,
-            Y,
-            alpha=self.alpha,
-            beta=self.beta,
-            eta=self.eta,
-            gamma=self.gamma,
-            membership=self.membership,
-            mu=self.mu,
-            mu_max=self.mu_max,
-            rho=self.rho,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            callback=self._callback(),
-        )
+        return paks(space, Y, **self._solver_options(paks))

@@ -188,33 +188,15 @@ class PARD(PartialMultiLabelClassifier):
         return Fit(noise, result.scores, result.n_iter, -result.bound, result.q)
 
     def _solve(self, X: "Array | sp.csr_array", Y: Array) -> PARDResult:
-        common: dict[str, Any] = {
-            "scaling": minmax(X, 0, 1) if self.scale == "minmax" else identity(X),
-            "beta_y": self.beta_y,
-            "beta_0": self.beta_0,
-            "hidden_size": self.hidden_size,
-            "learning_rate": self.learning_rate,
-            "weight_decay": self.weight_decay,
-            "schedule": Schedule(
-                self.max_iter,
-                self.warm_up,
-                self.batch_size,
-                self.validation_fraction,
-                self.n_iter_no_change,
-            ),
-            "seed": self.random_state,
-            "callback": self._callback(),
-        }
-        if not self.feature_weight:
-            return pard(X, Y, **common)
-        return pard_with_features(
+        solver = pard_with_features if self.feature_weight else pard
+        schedule = Schedule(**{name: getattr(self, name) for name in Schedule._fields})
+        return solver(
             X,
             Y,
-            feature_weight=self.feature_weight,
-            feature_noise=self.feature_noise,
-            latent_size=self.latent_size,
-            device=self.device,
-            **common,
+            scaling=minmax(X, 0, 1) if self.scale == "minmax" else identity(X),
+            schedule=schedule,
+            seed=self.random_state,
+            **self._solver_options(solver),
         )
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:

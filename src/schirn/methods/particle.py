@@ -67,16 +67,7 @@ class _Particle(PartialMultiLabelClassifier):
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         scaling = unit_range(X) if self.scale == "minmax" else None
         scaled = X if scaling is None else scaling.apply(X)
-        found = credible_labels(
-            scaled,
-            Y,
-            k=self.k,
-            alpha=self.alpha,
-            thr=self.thr,
-            include_self=self.include_self,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+        found = credible_labels(scaled, Y, **self._solver_options(credible_labels))
         self._models, votes = train_voters(
             scaled,
             Y,

@@ -120,18 +120,7 @@ class PMLLRS(LinearMethod):
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         space = row_space(X, ridge=self.mu / self.eta, fit_intercept=self.fit_intercept)
-        result = pmllrs(
-            space,
-            Y,
-            eta=self.eta,
-            beta=self.beta,
-            gamma=self.gamma,
-            mu=self.mu,
-            mu_max=self.mu_max,
-            rho=self.rho,
-            max_iter=self.max_iter,
-            tol=self.tol,
-        )
+        result = pmllrs(space, Y, **self._solver_options(pmllrs))
         self._set_weights(space, result.w)
         self.residual_ = result.residual
         loo_scores = ridge(space, result.P, result.ridge).loo_scores

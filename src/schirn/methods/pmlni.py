@@ -127,19 +127,8 @@ class PMLNI(LinearMethod):
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         scaling = minmax(X) if self.scale == "minmax" else identity(X)
-        result = pmlni(
-            biased_row_space(X, scaling, ridge=self.lam),
-            Y,
-            lam=self.lam,
-            beta=self.beta,
-            gamma=self.gamma,
-            mu=self.mu,
-            mu_max=self.mu_max,
-            rho=self.rho,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            tol_change=self.tol_change,
-        )
+        space = biased_row_space(X, scaling, ridge=self.lam)
+        result = pmlni(space, Y, **self._solver_options(pmlni))
         W, self.intercept_ = scaling.undo(result.U)
         self.coef_ = np.ascontiguousarray(W.T)
         V, self.noise_intercept_ = scaling.undo(result.V)

@@ -1,6 +1,5 @@
 """Schirn: sparse label noise under a high-rank prediction."""
 
-import inspect
 from typing import Any, ClassVar
 
 import numpy as np
@@ -227,8 +226,5 @@ class Schirn(RowSpaceMethod):
         return trace
 
     def _options(self) -> dict[str, Any]:
-        """The parameters that the solver shares with the estimator."""
-        names = inspect.signature(schirn_rounds).parameters
-        options = {k: v for k, v in self.get_params(deep=False).items() if k in names}
         alpha = self.alpha if self.sparsity else 0.0
-        return {**options, "alpha": alpha, "callback": self._callback()}
+        return {**self._solver_options(schirn_rounds), "alpha": alpha}
