@@ -65,18 +65,18 @@ def run_cell(name: str, r: int | None, fold: int, rivals: bool, clean: bool) -> 
     with threadpool_limits(1):
         start = time.process_time()
         base = Sieve()
-        spaces = base._factor(base._fit_features(data.X[train]))
+        factored = base._factor(base._fit_features(data.X[train]))
         row["factor_seconds"] = time.process_time() - start
-        rows = spaces.rows(base._scaled(data.X[test]))
+        X = factored.source.features(base._scaled(data.X[test]))
         for key, model, Y in (
             ("candidates", Sieve(noise_level=0), C),
             ("sieve", Sieve(), C),
             ("truth", Sieve(noise_level=0), T),
         ):
             start = time.process_time()
-            result, _ = model._solve(spaces, Y[train])
+            result = model._solve(factored, Y[train])
             seconds = time.process_time() - start
-            scores = result.pool.log_odds([rows @ w for w in result.w])
+            scores = result.scores(X)
             row[key] = {**evaluate(T[test], scores, y_pred=scores > 0), "seconds": seconds}
             if key != "truth" and not clean:
                 P = expit(result.log_odds) if key == "candidates" else result.Q

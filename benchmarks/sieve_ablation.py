@@ -1,4 +1,4 @@
-"""What each part of Sieve is worth: gap closed with one part taken away.
+"""Ablation of Sieve: gap closed without one of its ideas.
 
     SCHIRN_DATA=folder python -m benchmarks.sieve_ablation
 
@@ -23,9 +23,7 @@ from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import average_precision
 from schirn.noise.model import noise_from_sums
 from schirn.solvers import sieve as solver
-from schirn.solvers import sieve_steps
-from schirn.solvers.sieve_choice import choose_lams
-from schirn.solvers.sieve_steps import begin
+from schirn.solvers.sieve import choose_lams, first_scores
 
 SETTINGS = [
     ("scene", 2),
@@ -44,9 +42,9 @@ def independent_counts(*args: Any) -> Any:
 
 
 def in_sample(*args: Any) -> Any:
-    """Scores of rows by the fit that saw them, after the first ones."""
-    state, sums = begin(*args)
-    return state._replace(factors=tuple(np.ones_like(f) for f in state.factors)), sums
+    """Fitted scores instead of leave-one-out scores, after the first ones."""
+    split, sums = first_scores(*args)
+    return split._replace(factors=np.ones_like(split.factors)), sums
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -55,20 +53,22 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without the count law (plain Bayes)": {
         "patch": (solver, "noise_from_sums", independent_counts)
     },
-    "pool with equal weights": {"patch": (solver, "_fit_pool", lambda p, e, w, equal, rng: equal)},
+    "pool with equal weights": {
+        "patch": (solver, "fit_pool", lambda p, f, leader, w, equal, rng: equal)
+    },
     "one ridge weight instead of three": {"one": True},
-    "in-sample scores instead of leave-one-out": {"patch": (sieve_steps, "begin", in_sample)},
+    "in-sample scores instead of leave-one-out": {"patch": (solver, "first_scores", in_sample)},
 }
 
 
-def scores(spaces: Any, rows: Any, Y: np.ndarray, change: dict[str, Any]) -> np.ndarray:
+def scores(factored: Any, X: Any, Y: np.ndarray, change: dict[str, Any]) -> np.ndarray:
     """Test scores of one variant."""
-    problem = spaces.problem(Y)
+    problem = factored.problem(Y)
     lams = choose_lams(problem, kernel="rbf", lam=None, trusting=False)
     lams = lams[-1:] if change.get("one") else lams
     with patch.object(*change.get("patch", (solver, "sieve", solver.sieve))):
         result = solver.sieve(problem, lams, rng=check_random_state(0), **change.get("options", {}))
-    return result.pool.log_odds([rows @ w for w in result.w])
+    return result.scores(X)
 
 
 def main() -> None:
@@ -87,15 +87,14 @@ def main() -> None:
             folds = KFold(5, shuffle=True, random_state=0).split(T)
             for train, test in list(folds)[: args.folds]:
                 base = Sieve()
-                spaces = base._factor(base._fit_features(data.X[train]))
-                rows = spaces.rows(base._scaled(data.X[test]))
+                factored = base._factor(base._fit_features(data.X[train]))
+                X = factored.source.features(base._scaled(data.X[test]))
                 values = {}
                 for key, Y in (("candidates", C), ("truth", T)):
-                    result, _ = Sieve(noise_level=0)._solve(spaces, Y[train])
-                    S = result.pool.log_odds([rows @ w for w in result.w])
+                    S = Sieve(noise_level=0)._solve(factored, Y[train]).scores(X)
                     values[key] = average_precision(T[test], S)
                 for key, change in VARIANTS.items():
-                    S = scores(spaces, rows, C[train], change)
+                    S = scores(factored, X, C[train], change)
                     values[key] = average_precision(T[test], S)
                 for key, value in values.items():
                     found[key][name, r].append(value)

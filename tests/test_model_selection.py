@@ -58,10 +58,8 @@ def test_each_fold_is_factored_once(small, monkeypatch):
 def test_sieve_shares_its_factorisations_and_scores_like_plain_fits(small, monkeypatch):
     splits = list(KFold(3, shuffle=True, random_state=1).split(small.X))
     calls = []
-    plain = sieve_module.factor_spaces
-    monkeypatch.setattr(
-        sieve_module, "factor_spaces", lambda *a, **k: calls.append(1) or plain(*a, **k)
-    )
+    plain = sieve_module.factor
+    monkeypatch.setattr(sieve_module, "factor", lambda *a, **k: calls.append(1) or plain(*a, **k))
     search = CandidateSearchCV(schirn.Sieve(max_iter=3), GRID, cv=splits, refit=False)
     search.fit(small.X, small.candidates)
     assert len(calls) == 3

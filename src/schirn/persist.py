@@ -41,8 +41,7 @@ from schirn.noise.model import NoiseModel
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.pairwise import PairModels
 from schirn.solvers.pard import LabelModel, Network
-from schirn.solvers.sieve_pool import Pool, Stack
-from schirn.solvers.sieve_spaces import Expansion
+from schirn.solvers.sieve import KernelExpansion, LabelStack, Pool
 
 Array = np.ndarray
 
@@ -57,8 +56,8 @@ RECORDS: dict[str, type[Any]] = {
     "FeatureScale": FeatureScale,
     "HalfTheOdds": HalfTheOdds,
     "Kernel": Kernel,
-    "KernelExpansion": Expansion,
-    "LabelStack": Stack,
+    "KernelExpansion": KernelExpansion,
+    "LabelStack": LabelStack,
     "LabelThreshold": LabelThreshold,
     "NoiseModel": NoiseModel,
     "PARDLabelModel": LabelModel,

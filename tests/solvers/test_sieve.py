@@ -1,50 +1,75 @@
-"""Sieve's rounds: pool, experts, choices made on rows held out."""
+"""Sieve's steps and rounds against a plain reference and against formulas written out."""
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from reference.sieve import sieve as reference
 
+from schirn import Sieve
 from schirn.datasets import make_partial_multilabel
 from schirn.metrics import average_precision
-from schirn.noise.model import candidate_posterior, update_noise
-from schirn.solvers.sieve import _pick_cells, choose_ridge, sieve, trusting_ridge
-from schirn.solvers.sieve_blocks import row_cells
-from schirn.solvers.sieve_pool import fit_stack, newton, soft_logit, stack_sums
-from schirn.solvers.sieve_spaces import factor_spaces
+from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
+from schirn.solvers.sieve import (
+    choose_ridge,
+    fit_stack,
+    newton,
+    pick_cells,
+    sieve,
+    soft_logit,
+    stack_sums,
+    trusting_ridge,
+)
+from schirn.solvers.sieve_blocks import factor, make_rows
 
 
 def problem(n=160, seed=0, r=2, **options):
     data = make_partial_multilabel(
         n_samples=n, n_features=6, n_labels=7, r=r, random_state=seed, **options
     )
-    spaces = factor_spaces(
-        data.X,
-        kernel="rbf",
-        max_kernel_rows=1000,
-        n_landmarks=50,
-        rng=np.random.RandomState(0),
-    )
-    return data, spaces
+    rng = np.random.RandomState(0)
+    return data, factor(data.X, kernel="rbf", max_kernel_rows=1000, n_landmarks=50, rng=rng)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+def test_equals_the_plain_reference(sparse, kernel):
+    options = {"n_features": 25, "sparse": True, "density": 0.15} if sparse else {"n_features": 8}
+    data = make_partial_multilabel(n_samples=90, n_labels=5, r=2, random_state=1, **options)
+    X = abs(data.X) if sparse else data.X
+    model = Sieve(kernel=kernel, features="text" if sparse else "spread").fit(X, data.candidates)
+    dense, scale = (X.toarray(), "text") if sparse else (X, "spread")
+    Q, _, rate, lams = reference(dense, data.candidates, scale=scale, kernel=kernel)
+    np.testing.assert_allclose(model.label_confidence_, Q, atol=1e-10)
+    np.testing.assert_allclose(model.lams_, lams, rtol=1e-10)
+    assert model.noise_model_.rate == pytest.approx(rate, rel=1e-10)
+
+
+def test_log_odds_equal_those_of_the_reference():
+    data, _ = problem(n=60)
+    _, log_odds, _, _ = reference(data.X, data.candidates, max_iter=3)
+    model = Sieve(max_iter=3)
+    factored = model._factor(model._fit_features(data.X))
+    result = model._solve(factored, data.candidates)
+    np.testing.assert_allclose(result.log_odds, log_odds, atol=1e-8)
 
 
 def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
     """One round, written out."""
-    data, spaces = problem()
+    data, factored = problem()
     Y = data.candidates.astype(float)
     lams = [0.1, 1.0]
-    got = sieve(spaces.problem(Y), lams, max_iter=1, rng=np.random.RandomState(0))
+    got = sieve(factored.problem(Y), lams, max_iter=1, rng=np.random.RandomState(0))
 
-    whole = spaces.source.space
+    whole = factored.source.space
     F, S2, pen = whole.F, whole.eigenvalues, whole.penalty
     hat = [F @ np.diag(1 / (S2 + t * pen)) @ F.T for t in lams]
     loo = lambda Q, H: Q - (Q - H @ Q) / (1 - np.diag(H))[:, None]  # noqa: E731
     S = loo(Y, hat[-1])
     rate = S[Y == 0].mean()
-    from schirn.noise.model import NoiseModel
-
     P = np.clip((S - rate) / (1 - rate), 1e-4, 1 - 1e-4)
     posterior = candidate_posterior(P, Y, NoiseModel.independent(rate, 7))
     Q = posterior.Q
-    for w, t in zip(got.w, lams, strict=True):
+    for (w, _), t in zip(got.ridges, lams, strict=True):
         np.testing.assert_allclose(w, whole.ridge(F.T @ Q, t), atol=1e-10)
     assert got.noise.rate == pytest.approx(update_noise(Y, posterior).rate)
     experts = [loo(Q, H) for H in hat]
@@ -65,9 +90,8 @@ def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
 def test_stack_leave_one_out_equals_refitting():
     rng = np.random.default_rng(0)
     S, Q = rng.normal(size=(60, 4)), rng.random((60, 4)) * (rng.random((60, 4)) < 0.5)
-    cells = row_cells(Q > 0).cells
-    sums = stack_sums(S.T, Q[cells.row, cells.label], cells)
-    fit = fit_stack(sums, Q.sum(axis=0), 60)
+    candidates = make_rows(S, sp.csr_array(Q > 0), np.arange(60)).candidates
+    fit = fit_stack(stack_sums(S, Q[Q > 0], candidates), Q.sum(axis=0), 60)
     stack = fit.stack
     # With the ridge of the full fit, row i left out and the centre of the full fit kept.
     C, D = S - stack.centre, Q - stack.mean
@@ -75,9 +99,7 @@ def test_stack_leave_one_out_equals_refitting():
     np.testing.assert_allclose(stack.W, np.linalg.solve(C.T @ C + ridge * np.eye(4), C.T @ D))
     H = 1 / 60 + C @ np.linalg.solve(C.T @ C + ridge * np.eye(4), C.T)
     np.testing.assert_allclose(stack.scores(S), H @ Q, atol=1e-10)
-    fitted, spare = fit.leave_one_out(S.T)
-    np.testing.assert_allclose(fitted.T, H @ Q, atol=1e-10)
-    np.testing.assert_allclose(spare, 1 / (1 - np.diag(H)), atol=1e-10)
+    np.testing.assert_allclose(fit.factors(S), 1 / (1 - np.diag(H)), atol=1e-10)
 
 
 def test_newton_finds_the_optimum_of_the_penalised_logistic_loss():
@@ -99,38 +121,36 @@ def test_soft_logit_rises_strictly_and_never_overflows():
 
 
 def test_ridge_is_chosen_on_rows_held_out():
-    data, spaces = problem()
+    data, factored = problem()
     Y = data.candidates.astype(float)
     grid = np.array([1e-6, 1.0, 1e6])
     errors, precisions = [], []
     for t in grid:
         error = precision = 0.0
-        for cut, where in zip(spaces.cuts[1:], spaces.places[1:], strict=True):
-            F = cut.rows.F
-            ridge = np.diag(where.eigenvalues + t * where.penalty)
-            scores = cut.held.F @ np.linalg.solve(ridge, F.T @ Y[cut.take])
-            error += np.mean((scores - Y[cut.held_take]) ** 2)
-            precision += average_precision(Y[cut.held_take], scores)
+        for split in factored.splits[1:]:
+            ridge = np.diag(np.append(split.spectrum.eigenvalues + t, len(split.indices)))
+            scores = split.X_held @ np.linalg.solve(ridge, split.X.T @ Y[split.indices])
+            error += np.mean((scores - Y[split.held]) ** 2)
+            precision += average_precision(Y[split.held], scores)
         errors.append(error)
         precisions.append(precision)
-    assert choose_ridge(spaces.problem(Y), grid) == grid[int(np.argmin(errors))]
-    best = choose_ridge(spaces.problem(Y), grid, average_precision)
+    assert choose_ridge(factored.problem(Y), grid) == grid[int(np.argmin(errors))]
+    best = choose_ridge(factored.problem(Y), grid, precision=True)
     assert best == grid[int(np.argmax(precisions))]
 
 
-def test_splits_cover_all_rows_once_and_never_meet_their_rest():
-    _, spaces = problem()
-    held = np.concatenate(spaces.held)
-    assert sorted(held.tolist()) == list(range(160))
-    for cut, rows in zip(spaces.cuts[1:], spaces.held, strict=True):
-        np.testing.assert_array_equal(cut.held_take, np.sort(rows))
-        assert not set(rows) & set(cut.take)
+def test_splits_hold_out_every_row_once():
+    _, factored = problem()
+    assert sorted(np.concatenate(factored.drawn).tolist()) == list(range(160))
+    for split, rows in zip(factored.splits[1:], factored.drawn, strict=True):
+        np.testing.assert_array_equal(split.held, np.sort(rows))
+        assert not set(rows) & set(split.indices)
 
 
-def test_rate_is_found_without_being_told():
-    data, spaces = problem(n=600, r=2)
+def test_the_rate_is_estimated():
+    data, factored = problem(n=600, r=2)
     Y, truth = data.candidates.astype(float), data.y_true
-    result = sieve(spaces.problem(Y), [0.3, 1.0], rng=np.random.RandomState(0))
+    result = sieve(factored.problem(Y), [0.3, 1.0], rng=np.random.RandomState(0))
     assert result.noise.rate == pytest.approx(Y[truth == 0].mean(), abs=0.06)
     Q = result.Q
     assert (Q[Y == 0] == 0).all()
@@ -138,24 +158,23 @@ def test_rate_is_found_without_being_told():
 
 
 def test_a_known_rate_is_kept():
-    data, spaces = problem()
+    data, factored = problem()
     Y = data.candidates.astype(float)
-    assert sieve(
-        spaces.problem(Y, 0.25), [1.0], rng=np.random.RandomState(0)
-    ).noise.rate == pytest.approx(0.25)
+    found = sieve(factored.problem(Y, 0.25), [1.0], rng=np.random.RandomState(0))
+    assert found.noise.rate == pytest.approx(0.25)
     rates = np.linspace(0.1, 0.5, len(Y))
-    kept = sieve(spaces.problem(Y, rates), [1.0], rng=np.random.RandomState(0)).noise.rate
+    kept = sieve(factored.problem(Y, rates), [1.0], rng=np.random.RandomState(0)).noise.rate
     np.testing.assert_allclose(kept, rates)
 
 
 def test_trusting_ridge_is_ridge():
-    data, spaces = problem()
+    data, factored = problem()
     Y = data.candidates.astype(float)
-    result = trusting_ridge(spaces.problem(Y), 0.5)
-    space = spaces.source.space
+    result = trusting_ridge(factored.problem(Y), 0.5)
+    space = factored.source.space
     F, S2 = space.F, space.eigenvalues
     scores = F @ ((F.T @ Y) / (S2 + 0.5 * space.penalty)[:, None])
-    np.testing.assert_allclose(F @ result.w[0], scores, atol=1e-10)
+    np.testing.assert_allclose(F @ result.ridges[0][0], scores, atol=1e-10)
     assert result.objective == pytest.approx(np.mean((scores - Y) ** 2))
     left_out = space.leave_one_out(Y, scores, 0.5)
     np.testing.assert_allclose(result.log_odds, result.pool.log_odds([left_out]), atol=1e-8)
@@ -165,9 +184,9 @@ def test_trusting_ridge_is_ridge():
 
 
 def test_all_rows_listed_everywhere_does_not_crash():
-    data, spaces = problem()
+    data, factored = problem()
     result = sieve(
-        spaces.problem(np.ones_like(data.candidates)),
+        factored.problem(np.ones_like(data.candidates)),
         [1.0],
         max_iter=3,
         rng=np.random.RandomState(0),
@@ -176,14 +195,14 @@ def test_all_rows_listed_everywhere_does_not_crash():
 
 
 @pytest.mark.parametrize("many", [10, 10**6], ids=["of many", "of few"])
-def test_cells_to_learn_the_pool_from(monkeypatch, many):
-    monkeypatch.setattr("schirn.solvers.sieve._MANY_CELLS", many)
+def test_cells_that_fit_the_pool(monkeypatch, many):
+    monkeypatch.setattr("schirn.solvers.sieve.MANY_CELLS", many)
     held = np.array([3, 8, 21, 40])
-    row, label = _pick_cells(held, 7, 15, np.random.RandomState(0))
+    row, label = pick_cells(held, 7, 15, np.random.RandomState(0))
     assert len(row) == 15
     assert (np.diff(row) >= 0).all()
     assert set(row) <= set(held)
     assert set(label) <= set(range(7))
     assert len(set(zip(row.tolist(), label.tolist(), strict=True))) == 15
-    again = _pick_cells(held, 7, 15, np.random.RandomState(0))
+    again = pick_cells(held, 7, 15, np.random.RandomState(0))
     np.testing.assert_array_equal(again, (row, label))

@@ -19,14 +19,11 @@ from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.model import candidate_posterior
 from schirn.noise.thresholds import ThresholdRule
-from schirn.scale.blocks import Block, Layout, RowStore
-from schirn.scale.fit import BlockFit, sample_candidates, sample_start, sample_stride
+from schirn.scale.blocks import Layout, RowStore
+from schirn.scale.fit import BlockFit, sample_stride
 from schirn.scale.input import location
-from schirn.solvers.sieve import SieveResult
-from schirn.solvers.sieve_choice import known_rates, solve, trusts
-from schirn.solvers.sieve_rows import SieveRows, sieve_rows
-from schirn.solvers.sieve_spaces import Spaces, factor_spaces
-from schirn.solvers.sieve_steps import log_odds_of
+from schirn.solvers.sieve import SieveResult, Split, log_odds, solve
+from schirn.solvers.sieve_blocks import FactoredRows, factor, known_rates, sieve_blocks, trusts
 
 Array = np.ndarray
 
@@ -182,15 +179,18 @@ class Sieve(PartialMultiLabelClassifier):
         return self._fit_known(X, Y, None)
 
     def _fit_known(self, X: "Array | sp.csr_array", Y: Array, known: Array | None) -> Fit:
-        spaces = self._factor(self._fit_features(X))
-        result, lams = self._solve(spaces, Y, known)
-        self.expansion_ = spaces.expansion(result.w)
-        self.pool_, self.noise_model_ = result.pool, result.noise
-        self.noise_rates_, self.lams_ = result.rates, np.asarray(lams)
+        factored = self._factor(self._fit_features(X))
+        result = self._solve(factored, Y, known)
+        self.expansion_ = factored.source.expansion(result.ridges)
+        self._keep(result)
         Q = result.Q
         noise = (Y == 1) & (Q < 0.5)
         confidence = np.where(Y == 1, Q, 0).astype(X.dtype)
         return Fit(noise, result.log_odds, len(result.objective), result.objective, confidence)
+
+    def _keep(self, result: SieveResult) -> None:
+        self.pool_, self.noise_model_ = result.pool, result.noise
+        self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams)
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         if not isinstance(self.features, str):
@@ -202,25 +202,18 @@ class Sieve(PartialMultiLabelClassifier):
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        found = sieve_rows(store, callback=self._callback(), **options)
+        found = sieve_blocks(store, callback=self._callback(), **options)
         self.transformer_, self.scale_, self.expansion_ = None, found.scale, found.expansion
-        self.pool_, self.noise_model_ = found.pool, found.noise
-        self.noise_rates_, self.lams_ = found.rates, found.lams
-        self.objective_, self.n_iter_ = found.objective, len(found.objective)
-        fit = self._block_fit(found)
-        return fit._replace(confidence=fit.confidence.astype(layout.dtype))
-
-    def _block_fit(self, found: SieveRows) -> BlockFit:
-        """Verdicts of all rows, and scores of a sample of them."""
-        confidence = sp.csr_array(sp.vstack(found.soft_labels()))
-        stride = sample_stride(*confidence.shape)
-        parts = found.place.gather(_sample_log_odds, stride)
-        scores, listed = (np.concatenate([part[k] for part in parts]) for k in range(2))
+        self._keep(found.result)
+        self.objective_, self.n_iter_ = found.result.objective, len(found.result.objective)
+        confidence = sp.csr_array(sp.vstack(found.result.soft_labels()))
+        samples = found.result.problem.gather(_sample, sample_stride(*confidence.shape))
+        scores, listed = (np.concatenate(arrays) for arrays in zip(*samples, strict=True))
         self.calibration_ = self._calibrate(scores, listed)
-        places = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
-        noise = sp.csr_array(places, shape=confidence.shape)
+        wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
+        noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()
-        return BlockFit(scores, listed, noise, confidence)
+        return BlockFit(scores, listed, noise, confidence.astype(layout.dtype))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         blocks = [
@@ -237,14 +230,9 @@ class Sieve(PartialMultiLabelClassifier):
         return (*(repr(getattr(self, name)) for name in names), _content(self.features))
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
-        spaces = self._factor(self._fit_features(train))
-        rows = spaces.rows(self._scaled(test))
-
-        def scores(model: Any, Y: Array) -> Array:
-            result, _ = model._solve(spaces, Y)
-            return result.pool.log_odds([rows @ w for w in result.w])
-
-        return scores
+        factored = self._factor(self._fit_features(train))
+        features = factored.source.features(self._scaled(test))
+        return lambda model, Y: model._solve(factored, Y).scores(features)
 
     def _fit_features(self, X: "Array | sp.csr_array") -> Any:
         if isinstance(self.features, str):
@@ -268,8 +256,8 @@ class Sieve(PartialMultiLabelClassifier):
             X = sp.csr_array(X) if sp.issparse(X) else X
         return self.scale_.transform(X)
 
-    def _factor(self, Z: Any) -> Spaces:
-        return factor_spaces(
+    def _factor(self, Z: Any) -> FactoredRows:
+        return factor(
             Z,
             kernel=self.kernel,
             max_kernel_rows=self.max_kernel_rows,
@@ -277,15 +265,13 @@ class Sieve(PartialMultiLabelClassifier):
             rng=check_random_state(self.random_state),
         )
 
-    def _solve(
-        self, spaces: Spaces, Y: Array, known: Array | None = None
-    ) -> tuple[SieveResult, list[float]]:
+    def _solve(self, factored: FactoredRows, Y: Array, known: Array | None = None) -> SieveResult:
         trusting = self._trusts()
         rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
         if trusting and known is not None:
             Y, known = np.where(known < 0, 0, Y), None
         return solve(
-            spaces.problem(Y, rates, known),
+            factored.problem(Y, rates, known),
             kernel=self.kernel,
             lam=self.lam,
             trusting=trusting,
@@ -305,10 +291,14 @@ class Sieve(PartialMultiLabelClassifier):
         return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
 
 
-def _sample_log_odds(block: Block, state: Any, stride: int) -> tuple[Array, Array]:
-    """Log-odds and candidates (m, l) of every so many rows."""
-    scores = log_odds_of(block, state)[sample_start(block, stride) :: stride]
-    return scores, sample_candidates(block, stride)
+def _sample(splits: Sequence[Split], stride: int) -> tuple[Array, Array]:
+    """Log-odds and candidates (m, l) of the rows 0, stride, 2 stride, ... among all rows."""
+    indices, c = splits[0].train.indices, splits[0].train.candidates
+    listed = np.zeros(c.shape, dtype=np.uint8)
+    listed[to_numpy(c.row), c.label] = 1
+    order = np.argsort(indices)
+    chosen = indices[order] % stride == 0
+    return log_odds(splits)[chosen], listed[order[chosen]]
 
 
 def _content(features: Any) -> str:

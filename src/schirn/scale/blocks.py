@@ -242,13 +242,18 @@ class MemoryRows:
         self.blocks = [function(block, *message) for block in self.blocks]
 
 
-def add_sums(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Add the sums of two blocks, entry by entry; None counts as zero.
+def add_sums(a: Any, b: Any) -> Any:
+    """Add the sums of two blocks, entry by entry, also in nested tuples; None counts as zero.
 
-    >>> add_sums((1, None), (2, 3.0))
-    (3, 3.0)
+    >>> add_sums((1, None, (2, 2)), (2, 3.0, (1, 0)))
+    (3, 3.0, (3, 2))
     """
-    return tuple(y if x is None else x if y is None else x + y for x, y in zip(a, b, strict=True))
+    if a is None or b is None:
+        return b if a is None else a
+    if not isinstance(a, tuple):
+        return a + b
+    sums = (add_sums(x, y) for x, y in zip(a, b, strict=True))
+    return type(a)(*sums) if hasattr(a, "_fields") else tuple(sums)
 
 
 def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:

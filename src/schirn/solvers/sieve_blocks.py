@@ -1,174 +1,498 @@
-"""What a block of Sieve holds: features and candidates of several parts of its rows.
+"""Where the rows of Sieve live: in memory, on a device, in files, on Dask workers.
 
-The first part has all rows of the block; the others are those that inner splits do not hold out,
-each with coordinates of its own.
+`factor` brings few rows together for the exact kernel. Many rows get features, those of the Nyström
+approximation or their own for a linear kernel, whose Gram matrix is a sum over rows; all rows and
+one inner split then share the features, each with eigenvectors of its own. `sieve_blocks` does the
+same for blocks of rows (`schirn.scale.blocks`), which never leave their place: steps of
+`schirn.solvers.sieve` travel to them and sums come back.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_random_state
 
-from schirn.linalg.arrays import Array, cells_product, eps, like, namespace, to_numpy
-from schirn.scale.blocks import Cells, Coordinates, candidate_cells
+from schirn.exceptions import InputError
+from schirn.linalg.arrays import like, namespace, to_numpy
+from schirn.linalg.features import FeatureScale, Look, look, scale_of
+from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
+from schirn.scale.blocks import Block, RowStore, add_sums
+from schirn.scale.factor import MOST_FEATURES
+from schirn.solvers.sieve import (
+    PIECE_CELLS,
+    Candidates,
+    Factored,
+    KernelExpansion,
+    KernelSource,
+    Problem,
+    Rows,
+    SieveResult,
+    Spectrum,
+    Split,
+    dense_part,
+    factor_kernel,
+    on_device,
+    pick,
+    solve,
+)
 
-_PIECE_CELLS = 2**22
+_BLOCK_ROWS = 5000
+_INNER_SPLITS = 3
 
 
-class Features(NamedTuple):
-    """Rows of features as they are, dense or sparse: the basis travels with the messages."""
+def make_rows(
+    X: Any,
+    Y: sp.csr_array,
+    index: np.ndarray,
+    rates: Any = None,
+    known: np.ndarray | None = None,
+    first: int = 0,
+) -> Rows:
+    """Some rows of a block with their candidates.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (m, d)
+        Features of these rows.
+    Y : CSR array of shape (n, l)
+        Candidates of all rows of the block.
+    index : ndarray of shape (m,)
+        Which rows of the block these are.
+    rates : float or ndarray of shape (n,), optional
+    known : ndarray of shape (n, l), optional
+    first : int
+        Index of the first row of the block among all rows.
+    """
+    row, label = Y[index].nonzero()
+    order = np.argsort(label, kind="stable")
+    n, l = len(index), Y.shape[1]
+    near = dense_part(X)
+    arrays = (row, row * l + label, order, label[order], row[order])
+    rows, flat, *by_label = (like(a.astype(np.int64), near, "own") for a in arrays)
+    indptr = np.searchsorted(row, np.arange(n + 1))
+    candidates = Candidates(label, indptr, (n, l), rows, flat, tuple(by_label))
+    own = rates[index] if isinstance(rates, np.ndarray) else None
+    certain = None if known is None else known[index][row, label]
+    return Rows(X, candidates, index + first, own, certain)
+
+
+class FactoredRows(NamedTuple):
+    """Features of rows in memory, factored for every split; nothing here depends on the labels."""
+
+    splits: list[Factored]
+    source: "KernelSource | FeatureMap"
+    drawn: list[np.ndarray]
+    """Rows held out of each inner split, in the order of the draw."""
+
+    def problem(self, Y: Any, rates: Any = None, known: np.ndarray | None = None) -> Problem:
+        """The splits with candidates Y; inner splits without a candidate are left out."""
+        Y = sp.csr_array(Y)
+        listed = np.diff(Y.indptr)
+        use = [k for k, s in enumerate(self.splits) if k == 0 or listed[s.indices].any()]
+        splits = []
+        for k in use:
+            s = self.splits[k]
+            train = make_rows(s.X, Y, s.indices, rates, None if k else known)
+            splits.append(Split(train, make_rows(s.X_held, Y, s.held, rates) if k else None))
+        spectra, drawn = (
+            [self.splits[k].spectrum for k in use],
+            [self.drawn[k - 1] for k in use[1:]],
+        )
+        return Problem(splits, spectra, drawn, Y.shape[1], rates)
+
+
+def factor(
+    Z: Any,
+    *,
+    kernel: str,
+    max_kernel_rows: int,
+    n_landmarks: int,
+    rng: np.random.RandomState,
+) -> FactoredRows:
+    """Factor the features of rows in memory.
+
+    Parameters
+    ----------
+    Z : array or CSR array of shape (n, d)
+        Scaled features.
+    kernel, max_kernel_rows, n_landmarks
+        As in `schirn.Sieve`.
+    rng : RandomState
+    """
+    n, d = Z.shape
+    many = n > max_kernel_rows
+    drawn = draw_splits(n, many, rng)
+    if not many or (kernel == "linear" and d > n):
+        return FactoredRows(*factor_kernel(Z, kernel=kernel, drawn=drawn, rng=rng), drawn)
+    source = draw_features(n, kernel, n_landmarks, rng, lambda rows: pick(Z, rows))
+    X, (index, k) = reorder(source.features(Z), np.sort(drawn[0]))
+    sums = gram_sums(X[:k]), gram_sums(X[k:])
+    whole, rest = spectra(*sums, single=single_precision(source, Z.dtype))
+    splits = [Factored(X, index, X[:0], index[:0], whole)]
+    splits.append(Factored(X[:k], index[:k], X[k:], index[k:], rest))
+    return FactoredRows(splits, source, drawn)
+
+
+# ---- Features of many rows
+
+
+class FeatureMap(NamedTuple):
+    """Features of scaled rows: kernel(rows, support) R - shift, or the rows themselves."""
+
+    kernel: Kernel
+    support: Any = None
+    """Landmarks; None for a linear kernel."""
+    nystroem: np.ndarray | None = None
+    shift: np.ndarray | None = None
+    """About the mean of dense features, so that single precision has digits for the rest."""
+
+    def features(self, Z: Any) -> Any:
+        """The features, in single precision if they come from landmarks."""
+        if self.support is None:
+            return Z if self.shift is None else Z - like(self.shift, Z)
+        xp = namespace(Z)
+        support = on_device(self.support, Z)
+        R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
+        pieces = [
+            xp.astype(self.kernel(Z[i : i + _BLOCK_ROWS], support) @ R - shift, xp.float32)
+            for i in range(0, Z.shape[0], _BLOCK_ROWS)
+        ]
+        return xp.concat(pieces)
+
+    def expansion(self, ridges: Sequence[tuple[np.ndarray, Any]]) -> KernelExpansion:
+        """Expansion of the ridges of all experts."""
+        shift, R = self.shift, self.nystroem
+        offsets = [b if shift is None else b - shift @ W for W, b in ridges]
+        weights = [W if R is None else R @ W for W, _ in ridges]
+        return KernelExpansion(self.kernel, self.support, np.stack(weights), np.stack(offsets))
+
+
+def draw_splits(n: int, many: bool, rng: np.random.RandomState) -> list[np.ndarray]:
+    """Rows held out of each inner split: a quarter of many rows, each third of few."""
+    order = rng.permutation(n)
+    if many:
+        return np.array_split(order, 4)[:1]
+    # One row alone leaves nothing to learn from.
+    return np.array_split(order, min(_INNER_SPLITS, n)) if n > 1 else []
+
+
+def draw_features(
+    n: int,
+    kernel: str,
+    n_landmarks: int,
+    rng: np.random.RandomState,
+    scaled_rows: Callable[[np.ndarray], Any],
+) -> FeatureMap:
+    """Draw landmarks and the kernel width, from rows that `scaled_rows` gets by sorted index."""
+    sample = scaled_rows(width_sample(n, rng))
+    if kernel == "linear":
+        dense = not sp.issparse(sample)
+        return FeatureMap(Kernel("linear"), shift=to_numpy(sample).mean(0) if dense else None)
+    function = Kernel("rbf", sample_width(sample))
+    landmarks = scaled_rows(np.sort(rng.choice(n, min(n, n_landmarks), replace=False)))
+    landmarks = landmarks if sp.issparse(landmarks) else to_numpy(landmarks)
+    R = nystroem_map(function, landmarks)
+    shift = (function(landmarks, landmarks) @ R).mean(axis=0)
+    return FeatureMap(function, landmarks, R, shift)
+
+
+def single_precision(source: FeatureMap, dtype: Any) -> bool:
+    """Whether the features of rows of this type have single precision."""
+    return source.support is not None or "float32" in str(dtype)
+
+
+def reorder(X: Any, held: np.ndarray) -> tuple[Any, tuple[np.ndarray, int]]:
+    """Put the rows held out last, so that splits are slices; the new order, and the edge."""
+    rest = np.setdiff1d(np.arange(X.shape[0]), held)
+    order = np.concatenate([rest, held])
+    return pick(X, order), (order, len(rest))
+
+
+class GramSums(NamedTuple):
+    """Number of rows, their sum and their Gram matrix, in double precision."""
+
+    n: int
+    total: np.ndarray
+    gram: np.ndarray
+
+
+def gram_sums(X: Any) -> GramSums:
+    """Sums over some rows of features."""
+    if sp.issparse(X):
+        X = X.astype(np.float64)
+        return GramSums(X.shape[0], X.T @ np.ones(X.shape[0]), (X.T @ X).toarray())
+    xp, (n, d) = namespace(X), X.shape
+    total, gram = np.zeros(d), np.zeros((d, d))
+    step = max(1, PIECE_CELLS // max(1, d))
+    for i in range(0, n, step):
+        piece = xp.astype(X[i : i + step], xp.float64)
+        total += to_numpy(xp.sum(piece, axis=0))
+        gram += to_numpy(piece.T @ piece)
+    return GramSums(n, total, gram)
+
+
+def spectra(rest: GramSums, held: GramSums, *, single: bool) -> list[Spectrum]:
+    """Spectra of all rows, and of those that are not held out."""
+    whole: GramSums = add_sums(rest, held)
+    own = float(np.finfo(np.float32 if single else np.float64).eps)
+    found = []
+    for n, total, gram in (whole, rest):
+        mean = total / max(n, 1)
+        eigenvalues, basis = np.linalg.eigh(gram - n * np.outer(mean, mean))
+        floor = max(max(n, len(mean)) * float(np.finfo(np.float64).eps), (16 * own) ** 2)
+        keep = eigenvalues > eigenvalues[-1] * floor
+        found.append(Spectrum(eigenvalues[keep], n, np.ascontiguousarray(basis[:, keep]), mean))
+    return found
+
+
+def known_rates(noise_level: Any, sizes: np.ndarray, n_labels: int) -> "float | np.ndarray | None":
+    """Rates at which false labels are listed, from expected numbers of wrong labels.
+
+    Parameters
+    ----------
+    noise_level : float or ndarray of shape (n,), optional
+        Expected number of wrong labels per row.
+    sizes : ndarray of shape (n,)
+        Number of candidates of each row.
+    n_labels : int
+    """
+    if noise_level is None:
+        return None
+    n = len(sizes)
+    try:
+        wrong = np.asarray(noise_level, dtype=np.float64)
+    except (TypeError, ValueError):
+        wrong = np.array(np.nan)
+    if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
+        raise InputError(
+            f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
+            f"row), got {noise_level!r}"
+        )
+    sizes = sizes if wrong.ndim else sizes.mean()
+    wrong = np.minimum(wrong, sizes)
+    rates = wrong / np.maximum(n_labels - sizes + wrong, 1e-12)
+    return rates if wrong.ndim else float(rates)
+
+
+def trusts(noise_level: Any) -> bool:
+    """Whether a noise level declares every candidate true."""
+    return noise_level is not None and not isinstance(noise_level, str) and not np.any(noise_level)
+
+
+# ---- Rows in blocks
+
+
+class State(NamedTuple):
+    """State of a block: its features and splits, then the values of `Split`, one per split."""
 
     X: Any
+    """Features, the rows held out last."""
+    edge: int
+    """Number of rows that are not held out."""
+    splits: tuple[Split, ...]
+    """Splits without features and values."""
+    factors: tuple[Any, ...] = ()
+    p: tuple[Any, ...] = ()
+    q: tuple[Any, ...] = ()
+    S: tuple[Any, ...] = ()
+    S_held: tuple[Any, ...] = ()
 
-    def expand(self, message: tuple[Array, Array]) -> Array:
-        """(X W + b)'."""
-        W, b = message
-        if not sp.issparse(self.X):
-            scores = namespace(self.X).matmul(W.T, self.X.T)
-        else:
-            scores = np.ascontiguousarray((self.X @ W).T)
-        scores += b[:, None]
-        return scores
-
-    def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'X."""
-        return cells_product(label, row, values, self.X, n_labels)
-
-
-class Slice(NamedTuple):
-    """Rows that lie one after the other among the features of a block."""
-
-    start: int
-    stop: int
-
-
-class RowCells(NamedTuple):
-    """Candidates sorted by label, for products, and row after row, for the posterior."""
-
-    by_label: tuple[Any, ...]
-    """The fields of `Cells`: a tuple whose length is its own can be weighed by a cluster."""
-    order: np.ndarray
-    """Places of the candidates, row after row, among those sorted by label."""
-    indptr: np.ndarray
-    label: np.ndarray
-
-    @property
-    def cells(self) -> Cells:
-        """The candidates sorted by label."""
-        return Cells(*self.by_label)
+    def full(self) -> list[Split]:
+        """The splits with features and values."""
+        values = self[3:] if self.p else [(None,) * len(self.splits)] * len(_VALUES)
+        inner = self.X[: self.edge], self.X[self.edge :]
+        found = []
+        for k, (split, *now) in enumerate(zip(self.splits, *values, strict=True)):
+            train = split.train._replace(X=inner[0] if k else self.X)
+            held = None if split.held is None else split.held._replace(X=inner[1])
+            found.append(Split(train, held, *now))
+        return found
 
 
-class Part(NamedTuple):
-    """The rows of a block that one ridge problem learns from, and those held out from it."""
-
-    rows: Any
-    """`DenseRows` or `Features`; a `Slice` where the parts share one array of features."""
-    candidates: RowCells
-    rates: np.ndarray | None = None
-    """Known rate at which false labels are listed in each row."""
-    held: "Part | None" = None
-    held_rows: np.ndarray | None = None
-    """Rows held out, as places among the rows of all blocks, rising."""
-    known: np.ndarray | None = None
-    """1 for candidates that are certainly true, -1 for wrong ones, else 0."""
+_VALUES = ("factors", "p", "q", "S", "S_held")
 
 
-class Parts(NamedTuple):
-    """What the rounds see of a block, but for shared features; the first part has all rows."""
+class BlockProblem(Problem):
+    """Splits of rows in blocks."""
 
-    parts: tuple[Part, ...]
-    order: np.ndarray
-    """Place in the block of each row of the first part."""
+    def __init__(
+        self, blocks: RowStore, spectra: Any, drawn: Any, n_labels: int, rates: Any = None
+    ):
+        super().__init__([], spectra, drawn, n_labels, rates)
+        self.blocks = blocks
 
-    def on(self, X: Any) -> list[Part]:
-        """The parts with their pieces of the shared features."""
-        return [_on(part, X) for part in self.parts]
+    def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
+        """Run step(split, message, *common) on every split; the sums of each over all blocks."""
+        return list(self.blocks.step(_each, step, list(messages), common))
 
+    def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
+        """Call function(splits, *message) on the splits of every block."""
+        return self.blocks.gather(_gather, function, message)
 
-def _on(part: Part, X: Any) -> Part:
-    rows, held = part.rows, part.held
-    if isinstance(rows, Slice):
-        rows = Features(X[rows.start : rows.stop])
-    return part._replace(rows=rows, held=None if held is None else _on(held, X))
-
-
-def row_cells(Y: Any, other: Array | None = None) -> RowCells:
-    """The candidates of a 0/1 matrix (n, l), on the device of `other`."""
-    cells = candidate_cells(Y, other)
-    row, label = to_numpy(cells.row), to_numpy(cells.label)
-    order = np.argsort(row, kind="stable")
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=cells.shape[0]))])
-    return RowCells(tuple(cells), order, indptr, label[order])
+    def keep_first(self) -> None:
+        """Drop the inner split."""
+        self.blocks.step(_keep_first)
+        self.spectra, self.drawn = self.spectra[:1], []
 
 
-def candidate_matrix(cells: Cells) -> sp.csr_array:
-    """The candidates as a sparse 0/1 matrix."""
-    place = to_numpy(cells.row), to_numpy(cells.label)
-    return sp.csr_array((np.ones(len(cells)), place), shape=cells.shape)
+def _each(
+    block: Block, state: State, step: Callable[..., Any], messages: list[Any], common: Any
+) -> tuple[State, tuple[Any, ...]]:
+    before = state.full()
+    found = [step(s, message, *common) for s, message in zip(before, messages, strict=True)]
+    changed: dict[str, Any] = {}
+    for name in _VALUES:
+        new = tuple(getattr(split, name) for split, _ in found)
+        # Blocks in files write only what is another object than before.
+        if not state.p or any(a is not getattr(b, name) for a, b in zip(new, before, strict=True)):
+            changed[name] = new
+    return state._replace(**changed), tuple(sums for _, sums in found)
 
 
-def values_of(rows: Any) -> Array:
-    """An array of the type and on the device of the rows."""
-    X = rows[0]
-    return X.data if sp.issparse(X) else X
+def _gather(block: Block, state: State, function: Callable[..., Any], message: Any) -> Any:
+    return function(state.full(), *message)
 
 
-def leverage_factors(rows: Any, where: Coordinates, lams: Sequence[float]) -> Array:
-    """1/(1 - h) with the leverages h of the rows, (ridge weights, n)."""
-    weights = np.stack([1 / (where.eigenvalues + t * where.penalty) for t in lams], axis=1)
-    X = values_of(rows)
-    xp = namespace(X)
-    if where.basis is None:
-        h = rows.squares(like(weights, X))
+def _keep_first(block: Block, state: State) -> tuple[State, tuple[Any, ...]]:
+    return State(*state[:2], *(values[:1] for values in state[2:])), ()
+
+
+class SieveFit(NamedTuple):
+    """A Sieve fitted to rows in blocks."""
+
+    scale: FeatureScale
+    expansion: KernelExpansion
+    result: SieveResult
+
+
+class RowLook(NamedTuple):
+    """What the driver needs to know about a block before anything else."""
+
+    features: Look
+    n_labels: int
+    sizes: np.ndarray
+    """Number of candidates of each row."""
+
+
+def sieve_blocks(
+    blocks: RowStore,
+    *,
+    features: str = "auto",
+    kernel: str = "rbf",
+    noise_level: "float | np.ndarray | None" = None,
+    lam: float | None = None,
+    max_iter: int = 8,
+    max_kernel_rows: int = 4000,
+    n_landmarks: int = 1500,
+    random_state: int | None = 0,
+    callback: Callable[[int], None] | None = None,
+) -> SieveFit:
+    """Train on rows in blocks; the parameters are those of `schirn.Sieve`.
+
+    Up to `max_kernel_rows` rows are brought together, on the device of the first block.
+
+    Parameters
+    ----------
+    blocks : RowStore
+        Blocks of `FeatureRows` of X, all dense or all sparse, and their candidates.
+    """
+    looks = blocks.gather(_look)
+    whole = looks[0].features
+    for other in looks[1:]:
+        whole = whole.merge(other.features)
+    scale = scale_of(whole, features)
+    n, l = whole.n, looks[0].n_labels
+    rates = known_rates(noise_level, np.concatenate([o.sizes for o in looks]), l)
+    rng = check_random_state(random_state)
+    if n <= max_kernel_rows:
+        rows, labels = zip(*blocks.gather(_rows_and_candidates), strict=True)
+        Z, Y = scale.transform(_stack(rows)), sp.csr_array(sp.vstack(labels))
+        options = {"max_kernel_rows": max_kernel_rows, "n_landmarks": n_landmarks}
+        factored = factor(Z, kernel=kernel, rng=rng, **options)
+        problem, source = factored.problem(Y, rates), factored.source
     else:
-        basis, mean = like(where.basis, X), like(where.mean @ where.basis, X)
-        inner, last = like(weights[:-1], X), like(weights[-1], X)
-        n = rows.X.shape[0]
-        step = max(1, _PIECE_CELLS // max(1, basis.shape[1]))
-        pieces = [
-            (rows.X[i : i + step] @ basis - mean) ** 2 @ inner for i in range(0, max(n, 1), step)
-        ]
-        h = xp.concat(pieces) + last
-    largest = 1 - eps(h) ** 0.5
-    return 1 / (1 - xp.clip(h.T, None, largest))
+        if kernel == "linear" and len(whole.filled) > MOST_FEATURES:
+            raise InputError(
+                f"X has {len(whole.filled):,} features; a linear kernel of more than "
+                f'{MOST_FEATURES:,} is too large for rows in blocks; set kernel="rbf", or reduce '
+                f"the features first"
+            )
+        drawn = draw_splits(n, True, rng)
+
+        def scaled_rows(index: np.ndarray) -> Any:
+            pieces = [piece for piece in blocks.gather(_pick_rows, index) if piece.shape[0]]
+            return scale.transform(_stack(pieces))
+
+        source = draw_features(n, kernel, n_landmarks, rng, scaled_rows)
+        own = rates if isinstance(rates, np.ndarray) else None
+        rest, held, listed = blocks.step(_make_splits, scale, source, np.sort(drawn[0]), own)
+        found = spectra(rest, held, single=single_precision(source, whole.dtype))
+        problem = BlockProblem(blocks, found, drawn, l, rates)
+        if not listed:
+            problem.keep_first()
+    result = solve(
+        problem,
+        kernel=kernel,
+        lam=lam,
+        trusting=trusts(noise_level),
+        max_iter=max_iter,
+        rng=check_random_state(random_state),
+        callback=callback,
+    )
+    return SieveFit(scale, source.expansion(result.ridges), result)
 
 
-def expand(rows: Any, message: Any) -> Array:
-    """Scores (columns, n) for a message in double precision."""
-    X = values_of(rows)
-    near = tuple(like(m, X) for m in message) if isinstance(message, tuple) else like(message, X)
-    return rows.expand(near)
+def _look(block: Block, state: Any) -> RowLook:
+    n, l = block.cells.shape
+    return RowLook(look(block.rows.X), l, np.bincount(to_numpy(block.cells.row), minlength=n))
 
 
-def projected(part: Part, values: Array, total: np.ndarray) -> np.ndarray:
-    """B'F for values at the candidates, as `Coordinates.receive` takes it."""
-    cells = part.candidates.cells
-    product = part.rows.project(cells.label, cells.row, values, cells.shape[1])
-    product = to_numpy(product).astype(np.float64)
-    return np.column_stack([product, total]) if isinstance(part.rows, Features) else product
+def _candidates(block: Block) -> sp.csr_array:
+    row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
+    return sp.csr_array((np.ones(len(row)), (row, label)), shape=block.cells.shape)
 
 
-def own_cells(
-    held: np.ndarray | None, rows: np.ndarray, labels: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Of cells (rows, labels) those whose row is held here, with the place of that row."""
-    assert held is not None
-    if not len(held):
-        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    inside = slice(np.searchsorted(rows, held[0]), np.searchsorted(rows, held[-1], side="right"))
-    rows, labels = rows[inside], labels[inside]
-    place = np.searchsorted(held, rows)
-    mine = held[place] == rows
-    return place[mine], labels[mine]
+def _rows_and_candidates(block: Block, state: Any) -> tuple[Any, sp.csr_array]:
+    return block.rows.X, _candidates(block)
 
 
-def at(S: Array, cells: Cells) -> Array:
-    """Entries of an (l, n) array at the candidates."""
-    return take(S, cells.flat)
+def _pick_rows(block: Block, state: Any, index: np.ndarray) -> Any:
+    """Those of the rows that are in this block, in main memory."""
+    X = block.rows.X
+    inside = _inside(index, block.rows.first, X.shape[0])
+    return X[inside] if sp.issparse(X) else to_numpy(pick(X, inside))
 
 
-def take(S: Array, flat: Array) -> Array:
-    """Entries of an (l, n) array that is read label after label."""
-    xp = namespace(S)
-    return xp.take(xp.reshape(S, (-1,)), flat, axis=0)
+def _make_splits(
+    block: Block,
+    state: Any,
+    scale: FeatureScale,
+    source: FeatureMap,
+    held: np.ndarray,
+    rates: np.ndarray | None,
+) -> tuple[State, tuple[Any, ...]]:
+    """Features and splits of a block; their sums, and the number of candidates to learn from."""
+    X, first = block.rows.X, block.rows.first
+    n = X.shape[0]
+    X, (index, k) = reorder(source.features(scale.transform(X)), _inside(held, first, n))
+    own, Y = None if rates is None else rates[first : first + n], _candidates(block)
+    rows = [make_rows(X[:0], Y, i, own, first=first) for i in (index, index[:k], index[k:])]
+    whole, train, out = (r._replace(X=None) for r in rows)
+    state = State(X, k, (Split(whole), Split(train, out)))
+    return state, (gram_sums(X[:k]), gram_sums(X[k:]), len(train.candidates.label))
+
+
+def _inside(index: np.ndarray, first: int, n: int) -> np.ndarray:
+    """Positions in a block of the sorted rows that are in it."""
+    low, high = np.searchsorted(index, [first, first + n])
+    return index[low:high] - first
+
+
+def _stack(pieces: Sequence[Any]) -> Any:
+    if len(pieces) == 1:
+        return pieces[0]
+    if sp.issparse(pieces[0]):
+        return sp.csr_array(sp.vstack(pieces))
+    return namespace(pieces[0]).concat(list(pieces))

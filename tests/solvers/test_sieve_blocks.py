@@ -1,4 +1,4 @@
-"""Sieve on blocks of rows: the result of one block, of memory, of another array library."""
+"""Sieve on blocks of rows equals Sieve in memory, also on tensors."""
 
 from itertools import pairwise
 
@@ -11,11 +11,11 @@ from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
 from schirn.scale.blocks import Block, FeatureRows, MemoryRows, candidate_cells
-from schirn.solvers.sieve_pool import soft_logit
-from schirn.solvers.sieve_rows import sieve_rows
+from schirn.solvers.sieve import soft_logit
+from schirn.solvers.sieve_blocks import sieve_blocks
 
 MANY = {"max_kernel_rows": 50, "n_landmarks": 40}
-CUTS = [1, 100, 130]
+EDGES = [1, 100, 130]
 
 
 def problem(n=180, sparse=False, seed=0):
@@ -31,27 +31,24 @@ def problem(n=180, sparse=False, seed=0):
     return data.X, data.candidates
 
 
-def blocks(X, Y, cuts=()):
-    edges = [0, *cuts, X.shape[0]]
-    rows = [(X[i:j], Y[i:j], i) for i, j in pairwise(edges)]
+def blocks(X, Y, edges=()):
+    limits = [0, *edges, X.shape[0]]
+    rows = [(X[i:j], Y[i:j], i) for i, j in pairwise(limits)]
     return MemoryRows([Block(FeatureRows(x, i), candidate_cells(y), False) for x, y, i in rows])
 
 
-def posterior(result):
-    return np.concatenate([Q.toarray() for Q in result.soft_labels()])
-
-
-def same(result, model, X, atol=1e-7):
-    """Whether a result on blocks is the fitted model."""
-    np.testing.assert_allclose(posterior(result), model.label_confidence_, atol=atol)
+def same(fit, model, X, atol=1e-7):
+    """Whether a fit on blocks is the fitted model."""
+    result = fit.result
+    np.testing.assert_allclose(result.Q, model.label_confidence_, atol=atol)
     np.testing.assert_allclose(result.objective, model.objective_, rtol=1e-6)
     np.testing.assert_allclose(result.lams, model.lams_, rtol=1e-6)
-    scores = result.pool.log_odds(result.expansion.scores(result.scale.transform(X)))
+    scores = result.pool.log_odds(fit.expansion.scores(fit.scale.transform(X)))
     np.testing.assert_allclose(scores, model.decision_function(X), atol=100 * atol)
-    assert result.scale.kind == model.scale_.kind
+    assert fit.scale.kind == model.scale_.kind
 
 
-@pytest.mark.parametrize("cuts", [[], CUTS], ids=["one block", "four blocks"])
+@pytest.mark.parametrize("edges", [[], EDGES], ids=["one block", "four blocks"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize(
     "options",
@@ -64,19 +61,19 @@ def same(result, model, X, atol=1e-7):
     ],
     ids=["landmarks", "linear", "text", "raw", "few rows"],
 )
-def test_blocks_give_the_model_that_memory_gives(options, sparse, cuts):
+def test_blocks_give_the_model_that_memory_gives(options, sparse, edges):
     X, Y = problem(sparse=sparse)
     options = {**options, "max_iter": 4}
     model = Sieve(**options).fit(X, Y)
     # Features from landmarks have single precision.
     few = options["max_kernel_rows"] > len(Y)
     atol = 1e-7 if options.get("kernel") or few else 2e-4
-    result = sieve_rows(blocks(X, Y, cuts), **options)
-    same(result, model, X, atol)
-    assert len(result.soft_labels()) == (1 if few else len(cuts) + 1)
-    log_odds = np.concatenate(result.log_odds())
-    assert log_odds.shape == Y.shape
-    assert np.corrcoef(log_odds[Y == 1], posterior(result)[Y == 1])[0, 1] > 0.5
+    fit = sieve_blocks(blocks(X, Y, edges), **options)
+    same(fit, model, X, atol)
+    result = fit.result
+    assert len(result.soft_labels()) == (1 if few else len(edges) + 1)
+    assert result.log_odds.shape == Y.shape
+    assert np.corrcoef(result.log_odds[Y == 1], result.Q[Y == 1])[0, 1] > 0.5
 
 
 @pytest.mark.parametrize("level", ["none", "number", "rows", "trust"])
@@ -85,16 +82,17 @@ def test_noise_levels(level):
     wrong = np.random.default_rng(0).integers(0, 4, len(X)).astype(float)
     noise_level = {"none": None, "number": 1.5, "rows": wrong, "trust": 0}[level]
     options = {**MANY, "kernel": "linear", "noise_level": noise_level}
-    result = sieve_rows(blocks(X, Y, CUTS), **options)
+    fit = sieve_blocks(blocks(X, Y, EDGES), **options)
     model = Sieve(**options).fit(X, Y)
-    same(result, model, X)
+    same(fit, model, X)
+    result = fit.result
     np.testing.assert_allclose(result.noise.rate, model.noise_model_.rate, rtol=1e-6)
     np.testing.assert_allclose(result.rates, model.noise_rates_, rtol=1e-6)
 
 
 def test_soft_labels_list_every_candidate_of_every_row():
     X, Y = problem()
-    pieces = sieve_rows(blocks(X, Y, CUTS), **MANY).soft_labels()
+    pieces = sieve_blocks(blocks(X, Y, EDGES), **MANY).result.soft_labels()
     listed = np.concatenate([np.diff(Q.indptr) for Q in pieces])
     np.testing.assert_array_equal(listed, Y.sum(axis=1))
 
@@ -104,14 +102,14 @@ def test_one_round_written_out():
     X, Y = problem()
     X = X - X.mean(axis=0)
     lam = 3.0
-    result = sieve_rows(
-        blocks(X, Y, CUTS),
+    result = sieve_blocks(
+        blocks(X, Y, EDGES),
         kernel="linear",
         features="none",
         lam=lam,
         max_iter=1,
         max_kernel_rows=0,
-    )
+    ).result
     n, l = Y.shape
     H = 1 / n + X @ np.linalg.solve(X.T @ X + lam * np.eye(X.shape[1]), X.T)
     left_out = lambda Q, H: Q - (Q - H @ Q) / (1 - np.diag(H))[:, None]  # noqa: E731
@@ -125,10 +123,10 @@ def test_one_round_written_out():
     G += np.eye(l) * (np.trace(G) / l * 0.3 + 1e-12)
     both = [S, left_out(first.Q, 1 / n + C @ np.linalg.solve(G, C.T))]
     log_odds = sum(soft_logit(A) for A in both) / 2
-    np.testing.assert_allclose(np.concatenate(result.log_odds()), log_odds, atol=1e-8)
+    np.testing.assert_allclose(result.log_odds, log_odds, atol=1e-8)
     P = np.clip(1 / (1 + np.exp(-log_odds)), 1e-4, 1 - 1e-4)
     noise = update_noise(Y, first)
-    np.testing.assert_allclose(posterior(result), candidate_posterior(P, Y, noise).Q, atol=1e-8)
+    np.testing.assert_allclose(result.Q, candidate_posterior(P, Y, noise).Q, atol=1e-8)
 
 
 def test_a_block_without_candidates_and_one_without_held_rows():
@@ -137,13 +135,13 @@ def test_a_block_without_candidates_and_one_without_held_rows():
     options = {**MANY, "kernel": "linear"}
     with pytest.warns(UserWarning, match="carry no candidate"):
         model = Sieve(**options).fit(X, Y)
-    same(sieve_rows(blocks(X, Y, [1, 2, 60]), **options), model, X)
+    same(sieve_blocks(blocks(X, Y, [1, 2, 60]), **options), model, X)
 
 
 def test_too_many_features_for_a_linear_kernel():
     X, Y = sp.csr_array((60, 30_000), dtype=float), np.ones((60, 2))
     with pytest.raises(InputError, match='kernel="rbf"'):
-        sieve_rows(blocks(X, Y), kernel="linear", max_kernel_rows=10)
+        sieve_blocks(blocks(X, Y), kernel="linear", max_kernel_rows=10)
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -167,13 +165,15 @@ def test_torch_gives_the_result_of_numpy(options, precision):
     model = Sieve(**options).fit(X, Y)
     T = torch.asarray(X)
     place = MemoryRows([Block(FeatureRows(T), candidate_cells(Y, T))])
-    result = sieve_rows(place, **options)
+    fit = sieve_blocks(place, **options)
+    result = fit.result
     atol = 1e-3 if precision == "float32" or "max_kernel_rows" in options else 1e-6
-    np.testing.assert_allclose(posterior(result), model.label_confidence_, atol=atol)
+    np.testing.assert_allclose(result.Q, model.label_confidence_, atol=atol)
     np.testing.assert_allclose(result.objective, model.objective_, rtol=1e-3)
-    scores = result.pool.log_odds(result.expansion.scores(result.scale.transform(T)))
+    scores = result.pool.log_odds(fit.expansion.scores(fit.scale.transform(T)))
     assert isinstance(scores, torch.Tensor)
     expected = model.decision_function(X)
     np.testing.assert_allclose(scores.numpy(), expected, atol=20 * atol, rtol=1e-2)
-    state = result.place.states[0]
-    assert isinstance(state.scores[0], torch.Tensor)
+    problem_ = result.problem
+    log_odds = problem_.splits[0].S if "max_kernel_rows" not in options else place.states[0].S[0]
+    assert isinstance(log_odds, torch.Tensor)
