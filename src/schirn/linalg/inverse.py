@@ -1,0 +1,238 @@
+"""Kernel ridge regressions from one inverse per ridge weight: leave-one-out and held-out scores.
+
+The ridge argmin ||K a + b - Q||^2 + lam a'Ka with a free intercept b has the dual weights a = M Q,
+where M is the leading block of the inverse of [[K + lam I, 1], [1', 0]]. Everything else follows from
+M in closed form: the scores of a row, or of a group of rows, left out of its own fit,
+
+    S_G = Q_G - (M_GG)^-1 a_G,
+
+and the fit without the rows O, whose inverse is the Schur complement M_PP - M_PO (M_OO)^-1 M_OP.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from schirn.linalg.arrays import Array, like, namespace, to_numpy
+
+# Single precision is used above this many rows, where it saves time, if the condition number of
+# K + lam I stays below the bound.
+_SINGLE_ROWS = 1000
+_SINGLE_CONDITION = 1e6
+# A row that nothing else resembles predicts itself: its diagonal of M is 1/lam, never 0.
+_SMALLEST = 1e-12
+
+
+class RidgeScores(NamedTuple):
+    """Scores of several ridges, (ridge weights, rows, labels)."""
+
+    left_out: Array
+    """Scores of the training rows, each left out of its own fit."""
+    held: Array
+    """Scores of the rows held out."""
+
+
+class LeftOut(NamedTuple):
+    """What the scores of rows left out of their own fit need, for one M."""
+
+    diagonal: Array
+    groups: list[tuple[Array, Array]]
+    """Rows (g, k) of the groups with k > 1 members, and the inverses (g, k, k) of M_GG."""
+
+    def scores(self, Q: Array, a: Array) -> Array:
+        """Q_G - (M_GG)^-1 a_G for every group G; most groups are single rows."""
+        S = Q - a / self.diagonal[:, None]
+        for rows, inverses in self.groups:
+            S[rows] = Q[rows] - namespace(a).matmul(inverses, a[rows])
+        return S
+
+
+class KernelInverse:
+    """Inverses of a kernel matrix, one per ridge weight, each with a free intercept.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Kernel matrix of the training rows.
+    lams : sequence of float
+        Ridge weights, greater than 0.
+    groups : ndarray of shape (n,), optional
+        Group of each row; rows of one group are left out together. By default every row is left
+        out alone.
+
+    Examples
+    --------
+    >>> K = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 2.0]])
+    >>> inverse = KernelInverse(K, [1.0])
+    >>> Q = np.array([[1.0], [1.0], [0.0]])
+    >>> A, b = inverse.expansion(Q)[0]
+    >>> (K @ A + b).round(3).ravel().tolist()
+    [0.9, 0.9, 0.2]
+    """
+
+    def __init__(self, K: Array, lams: Sequence[float], groups: np.ndarray | None = None) -> None:
+        xp, n = namespace(K), K.shape[0]
+        double = n < _SINGLE_ROWS or n > _SINGLE_CONDITION * min(lams)
+        K = xp.astype(K, xp.float64 if double else xp.float32, copy=False)
+        self.lams, self.groups = tuple(lams), groups
+        self._M, self._intercepts = [], []
+        for lam in lams:
+            M = _invert(K, float(lam))
+            total = xp.sum(M, axis=1)
+            scale = xp.sum(total)
+            M -= total[:, None] * (total / scale)
+            self._M.append(M)
+            self._intercepts.append(total / scale)
+        self._left_out = [_left_out(M, groups) for M in self._M]
+
+    def fit(self, Q: Array) -> RidgeScores:
+        """Leave-one-out scores of all rows for targets Q (n, l)."""
+        xp = namespace(Q)
+        S = [
+            left.scores(Q, xp.astype(M @ xp.astype(Q, M.dtype), Q.dtype))
+            for M, left in zip(self._M, self._left_out, strict=True)
+        ]
+        return RidgeScores(xp.stack(S), xp.stack(S)[:, :0])
+
+    def expansion(self, Q: Array) -> list[tuple[Array, Array]]:
+        """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""
+        xp = namespace(Q)
+        found = []
+        for M, intercept in zip(self._M, self._intercepts, strict=True):
+            q = xp.astype(Q, M.dtype)
+            found.append((xp.astype(M @ q, Q.dtype), xp.astype(intercept @ q, Q.dtype)))
+        return found
+
+    def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
+        """The same ridges trained without some rows."""
+        return HeldOutInverse(self._M, held, self.groups)
+
+
+class HeldOutInverse:
+    """Ridges without the rows `held`, by elimination from the inverses of all rows."""
+
+    def __init__(
+        self, inverses: Sequence[Array], held: np.ndarray, groups: np.ndarray | None
+    ) -> None:
+        n = len(inverses[0])
+        self._held = np.sort(held)
+        self._train = np.setdiff1d(np.arange(n), held)
+        own = None if groups is None else groups[self._train]
+        self._M, self._back, self._cross, self._left_out = list(inverses), [], [], []
+        for M in inverses:
+            xp = namespace(M)
+            rows, train = (like(r, M, "own") for r in (self._held, self._train))
+            columns = xp.take(M, rows, axis=0)
+            back = xp.take(columns, train, axis=1)
+            cross = _inverse(xp.take(columns, rows, axis=1)) @ back
+            self._back.append(back)
+            self._cross.append(cross)
+            self._left_out.append(_left_out(M, own, self._train, back, cross))
+
+    def fit(self, Q: Array) -> RidgeScores:
+        """Scores of the training rows left out, and of the rows held out, for targets Q."""
+        xp, n = namespace(Q), len(self._M[0])
+        train = like(self._train, Q, "own")
+        left_out, out = [], []
+        parts = zip(self._M, self._back, self._cross, self._left_out, strict=True)
+        for M, back, cross, left in parts:
+            q = xp.zeros((n, Q.shape[1]), dtype=M.dtype, **_device(Q))
+            q[train] = xp.astype(Q, M.dtype)
+            a = M @ q
+            # R = (M_OO)^-1 M_OP gives the held-out scores -R Q and the correction -M_PO R Q.
+            scores = cross @ xp.astype(Q, M.dtype)
+            a = a[train] - back.T @ scores
+            left_out.append(left.scores(Q, xp.astype(a, Q.dtype)))
+            out.append(xp.astype(-scores, Q.dtype))
+        return RidgeScores(xp.stack(left_out), xp.stack(out))
+
+
+def best_ridge(K: Array, Y: Array, lams: Sequence[float]) -> int:
+    """Index of the ridge weight with the smallest leave-one-out error on targets Y.
+
+    One eigendecomposition serves all weights; meant for a sample of some hundred rows.
+    """
+    K, Y = to_numpy(K).astype(np.float64), to_numpy(Y).astype(np.float64)
+    eigenvalues, U = np.linalg.eigh(K)
+    eigenvalues = np.maximum(eigenvalues, 0)
+    total, UY = U.sum(axis=0), U.T @ Y
+    losses = []
+    for lam in lams:
+        d = 1 / (eigenvalues + lam)
+        ones = U @ (d * total)
+        scale = ones.sum()
+        a = U @ (d[:, None] * UY) - np.outer(ones, (d * total) @ UY) / scale
+        diagonal = (U * U) @ d - ones**2 / scale
+        losses.append(np.mean((a / np.maximum(diagonal, _SMALLEST)[:, None]) ** 2))
+    return int(np.argmin(losses))
+
+
+def _left_out(
+    M: Array,
+    groups: np.ndarray | None,
+    rows: np.ndarray | None = None,
+    back: Array | None = None,
+    cross: Array | None = None,
+) -> LeftOut:
+    """Diagonal and group blocks of M, or of its Schur complement M_PP - M_PO R on the rows P."""
+    xp = namespace(M)
+    diagonal = xp.linalg.diagonal(M)
+    if rows is not None:
+        diagonal = xp.take(diagonal, like(rows, M, "own")) - xp.sum(back * cross, axis=0)
+    diagonal = xp.astype(xp.clip(diagonal, _SMALLEST, None), xp.float64)
+    found = []
+    for members in _groups_by_size(groups):
+        own = members if rows is None else rows[members]
+        index = like(own, M, "own")
+        blocks = M[index[:, :, None], index[:, None, :]]
+        if back is not None:
+            inside = like(members, M, "own")
+            left, right = back.T[inside], xp.permute_dims(cross.T[inside], (0, 2, 1))
+            blocks = blocks - xp.matmul(left, right)
+        inverses = xp.linalg.inv(xp.astype(blocks, xp.float64))
+        found.append((like(members, M, "own"), inverses))
+    return LeftOut(diagonal, found)
+
+
+def _groups_by_size(groups: np.ndarray | None) -> list[np.ndarray]:
+    """Rows (g, k) of all groups with the same number k > 1 of members."""
+    if groups is None:
+        return []
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
+    sizes = np.diff(np.r_[starts, len(order)])
+    return [
+        order[starts[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes) if k > 1
+    ]
+
+
+def _invert(K: Array, lam: float) -> Array:
+    """(K + lam I)^-1 for a positive semi-definite K."""
+    if not isinstance(K, np.ndarray):
+        xp = namespace(K)
+        return xp.linalg.inv(K + lam * xp.eye(K.shape[0], dtype=K.dtype, **_device(K)))
+    A = np.array(K, order="F")
+    A[np.diag_indices(len(A))] += K.dtype.type(lam)
+    return _inverse(A)
+
+
+def _inverse(A: Array) -> Array:
+    """The inverse of a positive definite matrix; NumPy's is overwritten."""
+    if not isinstance(A, np.ndarray):
+        return namespace(A).linalg.inv(A)
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
+    factor, failed = potrf(A, lower=1, overwrite_a=1, clean=1)
+    if not failed:
+        inverse, failed = potri(factor, lower=1, overwrite_c=1)
+    if failed:
+        raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
+    inverse = np.tril(inverse)
+    inverse += np.tril(inverse, -1).T
+    return inverse
+
+
+def _device(A: Any) -> dict[str, Any]:
+    """The device of an array, as a keyword for functions that make a new one."""
+    return {} if isinstance(A, np.ndarray) else {"device": A.device}

@@ -1,0 +1,199 @@
+"""How much of the claimed noise to believe.
+
+Candidates alone never prove that a label is wrong. If false labels are listed at a rate rho, the
+model explains how often a label is listed by rho + (1 - rho) p; every smaller rate r with larger
+probabilities explains it equally well, and turns a confidence q into 1 - kappa (1 - q) with
+kappa = odds(r)/odds(rho). A kappa of 1 believes the model, 0 believes that all candidates are right.
+It changes no ranking within a label.
+
+Three questions decide kappa, all answered by scores that a row had no say in:
+
+- Floor: which rate is needed at least, if the probabilities of a label are spread as widely as the
+  features explain it?
+- Separation: do the scores of a label separate the rows that list it from the others as well as they
+  should if the claimed share were wrong? Random features do not.
+- Spread: do the wrong labels of a row come independently? Where the claimed ones crowd in some rows,
+  they are rather true labels of rows that the features do not describe.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import betaincinv, expit
+from scipy.stats import rankdata
+
+Array = np.ndarray
+
+_MARGIN = 1e-4
+# Labels that fewer rows list, or do not list, say nothing about features.
+_FEW = 5
+# Floor: quantiles that stand for the lowest probability of a label, rates to try, and the share of
+# the variance that features must explain before labels are pooled.
+_QUANTILES = (0.05, 0.1, 0.2)
+_RATE_STEPS = 100
+_STRONG = 0.3
+# Separation: an implied AUC below the first is no evidence, above the second it is enough.
+_AUC = (0.65, 0.8)
+# Spread: how strongly a covariance between labels of a row counts against noise.
+_CROWDING = 4.0
+# Shares of the least likely rows whose listing frequency bounds the rate.
+_LEAST = (0.1, 0.2, 0.3, 0.4, 0.5)
+# Label floors count from this over-dispersion on.
+_DEPENDS = 1.0
+
+
+class Caution(NamedTuple):
+    """What to believe of a posterior."""
+
+    factors: Array
+    """kappa of each label, (l,)."""
+    odds: Array
+    """Logarithm by which the odds of being wrong grow for each label, (l,)."""
+    largest_share: float
+    """The largest share of wrong candidates that the listing frequencies allow."""
+
+    def apply(self, q: Array, label: Array) -> Array:
+        """Cautious confidences of candidates with posterior q."""
+        q = np.clip(np.asarray(q, dtype=np.float64), 0, 1)
+        wrong = (1 - q) * np.exp(self.odds[label])
+        return np.asarray(1 - self.factors[label] * wrong / np.maximum(wrong + q, 1e-300))
+
+
+def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
+    """Decide how much of the claimed noise to believe.
+
+    Parameters
+    ----------
+    log_odds : ndarray of shape (n, l)
+        Log-odds that each label is true, each row left out of its own fit.
+    Y : ndarray of shape (n, l)
+        Candidates, 0/1.
+    Q : ndarray of shape (n, l)
+        Posterior of the candidates.
+    rate : float
+        Estimated rate at which false labels are listed.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Y = (rng.random((200, 4)) < 0.5).astype(float)
+    >>> caution(rng.standard_normal((200, 4)), Y, np.full((200, 4), 0.3), 0.4).factors.max() < 0.5
+    np.True_
+    """
+    Y, Q = np.asarray(Y, dtype=np.float64), np.asarray(Q, dtype=np.float64)
+    listed = Y.sum(axis=0)
+    known = (listed >= _FEW) & (listed <= len(Y) - _FEW)
+    largest = _largest_share(log_odds, Y)
+    if not known.any() or not 0 < rate < 1:
+        return Caution(np.zeros(len(listed)), np.zeros(len(listed)), largest)
+    kappa = _floor(log_odds[:, known], rate) * _independence(Y * (1 - Q))
+    return Caution(
+        kappa * _separation(log_odds, Y, Q, known), _label_odds(log_odds, Y, Q), largest
+    )
+
+
+def _floor(log_odds: Array, rate: float) -> float:
+    """Smallest kappa that explains the listing probabilities of the least likely cells.
+
+    Probabilities with mean mu of which features explain the share D of the variance are taken to
+    follow Beta(mu nu, (1 - mu) nu) with nu = 1/D - 1. A rate r is enough if r + (1 - r) p_low
+    reaches the estimated rate, p_low being a low quantile. The result is the mean of the answer
+    for each label and that for all labels together; the second believes that wrong labels fall on
+    all labels alike, and counts only as far as features explain the labels.
+    """
+    pi = rate + (1 - rate) * np.clip(expit(log_odds), _MARGIN, 1 - _MARGIN)
+    mean, variance = pi.mean(axis=0), pi.var(axis=0)
+    mu = np.clip((mean - rate) / (1 - rate), 1e-6, 1 - 1e-6)
+    explained = (variance / (1 - rate) ** 2).sum() / (mu * (1 - mu)).sum()
+    pooled = _least_odds(pi.mean(keepdims=True)[0], pi.var(keepdims=True)[0], rate)
+    return (_least_odds(mean, variance, rate) + pooled * min(1.0, explained / _STRONG)) / 2
+
+
+def _least_odds(mean: Array, variance: Array, rate: float) -> float:
+    """odds(r)/odds(rate) of the smallest rate r that is enough, averaged over the quantiles."""
+    r = np.linspace(0, rate, _RATE_STEPS + 1)[:, None]
+    mu = np.clip((mean - r) / (1 - r), 1e-6, 1 - 1e-6)
+    D = np.clip(variance / (1 - r) ** 2 / (mu * (1 - mu)), 1e-6, 0.9999)
+    nu = 1 / D - 1
+    found = []
+    for quantile in _QUANTILES:
+        low = betaincinv(mu * nu, (1 - mu) * nu, quantile)
+        low = np.average(low, axis=1, weights=1 - mu)
+        enough = r[:, 0] + (1 - r[:, 0]) * low >= rate * (1 - 1e-3)
+        least = float(r[np.argmax(enough), 0]) if enough.any() else rate
+        found.append(least / (1 - least) / (rate / (1 - rate)))
+    return float(np.mean(found))
+
+
+def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> Array:
+    """Belief in each label by the AUC of its scores, listed against other rows, (l,).
+
+    With a share w of wrong candidates, whose scores are those of other rows, the AUC of true
+    candidates is (AUC - w/2)/(1 - w). All labels together set the belief; a single label lowers it
+    only if its AUC is clearly too small for the number of its candidates.
+    """
+    n, listed = len(Y), Y.sum(axis=0)
+    others = n - listed
+    ranks = (rankdata(log_odds, axis=0) * Y).sum(axis=0)
+    pairs = np.maximum(listed * others, 1)
+    auc = np.where(known, (ranks - listed * (listed + 1) / 2) / pairs, 0.5)
+    claimed = (Y * (1 - Q)).sum(axis=0) / np.maximum(listed, 1)
+    spread = np.sqrt((1 / np.maximum(listed, 1) + 1 / np.maximum(others, 1)) / 12)
+
+    def belief(auc: Array, share: Array) -> Array:
+        implied = (auc - share / 2) / np.maximum(1 - share, 1e-3)
+        return np.clip((implied - _AUC[0]) / (_AUC[1] - _AUC[0]), 0, 1)
+
+    weights = np.where(known, listed, 0)
+    overall = belief(
+        np.average(auc, weights=weights), np.asarray((Y * (1 - Q)).sum() / max(listed.sum(), 1))
+    )
+    # 1.64 standard errors: a label is doubted only where chance does not explain it.
+    single = np.where(known, belief(auc + 1.64 * spread, claimed), 1.0)
+    return overall * single
+
+
+def _independence(wrong: Array) -> float:
+    """Belief that the claimed wrong candidates (n, l) of a row come independently.
+
+    The covariance of their number in two random halves of the labels, over the product of the means,
+    is 0 for independent ones and negative for a fixed number per row.
+    """
+    rng = np.random.RandomState(0)
+    covariance = []
+    for _ in range(5):
+        order = rng.permutation(wrong.shape[1])
+        a, b = wrong[:, order[::2]].sum(axis=1), wrong[:, order[1::2]].sum(axis=1)
+        product = a.mean() * b.mean()
+        covariance.append((np.mean(a * b) - product) / product if product > 0 else 0.0)
+    return float(1 / (1 + _CROWDING * max(0.0, np.mean(covariance))))
+
+
+def _label_odds(log_odds: Array, Y: Array, Q: Array) -> Array:
+    """Logarithm by which the odds of being wrong grow, where labels differ clearly.
+
+    The listing frequency of a label in the half of the rows that look least like it is compared
+    with the rate that the model gives the label.
+    """
+    m = max(1, len(Y) // 2)
+    order = np.argsort(log_odds, axis=0, kind="stable")[:m]
+    found = np.take_along_axis(Y, order, axis=0).sum(axis=0)
+    false = (1 - Q * Y).sum(axis=0)
+    expected = m * (Y * (1 - Q)).sum(axis=0) / np.maximum(false, 1e-9)
+    excess = ((found - expected) ** 2 - expected).sum() / max(float((expected**2).sum()), 1e-12)
+    if excess <= _DEPENDS:
+        return np.zeros(len(found))
+    return np.log((found + 1) / (expected + 1))
+
+
+def _largest_share(log_odds: Array, Y: Array) -> float:
+    """Share of wrong candidates if the least likely cells are all listed by mistake."""
+    n, l = Y.shape
+    order = np.argsort(log_odds, axis=0, kind="stable")
+    listed = np.take_along_axis(Y, order, axis=0).sum(axis=1).cumsum()
+    least = [max(1, int(share * n)) for share in _LEAST]
+    floor = min(float(listed[m - 1]) / (m * l) for m in least)
+    total = float(Y.sum())
+    if not total or floor >= 1:
+        return 1.0 if total else 0.0
+    return min(1.0, floor * (n * l - total) / ((1 - floor) * total))

@@ -1,0 +1,112 @@
+"""Closed forms of kernel ridges against refits."""
+
+import numpy as np
+import pytest
+
+from schirn.linalg.inverse import KernelInverse, best_ridge
+from schirn.linalg.kernels import Kernel
+
+
+@pytest.fixture
+def problem():
+    rng = np.random.RandomState(0)
+    Z, Q = rng.randn(30, 4), rng.rand(30, 3)
+    return Kernel("rbf", 6.0)(Z, Z), Q
+
+
+def refit(K, Q, lam, train, others):
+    """Scores of other rows from a ridge with a free intercept, by one linear system."""
+    n = len(train)
+    A = np.block([[K[np.ix_(train, train)] + lam * np.eye(n), np.ones((n, 1))], [np.ones(n), 0]])
+    solution = np.linalg.solve(A, np.vstack([Q[train], np.zeros(Q.shape[1])]))
+    return K[np.ix_(others, train)] @ solution[:-1] + solution[-1]
+
+
+@pytest.mark.parametrize("lam", [0.01, 1.0, 50.0])
+def test_a_row_left_out_scores_as_a_refit_without_it(problem, lam):
+    K, Q = problem
+    S = KernelInverse(K, [lam]).fit(Q).left_out[0]
+    everything = np.arange(30)
+    for i in everything:
+        np.testing.assert_allclose(
+            S[i], refit(K, Q, lam, np.delete(everything, i), [i])[0], atol=1e-9
+        )
+
+
+def test_groups_are_left_out_together(problem):
+    K, Q = problem
+    groups = np.array([0, 1, 0, 2, 2, 2, *range(3, 27)])
+    S = KernelInverse(K, [0.3], groups).fit(Q).left_out[0]
+    for g in range(27):
+        rows = np.flatnonzero(groups == g)
+        np.testing.assert_allclose(
+            S[rows], refit(K, Q, 0.3, np.flatnonzero(groups != g), rows), atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_rows_held_out_score_as_a_refit_without_them(problem, grouped):
+    K, Q = problem
+    groups = np.arange(30) // 2 if grouped else None
+    held = np.array([3, 20, 7, 11, 12])
+    train = np.setdiff1d(np.arange(30), held)
+    found = KernelInverse(K, [0.1, 2.0], groups).hold_out(held).fit(Q[train])
+    for k, lam in enumerate((0.1, 2.0)):
+        np.testing.assert_allclose(
+            found.held[k], refit(K, Q, lam, train, np.sort(held)), atol=1e-9
+        )
+        for place, i in enumerate(train):
+            out = [i] if groups is None else train[groups[train] == groups[i]]
+            rest = np.setdiff1d(train, out)
+            np.testing.assert_allclose(
+                found.left_out[k, place], refit(K, Q, lam, rest, [i])[0], atol=1e-9
+            )
+
+
+def test_expansion_gives_the_scores_of_the_fit(problem):
+    K, Q = problem
+    ((A, b),) = KernelInverse(K, [0.5]).expansion(Q)
+    everything = np.arange(30)
+    np.testing.assert_allclose(K @ A + b, refit(K, Q, 0.5, everything, everything), atol=1e-9)
+
+
+def test_single_precision_is_close(problem, monkeypatch):
+    K, Q = problem
+    exact = KernelInverse(K, [0.5, 5.0]).fit(Q).left_out
+    monkeypatch.setattr("schirn.linalg.inverse._SINGLE_ROWS", 10)
+    near = KernelInverse(K, [0.5, 5.0]).fit(Q).left_out
+    assert 0 < np.abs(near - exact).max() < 1e-4
+
+
+def test_a_tiny_ridge_stays_in_double_precision(problem, monkeypatch):
+    K, Q = problem
+    monkeypatch.setattr("schirn.linalg.inverse._SINGLE_ROWS", 10)
+    S = KernelInverse(K, [1e-6]).fit(Q).left_out[0]
+    np.testing.assert_allclose(S[0], refit(K, Q, 1e-6, np.arange(1, 30), [0])[0], rtol=1e-5)
+
+
+def test_equal_rows_and_one_row(problem):
+    assert np.isfinite(KernelInverse(np.ones((5, 5)), [0.1]).fit(np.eye(5)).left_out).all()
+    assert np.isfinite(KernelInverse(np.ones((1, 1)), [0.1]).fit(np.ones((1, 2))).left_out).all()
+
+
+def test_torch_agrees(problem):
+    torch = pytest.importorskip("torch")
+    K, Q = problem
+    groups, held = np.arange(30) // 2, np.arange(0, 30, 4)
+    train = np.setdiff1d(np.arange(30), held)
+    ours = KernelInverse(K, [0.4], groups)
+    other = KernelInverse(torch.from_numpy(K), [0.4], groups)
+    np.testing.assert_allclose(
+        other.fit(torch.from_numpy(Q)).left_out.numpy(), ours.fit(Q).left_out, atol=1e-9
+    )
+    a, b = ours.hold_out(held).fit(Q[train]), other.hold_out(held).fit(torch.from_numpy(Q[train]))
+    np.testing.assert_allclose(b.held.numpy(), a.held, atol=1e-9)
+    np.testing.assert_allclose(b.left_out.numpy(), a.left_out, atol=1e-9)
+
+
+def test_best_ridge_minimises_the_leave_one_out_error(problem):
+    K, Q = problem
+    lams = [1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0]
+    losses = [np.mean((KernelInverse(K, [lam]).fit(Q).left_out[0] - Q) ** 2) for lam in lams]
+    assert best_ridge(K, Q, lams) == np.argmin(losses)
