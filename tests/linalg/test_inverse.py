@@ -52,9 +52,7 @@ def test_rows_held_out_score_as_a_refit_without_them(problem, grouped):
     train = np.setdiff1d(np.arange(30), held)
     found = KernelInverse(K, [0.1, 2.0], groups).hold_out(held).fit(Q[train])
     for k, lam in enumerate((0.1, 2.0)):
-        np.testing.assert_allclose(
-            found.held[k], refit(K, Q, lam, train, np.sort(held)), atol=1e-9
-        )
+        np.testing.assert_allclose(found.held[k], refit(K, Q, lam, train, np.sort(held)), atol=1e-9)
         for place, i in enumerate(train):
             out = [i] if groups is None else train[groups[train] == groups[i]]
             rest = np.setdiff1d(train, out)

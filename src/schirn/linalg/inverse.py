@@ -1,8 +1,8 @@
 """Kernel ridge regressions from one inverse per ridge weight: leave-one-out and held-out scores.
 
 The ridge argmin ||K a + b - Q||^2 + lam a'Ka with a free intercept b has the dual weights a = M Q,
-where M is the leading block of the inverse of [[K + lam I, 1], [1', 0]]. Everything else follows from
-M in closed form: the scores of a row, or of a group of rows, left out of its own fit,
+where M is the leading block of the inverse of [[K + lam I, 1], [1', 0]]. The rest follows from M in
+closed form: the scores of a row, or of a group of rows, left out of its own fit,
 
     S_G = Q_G - (M_GG)^-1 a_G,
 
@@ -203,9 +203,7 @@ def _groups_by_size(groups: np.ndarray | None) -> list[np.ndarray]:
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
     sizes = np.diff(np.r_[starts, len(order)])
-    return [
-        order[starts[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes) if k > 1
-    ]
+    return [order[starts[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes) if k > 1]
 
 
 def _invert(K: Array, lam: float) -> Array:

@@ -1,19 +1,19 @@
 """How much of the claimed noise to believe.
 
 Candidates alone never prove that a label is wrong. If false labels are listed at a rate rho, the
-model explains how often a label is listed by rho + (1 - rho) p; every smaller rate r with larger
+model explains how often a label is listed by rho + (1 - rho) p. Every smaller rate r with larger
 probabilities explains it equally well, and turns a confidence q into 1 - kappa (1 - q) with
-kappa = odds(r)/odds(rho). A kappa of 1 believes the model, 0 believes that all candidates are right.
-It changes no ranking within a label.
+kappa = odds(r)/odds(rho). A kappa of 1 believes the model, a kappa of 0 that all candidates are
+right. It changes no ranking within a label.
 
-Three questions decide kappa, all answered by scores that a row had no say in:
+Three questions decide kappa, each answered by scores of rows left out of their own fit:
 
-- Floor: which rate is needed at least, if the probabilities of a label are spread as widely as the
+- Floor: how large must the rate be at least, if the probabilities of a label vary as much as the
   features explain it?
-- Separation: do the scores of a label separate the rows that list it from the others as well as they
-  should if the claimed share were wrong? Random features do not.
-- Spread: do the wrong labels of a row come independently? Where the claimed ones crowd in some rows,
-  they are rather true labels of rows that the features do not describe.
+- Separation: do the scores of a label separate rows that list it from other rows as well as they
+  would if the claimed share were wrong? Scores from random features do not.
+- Independence: do wrong labels fall on rows independently? If the claimed ones crowd in a few rows,
+  they are more likely true labels of rows that the features do not describe.
 """
 
 from typing import NamedTuple
@@ -27,6 +27,8 @@ Array = np.ndarray
 _MARGIN = 1e-4
 # Labels that fewer rows list, or do not list, say nothing about features.
 _FEW = 5
+# Never 0, so that confidences keep their order.
+_SMALLEST = 0.02
 # Floor: quantiles that stand for the lowest probability of a label, rates to try, and the share of
 # the variance that features must explain before labels are pooled.
 _QUANTILES = (0.05, 0.1, 0.2)
@@ -38,8 +40,6 @@ _AUC = (0.65, 0.8)
 _CROWDING = 4.0
 # Shares of the least likely rows whose listing frequency bounds the rate.
 _LEAST = (0.1, 0.2, 0.3, 0.4, 0.5)
-# Label floors count from this over-dispersion on.
-_DEPENDS = 1.0
 
 
 class Caution(NamedTuple):
@@ -47,16 +47,12 @@ class Caution(NamedTuple):
 
     factors: Array
     """kappa of each label, (l,)."""
-    odds: Array
-    """Logarithm by which the odds of being wrong grow for each label, (l,)."""
     largest_share: float
     """The largest share of wrong candidates that the listing frequencies allow."""
 
     def apply(self, q: Array, label: Array) -> Array:
         """Cautious confidences of candidates with posterior q."""
-        q = np.clip(np.asarray(q, dtype=np.float64), 0, 1)
-        wrong = (1 - q) * np.exp(self.odds[label])
-        return np.asarray(1 - self.factors[label] * wrong / np.maximum(wrong + q, 1e-300))
+        return np.asarray(1 - self.factors[label] * (1 - q))
 
 
 def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
@@ -85,11 +81,10 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     known = (listed >= _FEW) & (listed <= len(Y) - _FEW)
     largest = _largest_share(log_odds, Y)
     if not known.any() or not 0 < rate < 1:
-        return Caution(np.zeros(len(listed)), np.zeros(len(listed)), largest)
+        return Caution(np.full(len(listed), _SMALLEST), largest)
     kappa = _floor(log_odds[:, known], rate) * _independence(Y * (1 - Q))
-    return Caution(
-        kappa * _separation(log_odds, Y, Q, known), _label_odds(log_odds, Y, Q), largest
-    )
+    factors = np.maximum(kappa * _separation(log_odds, Y, Q, known), _SMALLEST)
+    return Caution(factors, largest)
 
 
 def _floor(log_odds: Array, rate: float) -> float:
@@ -128,9 +123,10 @@ def _least_odds(mean: Array, variance: Array, rate: float) -> float:
 def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> Array:
     """Belief in each label by the AUC of its scores, listed against other rows, (l,).
 
-    With a share w of wrong candidates, whose scores are those of other rows, the AUC of true
-    candidates is (AUC - w/2)/(1 - w). All labels together set the belief; a single label lowers it
-    only if its AUC is clearly too small for the number of its candidates.
+    If a share w of the candidates is wrong and scores like other rows, the AUC of the true ones is
+    (AUC - w/2)/(1 - w). All labels together set the belief. A single label halves it, so that none
+    of its candidates is called wrong, only if its AUC is clearly too small for its number of
+    candidates.
     """
     n, listed = len(Y), Y.sum(axis=0)
     others = n - listed
@@ -150,14 +146,14 @@ def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> Array:
     )
     # 1.64 standard errors: a label is doubted only where chance does not explain it.
     single = np.where(known, belief(auc + 1.64 * spread, claimed), 1.0)
-    return overall * single
+    return overall * (1 + single) / 2
 
 
 def _independence(wrong: Array) -> float:
     """Belief that the claimed wrong candidates (n, l) of a row come independently.
 
-    The covariance of their number in two random halves of the labels, over the product of the means,
-    is 0 for independent ones and negative for a fixed number per row.
+    The covariance of their numbers in two random halves of the labels, relative to the product of
+    the means, is 0 if they are independent and negative if their number per row is fixed.
     """
     rng = np.random.RandomState(0)
     covariance = []
@@ -169,31 +165,16 @@ def _independence(wrong: Array) -> float:
     return float(1 / (1 + _CROWDING * max(0.0, np.mean(covariance))))
 
 
-def _label_odds(log_odds: Array, Y: Array, Q: Array) -> Array:
-    """Logarithm by which the odds of being wrong grow, where labels differ clearly.
-
-    The listing frequency of a label in the half of the rows that look least like it is compared
-    with the rate that the model gives the label.
-    """
-    m = max(1, len(Y) // 2)
-    order = np.argsort(log_odds, axis=0, kind="stable")[:m]
-    found = np.take_along_axis(Y, order, axis=0).sum(axis=0)
-    false = (1 - Q * Y).sum(axis=0)
-    expected = m * (Y * (1 - Q)).sum(axis=0) / np.maximum(false, 1e-9)
-    excess = ((found - expected) ** 2 - expected).sum() / max(float((expected**2).sum()), 1e-12)
-    if excess <= _DEPENDS:
-        return np.zeros(len(found))
-    return np.log((found + 1) / (expected + 1))
-
-
 def _largest_share(log_odds: Array, Y: Array) -> float:
     """Share of wrong candidates if the least likely cells are all listed by mistake."""
     n, l = Y.shape
+    if not Y.any():
+        return 0.0
     order = np.argsort(log_odds, axis=0, kind="stable")
     listed = np.take_along_axis(Y, order, axis=0).sum(axis=1).cumsum()
     least = [max(1, int(share * n)) for share in _LEAST]
     floor = min(float(listed[m - 1]) / (m * l) for m in least)
     total = float(Y.sum())
-    if not total or floor >= 1:
-        return 1.0 if total else 0.0
+    if floor >= 1:
+        return 1.0
     return min(1.0, floor * (n * l - total) / ((1 - floor) * total))

@@ -1,9 +1,9 @@
 """What the votes of several annotators say about each cell, before any feature is looked at.
 
-A true label gets the vote of an annotator with probability s, a false label j with probability f_j.
-With identities, annotator a has a sensitivity s_a of their own and multiplies all f_j by g_a. All of
-these and the frequency t_j of each label follow by expectation maximisation. Few votes say little,
-so f_j is shrunk towards the mean over all labels, s_a towards s and g_a towards 1.
+An annotator votes for a true label with probability s and for a false label j with probability f_j.
+With identities, annotator a has a sensitivity s_a of their own and multiplies all f_j by g_a.
+Expectation maximisation finds all of these and the frequency t_j of each label. Few votes say
+little, so f_j is shrunk towards the mean over all labels, s_a towards s and g_a towards 1.
 """
 
 from typing import NamedTuple
@@ -86,7 +86,7 @@ def vote_model(counts: Array, voters: Array, ballots: Ballots | None = None) -> 
         wrong, chances = ((1 - Q) * V).sum(axis=0), ((1 - Q) * k).sum(axis=0)
         mean = wrong.sum() / max(chances.sum(), 1e-9)
         f = np.clip((wrong + _LABEL_VOTES * mean) / (chances + _LABEL_VOTES), *_RATES)
-        t = np.clip(Q.mean(axis=0), 1e-4, 0.99)
+        t = np.clip(Q.sum(axis=0) / max(n, 1), 1e-4, 0.99)
         if ballots is None:
             ratio = _count_ratio(V, k, s, f)
         else:

@@ -1,0 +1,88 @@
+"""How much of the claimed noise is believed."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit
+
+from schirn.noise.caution import caution
+from schirn.noise.model import NoiseModel, candidate_posterior
+
+
+def judged(P, Y, rate):
+    """Caution and cautious confidences (n, l) of probabilities P under plain Bayes."""
+    Q = candidate_posterior(P, Y, NoiseModel.independent(rate, Y.shape[1])).Q
+    found = caution(logit(P), Y, Q, rate)
+    i, j = np.nonzero(Y)
+    confidence = np.zeros(Y.shape)
+    confidence[i, j] = found.apply(Q[i, j], j)
+    return found, Q, confidence
+
+
+@pytest.fixture
+def strong():
+    """Labels that the features explain well, with a quarter of the false ones listed."""
+    rng = np.random.RandomState(0)
+    P = np.clip(expit(6 * rng.randn(1500, 8) - 4), 1e-4, 1 - 1e-4)
+    T = rng.rand(*P.shape) < P
+    return P, T, (T | (rng.rand(*P.shape) < 0.25)).astype(float)
+
+
+def test_strong_features_are_believed(strong):
+    P, T, Y = strong
+    found, _, confidence = judged(P, Y, 0.25)
+    assert found.factors.min() > 0.9
+    removed = (Y == 1) & (confidence < 0.5)
+    assert (~T[removed]).mean() > 0.9
+    assert removed[(Y == 1) & ~T].mean() > 0.85
+    wrong = (~T & (Y == 1)).sum() / Y.sum()
+    assert abs(found.largest_share - wrong) < 0.05
+
+
+def test_random_scores_are_not_believed(strong):
+    _, _, Y = strong
+    P = np.clip(expit(np.random.RandomState(1).randn(*Y.shape) - 2), 1e-4, 1 - 1e-4)
+    found, _, confidence = judged(P, Y, 0.4)
+    assert found.factors.max() < 0.1
+    assert not ((Y == 1) & (confidence < 0.5)).any()
+
+
+def test_one_label_that_the_features_do_not_describe_is_left_alone(strong):
+    P, _, Y = strong
+    rng = np.random.RandomState(2)
+    P, Y = P.copy(), Y.copy()
+    Y[:, 0] = rng.rand(len(Y)) < 0.4
+    P[:, 0] = 0.19 + 0.02 * rng.rand(len(Y))
+    found, _, confidence = judged(P, Y, 0.25)
+    assert found.factors[0] <= 0.5
+    assert found.factors[1:].min() > 0.8
+    assert not (confidence[Y[:, 0] == 1, 0] < 0.5).any()
+
+
+def test_wrong_labels_that_crowd_in_a_few_rows_are_not_believed(strong):
+    P, _, _ = strong
+    rng = np.random.RandomState(3)
+    rows = rng.rand(len(P)) < 0.15
+    T = rng.rand(*P.shape) < P
+    Y = (T | (rows[:, None] & (rng.rand(*P.shape) < 0.6))).astype(float)
+    rate = float(Y[~T].mean())
+    crowded, _, _ = judged(P, Y, rate)
+    spread = (T | (rng.rand(*P.shape) < rate)).astype(float)
+    assert crowded.factors.max() < 0.6
+    assert judged(P, spread, rate)[0].factors.min() > 0.8
+
+
+def test_the_order_within_a_label_stays(strong):
+    P, _, Y = strong
+    weak = np.clip(P * 0.2 + 0.1, 1e-4, 1 - 1e-4)
+    _, Q, confidence = judged(weak, Y, 0.25)
+    for j in range(Y.shape[1]):
+        rows = Y[:, j] == 1
+        assert np.all(np.diff(confidence[rows, j][np.argsort(Q[rows, j])]) >= -1e-12)
+
+
+def test_nothing_to_judge():
+    for Y in (np.zeros((10, 3)), np.ones((10, 3)), np.zeros((0, 3))):
+        found = caution(np.zeros(Y.shape), Y, Y, 0.3)
+        assert found.factors.shape == (3,)
+        assert 0 <= found.largest_share <= 1
+        assert found.apply(np.array([0.0, 1.0]), np.array([0, 2])).min() >= 0.9
