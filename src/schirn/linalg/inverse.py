@@ -9,7 +9,7 @@ closed form: the scores of a row, or of a group of rows, left out of its own fit
 and the fit without the rows O, whose inverse is the Schur complement M_PP - M_PO (M_OO)^-1 M_OP.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,24 +28,24 @@ _SMALLEST = 1e-12
 class RidgeScores(NamedTuple):
     """Scores of several ridges, (ridge weights, rows, labels)."""
 
-    left_out: Array
+    left_out: np.ndarray
     """Scores of the training rows, each left out of its own fit."""
-    held: Array
+    held: np.ndarray
     """Scores of the rows held out."""
 
 
 class LeftOut(NamedTuple):
     """What the scores of rows left out of their own fit need, for one M."""
 
-    diagonal: Array
-    groups: list[tuple[Array, Array]]
+    diagonal: np.ndarray
+    groups: list[tuple[np.ndarray, np.ndarray]]
     """Rows (g, k) of the groups with k > 1 members, and the inverses (g, k, k) of M_GG."""
 
-    def scores(self, Q: Array, a: Array) -> Array:
+    def scores(self, Q: np.ndarray, a: np.ndarray) -> np.ndarray:
         """Q_G - (M_GG)^-1 a_G for every group G; most groups are single rows."""
         S = Q - a / self.diagonal[:, None]
         for rows, inverses in self.groups:
-            S[rows] = Q[rows] - namespace(a).matmul(inverses, a[rows])
+            S[rows] = Q[rows] - inverses @ a[rows]
         return S
 
 
@@ -87,22 +87,22 @@ class KernelInverse:
             self._intercepts.append(total / scale)
         self._left_out = [_left_out(M, groups) for M in self._M]
 
-    def fit(self, Q: Array) -> RidgeScores:
+    def fit(self, Q: np.ndarray) -> RidgeScores:
         """Leave-one-out scores of all rows for targets Q (n, l)."""
-        xp = namespace(Q)
-        S = [
-            left.scores(Q, xp.astype(M @ xp.astype(Q, M.dtype), Q.dtype))
-            for M, left in zip(self._M, self._left_out, strict=True)
-        ]
-        return RidgeScores(xp.stack(S), xp.stack(S)[:, :0])
+        S = np.stack(
+            [
+                left.scores(Q, to_numpy(M @ like(Q, M)).astype(np.float64))
+                for M, left in zip(self._M, self._left_out, strict=True)
+            ]
+        )
+        return RidgeScores(S, S[:, :0])
 
-    def expansion(self, Q: Array) -> list[tuple[Array, Array]]:
+    def expansion(self, Q: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         """Dual weights (n, l) and intercepts (l,) of every ridge: scores are kernel A + b."""
-        xp = namespace(Q)
         found = []
         for M, intercept in zip(self._M, self._intercepts, strict=True):
-            q = xp.astype(Q, M.dtype)
-            found.append((xp.astype(M @ q, Q.dtype), xp.astype(intercept @ q, Q.dtype)))
+            q = like(Q, M)
+            found.append(tuple(to_numpy(A).astype(np.float64) for A in (M @ q, intercept @ q)))
         return found
 
     def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
@@ -116,57 +116,55 @@ class HeldOutInverse:
     def __init__(
         self, inverses: Sequence[Array], held: np.ndarray, groups: np.ndarray | None
     ) -> None:
-        n = len(inverses[0])
-        self._held = np.sort(held)
-        self._train = np.setdiff1d(np.arange(n), held)
-        own = None if groups is None else groups[self._train]
-        self._M, self._back, self._cross, self._left_out = list(inverses), [], [], []
+        train = np.setdiff1d(np.arange(len(inverses[0])), held)
+        own = None if groups is None else groups[train]
+        self._train_inverses, self._back, self._cross, self._left_out = [], [], [], []
         for M in inverses:
             xp = namespace(M)
-            rows, train = (like(r, M, "own") for r in (self._held, self._train))
-            columns = xp.take(M, rows, axis=0)
-            back = xp.take(columns, train, axis=1)
-            cross = _inverse(xp.take(columns, rows, axis=1)) @ back
+            out, kept = (like(rows, M, "own") for rows in (np.sort(held), train))
+            columns = xp.take(M, out, axis=0)
+            back = xp.take(columns, kept, axis=1)
+            cross = _inverse(xp.take(columns, out, axis=1)) @ back
+            self._train_inverses.append(xp.take(xp.take(M, kept, axis=0), kept, axis=1))
             self._back.append(back)
             self._cross.append(cross)
-            self._left_out.append(_left_out(M, own, self._train, back, cross))
+            self._left_out.append(_left_out(M, own, train, back, cross))
 
-    def fit(self, Q: Array) -> RidgeScores:
+    def fit(self, Q: np.ndarray) -> RidgeScores:
         """Scores of the training rows left out, and of the rows held out, for targets Q."""
-        xp, n = namespace(Q), len(self._M[0])
-        train = like(self._train, Q, "own")
-        left_out, out = [], []
-        parts = zip(self._M, self._back, self._cross, self._left_out, strict=True)
-        for M, back, cross, left in parts:
-            q = xp.zeros((n, Q.shape[1]), dtype=M.dtype, **_device(Q))
-            q[train] = xp.astype(Q, M.dtype)
-            a = M @ q
+        left_out, held = [], []
+        for M, left, right, own in zip(
+            self._train_inverses, self._back, self._cross, self._left_out, strict=True
+        ):
+            q = like(Q, M)
             # R = (M_OO)^-1 M_OP gives the held-out scores -R Q and the correction -M_PO R Q.
-            scores = cross @ xp.astype(Q, M.dtype)
-            a = a[train] - back.T @ scores
-            left_out.append(left.scores(Q, xp.astype(a, Q.dtype)))
-            out.append(xp.astype(-scores, Q.dtype))
-        return RidgeScores(xp.stack(left_out), xp.stack(out))
+            scores = right @ q
+            a = to_numpy(M @ q - left.T @ scores).astype(np.float64)
+            left_out.append(own.scores(Q, a))
+            held.append(-to_numpy(scores).astype(np.float64))
+        return RidgeScores(np.stack(left_out), np.stack(held))
 
 
-def best_ridge(K: Array, Y: Array, lams: Sequence[float]) -> int:
-    """Index of the ridge weight with the smallest leave-one-out error on targets Y.
+def left_out_scores(K: Array, Q: Array, lams: Sequence[float]) -> Iterator[Array]:
+    """Leave-one-out scores for many ridge weights, from one eigendecomposition of few rows.
 
-    One eigendecomposition serves all weights; meant for a sample of some hundred rows.
+    Parameters
+    ----------
+    K : ndarray of shape (n, n)
+    Q : ndarray of shape (n, l)
+        Targets.
+    lams : sequence of float
     """
-    K, Y = to_numpy(K).astype(np.float64), to_numpy(Y).astype(np.float64)
     eigenvalues, U = np.linalg.eigh(K)
     eigenvalues = np.maximum(eigenvalues, 0)
-    total, UY = U.sum(axis=0), U.T @ Y
-    losses = []
+    total, UQ = U.sum(axis=0), U.T @ Q
     for lam in lams:
         d = 1 / (eigenvalues + lam)
         ones = U @ (d * total)
         scale = ones.sum()
-        a = U @ (d[:, None] * UY) - np.outer(ones, (d * total) @ UY) / scale
+        a = U @ (d[:, None] * UQ) - np.outer(ones, (d * total) @ UQ) / scale
         diagonal = (U * U) @ d - ones**2 / scale
-        losses.append(np.mean((a / np.maximum(diagonal, _SMALLEST)[:, None]) ** 2))
-    return int(np.argmin(losses))
+        yield Q - a / np.maximum(diagonal, _SMALLEST)[:, None]
 
 
 def _left_out(
@@ -181,7 +179,7 @@ def _left_out(
     diagonal = xp.linalg.diagonal(M)
     if rows is not None:
         diagonal = xp.take(diagonal, like(rows, M, "own")) - xp.sum(back * cross, axis=0)
-    diagonal = xp.astype(xp.clip(diagonal, _SMALLEST, None), xp.float64)
+    diagonal = np.maximum(to_numpy(diagonal).astype(np.float64), _SMALLEST)
     found = []
     for members in _groups_by_size(groups):
         own = members if rows is None else rows[members]
@@ -191,8 +189,7 @@ def _left_out(
             inside = like(members, M, "own")
             left, right = back.T[inside], xp.permute_dims(cross.T[inside], (0, 2, 1))
             blocks = blocks - xp.matmul(left, right)
-        inverses = xp.linalg.inv(xp.astype(blocks, xp.float64))
-        found.append((like(members, M, "own"), inverses))
+        found.append((members, np.linalg.inv(to_numpy(blocks).astype(np.float64))))
     return LeftOut(diagonal, found)
 
 

@@ -22,6 +22,8 @@ Array = np.ndarray
 
 # Labels share one propensity until their listing rates differ clearly more than chance explains.
 _OVER_DISPERSION = 0.05
+# The count law counts in full where the variance is below that of the binomial by this share.
+_NARROW = 0.15
 # Rows with more candidates than this consider only a generous number of true labels.
 _MOST_TRUE = 64
 _BLOCK_CELLS = 1_000_000
@@ -251,13 +253,24 @@ def noise_from_sums(sums: NoiseSums, rate: float | None = None) -> NoiseModel:
 
 
 def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
-    """Tilt (l + 1,) that bends the binomial law to the expected histograms of the two counts."""
+    """Tilt (l + 1,) that narrows the binomial law to the expected histograms of the two counts.
+
+    Numbers of wrong labels that vary more than a binomial law allows are no evidence of noise: labels
+    that come together make the number of true ones vary. The tilt fades as the variance nears
+    that of the binomial law, and plain Bayes remains.
+    """
     true_counts = np.trim_zeros(true_counts, "b")
     rows = max(float(true_counts.sum()), 1.0)
     law = np.exp(_log_binomial(len(noise_counts) - 1, len(true_counts) - 1, rate))
     expected = (true_counts / rows) @ law
+    r = np.arange(len(noise_counts))
+    mean = noise_counts @ r / rows
+    variance = noise_counts @ (r - mean) ** 2 / rows
+    binomial = (len(r) - 1 - true_counts @ np.arange(len(true_counts)) / rows) * rate * (1 - rate)
+    narrow = float(np.clip((1 - variance / max(binomial, 1e-12)) / _NARROW, 0, 1))
     # One imagined row of the binomial law keeps counts that never occurred possible.
-    return np.log((noise_counts + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
+    tilt = np.log((noise_counts + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
+    return narrow * tilt
 
 
 def propensities(noise: Array, false: Array, rate: float, n_candidates: float) -> Array | None:

@@ -1,0 +1,547 @@
+r"""Sieve: leave-one-out ridges and the exact posterior of the candidates, in turns.
+
+Seven ideas, in the order of docs/math/sieve.md: scale (`schirn.linalg.features`), kernel, posterior and
+noise model (`schirn.noise.model`), leave-one-out ridges (`schirn.linalg.inverse`), label stack, pool.
+This file holds them together for rows whose kernel matrix fits in memory;
+`schirn.solvers.sieve_blocks` takes the same steps on blocks of rows.
+
+Shapes: n rows, l labels, e experts. Q holds soft labels, 0 outside the candidates Y.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, solve_triangular
+from scipy.special import expit, logit
+
+from schirn.exceptions import InputError
+from schirn.linalg.arrays import Array, like, namespace, to_numpy
+from schirn.linalg.inverse import KernelInverse, left_out_scores
+from schirn.linalg.kernels import Kernel
+from schirn.metrics import average_precision
+from schirn.noise.model import NoiseModel, Posterior, candidate_posterior, update_noise
+from schirn.noise.votes import VoteModel, anchored
+
+# Ridge weights to try, relative to the mean variance of the features, and the rows that choose.
+GRID = 10.0 ** np.arange(-3, 3.01, 0.5)
+TUNING_ROWS = 600
+# Weights of the experts, relative to the best one for the candidates: cleaned labels need less
+# regularisation than noisy ones. A kernel with a width needs no more than the cap.
+WINDOW = np.array([0.05, 0.25, 1.0])
+LARGEST_RBF_LAM = 6.0
+# A third of the rows is held out to fit the pool; few rows need all three thirds.
+FEW_ROWS = 2500
+# Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
+MARGIN, CERTAIN = 1e-4, 1e-9
+RATES = (1e-4, 0.98)
+# Ridge of the label stack, relative to the mean variance of its inputs.
+STACK_RIDGE = 0.3
+# Width of the smooth clipping that turns ridge scores into positive numbers.
+SOFT = 0.02
+# Pseudo-observations that pull the pool towards equal weights and no shift.
+POOL_RIDGE = 10.0
+POOL_CELLS = 100_000
+KNOWN_ROUNDS = 4
+
+
+class SieveResult(NamedTuple):
+    """A fitted Sieve: what predictions need, and what it says about its own rows."""
+
+    ridges: list[tuple[Array, Array]]
+    """Dual weights (n, l) and intercepts (l,) of every expert."""
+    lams: Array
+    pool: "Pool"
+    noise: NoiseModel
+    rates: Array
+    """Estimated rate of false labels after each round."""
+    objective: Array
+    """Mean cross-entropy of the soft labels per round."""
+    log_odds: Array
+    """Log-odds (n, l) of all cells, each row left out of its own fit."""
+    Q: Array
+    """Posterior (n, l) of the candidates, 0 elsewhere."""
+
+
+class Options(NamedTuple):
+    """What the user knows beforehand."""
+
+    rates: "float | Array | None" = None
+    """Rate at which false labels are listed, one for all rows or one per row."""
+    known: Array | None = None
+    """1 for labels known to be true, -1 for wrong ones, 0 for the others, (n, l)."""
+    votes: VoteModel | None = None
+    groups: Array | None = None
+    """Rows of one group never judge each other."""
+
+
+def sieve(
+    K: Array,
+    Y: Array,
+    lams: Sequence[float],
+    options: Options = Options(),
+    *,
+    max_iter: int = 8,
+    label_correlations: bool = True,
+    rng: np.random.RandomState,
+    callback: Callable[[int], None] | None = None,
+) -> SieveResult:
+    """Alternate between the posterior of the candidates and ridges on the soft labels.
+
+    The rounds run on all rows and, alongside, on the training rows of inner splits whose held-out
+    rows fit the pool: rows that shaped their own soft labels would favour the least regularised
+    ridge.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Kernel matrix, of any array library.
+    Y : ndarray of shape (n, l)
+        Candidates, 0/1.
+    lams : sequence of float
+        Ridge weights of the experts.
+    options : Options
+    max_iter : int
+    label_correlations : bool
+        Use the label stack.
+    """
+    n, l = Y.shape
+    splits = make_splits(K, Y, lams, options, rng)
+    stacked = label_correlations and l > 1
+    n_experts = len(lams) + stacked
+    equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
+    weights, rates, objective = equal, [], []
+    noises, logits = map(list, zip(*(first_guess(split) for split in splits), strict=True))
+    for n_iter in range(1, max_iter + 1):
+        leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
+        softened = [soften(s, z, m) for s, z, m in zip(splits, logits, noises, strict=True)]
+        noises = [s.noise_of(f, m) for s, f, m in zip(splits, softened, noises, strict=True)]
+        experts = [
+            fit_experts(s, f.Q, leader, stacked) for s, f in zip(splits, softened, strict=True)
+        ]
+        if n_iter > 1 and len(splits) > 1:
+            weights = fit_pool(splits[1:], experts[1:], noises[1:], weights, equal, rng)
+        logits = [combine(weights, e.left_out, e.prior) for e in experts]
+        rates.append(float(np.mean(noises[0].rate)))
+        objective.append(cross_entropy(logits[0], softened[0].Q))
+        if callback is not None:
+            callback(n_iter)
+    whole = splits[0]
+    pool = Pool(weights, experts[0].prior, leader, experts[0].stack)
+    noise, z, Q = noises[0], logits[0], softened[0].Q
+    if options.known is not None:
+        noise, z, Q = condition_on_known(whole, pool, noise, z, options.known)
+    ridges, trace = whole.inverse.expansion(Q), (np.array(rates), np.array(objective))
+    Q = soften(whole, z, noise, options.known).Q
+    return SieveResult(ridges, np.asarray(lams), pool, noise, *trace, z, Q)
+
+
+def trusting_ridge(K: Array, Y: Array, lam: float, options: Options = Options()) -> SieveResult:
+    """One ridge that takes every candidate as true."""
+    l, inverse = Y.shape[1], KernelInverse(K, [lam], options.groups)
+    Y = Y.astype(np.float64)
+    pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
+    S = inverse.fit(Y).left_out[0]
+    loss, noise = np.array([np.mean((S - Y) ** 2)]), NoiseModel.independent(MARGIN, l)
+    trace = np.zeros(1), loss
+    return SieveResult(
+        inverse.expansion(Y), np.array([lam]), pool, noise, *trace, soft_logit(S), Y
+    )
+
+
+# ---- Kernel: ridge weights, and predictions for new rows
+
+
+def choose_lams(
+    K: Array,
+    Y: Array,
+    *,
+    kernel: str,
+    lam: float | None,
+    trusting: bool,
+    rng: np.random.RandomState,
+) -> Array:
+    """Three ridge weights around the best one for the candidates of rows left out.
+
+    A sample of rows chooses, by squared error, or by average precision if candidates are trusted.
+    """
+    if lam is not None:
+        return np.array([lam]) if trusting else lam * WINDOW
+    xp, n = namespace(K), len(Y)
+    diagonal = to_numpy(xp.linalg.diagonal(K))
+    variance = max(float(diagonal.mean() - to_numpy(xp.mean(K))), 1e-12)
+    rows = np.sort(rng.choice(n, min(n, TUNING_ROWS), replace=False))
+    some = like(rows, K, "own")
+    sample = to_numpy(K[some][:, some]).astype(np.float64)
+    y = Y[rows].astype(np.float64)
+    losses = []
+    for S in left_out_scores(sample, y, variance * GRID):
+        losses.append(-average_precision(y, S) if trusting else np.mean((S - y) ** 2))
+    best = variance * float(GRID[int(np.argmin(losses))])
+    if kernel == "rbf":
+        best = min(best, LARGEST_RBF_LAM * variance)
+    return np.array([best]) if trusting else best * WINDOW
+
+
+class KernelExpansion(NamedTuple):
+    """Scores of scaled rows: kernel(rows, support) @ weights + offsets."""
+
+    kernel: Kernel
+    support: Any
+    """Training rows or landmarks; None for a linear kernel, whose weights are per feature."""
+    weights: np.ndarray
+    """(experts, support rows or features, labels)"""
+    offsets: np.ndarray
+    """(experts, labels)"""
+
+    def scores(self, Z: Any) -> list[Array]:
+        """Ridge scores of every expert."""
+        K = Z if self.support is None else self.kernel(Z, on_device(self.support, Z))
+        if sp.issparse(Z) or isinstance(Z, np.ndarray):
+            pairs = zip(self.weights, self.offsets, strict=True)
+            return [np.asarray(K @ W) + b for W, b in pairs]
+        pairs = zip(like(self.weights, K), like(self.offsets, K), strict=True)
+        return [K @ W + b for W, b in pairs]
+
+
+def expansion(kernel: Kernel, Z: Any, ridges: Sequence[tuple[Array, Array]]) -> KernelExpansion:
+    """How the ridges of a fit score new rows; Z are the scaled training rows."""
+    support = Z if sp.issparse(Z) else to_numpy(Z)
+    weights, offsets = (np.stack(arrays) for arrays in zip(*ridges, strict=True))
+    if kernel.name == "linear":
+        return KernelExpansion(kernel, None, np.stack([support.T @ A for A in weights]), offsets)
+    return KernelExpansion(kernel, support, weights, offsets)
+
+
+def on_device(support: Any, Z: Any) -> Any:
+    """Training rows or landmarks on the device of Z."""
+    if sp.issparse(Z) or isinstance(Z, np.ndarray):
+        return support
+    return like(support.toarray() if sp.issparse(support) else support, Z)
+
+
+# ---- Posterior and noise model
+
+
+class Split(NamedTuple):
+    """Rows to learn from, and rows held out."""
+
+    inverse: Any
+    """`KernelInverse`, or the one without the rows held out."""
+    Y: Array
+    Y_held: Array
+    rates: "float | Array | None" = None
+    """Known rates: one, or one per training row."""
+    rates_held: "float | Array | None" = None
+    votes: VoteModel | None = None
+    votes_held: VoteModel | None = None
+
+    def noise_of(self, found: Posterior, noise: NoiseModel) -> NoiseModel:
+        """Noise model of a posterior; known rates stay."""
+        if isinstance(self.rates, np.ndarray):
+            return noise
+        return update_noise(self.Y, found, self.rates)
+
+
+def make_splits(
+    K: Array, Y: Array, lams: Sequence[float], options: Options, rng: np.random.RandomState
+) -> list[Split]:
+    """All rows, and inner splits that hold out a third of the rows or groups each."""
+    n = len(Y)
+    rates, _, votes, groups = options
+    Y = Y.astype(np.float64)
+    if isinstance(rates, np.ndarray):
+        rates = np.clip(rates, *RATES)
+    inverse = KernelInverse(K, lams, groups)
+    found = [Split(inverse, Y, Y[:0], rates, None, votes)]
+    group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+    thirds = np.array_split(rng.permutation(int(group.max(initial=-1)) + 1), 3)
+    for third in thirds if n < FEW_ROWS else thirds[:1]:
+        held, train = (np.flatnonzero(np.isin(group, third, invert=k)) for k in (False, True))
+        # Without candidates there is nothing to learn from.
+        if len(held) and Y[train].any():
+            own = [rates[r] if isinstance(rates, np.ndarray) else rates for r in (train, held)]
+            said = [
+                None if votes is None else votes._replace(log_ratio=votes.log_ratio[r])
+                for r in (train, held)
+            ]
+            found.append(Split(inverse.hold_out(held), Y[train], Y[held], *own, *said))
+    return found
+
+
+def first_guess(split: Split) -> tuple[NoiseModel, Array]:
+    """Noise model and log-odds from the strongest ridge on the candidates themselves."""
+    l = split.Y.shape[1]
+    S = split.inverse.fit(split.Y).left_out[-1]
+    # False labels are listed as often as cells outside the candidates look listed.
+    outside = S[split.Y == 0]
+    rate: Any = split.rates
+    if rate is None:
+        rate = float(np.clip(outside.mean() if outside.size else 0.5, *RATES))
+    middle = float(np.clip(np.mean(rate), *RATES))
+    p = np.clip((S - middle) / (1 - middle), MARGIN, 1 - MARGIN)
+    rate = rate if isinstance(rate, np.ndarray) else middle
+    return NoiseModel.independent(rate, l), logit(p)
+
+
+def soften(split: Split, z: Array, noise: NoiseModel, known: Array | None = None) -> Posterior:
+    """Posterior of the candidates of the training rows."""
+    return posterior(z, split.Y, noise, split.votes, known)
+
+
+def posterior(
+    z: Array,
+    Y: Array,
+    noise: NoiseModel,
+    votes: VoteModel | None = None,
+    known: Array | None = None,
+) -> Posterior:
+    """Posterior of candidates with log-odds z, by the law of the counts or by the votes."""
+    if votes is not None:
+        # The votes know how often a label is true; the features move it between rows.
+        shifted = anchored(np.clip(z, -11, 11), votes.frequency)
+        Q = Y * expit(shifted + votes.log_ratio)
+        counts = np.zeros(Y.shape[1] + 1)
+        found = Posterior(Q, counts, counts[:1])
+    else:
+        P = np.clip(expit(z), MARGIN, 1 - MARGIN)
+        if known is not None:
+            P = np.where(known > 0, 1 - CERTAIN, np.where(known < 0, CERTAIN, P))
+        found = candidate_posterior(P, Y, noise)
+    if known is None:
+        return found
+    return found._replace(Q=np.where(known > 0, Y, np.where(known < 0, 0.0, found.Q)))
+
+
+def condition_on_known(
+    split: Split, pool: "Pool", noise: NoiseModel, z: Array, known: Array
+) -> tuple[NoiseModel, Array, Array]:
+    """Run a few more rounds on all rows, conditioned on the known labels.
+
+    Known labels get probability 1 or 0 before every posterior, so that their rows, similar rows
+    and correlated labels learn from them. The noise is that of rows with an undecided candidate:
+    others may have been corrected. The pool stays as it is.
+    """
+    undecided = ((known == 0) & (split.Y == 1)).any(axis=1)
+    rest = split._replace(Y=split.Y[undecided])
+    if isinstance(split.rates, np.ndarray):
+        rest = rest._replace(rates=split.rates[undecided])
+    for _ in range(KNOWN_ROUNDS):
+        Q = soften(split, z, noise, known).Q
+        if undecided.any() and split.votes is None:
+            own = noise
+            if isinstance(rest.rates, np.ndarray):
+                own = noise._replace(rate=rest.rates)
+            found = soften(rest, z[undecided], own, known[undecided])
+            noise = rest.noise_of(found, noise)
+        z = pool.log_odds(split.inverse.fit(Q).left_out)
+    return noise, z, Q
+
+
+def known_rates(noise_level: Any, sizes: np.ndarray, n_labels: int) -> "float | np.ndarray | None":
+    """Rates at which false labels are listed, from expected numbers of wrong labels.
+
+    Parameters
+    ----------
+    noise_level : float or ndarray of shape (n,), optional
+        Expected number of wrong labels per row.
+    sizes : ndarray of shape (n,)
+        Number of candidates of each row.
+    n_labels : int
+    """
+    if noise_level is None:
+        return None
+    n = len(sizes)
+    try:
+        wrong = np.asarray(noise_level, dtype=np.float64)
+    except (TypeError, ValueError):
+        wrong = np.array(np.nan)
+    if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
+        raise InputError(
+            f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
+            f"row), got {noise_level!r}",
+            parameter="noise_level",
+        )
+    sizes = sizes if wrong.ndim else sizes.mean()
+    wrong = np.minimum(wrong, sizes)
+    rates = wrong / np.maximum(n_labels - sizes + wrong, 1e-12)
+    return rates if wrong.ndim else float(rates)
+
+
+def trusts(noise_level: Any) -> bool:
+    """Whether a noise level declares every candidate true."""
+    return noise_level is not None and not isinstance(noise_level, str) and not np.any(noise_level)
+
+
+# ---- Leave-one-out ridges and label stack
+
+
+class Experts(NamedTuple):
+    """Scores of all experts in one split, and what the pool needs besides."""
+
+    left_out: list[Array]
+    """Scores (n, l) of the training rows, each left out of its own fit."""
+    held: list[Array]
+    """Scores (m, l) of the rows held out."""
+    prior: Array
+    """Log-odds of the mean soft label of each label, (l,)."""
+    stack: "LabelStack | None"
+
+
+def fit_experts(split: Split, Q: Array, leader: int, stacked: bool) -> Experts:
+    """Ridges of every weight on the soft labels, and the label stack on the leading one."""
+    scores = split.inverse.fit(Q)
+    left_out, held = list(scores.left_out), list(scores.held)
+    prior = logit(np.clip(Q.mean(axis=0), MARGIN, 1 - MARGIN))
+    stack = None
+    if stacked:
+        S = left_out[leader]
+        stack, leverages = fit_stack(S, Q)
+        left_out.append(leave_out(stack.scores(S), Q, leverages))
+        held.append(stack.scores(held[leader]))
+    return Experts(left_out, held, prior, stack)
+
+
+class LabelStack(NamedTuple):
+    """Label correlations: a ridge from the scores of all labels to the soft labels."""
+
+    W: np.ndarray
+    """Weights (l, l), or their left factor (l, n) if there are fewer rows than labels."""
+    centre: np.ndarray
+    mean: np.ndarray
+    right: np.ndarray | None = None
+    """Right factor (n, l) of the weights."""
+
+    def scores(self, S: Array) -> Array:
+        """Scores (n, l) from those of the leading ridge."""
+        found = (S - like(self.centre, S)) @ like(self.W, S)
+        if self.right is not None:
+            found = found @ like(self.right, S)
+        return like(self.mean, S) + found
+
+
+def fit_stack(S: np.ndarray, Q: np.ndarray) -> tuple[LabelStack, np.ndarray]:
+    """Fit the label stack, and the leverages of its rows; the cost is cubic in min(n, l) only."""
+    n, l = S.shape
+    centre, mean = S.mean(axis=0), Q.mean(axis=0)
+    D, R = S - centre, Q - mean
+    if l <= n:
+        half, t = stack_half(D.T @ D, float(np.sum(S * S)))
+        W = half.T @ (half @ (D.T @ R))
+        return LabelStack(W, centre, mean), 1 / n + np.sum((D @ half.T) ** 2, axis=1)
+    G = D @ D.T
+    t = stack_ridge(float(np.trace(G)), l, float(np.sum(S * S)))
+    inverse = np.linalg.inv(G + t * np.eye(n))
+    return LabelStack(D.T, centre, mean, inverse @ R), 1 / n + 1 - t * np.diagonal(inverse)
+
+
+def stack_half(G: np.ndarray, squares: float) -> tuple[np.ndarray, float]:
+    """half with half' half = (G + t I)^-1 for centred squares G (l, l), and the ridge t."""
+    l = len(G)
+    t = stack_ridge(float(np.trace(G)), l, squares)
+    R, _ = cho_factor(G + t * np.eye(l), lower=False)
+    return solve_triangular(R, np.eye(l), trans="T", check_finite=False), t
+
+
+def stack_ridge(trace: float, l: int, squares: float) -> float:
+    """Ridge weight; where all scores are equal, the last term outweighs rounding errors."""
+    return trace / l * STACK_RIDGE + 1e-12 + 1e-14 * squares
+
+
+def leave_out(S: np.ndarray, Q: np.ndarray, leverages: np.ndarray) -> np.ndarray:
+    """Leave-one-out scores Q - (Q - S)/(1 - h) of fitted scores S."""
+    return Q - (Q - S) / np.maximum(1 - leverages, 1e-3)[:, None]
+
+
+# ---- Pool
+
+
+class Pool(NamedTuple):
+    """Weights of bias, experts and label prior in the log-odds."""
+
+    weights: np.ndarray
+    prior: np.ndarray
+    """Log-odds of the mean soft label of each label."""
+    leader: int
+    """The ridge that feeds the label stack."""
+    stack: LabelStack | None
+
+    def log_odds(self, scores: Sequence[Array]) -> Array:
+        """Pooled log-odds of the ridge scores of some rows."""
+        scores = list(scores)
+        if self.stack is not None:
+            scores.append(self.stack.scores(scores[self.leader]))
+        return combine(self.weights, scores, self.prior)
+
+
+def combine(weights: np.ndarray, scores: Sequence[Array], prior: np.ndarray) -> Array:
+    """Weighted sum of bias, log-odds of the expert scores and label prior."""
+    total = 0 * scores[0] + like(weights[0] + weights[-1] * prior, scores[0])
+    for weight, S in zip(weights[1:-1].tolist(), scores, strict=True):
+        total += weight * soft_logit(S)
+    return total
+
+
+def soft_logit(s: Array) -> Array:
+    """Log-odds of ridge scores, clipped smoothly to positive numbers so that no ties arise."""
+    xp = namespace(s)
+
+    def positive(x: Array) -> Array:
+        # For negative x the sum would cancel; the product of the two roots is SOFT^2.
+        large = (abs(x) + xp.sqrt(x * x + 4 * SOFT**2)) / 2
+        return xp.where(x > 0, large, SOFT**2 / large)
+
+    return xp.log(positive(s) / positive(1 - s))
+
+
+def fit_pool(
+    splits: Sequence[Split],
+    experts: Sequence[Experts],
+    noises: Sequence[NoiseModel],
+    weights: np.ndarray,
+    equal: np.ndarray,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
+    cells, inputs = [], []
+    for split, e in zip(splits, experts, strict=True):
+        size = split.Y_held.size
+        cells.append(rng.choice(size, min(size, POOL_CELLS // len(splits)), replace=False))
+        inputs.append([soft_logit(S) for S in e.held])
+    for _ in range(2):
+        Z, q = [], []
+        for split, e, noise, some, columns in zip(
+            splits, experts, noises, cells, inputs, strict=True
+        ):
+            z = weights[0] + weights[-1] * e.prior
+            z = z + sum(a * L for a, L in zip(weights[1:-1], columns, strict=True))
+            if isinstance(split.rates_held, np.ndarray):
+                noise = noise._replace(rate=split.rates_held)
+            Q = posterior(z, split.Y_held, noise, split.votes_held).Q
+            row, label = np.divmod(some, Q.shape[1])
+            q.append(Q[row, label])
+            columns = [L[row, label] for L in columns]
+            Z.append(np.column_stack([np.ones(len(row)), *columns, e.prior[label]]))
+        weights = newton(np.concatenate(Z), np.concatenate(q), weights, equal)
+    return weights
+
+
+def newton(
+    Z: np.ndarray, q: np.ndarray, weights: np.ndarray, equal: np.ndarray, steps: int = 3
+) -> np.ndarray:
+    """Take damped Newton steps of logistic regression with soft targets q."""
+    for _ in range(steps):
+        p = expit(Z @ weights)
+        gradient = Z.T @ (q - p) - POOL_RIDGE * (weights - equal)
+        hessian = (Z * (p * (1 - p))[:, None]).T @ Z + POOL_RIDGE * np.eye(len(weights))
+        step = np.linalg.solve(hessian, gradient)
+        weights = weights + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-12))
+    return weights
+
+
+def cross_entropy(z: np.ndarray, Q: np.ndarray) -> float:
+    """Mean of -Q log P - (1 - Q) log(1 - P) over all cells, for the probabilities P of z."""
+    most = float(logit(1 - MARGIN))
+    z = np.clip(z, -most, most)
+    return float(np.mean(np.logaddexp(0, z) - Q * z))
