@@ -96,7 +96,9 @@ def test_torch_agrees(problem):
     ours, other = (KernelInverse(k, [0.4], groups) for k in (K, torch.from_numpy(K)))
     np.testing.assert_allclose(other.fit(Q).left_out, ours.fit(Q).left_out, atol=1e-9)
     np.testing.assert_allclose(other.expansion(Q)[0][0], ours.expansion(Q)[0][0], atol=1e-9)
-    for a, b in zip(ours.hold_out(held).fit(Q[train]), other.hold_out(held).fit(Q[train]), strict=True):
+    for a, b in zip(
+        ours.hold_out(held).fit(Q[train]), other.hold_out(held).fit(Q[train]), strict=True
+    ):
         np.testing.assert_allclose(a, b, atol=1e-9)
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.noise.votes import Ballots, anchored, vote_model
+from schirn.labels.votes import Ballots
+from schirn.noise.votes import anchored, vote_model
 
 
 def simulate(seed=0, n=800, l=6, k=4, annotators=30, careless=5):

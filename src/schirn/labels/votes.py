@@ -4,11 +4,27 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from schirn._input import is_missing
 from schirn.exceptions import InputError
 
 Array = np.ndarray
+
+
+class Ballots(NamedTuple):
+    """One ballot per row and annotator: who looked at what, and the labels they chose.
+
+    Attributes
+    ----------
+    row, annotator : int arrays of shape (m,)
+    chosen : CSR array of shape (m, l)
+        1 for the labels that were chosen.
+    """
+
+    row: Array
+    annotator: Array
+    chosen: sp.csr_array
 
 
 class Votes(NamedTuple):
@@ -24,6 +40,11 @@ class Votes(NamedTuple):
     items : list
         The item of each row.
     label_names : list of str
+    voters : int array of shape (n,)
+        Number of workers who saw each item.
+    workers : list
+        The worker behind each number in `ballots.annotator`.
+    ballots : Ballots
     """
 
     candidates: Array
@@ -31,6 +52,9 @@ class Votes(NamedTuple):
     prior: Array
     items: list[Any]
     label_names: list[str]
+    voters: Array
+    workers: list[Any]
+    ballots: Ballots
 
 
 def votes_to_candidates(
@@ -56,8 +80,9 @@ def votes_to_candidates(
     Returns
     -------
     Votes
-        Pass `candidates` and `prior` to `find_noisy_labels`. The prior of a tag with v votes from
-        w workers who saw the item is (v + 1) / (w + 2).
+        Pass its `candidates` and the whole object as `votes` to `find_noisy_labels` or
+        `Sieve.fit`. Methods that take no votes can use `prior`: that of a tag with v votes from w
+        workers who saw the item is (v + 1) / (w + 2).
 
     Examples
     --------
@@ -86,13 +111,69 @@ def votes_to_candidates(
     given = [None if is_missing(tag) else str(tag) for tag in tags]
     names = sorted({tag for tag in given if tag is not None})
     column = {name: j for j, name in enumerate(names)}
+    who = list(dict.fromkeys(workers))
+    number = {worker: k for k, worker in enumerate(who)}
+    # One ballot per item and worker, in the order of the table; a repeated vote counts once.
+    ballot = {pair: k for k, pair in enumerate(dict.fromkeys(zip(items, workers, strict=True)))}
+    votes = {
+        (ballot[item, worker], column[tag])
+        for item, worker, tag in zip(items, workers, given, strict=True)
+        if tag is not None
+    }
+    voted, label = np.array(sorted(votes), dtype=np.int64).reshape(-1, 2).T
+    shape = len(ballot), len(names)
+    chosen = sp.csr_array((np.ones(len(voted)), (voted, label)), shape=shape)
+    rows = np.array([row[item] for item, _ in ballot], dtype=np.int64)
+    ballots = Ballots(rows, np.array([number[w] for _, w in ballot], dtype=np.int64), chosen)
+    voters = np.bincount(rows, minlength=len(known))
     counts = np.zeros((len(known), len(names)), dtype=np.int64)
-    for item, _, tag in set(zip(items, workers, given, strict=True)):
-        if tag is not None:
-            counts[row[item], column[tag]] += 1
-    n_workers = np.zeros(len(known), dtype=np.int64)
-    for item, _ in set(zip(items, workers, strict=True)):
-        n_workers[row[item]] += 1
+    np.add.at(counts, (rows[voted], label), 1)
     candidates = counts >= need
-    prior = np.where(candidates, (counts + 1) / (n_workers[:, None] + 2), 0.0)
-    return Votes(candidates.astype(np.uint8), counts, prior, known, names)
+    prior = np.where(candidates, (counts + 1) / (voters[:, None] + 2), 0.0)
+    return Votes(candidates.astype(np.uint8), counts, prior, known, names, voters, who, ballots)
+
+
+def read_votes(votes: Any, Y: Array, names: Sequence[str]) -> tuple[Array, Array, Ballots | None]:
+    """Counts (n, l), voters (n,) and ballots for candidates Y, from what users pass as `votes`.
+
+    Parameters
+    ----------
+    votes : Votes, or (counts, voters)
+        Votes of `votes_to_candidates`, whose labels are matched by name; or the number of votes
+        for each label, (n, l), and the number of voters, one for all rows or one per row.
+    """
+    ballots = None
+    if isinstance(votes, Votes):
+        column = {name: j for j, name in enumerate(votes.label_names)}
+        unknown = next((name for name in names if name not in column), None)
+        if unknown is not None:
+            raise InputError(f"votes has no label {unknown!r}", parameter="votes")
+        order = [column[name] for name in names]
+        counts, voters = votes.counts[:, order], votes.voters
+        ballots = votes.ballots._replace(chosen=sp.csr_array(votes.ballots.chosen[:, order]))
+    elif isinstance(votes, tuple) and len(votes) == 2:
+        try:
+            counts, voters = (np.asarray(values, dtype=np.float64) for values in votes)
+        except (TypeError, ValueError):
+            raise InputError("votes must hold numbers", parameter="votes") from None
+    else:
+        raise InputError(
+            f"votes must be what votes_to_candidates returns, or a pair (counts, voters), not "
+            f"{type(votes).__name__}",
+            parameter="votes",
+        )
+    if counts.shape != Y.shape or voters.shape not in ((), (len(Y),)):
+        raise InputError(
+            f"votes must hold counts of shape {Y.shape} and one number of voters per row, not "
+            f"{counts.shape} and {voters.shape}",
+            parameter="votes",
+        )
+    voters = np.broadcast_to(voters, len(Y))
+    bad = ~((counts >= 0) & (counts <= voters[:, None]))
+    if bad.any():
+        i, j = (int(k) for k in np.argwhere(bad)[0])
+        raise InputError(
+            f"row {i}, label {names[j]!r} has {counts[i, j]:g} votes of {voters[i]:g} voters",
+            parameter="votes",
+        )
+    return counts, voters, ballots

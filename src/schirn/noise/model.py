@@ -255,9 +255,9 @@ def noise_from_sums(sums: NoiseSums, rate: float | None = None) -> NoiseModel:
 def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
     """Tilt (l + 1,) that narrows the binomial law to the expected histograms of the two counts.
 
-    Numbers of wrong labels that vary more than a binomial law allows are no evidence of noise: labels
-    that come together make the number of true ones vary. The tilt fades as the variance nears
-    that of the binomial law, and plain Bayes remains.
+    Numbers of wrong labels that vary more than a binomial law allows are no evidence of noise:
+    labels that come together make the number of true ones vary. The tilt fades as the variance
+    nears that of the binomial law, and plain Bayes remains.
     """
     true_counts = np.trim_zeros(true_counts, "b")
     rows = max(float(true_counts.sum()), 1.0)

@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit
 
+from schirn.labels.votes import Ballots
+
 Array = np.ndarray
 
 # Pseudo-votes that pull the rate of a label, and the quality of an annotator, to the common one.
@@ -20,15 +22,6 @@ _ANNOTATOR_VOTES = 10.0
 _MAX_ITER = 200
 _TOLERANCE = 1e-6
 _RATES = (1e-5, 0.9)
-
-
-class Ballots(NamedTuple):
-    """One ballot per row and annotator: who looked at what, and the labels they chose."""
-
-    row: Array
-    annotator: Array
-    chosen: sp.csr_array
-    """(ballots, labels), 1 for the labels that were chosen."""
 
 
 class VoteModel(NamedTuple):

@@ -145,9 +145,7 @@ def trusting_ridge(K: Array, Y: Array, lam: float, options: Options = Options())
     S = inverse.fit(Y).left_out[0]
     loss, noise = np.array([np.mean((S - Y) ** 2)]), NoiseModel.independent(MARGIN, l)
     trace = np.zeros(1), loss
-    return SieveResult(
-        inverse.expansion(Y), np.array([lam]), pool, noise, *trace, soft_logit(S), Y
-    )
+    return SieveResult(inverse.expansion(Y), np.array([lam]), pool, noise, *trace, soft_logit(S), Y)
 
 
 # ---- Kernel: ridge weights, and predictions for new rows
