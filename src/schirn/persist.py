@@ -37,8 +37,10 @@ from schirn.linalg.kernels import Kernel
 from schirn.methods import PartialMultiLabelClassifier, methods
 from schirn.methods.particle import HalfTheOdds
 from schirn.noise.calibration import Calibration
+from schirn.noise.caution import Caution
 from schirn.noise.model import NoiseModel
 from schirn.noise.thresholds import LabelThreshold
+from schirn.noise.votes import VoteModel
 from schirn.solvers.pairwise import PairModels
 from schirn.solvers.pard import LabelModel, Network
 from schirn.solvers.sieve import KernelExpansion, LabelStack, Pool
@@ -47,12 +49,13 @@ Array = np.ndarray
 
 FORMAT = "schirn-model"
 VERSION = 2
-TRAINING_ATTRIBUTES = ("noise_", "label_confidence_")
+TRAINING_ATTRIBUTES = ("noise_", "label_confidence_", "missing_")
 
 # Named tuples in fitted models, by their names in model files. These names and the fields of the
 # tuples are part of the file format and outlive modules and classes.
 RECORDS: dict[str, type[Any]] = {
     "Calibration": Calibration,
+    "Caution": Caution,
     "FeatureScale": FeatureScale,
     "HalfTheOdds": HalfTheOdds,
     "Kernel": Kernel,
@@ -64,6 +67,7 @@ RECORDS: dict[str, type[Any]] = {
     "PARDNetwork": Network,
     "PairModels": PairModels,
     "Pool": Pool,
+    "VoteModel": VoteModel,
 }
 _RECORD_NAMES = {cls: name for name, cls in RECORDS.items()}
 # Format 1 stored the module paths of version 0.1.

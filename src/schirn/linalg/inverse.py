@@ -102,7 +102,8 @@ class KernelInverse:
         found = []
         for M, intercept in zip(self._M, self._intercepts, strict=True):
             q = like(Q, M)
-            found.append(tuple(to_numpy(A).astype(np.float64) for A in (M @ q, intercept @ q)))
+            A, b = to_numpy(M @ q), to_numpy(intercept @ q)
+            found.append((A.astype(np.float64), b.astype(np.float64)))
         return found
 
     def hold_out(self, held: np.ndarray) -> "HeldOutInverse":
@@ -171,8 +172,8 @@ def _left_out(
     M: Array,
     groups: np.ndarray | None,
     rows: np.ndarray | None = None,
-    back: Array | None = None,
-    cross: Array | None = None,
+    back: Array = None,
+    cross: Array = None,
 ) -> LeftOut:
     """Diagonal and group blocks of M, or of its Schur complement M_PP - M_PO R on the rows P."""
     xp = namespace(M)

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import joblib
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -13,21 +14,38 @@ from schirn._input import Number, OneOf, Seed, check_same_length
 from schirn.exceptions import InputError
 from schirn.labels.known import as_known
 from schirn.labels.matrix import as_labels
+from schirn.labels.votes import read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
+from schirn.noise.caution import caution
+from schirn.noise.missing import missing_probability, missing_rate
 from schirn.noise.model import candidate_posterior
 from schirn.noise.thresholds import ThresholdRule
+from schirn.noise.votes import VoteModel, anchored, vote_model
 from schirn.scale.blocks import Layout, RowStore
-from schirn.scale.fit import BlockFit, sample_stride
+from schirn.scale.fit import BlockFit
 from schirn.scale.input import location
-from schirn.solvers.sieve import SieveResult, Split, log_odds, solve
-from schirn.solvers.sieve_blocks import FactoredRows, factor, known_rates, sieve_blocks, trusts
+from schirn.solvers.sieve import Options, kernel_matrix, known_rates, solve, trusts
+from schirn.solvers.sieve_blocks import (
+    FactoredRows,
+    SieveFit,
+    factor,
+    gather_fit,
+    kernel_fit,
+    sieve_blocks,
+)
+from schirn.solvers.sieve_landmarks import SieveResult
+from schirn.solvers.sieve_landmarks import solve as solve_landmarks
 
 Array = np.ndarray
 
 _BLOCK_ROWS = 5000
+# Rows that decide how much of the claimed noise to believe.
+_JUDGED_ROWS = 10_000
+# Weak features are never sure that a label is missing.
+_STRONG = 0.25
 
 
 class Sieve(PartialMultiLabelClassifier):
@@ -61,10 +79,16 @@ class Sieve(PartialMultiLabelClassifier):
 
     Attributes
     ----------
-    label_confidence_ : (n, l) posterior probability that a candidate is true, given its row's
-        features, all candidates of the row, and the other rows; 0 outside the candidates. What
-        was told to be true has 1, what was told to be wrong 0.
-    noise_ : (n, l) bool, candidates whose posterior is below one half.
+    label_confidence_ : (n, l) probability that a candidate is true, given its row's features, all
+        candidates of the row, and the other rows; 0 outside the candidates. Where the features
+        cannot tell, it goes back towards 1. Labels given as known get 1 or 0.
+    noise_ : (n, l) bool, candidates whose confidence is below one half.
+    wrong_share_ : share of the candidates that are wrong by these confidences.
+    largest_wrong_share_ : the largest share that the candidates allow.
+    caution_ : how much of the estimated noise is believed, for each label.
+    missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half.
+    missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
+    vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
     noise_rates_ : the estimated rate after each round.
     pool_ : weights of the experts in the log-odds.
@@ -76,9 +100,9 @@ class Sieve(PartialMultiLabelClassifier):
     Notes
     -----
     `decision_function` returns log-odds and `predict_proba` their sigmoid; they are calibrated by
-    the pool, which is fitted to posteriors of candidates, never to true labels. Time is one
-    eigendecomposition of n x n (or of the landmark features) and of three smaller ones, then
-    products; memory is n^2, or n times the number of landmarks.
+    the pool, which is fitted to posteriors of candidates, never to true labels. Time is three
+    Cholesky inverses of n x n, or two eigendecompositions of the landmark features, then products;
+    memory is 6 n^2, or n times the number of landmarks.
 
     Examples
     --------
@@ -135,37 +159,61 @@ class Sieve(PartialMultiLabelClassifier):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None, known: Any = None
+        self,
+        X: Any,
+        y: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        known: Any = None,
+        votes: Any = None,
+        groups: Any = None,
     ) -> "Sieve":
         """Train on rows and their candidate labels.
 
         Parameters
         ----------
-        X : (n, d) array, CSR matrix or DataFrame
-        y : the candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list
-            of label names per row
-        label_names : names of the label columns, for candidates that carry none
-        known : what is certain about single labels, an (n, l) array, sparse matrix or DataFrame:
-            1 for true candidates, -1 for wrong ones, 0 for the others. They are taken as told, and
-            teach about rows like theirs. Leave a wrong one among the candidates where it was
-            listed: that it was tells how much noise there is.
+        X : array, CSR matrix or DataFrame of shape (n, d)
+        y : array, sparse matrix or DataFrame of shape (n, l), or list of lists
+            Candidates: 0/1 or bool, or one list of label names per row.
+        label_names : sequence of str, optional
+            Names of the label columns, for candidates that carry none.
+        known : array, sparse matrix or DataFrame of shape (n, l), optional
+            1 for candidates known to be true, -1 for wrong ones, 0 for the others. Similar rows
+            learn from them. Leave a wrong label among the candidates if it was listed: it tells
+            how much noise there is.
+        votes : Votes or (counts, voters), optional
+            How many of several annotators chose each label, from `votes_to_candidates` or as an
+            (n, l) array with the number of annotators, for all rows or for each. With `Votes`,
+            every annotator gets a quality of their own.
+        groups : array of shape (n,), optional
+            Rows of one group, such as copies, never judge each other.
         """
         if location(X) in self._locations:
-            if known is not None:
+            given = {"known": known, "votes": votes, "groups": groups}
+            name = next((name for name, value in given.items() if value is not None), None)
+            if name is not None:
                 raise InputError(
-                    "known labels need rows in main memory; leave `known` out, or give X as an "
-                    "array or CSR matrix"
+                    f"{name} needs rows in main memory; leave it out, or give X as an array or "
+                    f"CSR matrix",
+                    parameter=name,
                 )
             super().fit(X, y, label_names=label_names)
             return self
         self._check()
         X, Y = self._validate_training(X, y, label_names)
-        certain = as_known(known, Y, self.label_names_)
-        self._finish(self._fit_known(X, Y, certain), Y)
+        rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
+        said = None
+        if votes is not None:
+            said = vote_model(*read_votes(votes, Y, self.label_names_))
+        if groups is not None:
+            groups = np.unique(np.asarray(groups), return_inverse=True)[1]
+            check_same_length(len(Y), len(groups))
+        options = Options(rates, as_known(known, Y, self.label_names_), said, groups)
+        self._finish(self._fit_with(X, Y, options), Y)
         return self
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
-        """Posterior (n, l) of the candidates of unseen rows, given whole sets; 0 elsewhere."""
+        """Confidence (n, l) in the candidates of unseen rows, given whole sets; 0 elsewhere."""
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
@@ -173,24 +221,77 @@ class Sieve(PartialMultiLabelClassifier):
         noise = self.noise_model_._replace(rate=float(np.mean(self.noise_model_.rate)))
         if self._trusts():
             return near(labels.matrix.astype(P.dtype), scores)
-        return near(candidate_posterior(P, labels.matrix, noise).Q.astype(P.dtype), scores)
+        Q = candidate_posterior(P, labels.matrix, noise).Q
+        # Models of version 0.1 believed every claim.
+        if hasattr(self, "caution_"):
+            Q = np.where(labels.matrix == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
+        return near(Q.astype(P.dtype), scores)
+
+    def suggest(self, X: Any, candidates: Any, *, min_confidence: float = 0.5) -> sp.csr_array:
+        """Labels that are probably missing from the candidates of unseen rows.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n, d)
+        candidates : as in `fit`
+        min_confidence : float
+            Smallest probability of a suggestion.
+
+        Returns
+        -------
+        suggestions : CSR array of shape (n, l)
+            Probability that a label is true although it is not listed; 0 for labels that are
+            listed or not worth suggesting.
+        """
+        scores = to_numpy(self.decision_function(X))
+        labels = as_labels(candidates, names=self.label_names_)
+        check_same_length(len(scores), len(labels.matrix))
+        return self._missing(scores, labels.matrix, min_confidence)
+
+    def _missing(self, log_odds: Array, Y: Array, min_confidence: float) -> sp.csr_array:
+        rate = float(np.mean(self.noise_model_.rate))
+        p = missing_probability(log_odds, rate, getattr(self, "missing_rate_", 0.0))
+        return sp.csr_array(np.where((Y == 0) & (p >= min_confidence), p, 0.0))
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        return self._fit_known(X, Y, None)
+        rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
+        return self._fit_with(X, Y, Options(rates))
 
-    def _fit_known(self, X: "Array | sp.csr_array", Y: Array, known: Array | None) -> Fit:
-        factored = self._factor(self._fit_features(X))
-        result = self._solve(factored, Y, known)
-        self.expansion_ = factored.source.expansion(result.ridges)
-        self._keep(result)
-        Q = result.Q
-        noise = (Y == 1) & (Q < 0.5)
-        confidence = np.where(Y == 1, Q, 0).astype(X.dtype)
-        return Fit(noise, result.log_odds, len(result.objective), result.objective, confidence)
+    def _fit_with(self, X: "Array | sp.csr_array", Y: Array, options: Options) -> Fit:
+        if self._trusts() and options.known is not None:
+            Y, options = np.where(options.known < 0, 0, Y), options._replace(known=None)
+        Z = self._fit_features(X)
+        found = self._solve(Z, Y, options)
+        confidence = self._judge(found, options.votes)
+        if options.known is not None:
+            known = options.known[np.nonzero(Y)]
+            confidence.data = np.where(known == 0, confidence.data, known > 0)
+        sample = found.sample
+        self.missing_ = self._missing(sample.log_odds, Y, 0.5)
+        matrix = confidence.toarray()
+        noise, objective = (Y == 1) & (matrix < 0.5), found.objective
+        return Fit(noise, sample.log_odds, len(objective), objective, matrix.astype(X.dtype))
 
-    def _keep(self, result: SieveResult) -> None:
-        self.pool_, self.noise_model_ = result.pool, result.noise
-        self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams)
+    def _judge(self, found: SieveFit, votes: VoteModel | None = None) -> sp.csr_array:
+        """Keep what a fit found; the confidences of all candidates."""
+        self.expansion_, self.pool_, self.noise_model_ = found.expansion, found.pool, found.noise
+        self.noise_rates_, self.lams_ = found.rates, found.lams
+        self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
+        confidence, rate = found.confidence.copy(), float(np.mean(found.noise.rate))
+        Z, Y, Q = found.sample
+        some = slice(None, None, max(1, len(Y) // _JUDGED_ROWS))
+        seen = caution(Z[some], Y[some], Q[some], rate)
+        # Whoever names the noise, or counts votes, is believed.
+        if self.noise_level is not None or votes is not None:
+            seen = seen._replace(factors=np.ones(Y.shape[1]))
+        self.caution_ = seen
+        confidence.data = seen.apply(confidence.data, confidence.indices)
+        total = max(confidence.nnz, 1)
+        self.wrong_share_ = float((1 - confidence.data).sum() / total)
+        self.largest_wrong_share_ = max(seen.largest_share, self.wrong_share_)
+        strong = float(seen.factors.mean()) > _STRONG
+        self.missing_rate_ = missing_rate(Z[some], Y[some], rate) if strong else 0.0
+        return confidence
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         if not isinstance(self.features, str):
@@ -203,12 +304,10 @@ class Sieve(PartialMultiLabelClassifier):
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
         found = sieve_blocks(store, callback=self._callback(), **options)
-        self.transformer_, self.scale_, self.expansion_ = None, found.scale, found.expansion
-        self._keep(found.result)
-        self.objective_, self.n_iter_ = found.result.objective, len(found.result.objective)
-        confidence = sp.csr_array(sp.vstack(found.result.soft_labels()))
-        samples = found.result.problem.gather(_sample, sample_stride(*confidence.shape))
-        scores, listed = (np.concatenate(arrays) for arrays in zip(*samples, strict=True))
+        self.transformer_, self.scale_ = None, found.scale
+        confidence = self._judge(found)
+        self.objective_, self.n_iter_ = found.objective, len(found.objective)
+        scores, listed, _ = found.sample
         self.calibration_ = self._calibrate(scores, listed)
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
@@ -230,9 +329,21 @@ class Sieve(PartialMultiLabelClassifier):
         return (*(repr(getattr(self, name)) for name in names), _content(self.features))
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
-        factored = self._factor(self._fit_features(train))
-        features = factored.source.features(self._scaled(test))
-        return lambda model, Y: model._solve(factored, Y).scores(features)
+        Z = self._fit_features(train)
+        Z_test = self._scaled(test)
+        if not self._is_small(Z):
+            factored = self._factor(Z)
+            features = factored.source.features(Z_test)
+            return lambda model, Y: model._solve_factored(factored, Y).scores(features)
+        kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
+        K_test = kernel(Z_test, Z)
+
+        def scores(model: Any, Y: Array) -> Array:
+            rates = known_rates(model.noise_level, Y.sum(axis=1), Y.shape[1])
+            result = solve(K, Y, options=Options(rates), **model._rounds())
+            return np.asarray(result.pool.log_odds([K_test @ A + b for A, b in result.ridges]))
+
+        return scores
 
     def _fit_features(self, X: "Array | sp.csr_array") -> Any:
         if isinstance(self.features, str):
@@ -256,30 +367,51 @@ class Sieve(PartialMultiLabelClassifier):
             X = sp.csr_array(X) if sp.issparse(X) else X
         return self.scale_.transform(X)
 
-    def _factor(self, Z: Any) -> FactoredRows:
-        return factor(
-            Z,
-            kernel=self.kernel,
-            max_kernel_rows=self.max_kernel_rows,
-            n_landmarks=self.n_landmarks,
-            rng=check_random_state(self.random_state),
-        )
+    def _is_small(self, Z: Any) -> bool:
+        """Whether the kernel matrix of all rows is used."""
+        n, d = Z.shape
+        return n <= self.max_kernel_rows or (self.kernel == "linear" and d > n)
 
-    def _solve(self, factored: FactoredRows, Y: Array, known: Array | None = None) -> SieveResult:
-        trusting = self._trusts()
+    def _rounds(self) -> dict[str, Any]:
+        names = ("kernel", "lam", "max_iter", "random_state")
+        rounds = {name: getattr(self, name) for name in names}
+        return {**rounds, "trusting": self._trusts(), "callback": self._callback()}
+
+    def _factor(self, Z: Any) -> FactoredRows:
+        rng = check_random_state(self.random_state)
+        return factor(Z, kernel=self.kernel, n_landmarks=self.n_landmarks, rng=rng)
+
+    def _solve(self, Z: Any, Y: Array, options: Options) -> SieveFit:
+        if self._is_small(Z):
+            kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
+            result = solve(K, Y, options=options, **self._rounds())
+            return kernel_fit(kernel, Z, Y, result, self.scale_, 1)
+        if options.groups is not None:
+            raise InputError(
+                f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
+                f"and X has {Z.shape[0]:,}; leave them out, or use find_noisy_labels with cv=5",
+                parameter="groups",
+            )
+        factored = self._factor(Z)
+        many = self._solve_factored(factored, Y, options)
+        found = gather_fit(factored.source, many, self.scale_, 1)
+        if options.votes is None:
+            return found
+        # Votes enter after the rounds here: the features have learned from the candidates alone.
+        votes, (row, label) = options.votes, np.nonzero(Y)
+        z = anchored(np.clip(found.sample.log_odds, -11, 11), votes.frequency) + votes.log_ratio
+        found.confidence.data = expit(z[row, label])
+        return found
+
+    def _solve_factored(
+        self, factored: FactoredRows, Y: Array, options: Options | None = None
+    ) -> SieveResult:
         rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
-        if trusting and known is not None:
-            Y, known = np.where(known < 0, 0, Y), None
-        return solve(
-            factored.problem(Y, rates, known),
-            kernel=self.kernel,
-            lam=self.lam,
-            trusting=trusting,
-            max_iter=self.max_iter,
-            rng=check_random_state(self.random_state),
-            callback=self._callback(),
-            known=known is not None,
-        )
+        known = None if options is None else options.known
+        rounds = {**self._rounds(), "rng": check_random_state(self.random_state)}
+        del rounds["random_state"]
+        problem = factored.problem(Y, rates, known)
+        return solve_landmarks(problem, known=known is not None, **rounds)
 
     def _trusts(self) -> bool:
         return trusts(self.noise_level)
@@ -289,16 +421,6 @@ class Sieve(PartialMultiLabelClassifier):
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
-
-
-def _sample(splits: Sequence[Split], stride: int) -> tuple[Array, Array]:
-    """Log-odds and candidates (m, l) of the rows 0, stride, 2 stride, ... among all rows."""
-    indices, c = splits[0].train.indices, splits[0].train.candidates
-    listed = np.zeros(c.shape, dtype=np.uint8)
-    listed[to_numpy(c.row), c.label] = 1
-    order = np.argsort(indices)
-    chosen = indices[order] % stride == 0
-    return log_odds(splits)[chosen], listed[order[chosen]]
 
 
 def _content(features: Any) -> str:

@@ -266,8 +266,9 @@ def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
     r = np.arange(len(noise_counts))
     mean = noise_counts @ r / rows
     variance = noise_counts @ (r - mean) ** 2 / rows
-    binomial = (len(r) - 1 - true_counts @ np.arange(len(true_counts)) / rows) * rate * (1 - rate)
-    narrow = float(np.clip((1 - variance / max(binomial, 1e-12)) / _NARROW, 0, 1))
+    true = float(true_counts @ np.arange(len(true_counts))) / rows
+    binomial = max((len(r) - 1 - true) * rate * (1 - rate), 1e-12)
+    narrow = float(np.clip((1 - variance / binomial) / _NARROW, 0, 1))
     # One imagined row of the binomial law keeps counts that never occurred possible.
     tilt = np.log((noise_counts + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
     return narrow * tilt

@@ -33,7 +33,7 @@ class VoteModel(NamedTuple):
     """Probability of each label that it gets a vote where it is false, (l,)."""
     frequency: Array
     """Share of the rows in which each label is true, (l,)."""
-    log_ratio: Array
+    log_ratio: Array | None
     """log P(votes | true) - log P(votes | false) of every cell, (n, l)."""
     annotator_sensitivity: Array | None = None
     annotator_false_factor: Array | None = None

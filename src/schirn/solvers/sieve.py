@@ -1,16 +1,11 @@
 """Sieve: leave-one-out ridges and the exact posterior of the candidates, in turns.
 
-The sections follow docs/math/sieve.md: scale, kernel, posterior, noise model, leave-one-out ridges,
-label stack, pool, rounds.
+Seven ideas, in the order of docs/math/sieve.md: scale (`schirn.linalg.features`), kernel, posterior
+and noise model (`schirn.noise.model`), leave-one-out ridges (`schirn.linalg.inverse`), label stack
+and pool. Here they meet for rows whose kernel matrix fits in memory. For more rows,
+`schirn.solvers.sieve_landmarks` takes the same steps with sums over rows.
 
-The rounds run on all rows and, alongside, on the training rows of a few inner splits, whose
-held-out rows choose the ridge weights and the weights of the pool: rows that shaped their own soft
-labels would favour the least regularised ridge. A step is a function of one split; it returns the
-split with new values and sums over its rows. `Problem.each` runs a step on every split. Rows that
-do not fit here run the same steps block by block (`schirn.solvers.sieve_blocks`).
-
-Shapes: n rows, l labels. Probabilities p and soft labels q are kept for the candidates only, row by
-row, because Q is 0 elsewhere.
+Shapes: n rows, l labels, e experts. Q holds soft labels, 0 outside the candidates Y.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,27 +15,26 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, solve_triangular
 from scipy.special import expit, logit
+from sklearn.utils import check_random_state
 
-from schirn.linalg.arrays import (
-    Array,
-    cells_product,
-    eps,
-    is_device_array,
-    like,
-    namespace,
-    to_numpy,
-)
-from schirn.linalg.kernels import Kernel, kernel_space, sample_width, width_sample
-from schirn.linalg.row_space import row_space
+from schirn.exceptions import InputError
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
+from schirn.linalg.inverse import KernelInverse, left_out_scores
+from schirn.linalg.kernels import Kernel, sample_width, width_sample
 from schirn.metrics import average_precision
-from schirn.noise.model import CellPosterior, NoiseModel, NoiseSums, cell_posterior, noise_from_sums
+from schirn.noise.model import NoiseModel, Posterior, candidate_posterior, update_noise
+from schirn.noise.votes import VoteModel, anchored
 
-# Ridge weights to try, relative to the mean variance of the features; those of the experts,
-# relative to the best one. Noise asks for a stronger ridge than the cleaned labels need.
+# Ridge weights to try, relative to the mean variance of the features, and the rows that choose.
 GRID = 10.0 ** np.arange(-3, 3.01, 0.5)
+TUNING_ROWS = 600
+# Weights of the experts, relative to the best one for the candidates: cleaned labels need less
+# regularisation than noisy ones. A kernel with a width needs no more than the cap.
 WINDOW = np.array([0.05, 0.25, 1.0])
 LARGEST_RBF_LAM = 6.0
-# Bounds of the probabilities that enter Bayes' rule, and of the rates at which labels are listed.
+# A third of the rows is held out to fit the pool; few rows need all three thirds.
+FEW_ROWS = 2500
+# Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
 MARGIN, CERTAIN = 1e-4, 1e-9
 RATES = (1e-4, 0.98)
 # Ridge of the label stack, relative to the mean variance of its inputs.
@@ -50,113 +44,185 @@ SOFT = 0.02
 # Pseudo-observations that pull the pool towards equal weights and no shift.
 POOL_RIDGE = 10.0
 POOL_CELLS = 100_000
-# From this size on, cells are drawn without listing all of them.
-MANY_CELLS = 20_000_000
 KNOWN_ROUNDS = 4
-# Cells per piece: of element-wise work, for the cache, and of products, for memory.
-CACHE_CELLS, PIECE_CELLS = 2**15, 2**22
 
 
-# ---- Rows and splits
+class SieveResult(NamedTuple):
+    """A fitted Sieve: what predictions need, and what it says about its own rows."""
+
+    ridges: list[tuple[Array, Array]]
+    """Dual weights (n, l) and intercepts (l,) of every expert."""
+    lams: Array
+    pool: "Pool"
+    noise: NoiseModel
+    rates: Array
+    """Estimated rate of false labels after each round."""
+    objective: Array
+    """Mean cross-entropy of the soft labels per round."""
+    log_odds: Array
+    """Log-odds (n, l) of all cells, each row left out of its own fit."""
+    Q: Array
+    """Posterior (n, l) of the candidates, 0 elsewhere."""
 
 
-class Candidates(NamedTuple):
-    """The candidate cells of some rows, row by row."""
+class Options(NamedTuple):
+    """What the user knows beforehand."""
 
-    label: np.ndarray
-    indptr: np.ndarray
-    shape: tuple[int, int]
-    row: Array
-    """This and the following lie on the device of the features."""
-    flat: Array
-    """Positions of the cells in a flattened (n, l) array."""
-    by_label: tuple[Array, Array, Array]
-    """Order of the cells by label; labels and rows in that order."""
-
-    def project(self, values: Array, X: Any) -> np.ndarray:
-        """X'B for the (n, l) matrix B that holds these values at the candidates."""
-        order, label, row = self.by_label
-        values = namespace(values).take(values, order)
-        return to_numpy(cells_product(label, row, values, X, self.shape[1])).astype(np.float64).T
-
-    def total(self, values: np.ndarray) -> np.ndarray:
-        """Sum of the values of each label."""
-        return np.bincount(self.label, values, minlength=self.shape[1])
+    rates: "float | Array | None" = None
+    """Rate at which false labels are listed, one for all rows or one per row."""
+    known: Array | None = None
+    """1 for labels known to be true, -1 for wrong ones, 0 for the others, (n, l)."""
+    votes: VoteModel | None = None
+    groups: Array | None = None
+    """Rows of one group never judge each other."""
 
 
-class Rows(NamedTuple):
-    """Features and candidates of some rows, and what the user knows about them."""
-
-    X: Any
-    candidates: Candidates
-    indices: np.ndarray
-    """Index of each row among all rows; sorted for rows held out."""
-    rates: np.ndarray | None = None
-    """Known rate at which false labels are listed in each row."""
-    known: Any = None
-    """1 for candidates known to be true, -1 for wrong ones, 0 for the others."""
+NOTHING = Options()
 
 
-class Split(NamedTuple):
-    """Rows to learn from, rows held out (None if there are none), and the values of the round."""
+def sieve(
+    K: Array,
+    Y: Array,
+    lams: Sequence[float],
+    options: Options = NOTHING,
+    *,
+    max_iter: int = 8,
+    label_correlations: bool = True,
+    rng: np.random.RandomState,
+    callback: Callable[[int], None] | None = None,
+) -> SieveResult:
+    """Alternate between the posterior of the candidates and ridges on the soft labels.
 
-    train: Rows
-    held: Rows | None = None
-    factors: Any = None
-    """1/(1 - h) with the leverage h of each row, (experts, n)."""
-    p: Any = None
-    """Probability of each candidate."""
-    q: Any = None
-    """Posterior of each candidate."""
-    S: Any = None
-    """Leave-one-out scores (experts, n, l); between rounds, the log-odds (n, l) of all rows."""
-    S_held: Any = None
-    """Scores (experts, m, l) of the rows held out."""
-
-
-class Problem:
-    """The split of all rows, and inner splits with rows held out.
+    The rounds run on all rows and, alongside, on the training rows of inner splits whose held-out
+    rows fit the pool: rows that shaped their own soft labels would favour the least regularised
+    ridge.
 
     Parameters
     ----------
-    splits : list of Split
-    spectra : list of Spectrum
-        One per split.
-    drawn : list of ndarray
-        Rows held out of each inner split, in the order of the draw.
-    n_labels : int
-    rates : float or ndarray of shape (n,), optional
-        Known rate at which false labels are listed, for all rows or for each.
+    K : array of shape (n, n)
+        Kernel matrix, of any array library.
+    Y : ndarray of shape (n, l)
+        Candidates, 0/1.
+    lams : sequence of float
+        Ridge weights of the experts.
+    options : Options
+    max_iter : int
+    label_correlations : bool
+        Use the label stack.
     """
+    l = Y.shape[1]
+    splits = make_splits(K, Y, lams, options, rng)
+    stacked = label_correlations and l > 1
+    n_experts = len(lams) + stacked
+    equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
+    weights, rates, objective = equal, [], []
+    noises, logits = map(list, zip(*(first_guess(split) for split in splits), strict=True))
+    for n_iter in range(1, max_iter + 1):
+        leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
+        softened = [soften(s, z, m) for s, z, m in zip(splits, logits, noises, strict=True)]
+        noises = [s.noise_of(f, m) for s, f, m in zip(splits, softened, noises, strict=True)]
+        experts = [
+            fit_experts(s, f.Q, leader, stacked) for s, f in zip(splits, softened, strict=True)
+        ]
+        if n_iter > 1 and len(splits) > 1:
+            weights = fit_pool(splits[1:], experts[1:], noises[1:], weights, equal, rng)
+        logits = [combine(weights, e.left_out, e.prior) for e in experts]
+        rates.append(float(np.mean(noises[0].rate)))
+        objective.append(cross_entropy(logits[0], softened[0].Q))
+        if callback is not None:
+            callback(n_iter)
+    whole = splits[0]
+    pool = Pool(weights, experts[0].prior, leader, experts[0].stack)
+    noise, z, Q = noises[0], logits[0], softened[0].Q
+    if options.known is not None:
+        noise, z, Q = condition_on_known(whole, pool, noise, z, options.known)
+    ridges, trace = whole.inverse.expansion(Q), (np.array(rates), np.array(objective))
+    Q = soften(whole, z, noise, options.known).Q
+    return SieveResult(ridges, np.asarray(lams), pool, noise, *trace, z, Q)
 
-    def __init__(self, splits: Any, spectra: Any, drawn: Any, n_labels: int, rates: Any = None):
-        self.splits, self.spectra, self.drawn = list(splits), list(spectra), list(drawn)
-        self.n_labels, self.rates = n_labels, rates
 
-    def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
-        """Run step(split, message, *common) on every split; the sums of each."""
-        pairs = zip(self.splits, messages, strict=True)
-        found = [step(split, message, *common) for split, message in pairs]
-        self.splits = [split for split, _ in found]
-        return [sums for _, sums in found]
-
-    def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """Call function(splits, *message) on the splits of every block of rows."""
-        return [function(self.splits, *message)]
-
-    def keep_first(self) -> None:
-        """Drop the inner splits."""
-        self.splits, self.spectra, self.drawn = self.splits[:1], self.spectra[:1], []
+def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel, Array]:
+    """The kernel, with the median distance as its width, and its matrix for scaled rows Z."""
+    kernel = Kernel("linear")
+    if name == "rbf":
+        kernel = Kernel("rbf", sample_width(pick(Z, width_sample(Z.shape[0], rng))))
+    return kernel, kernel(Z, Z)
 
 
-def dense_part(X: Any) -> Array:
-    """X, or the stored values of a sparse X: an array of its type and on its device."""
-    return X.data if sp.issparse(X) else X
+def solve(
+    K: Array,
+    Y: Array,
+    *,
+    kernel: str,
+    lam: float | None = None,
+    trusting: bool = False,
+    options: Options = NOTHING,
+    max_iter: int = 8,
+    random_state: Any = 0,
+    callback: Callable[[int], None] | None = None,
+) -> SieveResult:
+    """Choose the ridge weights and run the rounds; the parameters are those of `schirn.Sieve`.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+    Y : ndarray of shape (n, l)
+    trusting : bool
+        Take every candidate as true.
+    options : Options
+    """
+    rng = check_random_state(random_state)
+    lams = choose_lams(K, Y, kernel=kernel, lam=lam, trusting=trusting, rng=rng)
+    if trusting:
+        return trusting_ridge(K, Y, float(lams[0]), options)
+    return sieve(K, Y, lams, options, max_iter=max_iter, rng=rng, callback=callback)
 
 
-# ---- Scale: `schirn.linalg.features.learn_scale` scales the features before they come here.
+def trusting_ridge(K: Array, Y: Array, lam: float, options: Options = NOTHING) -> SieveResult:
+    """One ridge that takes every candidate as true."""
+    l, inverse = Y.shape[1], KernelInverse(K, [lam], options.groups)
+    Y = Y.astype(np.float64)
+    pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
+    S = inverse.fit(Y).left_out[0]
+    loss, noise = np.array([np.mean((S - Y) ** 2)]), NoiseModel.independent(MARGIN, l)
+    trace = np.zeros(1), loss
+    return SieveResult(inverse.expansion(Y), np.array([lam]), pool, noise, *trace, soft_logit(S), Y)
 
-# ---- Kernel
+
+# ---- Kernel: ridge weights, and predictions for new rows
+
+
+def choose_lams(
+    K: Array,
+    Y: Array,
+    *,
+    kernel: str,
+    lam: float | None,
+    trusting: bool,
+    rng: np.random.RandomState,
+) -> Array:
+    """Three ridge weights around the best one for the candidates of rows left out.
+
+    A sample of rows chooses, by squared error, or by average precision if candidates are trusted.
+    """
+    if lam is not None:
+        return np.array([float(lam)])
+    xp, n = namespace(K), len(Y)
+    diagonal = to_numpy(xp.linalg.diagonal(K))
+    variance = max(float(diagonal.mean() - to_numpy(xp.mean(K))), 1e-12)
+    rows = np.sort(rng.choice(n, min(n, TUNING_ROWS), replace=False))
+    some = like(rows, K, "own")
+    sample = to_numpy(K[some][:, some]).astype(np.float64)
+    y = Y[rows].astype(np.float64)
+    ranked = trusting and ((y.sum(axis=1) > 0) & (y.sum(axis=1) < y.shape[1])).any()
+    losses = [
+        -average_precision(y, S) if ranked else np.mean((S - y) ** 2)
+        for S in left_out_scores(sample, y, (variance * GRID).tolist())
+    ]
+    best = variance * float(GRID[int(np.argmin(losses))])
+    if kernel == "rbf":
+        best = min(best, LARGEST_RBF_LAM * variance)
+    return np.array([best]) if trusting else best * WINDOW
 
 
 class KernelExpansion(NamedTuple):
@@ -180,89 +246,13 @@ class KernelExpansion(NamedTuple):
         return [K @ W + b for W, b in pairs]
 
 
-class KernelSource(NamedTuple):
-    """The way from scaled rows to features, and from ridges on features to an expansion."""
-
-    kernel: Kernel
-    support: Any
-    """Training rows; None if the features are those of a linear kernel."""
-    space: Any
-
-    def features(self, Z: Any) -> Any:
-        """Features of new rows."""
-        if self.space.F is None:
-            return Z
-        return self.space.transform(Z if self.support is None else self.kernel(Z, self.support))
-
-    def expansion(self, ridges: Sequence[tuple[Array, Array | None]]) -> KernelExpansion:
-        """Expansion of the ridges of all experts."""
-        pairs: Any = ridges
-        if self.space.F is not None:
-            pairs = [self.space.coefficients(like(W, self.space.eigenvalues)) for W, _ in ridges]
-        weights, offsets = (np.stack([to_numpy(A) for A in A_]) for A_ in zip(*pairs, strict=True))
-        if self.support is None:
-            return KernelExpansion(self.kernel, None, weights, offsets)
-        support: Any = self.support if sp.issparse(self.support) else to_numpy(self.support)
-        if self.kernel.name == "linear":
-            support, weights = None, np.stack([support.T @ A for A in weights])
-        return KernelExpansion(self.kernel, support, weights, offsets)
-
-
-class Factored(NamedTuple):
-    """Features of a split, factored; nothing here depends on the labels."""
-
-    X: Any
-    indices: np.ndarray
-    """Which rows these are."""
-    X_held: Any
-    held: np.ndarray
-    spectrum: "Spectrum"
-
-
-def factor_kernel(
-    Z: Any, *, kernel: str, drawn: list[np.ndarray], rng: np.random.RandomState
-) -> tuple[list[Factored], KernelSource]:
-    """Factor the kernel of all rows, and of the rows that each inner split leaves for training.
-
-    Parameters
-    ----------
-    Z : array or CSR array of shape (n, d)
-        Scaled features.
-    kernel : {"rbf", "linear"}
-    drawn : list of ndarray
-        Rows held out of each inner split.
-    rng : RandomState
-    """
-    n = Z.shape[0]
-    function, support = Kernel("linear"), None
-    K: Any = None
-    if kernel == "rbf":
-        function = Kernel("rbf", sample_width(pick(Z, width_sample(n, rng))))
-    if kernel == "rbf" or is_device_array(Z):
-        support, K = Z, function(Z, Z)
-        K = namespace(K).astype(K, namespace(K).float64, copy=False)
-
-    def factor(rows: np.ndarray, held: np.ndarray) -> tuple[Any, Factored]:
-        if K is None:
-            # The features are scaled, so a Gram matrix is accurate enough for any ridge.
-            some = Z if len(rows) == n else Z[rows]
-            space, others = row_space(some, ridge=np.inf, fit_intercept=True), Z[held]
-        elif len(rows) == n:
-            space, others = kernel_space(K), K[:0]
-        else:
-            columns = pick(K.T, rows).T
-            space, others = kernel_space(pick(columns, rows)), pick(columns, held)
-        eigenvalues = to_numpy(space.eigenvalues[:-1]).astype(np.float64)
-        if space.F is None:
-            spectrum = Spectrum(eigenvalues, len(rows), space.basis, space.mean)
-            return space, Factored(space.X, rows, others, held, spectrum)
-        spectrum = Spectrum(eigenvalues, len(rows))
-        return space, Factored(space.F, rows, space.transform(others), held, spectrum)
-
-    everything = np.arange(n)
-    whole, first = factor(everything, everything[:0])
-    inner = [factor(np.setdiff1d(everything, rows), np.sort(rows))[1] for rows in drawn]
-    return [first, *inner], KernelSource(function, support, whole)
+def expansion(kernel: Kernel, Z: Any, ridges: Sequence[tuple[Array, Array]]) -> KernelExpansion:
+    """How the ridges of a fit score new rows; Z are the scaled training rows."""
+    support = Z if sp.issparse(Z) else to_numpy(Z)
+    weights, offsets = (np.stack(arrays) for arrays in zip(*ridges, strict=True))
+    if kernel.name == "linear":
+        return KernelExpansion(kernel, None, np.stack([support.T @ A for A in weights]), offsets)
+    return KernelExpansion(kernel, support, weights, offsets)
 
 
 def pick(Z: Any, rows: np.ndarray) -> Any:
@@ -273,305 +263,245 @@ def pick(Z: Any, rows: np.ndarray) -> Any:
 
 
 def on_device(support: Any, Z: Any) -> Any:
-    """Training rows or landmarks where the rows Z are."""
+    """Training rows or landmarks on the device of Z."""
     if sp.issparse(Z) or isinstance(Z, np.ndarray):
         return support
     return like(support.toarray() if sp.issparse(support) else support, Z)
 
 
-# ---- Posterior
+# ---- Posterior and noise model
 
 
-class SoftSums(NamedTuple):
-    """Sums over the rows of a split: X'Q, 1'Q, and what the noise model needs."""
+class Split(NamedTuple):
+    """Rows to learn from, and rows held out."""
 
-    XtQ: np.ndarray
-    soft: np.ndarray
-    noise: NoiseSums
+    inverse: Any
+    """`KernelInverse`, or the one without the rows held out."""
+    Y: Array
+    Y_held: Array
+    rates: "float | Array | None" = None
+    """Known rates: one, or one per training row."""
+    rates_held: "float | Array | None" = None
+    votes: VoteModel | None = None
+    votes_held: VoteModel | None = None
+
+    def noise_of(self, found: Posterior, noise: NoiseModel) -> NoiseModel:
+        """Noise model of a posterior; known rates stay."""
+        if isinstance(self.rates, np.ndarray):
+            return noise
+        return update_noise(self.Y, found, self.rates)
 
 
-def soften(split: Split, noise: NoiseModel, condition: bool = False) -> tuple[Split, SoftSums]:
-    """Posterior of the candidates; `condition` makes it that given the known labels."""
-    rows, c = split.train, split.train.candidates
-    n, l = c.shape
-    if not condition:
-        found = posterior(rows, split.p, noise)
-        q, sums = found.q, noise_sums(n, c.label, l, found)
+def make_splits(
+    K: Array, Y: Array, lams: Sequence[float], options: Options, rng: np.random.RandomState
+) -> list[Split]:
+    """All rows, and inner splits that hold out a third of the rows or groups each."""
+    n = len(Y)
+    rates, _, votes, groups = options
+    Y = Y.astype(np.float64)
+    if isinstance(rates, np.ndarray):
+        rates = np.clip(rates, *RATES)
+    inverse = KernelInverse(K, lams, groups)
+    found = [Split(inverse, Y, Y[:0], rates, None, votes)]
+    group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
+    thirds = np.array_split(rng.permutation(int(group.max(initial=-1)) + 1), 3)
+    for third in thirds if n < FEW_ROWS else thirds[:1]:
+        held, train = (np.flatnonzero(np.isin(group, third, invert=k)) for k in (False, True))
+        # Without candidates there is nothing to learn from.
+        if len(held) and Y[train].any():
+            inner = Split(inverse.hold_out(held), Y[train], Y[held], rates, rates, votes, votes)
+            if isinstance(rates, np.ndarray):
+                inner = inner._replace(rates=rates[train], rates_held=rates[held])
+            if votes is not None:
+                ratio: Any = votes.log_ratio
+                parts = (votes._replace(log_ratio=ratio[rows]) for rows in (train, held))
+                inner = inner._replace(**dict(zip(("votes", "votes_held"), parts, strict=True)))
+            found.append(inner)
+    return found
+
+
+def first_guess(split: Split) -> tuple[NoiseModel, Array]:
+    """Noise model and log-odds from the strongest ridge on the candidates themselves."""
+    l = split.Y.shape[1]
+    S = split.inverse.fit(split.Y).left_out[-1]
+    # False labels are listed as often as cells outside the candidates look listed.
+    outside = S[split.Y == 0]
+    rate: Any = split.rates
+    if rate is None:
+        rate = float(np.clip(outside.mean() if outside.size else 0.5, *RATES))
+    middle = float(np.clip(np.mean(rate), *RATES))
+    p = np.clip((S - middle) / (1 - middle), MARGIN, 1 - MARGIN)
+    rate = rate if isinstance(rate, np.ndarray) else middle
+    return NoiseModel.independent(rate, l), logit(p)
+
+
+def soften(split: Split, z: Array, noise: NoiseModel, known: Array | None = None) -> Posterior:
+    """Posterior of the candidates of the training rows."""
+    return posterior(z, split.Y, noise, split.votes, known)
+
+
+def posterior(
+    z: Array,
+    Y: Array,
+    noise: NoiseModel,
+    votes: VoteModel | None = None,
+    known: Array | None = None,
+) -> Posterior:
+    """Posterior of candidates with log-odds z, by the law of the counts or by the votes."""
+    if votes is not None:
+        # The votes know how often a label is true; the features move it between rows.
+        shifted = anchored(np.clip(z, -11, 11), votes.frequency)
+        Q = Y * expit(shifted + votes.log_ratio)
+        counts = np.zeros(Y.shape[1] + 1)
+        found = Posterior(Q, counts, counts[:1])
     else:
-        q = known_posterior(rows, split.p, noise)
-        # The noise is that of rows with an undecided candidate: others may have been corrected.
-        row = to_numpy(c.row)
-        undecided = np.unique(row[rows.known == 0])
-        inside = np.isin(row, undecided)
-        indptr = np.append(0, np.cumsum(np.diff(c.indptr)[undecided]))
-        rest = c._replace(label=c.label[inside], indptr=indptr)
-        rates = None if rows.rates is None else rows.rates[undecided]
-        rest_rows = rows._replace(candidates=rest, rates=rates)
-        found = posterior(rest_rows, known_probability(rows, split.p)[inside], noise)
-        sums = noise_sums(len(undecided), rest.label, l, found)
-    soft, q = c.total(q), like(q, split.p)
-    return split._replace(q=q), SoftSums(c.project(q, rows.X), soft, sums)
+        P = np.clip(expit(z), MARGIN, 1 - MARGIN)
+        if known is not None:
+            P = np.where(known > 0, 1 - CERTAIN, np.where(known < 0, CERTAIN, P))
+        found = candidate_posterior(P, Y, noise)
+    if known is None:
+        return found
+    return found._replace(Q=np.where(known > 0, Y, np.where(known < 0, 0.0, found.Q)))
 
 
-def posterior(rows: Rows, p: Array, noise: NoiseModel) -> CellPosterior:
-    """Posterior of the candidates of some rows, given their probabilities."""
-    c = rows.candidates
-    if rows.rates is not None:
-        noise = noise._replace(rate=np.clip(rows.rates, *RATES))
-    return cell_posterior(to_numpy(p), c.indptr, c.label, c.shape[1], noise)
+def condition_on_known(
+    split: Split, pool: "Pool", noise: NoiseModel, z: Array, known: Array
+) -> tuple[NoiseModel, Array, Array]:
+    """Run a few more rounds on all rows, conditioned on the known labels.
+
+    Known labels get probability 1 or 0 before every posterior, so that their rows, similar rows
+    and correlated labels learn from them. The noise is that of rows with an undecided candidate:
+    others may have been corrected. The pool stays as it is.
+    """
+    undecided = ((known == 0) & (split.Y == 1)).any(axis=1)
+    rest = split._replace(Y=split.Y[undecided])
+    if isinstance(split.rates, np.ndarray):
+        rest = rest._replace(rates=split.rates[undecided])
+    for _ in range(KNOWN_ROUNDS):
+        Q = soften(split, z, noise, known).Q
+        if undecided.any() and split.votes is None:
+            own = noise
+            if isinstance(rest.rates, np.ndarray):
+                own = noise._replace(rate=rest.rates)
+            found = soften(rest, z[undecided], own, known[undecided])
+            noise = rest.noise_of(found, noise)
+        z = pool.log_odds(split.inverse.fit(Q).left_out)
+    return noise, z, Q
 
 
-def known_posterior(rows: Rows, p: Array, noise: NoiseModel) -> np.ndarray:
-    """Posterior given the known labels, which get 1 or 0."""
-    q = posterior(rows, known_probability(rows, p), noise).q
-    return np.where(rows.known > 0, 1.0, np.where(rows.known < 0, 0.0, q))
-
-
-def known_probability(rows: Rows, p: Array) -> np.ndarray:
-    """Probabilities of the candidates, with those of known labels next to 1 or 0."""
-    p = to_numpy(p).astype(np.float64)
-    return np.where(rows.known > 0, 1 - CERTAIN, np.where(rows.known < 0, CERTAIN, p))
-
-
-# ---- Noise model
-
-
-def noise_sums(n: int, label: np.ndarray, l: int, found: CellPosterior) -> NoiseSums:
-    """Sums of a posterior over n rows."""
-    listed, soft = (np.bincount(label, q, minlength=l) for q in (np.ones(len(label)), found.q))
-    true = np.pad(found.true_counts, (0, l + 1 - len(found.true_counts)))
-    return NoiseSums(n, listed, soft, found.noise_counts, true)
-
-
-def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
-    """Noise model of a posterior; known rates stay."""
-    if isinstance(rates, np.ndarray) or not sums.n_rows:
-        return noise
-    return noise_from_sums(sums, None if rates is None else float(noise.rate))
-
-
-# ---- Leave-one-out ridges
-
-
-class Spectrum(NamedTuple):
-    """Eigenvalues of the centred Gram matrix of the features of a split."""
-
-    eigenvalues: np.ndarray
-    n: int
-    basis: np.ndarray | None = None
-    """Eigenvectors. None: the features are centred coordinates in them, then a column of ones."""
-    mean: np.ndarray | None = None
-
-    def ridges(
-        self, XtB: np.ndarray, total: np.ndarray, lams: Sequence[float]
-    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
-        """Weights and intercepts of argmin ||X W + b - B||^2 + lam ||W||^2, given X'B and 1'B."""
-        if self.basis is None or self.mean is None:
-            return [(XtB / np.append(self.eigenvalues + t, self.n)[:, None], None) for t in lams]
-        projected = self.basis.T @ (XtB - np.outer(self.mean, total))
-        W = [self.basis @ (projected / (self.eigenvalues + t)[:, None]) for t in lams]
-        return [(A, total / self.n - self.mean @ A) for A in W]
-
-    def leverages(self, X: Any, lams: Sequence[float]) -> Array:
-        """Diagonals of the hat matrices, (ridge weights, n), below 1."""
-        near = dense_part(X)
-        xp, n = namespace(near), X.shape[0]
-        weights = np.stack([1 / np.append(self.eigenvalues + t, self.n) for t in lams], axis=1)
-        basis, shift, last = None, 0.0, 0.0
-        if self.basis is not None and self.mean is not None:
-            basis, shift = like(self.basis, near), like(self.mean @ self.basis, near)
-            weights, last = weights[:-1], 1 / self.n
-        weights = like(weights, near)
-        step = max(1, PIECE_CELLS // max(1, len(weights)))
-        blocks = (X[i : i + step] for i in range(0, max(n, 1), step))
-        F = (A if basis is None else A @ basis - shift for A in blocks)
-        pieces = [A**2 @ weights + last for A in F]
-        h = xp.concat(pieces).T
-        return xp.clip(h, None, 1 - eps(h) ** 0.5)
-
-
-def ridge_scores(X: Any, ridges: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Array:
-    """X W + b of several ridges, (ridges, n, l), with one product."""
-    near = dense_part(X)
-    xp, n = namespace(near), X.shape[0]
-    W = like(np.concatenate([W for W, _ in ridges], axis=1), near)
-    S = X @ W
-    if ridges[0][1] is not None:
-        S += like(np.concatenate([b for _, b in ridges]), near)
-    S = xp.permute_dims(xp.reshape(S, (n, len(ridges), ridges[0][0].shape[1])), (1, 0, 2))
-    return np.ascontiguousarray(S) if xp is np else S.contiguous()
-
-
-def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:
-    """Q - (Q - S) factors for fitted scores S (n, l), written into S."""
-    xp = namespace(S)
-    S *= factors[:, None]
-    xp.reshape(S, (-1,))[c.flat] += q * xp.take(1 - factors, c.row)
-    return S
-
-
-class CountSums(NamedTuple):
-    """X'Y, and the number of candidates of each label."""
-
-    XtY: np.ndarray
-    listed: np.ndarray
-
-
-class MeanSums(NamedTuple):
-    """Sum and number of some values."""
-
-    total: float
-    number: float
-
-
-def count(split: Split, message: None = None) -> tuple[Split, CountSums]:
-    """Begin with every candidate as true."""
-    c, X = split.train.candidates, split.train.X
-    ones = like(np.ones(len(c.label)), dense_part(X))
-    listed = c.total(np.ones(len(c.label)))
-    return split._replace(p=ones, q=ones), CountSums(c.project(ones, X), listed)
-
-
-def first_scores(
-    split: Split, message: tuple[Spectrum, Any], lams: Sequence[float], first: int
-) -> tuple[Split, MeanSums]:
-    """Leverages of all ridges, and leave-one-out scores of the first one on the candidates."""
-    (spectrum, ridge), c = message, split.train.candidates
-    factors = 1 / (1 - spectrum.leverages(split.train.X, lams))
-    S = leave_out(ridge_scores(split.train.X, [ridge])[0], split.q, c, factors[first])
-    p = take(S, c.flat)
-    outside = MeanSums(double_sum(S) - double_sum(p), S.shape[0] * S.shape[1] - len(c.label))
-    return split._replace(factors=factors, p=p), outside
-
-
-def first_probabilities(split: Split, rate: float) -> tuple[Split, None]:
-    """Probabilities by which the first scores exceed the rate of false labels."""
-    rows, rates = split.train, np.asarray(rate)
-    if rows.rates is not None:
-        rates = np.clip(rows.rates, *RATES)[to_numpy(rows.candidates.row)]
-    p = np.clip((to_numpy(split.p) - rates) / (1 - rates), MARGIN, 1 - MARGIN)
-    return split._replace(p=like(p, split.p)), None
-
-
-def score(
-    split: Split, ridges: Any, leader: int, correlated: bool
-) -> tuple[Split, "StackSums | None"]:
-    """Leave-one-out scores of all ridges, and the sums of the label stack."""
-    rows, c = split.train, split.train.candidates
-    S = ridge_scores(rows.X, ridges)
-    for fitted, factors in zip(S, split.factors, strict=True):
-        leave_out(fitted, split.q, c, factors)
-    held = None if split.held is None else ridge_scores(split.held.X, ridges)
-    sums = stack_sums(S[leader], split.q, c) if correlated else None
-    return split._replace(S=S, S_held=held), sums
-
-
-def held_loss(split: Split, ridge: Any, precision: bool) -> tuple[Split, MeanSums | None]:
-    """Loss of a ridge on the candidates of the rows held out."""
-    if split.held is None:
-        return split, None
-    c = split.held.candidates
-    S = ridge_scores(split.held.X, [ridge])[0]
-    if not precision:
-        return split, MeanSums(squared_error(S, c), float(c.shape[0] * c.shape[1]))
-    Y = np.zeros(c.shape)
-    Y[to_numpy(c.row), c.label] = 1
-    listed = Y.sum(axis=1)
-    counted = float(((listed > 0) & (listed < Y.shape[1])).sum())
-    # Rows with all labels or none cannot be ranked.
-    value = average_precision(Y, to_numpy(S)) if counted else 0.0
-    return split, MeanSums(-value * counted, counted)
-
-
-def choose_ridge(problem: Problem, grid: np.ndarray, *, precision: bool = False) -> float:
-    """The ridge weight that predicts the candidates of the rows held out best.
+def known_rates(noise_level: Any, sizes: np.ndarray, n_labels: int) -> "float | np.ndarray | None":
+    """Rates at which false labels are listed, from expected numbers of wrong labels.
 
     Parameters
     ----------
-    problem : Problem
-    grid : ndarray
-        Ridge weights to try.
-    precision : bool
-        Compare average precision instead of squared error.
+    noise_level : float or ndarray of shape (n,), optional
+        Expected number of wrong labels per row.
+    sizes : ndarray of shape (n,)
+        Number of candidates of each row.
+    n_labels : int
     """
-    counts = problem.each(count, [None] * len(problem.spectra))
-    ridges = [s.ridges(*c, grid) for s, c in zip(problem.spectra, counts, strict=True)]
-    total = np.zeros(len(grid))
-    for k in range(len(grid) if problem.drawn else 0):
-        losses = problem.each(held_loss, [split[k] for split in ridges], precision)[1:]
-        total[k] = sum(loss.total / max(loss.number, 1.0) for loss in losses)
-    return float(grid[np.argmin(total)])
+    if noise_level is None:
+        return None
+    n = len(sizes)
+    try:
+        wrong = np.asarray(noise_level, dtype=np.float64)
+    except (TypeError, ValueError):
+        wrong = np.array(np.nan)
+    if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
+        raise InputError(
+            f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
+            f"row), got {noise_level!r}",
+            parameter="noise_level",
+        )
+    sizes = sizes if wrong.ndim else sizes.mean()
+    wrong = np.minimum(wrong, sizes)
+    rates = wrong / np.maximum(n_labels - sizes + wrong, 1e-12)
+    return rates if wrong.ndim else float(rates)
 
 
-def choose_lams(problem: Problem, *, kernel: str, lam: float | None, trusting: bool) -> list[float]:
-    """Ridge weights of the experts: as given, or around the best one for held-out candidates."""
-    if lam is not None:
-        return [float(lam)]
-    whole = problem.spectra[0]
-    variance = max(float(whole.eigenvalues.sum()) / whole.n, 1e-12)
-    if trusting:
-        return [choose_ridge(problem, variance * GRID, precision=True)]
-    best = choose_ridge(problem, variance * GRID)
-    if kernel == "rbf":
-        best = min(best, LARGEST_RBF_LAM * variance)
-    return (best * WINDOW).tolist()
+def trusts(noise_level: Any) -> bool:
+    """Whether a noise level declares every candidate true."""
+    return noise_level is not None and not isinstance(noise_level, str) and not np.any(noise_level)
 
 
-# ---- Label stack
+# ---- Leave-one-out ridges and label stack
+
+
+class Experts(NamedTuple):
+    """Scores of all experts in one split, and what the pool needs besides."""
+
+    left_out: list[Array]
+    """Scores (n, l) of the training rows, each left out of its own fit."""
+    held: list[Array]
+    """Scores (m, l) of the rows held out."""
+    prior: Array
+    """Log-odds of the mean soft label of each label, (l,)."""
+    stack: "LabelStack | None"
+
+
+def fit_experts(split: Split, Q: Array, leader: int, stacked: bool) -> Experts:
+    """Ridges of every weight on the soft labels, and the label stack on the leading one."""
+    scores = split.inverse.fit(Q)
+    left_out, held = list(scores.left_out), list(scores.held)
+    prior = logit(np.clip(Q.mean(axis=0), MARGIN, 1 - MARGIN))
+    stack = None
+    if stacked:
+        S = left_out[leader]
+        stack, leverages = fit_stack(S, Q)
+        left_out.append(leave_out(stack.scores(S), Q, leverages))
+        held.append(stack.scores(held[leader]))
+    return Experts(left_out, held, prior, stack)
 
 
 class LabelStack(NamedTuple):
-    """Ridge from the scores of all labels to the soft labels: (s - centre) W + mean."""
+    """Label correlations: a ridge from the scores of all labels to the soft labels."""
 
     W: np.ndarray
+    """Weights (l, l), or their left factor (l, n) if there are fewer rows than labels."""
     centre: np.ndarray
     mean: np.ndarray
+    right: np.ndarray | None = None
+    """Right factor (n, l) of the weights."""
 
     def scores(self, S: Array) -> Array:
-        """Scores (n, l) of this expert from those of the leading ridge."""
-        return S @ like(self.W, S) + like(self.mean - self.centre @ self.W, S)
+        """Scores (n, l) from those of the leading ridge."""
+        found = (S - like(self.centre, S)) @ like(self.W, S)
+        if self.right is not None:
+            found = found @ like(self.right, S)
+        return like(self.mean, S) + found
 
 
-class FittedStack(NamedTuple):
-    """A label stack, and what its own rows need to be left out."""
-
-    stack: LabelStack
-    half: np.ndarray
-    """The squared columns of half (S - centre)' sum to the leverages."""
-    n: int
-
-    def factors(self, S: Array) -> Array:
-        """1/(1 - h) with the leverage h of each row."""
-        xp = namespace(S)
-        D = S @ like(self.half.T, S) - like(self.half @ self.stack.centre, S)
-        return 1 / xp.clip(1 - 1 / self.n - xp.sum(D**2, axis=1), 1e-3, None)
-
-
-class StackSums(NamedTuple):
-    """1'S, S'S and S'Q over the rows of a split."""
-
-    total: np.ndarray
-    gram: np.ndarray
-    product: np.ndarray
+def fit_stack(S: np.ndarray, Q: np.ndarray) -> tuple[LabelStack, np.ndarray]:
+    """Fit the label stack, and the leverages of its rows; the cost is cubic in min(n, l) only."""
+    n, l = S.shape
+    centre, mean = S.mean(axis=0), Q.mean(axis=0)
+    D, R = S - centre, Q - mean
+    if l <= n:
+        half = stack_half(D.T @ D, float(np.sum(S * S)))
+        W = half.T @ (half @ (D.T @ R))
+        return LabelStack(W, centre, mean), 1 / n + np.sum((D @ half.T) ** 2, axis=1)
+    G = D @ D.T
+    t = stack_ridge(float(np.trace(G)), l, float(np.sum(S * S)))
+    inverse = np.linalg.inv(G + t * np.eye(n))
+    return LabelStack(D.T, centre, mean, inverse @ R), 1 / n + 1 - t * np.diagonal(inverse)
 
 
-def stack_sums(S: Array, q: Array, c: Candidates) -> StackSums:
-    """Sums for scores S (n, l), in double precision."""
-    xp = namespace(S)
-    S, q = (xp.astype(A, xp.float64, copy=False) for A in (S, q))
-    return StackSums(to_numpy(xp.sum(S, axis=0)), to_numpy(S.T @ S), c.project(q, S))
+def stack_half(G: np.ndarray, squares: float) -> np.ndarray:
+    """half with half' half = (G + t I)^-1 for the Gram matrix G (l, l) of centred scores."""
+    l = len(G)
+    t = stack_ridge(float(np.trace(G)), l, squares)
+    R, _ = cho_factor(G + t * np.eye(l), lower=False)
+    return solve_triangular(R, np.eye(l), trans="T", check_finite=False)
 
 
-def fit_stack(sums: StackSums, soft: np.ndarray, n: int) -> FittedStack:
-    """Fit the label stack to n rows whose soft labels sum to `soft`."""
-    centre, mean, l = sums.total / n, soft / n, len(soft)
-    G = sums.gram - n * np.outer(centre, centre)
-    # Where all scores are equal, G is rounding noise: the last term outweighs it.
-    G[np.diag_indices(l)] += np.trace(G) / l * STACK_RIDGE + 1e-12 + 1e-14 * np.trace(sums.gram)
-    R, _ = cho_factor(G, lower=False)
-    half = solve_triangular(R, np.eye(l), trans="T", check_finite=False)
-    W = half.T @ (half @ (sums.product - n * np.outer(centre, mean)))
-    return FittedStack(LabelStack(W, centre, mean), half, n)
+def stack_ridge(trace: float, l: int, squares: float) -> float:
+    """Ridge weight; where all scores are equal, the last term outweighs rounding errors."""
+    return trace / l * STACK_RIDGE + 1e-12 + 1e-14 * squares
+
+
+def leave_out(S: np.ndarray, Q: np.ndarray, leverages: np.ndarray) -> np.ndarray:
+    """Leave-one-out scores Q - (Q - S)/(1 - h) of fitted scores S."""
+    return Q - (Q - S) / np.maximum(1 - leverages, 1e-3)[:, None]
 
 
 # ---- Pool
@@ -595,24 +525,11 @@ class Pool(NamedTuple):
         return combine(self.weights, scores, self.prior)
 
 
-class Fitted(NamedTuple):
-    """What a round has fitted to one split, besides the ridges."""
-
-    noise: NoiseModel
-    prior: np.ndarray
-    stack: FittedStack | None
-
-
 def combine(weights: np.ndarray, scores: Sequence[Array], prior: np.ndarray) -> Array:
     """Weighted sum of bias, log-odds of the expert scores and label prior."""
     total = 0 * scores[0] + like(weights[0] + weights[-1] * prior, scores[0])
     for weight, S in zip(weights[1:-1].tolist(), scores, strict=True):
-        if isinstance(S, np.ndarray) and S.flags.c_contiguous:
-            out, flat = total.reshape(-1), S.reshape(-1)
-            for i in range(0, len(out), CACHE_CELLS):
-                out[i : i + CACHE_CELLS] += weight * soft_logit(flat[i : i + CACHE_CELLS])
-        else:
-            total += weight * soft_logit(S)
+        total += weight * soft_logit(S)
     return total
 
 
@@ -628,71 +545,36 @@ def soft_logit(s: Array) -> Array:
     return xp.log(positive(s) / positive(1 - s))
 
 
-def probability(z: Array) -> Array:
-    """Probabilities of log-odds, kept off 0 and 1."""
-    xp = namespace(z)
-    return xp.clip(1 / (1 + xp.exp(-xp.clip(z, -30, 30))), MARGIN, 1 - MARGIN)
-
-
 def fit_pool(
-    problem: Problem,
-    fitted: Sequence[Fitted],
-    leader: int,
+    splits: Sequence[Split],
+    experts: Sequence[Experts],
+    noises: Sequence[NoiseModel],
     weights: np.ndarray,
     equal: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
-    most = POOL_CELLS // len(problem.drawn)
+    cells, inputs = [], []
+    for split, e in zip(splits, experts, strict=True):
+        size = split.Y_held.size
+        cells.append(rng.choice(size, min(size, POOL_CELLS // len(splits)), replace=False))
+        inputs.append([soft_logit(S) for S in e.held])
     for _ in range(2):
-        cells = [pick_cells(rows, problem.n_labels, most, rng) for rows in problem.drawn]
-        blocks = problem.gather(pool_cells, fitted, leader, weights, cells)
-        Z, q = (np.concatenate(a) for a in zip(*(pair for b in blocks for pair in b), strict=True))
-        weights = newton(Z, q, weights, equal)
+        Z, q = [], []
+        for split, e, noise, some, columns in zip(
+            splits, experts, noises, cells, inputs, strict=True
+        ):
+            z = weights[0] + weights[-1] * e.prior
+            z = z + sum(a * L for a, L in zip(weights[1:-1], columns, strict=True))
+            if isinstance(split.rates_held, np.ndarray):
+                noise = noise._replace(rate=split.rates_held)
+            Q = posterior(z, split.Y_held, noise, split.votes_held).Q
+            row, label = np.divmod(some, Q.shape[1])
+            q.append(Q[row, label])
+            columns = [L[row, label] for L in columns]
+            Z.append(np.column_stack([np.ones(len(row)), *columns, e.prior[label]]))
+        weights = newton(np.concatenate(Z), np.concatenate(q), weights, equal)
     return weights
-
-
-def pick_cells(
-    rows: np.ndarray, l: int, most: int, rng: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and labels of at most so many cells of the rows held out, sorted by row."""
-    size = len(rows) * l
-    if size <= MANY_CELLS:
-        cells = rng.choice(size, min(size, most), replace=False)
-    else:
-        other = np.random.default_rng(rng.randint(2**31))
-        cells = other.choice(size, most, replace=False, shuffle=False)
-    position, label = np.divmod(cells, l)
-    row = rows[position]
-    order = np.argsort(row, kind="stable")
-    return row[order], label[order]
-
-
-def pool_cells(
-    splits: Sequence[Split],
-    fitted: Sequence[Fitted],
-    leader: int,
-    weights: np.ndarray,
-    cells: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Expert log-odds and posterior of the given cells of the rows held out, per inner split."""
-    found = []
-    for split, model, (rows, labels) in zip(splits[1:], fitted[1:], cells, strict=True):
-        held: Any = split.held
-        c = held.candidates
-        experts = [*split.S_held]
-        if model.stack is not None:
-            experts.append(model.stack.stack.scores(experts[leader]))
-        z = combine(weights, [take(S, c.flat) for S in experts], model.prior[c.label])
-        target = np.zeros(c.shape)
-        target[to_numpy(c.row), c.label] = posterior(held, probability(z), model.noise).q
-        inside = np.isin(rows, held.indices)
-        row, label = np.searchsorted(held.indices, rows[inside]), labels[inside]
-        flat = like(row * c.shape[1] + label, c.flat)
-        columns = [soft_logit(to_numpy(take(S, flat)).astype(np.float64)) for S in experts]
-        Z = np.column_stack([np.ones(len(row)), *columns, model.prior[label]])
-        found.append((Z, target[row, label]))
-    return found
 
 
 def newton(
@@ -708,247 +590,8 @@ def newton(
     return weights
 
 
-def judge(
-    split: Split, fitted: Fitted, weights: np.ndarray, leader: int, left_out: bool = True
-) -> tuple[Split, float]:
-    """New probabilities; of all rows also the log-odds, and the cross-entropy of the soft labels.
-
-    Parameters
-    ----------
-    left_out : bool
-        Whether the label stack was fitted to these rows.
-    """
-    c, experts, stack = split.train.candidates, [*split.S], fitted.stack
-    if stack is not None:
-        S = stack.stack.scores(experts[leader])
-        experts.append(leave_out(S, split.q, c, stack.factors(experts[leader])) if left_out else S)
-    z = combine(weights, experts, fitted.prior)
-    split = split._replace(p=probability(take(z, c.flat)), S=None, S_held=None)
-    if split.held is not None:
-        return split, 0.0
-    return split._replace(S=z), cross_entropy(z, split.q, c)
-
-
-# ---- Rounds
-
-
-class SieveResult(NamedTuple):
-    """Ridges of the experts, pool, noise model, and a trace of the rounds."""
-
-    ridges: list[tuple[np.ndarray, np.ndarray | None]]
-    lams: list[float]
-    pool: Pool
-    noise: NoiseModel
-    rates: np.ndarray
-    """Estimated rate of false labels after each round."""
-    objective: np.ndarray
-    """Mean cross-entropy of the soft labels per round."""
-    problem: Problem
-
-    @property
-    def log_odds(self) -> np.ndarray:
-        """Leave-one-out log-odds (n, l) of all rows."""
-        return np.concatenate(self.problem.gather(log_odds))
-
-    @property
-    def Q(self) -> np.ndarray:
-        """Posterior (n, l) of the candidates, 0 elsewhere."""
-        return np.concatenate([Q.toarray() for Q in self.soft_labels()])
-
-    def soft_labels(self) -> list[sp.csr_array]:
-        """Posterior of the candidates as one CSR array per block, with all candidates stored."""
-        return self.problem.gather(
-            soft_labels, self.noise._replace(rate=float(np.mean(self.noise.rate)))
-        )
-
-    def scores(self, X: Array) -> Array:
-        """Pooled log-odds of new rows, given their features."""
-        return self.pool.log_odds([X @ W if b is None else X @ W + b for W, b in self.ridges])
-
-
-def solve(
-    problem: Problem,
-    *,
-    kernel: str,
-    lam: float | None,
-    trusting: bool,
-    max_iter: int,
-    rng: np.random.RandomState,
-    callback: Callable[[int], None] | None = None,
-    known: bool = False,
-) -> SieveResult:
-    """Choose the ridge weights and run the rounds.
-
-    Parameters
-    ----------
-    kernel, lam, max_iter
-        As in `schirn.Sieve`.
-    trusting : bool
-        Take every candidate as true.
-    known : bool
-        Condition on the known labels of the rows.
-    """
-    lams = choose_lams(problem, kernel=kernel, lam=lam, trusting=trusting)
-    if trusting:
-        return trusting_ridge(problem, lams[0])
-    result = sieve(problem, lams, max_iter=max_iter, rng=rng, callback=callback)
-    return condition_on_known(result) if known else result
-
-
-def sieve(
-    problem: Problem,
-    lams: Sequence[float],
-    *,
-    start: int = -1,
-    label_correlations: bool = True,
-    max_iter: int = 8,
-    rng: np.random.RandomState,
-    callback: Callable[[int], None] | None = None,
-) -> SieveResult:
-    """Alternate between the posterior of the candidates and ridges on the soft labels.
-
-    Parameters
-    ----------
-    problem : Problem
-    lams : sequence of float
-        Ridge weights of the experts.
-    start : int
-        The expert that makes the first scores.
-    label_correlations : bool
-        Use the label stack.
-    """
-    whole, l = problem.spectra[0], problem.n_labels
-    correlated = label_correlations and l > 1
-    noises = first_round(problem, lams, range(len(lams))[start])
-    own = np.clip(problem.rates, *RATES) if isinstance(problem.rates, np.ndarray) else None
-    n_experts = len(lams) + correlated
-    equal = np.concatenate([[0.0], np.full(n_experts, 1 / n_experts), [0.0]])
-    weights, rates, objective = equal, [], []
-    for n_iter in range(1, max_iter + 1):
-        leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
-        sums = problem.each(soften, noises)
-        noises = [
-            update_noise(s.noise, m, problem.rates) for s, m in zip(sums, noises, strict=True)
-        ]
-        pairs = list(zip(problem.spectra, sums, strict=True))
-        ridges = [spectrum.ridges(s.XtQ, s.soft, lams) for spectrum, s in pairs]
-        priors = [logit(np.clip(s.soft / spectrum.n, MARGIN, 1 - MARGIN)) for spectrum, s in pairs]
-        inputs = problem.each(score, ridges, leader, correlated)
-        stacks = [
-            fit_stack(total, s.soft, spectrum.n) if correlated else None
-            for total, (spectrum, s) in zip(inputs, pairs, strict=True)
-        ]
-        fitted = [Fitted(*model) for model in zip(noises, priors, stacks, strict=True)]
-        if n_iter > 1 and problem.drawn:
-            weights = fit_pool(problem, fitted, leader, weights, equal, rng)
-        loss = problem.each(judge, fitted, weights, leader)[0]
-        rates.append(float(noises[0].rate) if own is None else float(own.mean()))
-        objective.append(loss / (whole.n * l))
-        if callback is not None:
-            callback(n_iter)
-    stack = None if stacks[0] is None else stacks[0].stack
-    pool = Pool(weights, priors[0], leader, stack)
-    noise = noises[0] if own is None else noises[0]._replace(rate=own)
-    trace = np.array(rates), np.array(objective)
-    return SieveResult(ridges[0], list(lams), pool, noise, *trace, problem)
-
-
-def first_round(problem: Problem, lams: Sequence[float], first: int) -> list[NoiseModel]:
-    """First probabilities from a ridge on the candidates, and the first noise models."""
-    counts = problem.each(count, [None] * len(problem.spectra))
-    pairs = zip(problem.spectra, counts, strict=True)
-    messages = [
-        (spectrum, spectrum.ridges(*c, lams[first : first + 1])[0]) for spectrum, c in pairs
-    ]
-    outside = problem.each(first_scores, messages, lams, first)
-    # Outside the candidates nothing is listed: scores there are the rate of false labels.
-    rates = [s.total / s.number if s.number else 0.5 for s in outside]
-    if isinstance(problem.rates, float):
-        rates = [problem.rates] * len(outside)
-    rates = [float(np.clip(rate, *RATES)) for rate in rates]
-    problem.each(first_probabilities, rates)
-    return [NoiseModel.independent(rate, problem.n_labels) for rate in rates]
-
-
-def condition_on_known(result: SieveResult) -> SieveResult:
-    """Run a few more rounds on all rows, conditioned on the known labels.
-
-    Before every posterior the probability of a known label is put next to 1 or 0, so that its row,
-    similar rows and correlated labels learn from it. A wrong candidate still counts as listed. The
-    pool stays as it is.
-    """
-    problem, pool, noise = result.problem, result.pool, result.noise
-    problem.keep_first()
-    stack = None if pool.stack is None else FittedStack(pool.stack, np.zeros((0, 0)), 0)
-    for _ in range(KNOWN_ROUNDS):
-        (sums,) = problem.each(soften, [noise], True)
-        noise = update_noise(sums.noise, noise, problem.rates)
-        ridges = problem.spectra[0].ridges(sums.XtQ, sums.soft, result.lams)
-        problem.each(score, [ridges], pool.leader, False)
-        fitted = Fitted(noise, pool.prior, stack)
-        problem.each(judge, [fitted], pool.weights, pool.leader, False)
-    return result._replace(ridges=ridges, noise=noise)
-
-
-def trusting_ridge(problem: Problem, lam: float) -> SieveResult:
-    """One ridge that takes every candidate as true."""
-    problem.keep_first()
-    (counts,), (spectrum,), l = problem.each(count, [None]), problem.spectra, problem.n_labels
-    ridges = spectrum.ridges(*counts, [lam])
-    (loss,) = problem.each(trust, [(spectrum, ridges)], lam)
-    pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
-    trace = np.zeros(1), np.array([loss / (spectrum.n * l)])
-    return SieveResult(ridges, [lam], pool, NoiseModel.independent(MARGIN, l), *trace, problem)
-
-
-def trust(split: Split, message: tuple[Spectrum, Any], lam: float) -> tuple[Split, float]:
-    """Leave-one-out log-odds of one ridge, and its squared error."""
-    (spectrum, ridges), c = message, split.train.candidates
-    (S,) = ridge_scores(split.train.X, ridges)
-    loss = squared_error(S, c)
-    factors = 1 / (1 - spectrum.leverages(split.train.X, [lam]))
-    return split._replace(S=soft_logit(leave_out(S, split.q, c, factors[0]))), loss
-
-
-def soft_labels(splits: Sequence[Split], noise: NoiseModel) -> sp.csr_array:
-    """Posterior (n, l) of the candidates, rows in the order of their index."""
-    rows, p = splits[0].train, splits[0].p
-    c = rows.candidates
-    known = rows.known is not None
-    q = known_posterior(rows, p, noise) if known else posterior(rows, p, noise).q
-    return sp.csr_array((q, c.label, c.indptr), shape=c.shape)[np.argsort(rows.indices)]
-
-
-def log_odds(splits: Sequence[Split]) -> np.ndarray:
-    """Log-odds (n, l) of all labels, rows in the order of their index."""
-    return to_numpy(splits[0].S)[np.argsort(splits[0].train.indices)]
-
-
-# ---- Sums over cells
-
-
-def take(S: Array, flat: Array) -> Array:
-    """Entries of an (n, l) array at flat positions."""
-    xp = namespace(S)
-    return xp.take(xp.reshape(S, (-1,)), flat, axis=0)
-
-
-def cross_entropy(z: Array, q: Array, c: Candidates) -> float:
-    """Sum of -Q log P - (1 - Q) log(1 - P) over all cells, for the probabilities P of z."""
-    xp = namespace(z)
+def cross_entropy(z: np.ndarray, Q: np.ndarray) -> float:
+    """Mean of -Q log P - (1 - Q) log(1 - P) over all cells, for the probabilities P of z."""
     most = float(logit(1 - MARGIN))
-    z = xp.clip(z, -most, most)
-    # log(1 + exp(z)), and for the candidates minus q z.
-    total = double_sum(xp.log(1 + xp.exp(-abs(z)))) + double_sum(xp.clip(z, 0, None))
-    return total - double_sum(q * take(z, c.flat))
-
-
-def squared_error(S: Array, c: Candidates) -> float:
-    """||S - Y||_F^2."""
-    return double_sum(S * S) - 2 * double_sum(take(S, c.flat)) + len(c.label)
-
-
-def double_sum(values: Array) -> float:
-    """Sum in double precision."""
-    xp = namespace(values)
-    return float(xp.sum(values, dtype=xp.float64))
+    z = np.clip(z, -most, most)
+    return float(np.mean(np.logaddexp(0, z) - Q * z))

@@ -1,10 +1,9 @@
 """Where the rows of Sieve live: in memory, on a device, in files, on Dask workers.
 
-`factor` brings few rows together for the exact kernel. Many rows get features, those of the Nyström
-approximation or their own for a linear kernel, whose Gram matrix is a sum over rows; all rows and
-one inner split then share the features, each with eigenvectors of its own. `sieve_blocks` does the
-same for blocks of rows (`schirn.scale.blocks`), which never leave their place: steps of
-`schirn.solvers.sieve` travel to them and sums come back.
+Few rows are brought together for `schirn.solvers.sieve`. Many rows get features, those of the
+Nyström approximation or their own for a linear kernel. `factor` makes them for rows in memory,
+`sieve_blocks` for blocks of rows (`schirn.scale.blocks`), which never leave their place: the steps
+of `schirn.solvers.sieve_landmarks` travel to them and sums come back.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,28 +17,37 @@ from schirn.exceptions import InputError
 from schirn.linalg.arrays import like, namespace, to_numpy
 from schirn.linalg.features import FeatureScale, Look, look, scale_of
 from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
+from schirn.noise.model import NoiseModel
 from schirn.scale.blocks import Block, RowStore, add_sums
 from schirn.scale.factor import MOST_FEATURES
+from schirn.scale.fit import sample_stride
 from schirn.solvers.sieve import (
+    KernelExpansion,
+    Options,
+    Pool,
+    expansion,
+    kernel_matrix,
+    known_rates,
+    on_device,
+    pick,
+    trusts,
+)
+from schirn.solvers.sieve import SieveResult as KernelResult
+from schirn.solvers.sieve import solve as solve_kernel
+from schirn.solvers.sieve_landmarks import (
     PIECE_CELLS,
     Candidates,
-    Factored,
-    KernelExpansion,
-    KernelSource,
     Problem,
     Rows,
     SieveResult,
     Spectrum,
     Split,
     dense_part,
-    factor_kernel,
-    on_device,
-    pick,
+    log_odds,
     solve,
 )
 
 _BLOCK_ROWS = 5000
-_INNER_SPLITS = 3
 
 
 def make_rows(
@@ -79,60 +87,50 @@ def make_rows(
 
 
 class FactoredRows(NamedTuple):
-    """Features of rows in memory, factored for every split; nothing here depends on the labels."""
+    """Features of many rows in memory, factored; nothing here depends on the labels."""
 
-    splits: list[Factored]
-    source: "KernelSource | FeatureMap"
-    drawn: list[np.ndarray]
-    """Rows held out of each inner split, in the order of the draw."""
+    X: Any
+    """Features, the rows held out last."""
+    indices: np.ndarray
+    """Which row of the data each row of X is."""
+    edge: int
+    """Number of rows that are not held out."""
+    spectra: list[Spectrum]
+    source: "FeatureMap"
+    drawn: np.ndarray
+    """Rows held out, in the order of the draw."""
 
     def problem(self, Y: Any, rates: Any = None, known: np.ndarray | None = None) -> Problem:
-        """The splits with candidates Y; inner splits without a candidate are left out."""
-        Y = sp.csr_array(Y)
-        listed = np.diff(Y.indptr)
-        use = [k for k, s in enumerate(self.splits) if k == 0 or listed[s.indices].any()]
-        splits = []
-        for k in use:
-            s = self.splits[k]
-            train = make_rows(s.X, Y, s.indices, rates, None if k else known)
-            splits.append(Split(train, make_rows(s.X_held, Y, s.held, rates) if k else None))
-        spectra, drawn = (
-            [self.splits[k].spectrum for k in use],
-            [self.drawn[k - 1] for k in use[1:]],
-        )
-        return Problem(splits, spectra, drawn, Y.shape[1], rates)
+        """The splits with candidates Y."""
+        Y, k = sp.csr_array(Y), self.edge
+        splits = [Split(make_rows(self.X, Y, self.indices, rates, known))]
+        drawn = []
+        # An inner split without a candidate teaches nothing.
+        if np.diff(Y.indptr)[self.indices[:k]].any():
+            train = make_rows(self.X[:k], Y, self.indices[:k], rates)
+            splits.append(Split(train, make_rows(self.X[k:], Y, self.indices[k:], rates)))
+            drawn = [self.drawn]
+        return Problem(splits, self.spectra[: len(splits)], drawn, Y.shape[1], rates)
 
 
-def factor(
-    Z: Any,
-    *,
-    kernel: str,
-    max_kernel_rows: int,
-    n_landmarks: int,
-    rng: np.random.RandomState,
-) -> FactoredRows:
-    """Factor the features of rows in memory.
+def factor(Z: Any, *, kernel: str, n_landmarks: int, rng: np.random.RandomState) -> FactoredRows:
+    """Factor the features of many rows in memory.
 
     Parameters
     ----------
     Z : array or CSR array of shape (n, d)
         Scaled features.
-    kernel, max_kernel_rows, n_landmarks
+    kernel, n_landmarks
         As in `schirn.Sieve`.
     rng : RandomState
     """
-    n, d = Z.shape
-    many = n > max_kernel_rows
-    drawn = draw_splits(n, many, rng)
-    if not many or (kernel == "linear" and d > n):
-        return FactoredRows(*factor_kernel(Z, kernel=kernel, drawn=drawn, rng=rng), drawn)
+    n = Z.shape[0]
+    drawn = draw_held(n, rng)
     source = draw_features(n, kernel, n_landmarks, rng, lambda rows: pick(Z, rows))
-    X, (index, k) = reorder(source.features(Z), np.sort(drawn[0]))
+    X, (index, k) = reorder(source.features(Z), np.sort(drawn))
     sums = gram_sums(X[:k]), gram_sums(X[k:])
-    whole, rest = spectra(*sums, single=single_precision(source, Z.dtype))
-    splits = [Factored(X, index, X[:0], index[:0], whole)]
-    splits.append(Factored(X[:k], index[:k], X[k:], index[k:], rest))
-    return FactoredRows(splits, source, drawn)
+    found = spectra(*sums, single=single_precision(source, Z.dtype))
+    return FactoredRows(X, index, k, found, source, drawn)
 
 
 # ---- Features of many rows
@@ -169,13 +167,9 @@ class FeatureMap(NamedTuple):
         return KernelExpansion(self.kernel, self.support, np.stack(weights), np.stack(offsets))
 
 
-def draw_splits(n: int, many: bool, rng: np.random.RandomState) -> list[np.ndarray]:
-    """Rows held out of each inner split: a quarter of many rows, each third of few."""
-    order = rng.permutation(n)
-    if many:
-        return np.array_split(order, 4)[:1]
-    # One row alone leaves nothing to learn from.
-    return np.array_split(order, min(_INNER_SPLITS, n)) if n > 1 else []
+def draw_held(n: int, rng: np.random.RandomState) -> np.ndarray:
+    """Rows held out of the inner split: a quarter."""
+    return np.array_split(rng.permutation(n), 4)[0]
 
 
 def draw_features(
@@ -245,40 +239,6 @@ def spectra(rest: GramSums, held: GramSums, *, single: bool) -> list[Spectrum]:
         keep = eigenvalues > eigenvalues[-1] * floor
         found.append(Spectrum(eigenvalues[keep], n, np.ascontiguousarray(basis[:, keep]), mean))
     return found
-
-
-def known_rates(noise_level: Any, sizes: np.ndarray, n_labels: int) -> "float | np.ndarray | None":
-    """Rates at which false labels are listed, from expected numbers of wrong labels.
-
-    Parameters
-    ----------
-    noise_level : float or ndarray of shape (n,), optional
-        Expected number of wrong labels per row.
-    sizes : ndarray of shape (n,)
-        Number of candidates of each row.
-    n_labels : int
-    """
-    if noise_level is None:
-        return None
-    n = len(sizes)
-    try:
-        wrong = np.asarray(noise_level, dtype=np.float64)
-    except (TypeError, ValueError):
-        wrong = np.array(np.nan)
-    if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
-        raise InputError(
-            f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
-            f"row), got {noise_level!r}"
-        )
-    sizes = sizes if wrong.ndim else sizes.mean()
-    wrong = np.minimum(wrong, sizes)
-    rates = wrong / np.maximum(n_labels - sizes + wrong, 1e-12)
-    return rates if wrong.ndim else float(rates)
-
-
-def trusts(noise_level: Any) -> bool:
-    """Whether a noise level declares every candidate true."""
-    return noise_level is not None and not isinstance(noise_level, str) and not np.any(noise_level)
 
 
 # ---- Rows in blocks
@@ -359,12 +319,71 @@ def _keep_first(block: Block, state: State) -> tuple[State, tuple[Any, ...]]:
     return State(*state[:2], *(values[:1] for values in state[2:])), ()
 
 
-class SieveFit(NamedTuple):
-    """A Sieve fitted to rows in blocks."""
+class Sample(NamedTuple):
+    """Some rows: log-odds of all cells, candidates and their posterior, (m, l) each."""
 
-    scale: FeatureScale
+    log_odds: np.ndarray
+    Y: np.ndarray
+    Q: np.ndarray
+
+
+class SieveFit(NamedTuple):
+    """A Sieve fitted to rows wherever they are."""
+
     expansion: KernelExpansion
-    result: SieveResult
+    lams: np.ndarray
+    pool: Pool
+    noise: NoiseModel
+    rates: np.ndarray
+    objective: np.ndarray
+    confidence: sp.csr_array
+    """Posterior of all candidates, (n, l)."""
+    sample: Sample
+    scale: FeatureScale
+
+
+def gather_fit(
+    source: FeatureMap, result: SieveResult, scale: FeatureScale, stride: int
+) -> SieveFit:
+    """Collect what a fit of many rows found."""
+    pieces = [Sample(*some) for some in result.problem.gather(_sample, stride)]
+    log_odds, Y = (np.concatenate(arrays) for arrays in list(zip(*pieces, strict=True))[:2])
+    confidence = sp.csr_array(sp.vstack(result.soft_labels()))
+    Q = confidence[::stride].toarray()
+    expansion = source.expansion(result.ridges)
+    return SieveFit(
+        expansion,
+        np.asarray(result.lams),
+        result.pool,
+        result.noise,
+        result.rates,
+        result.objective,
+        confidence,
+        Sample(log_odds, Y, Q),
+        scale,
+    )
+
+
+def kernel_fit(
+    kernel: Kernel, Z: Any, Y: np.ndarray, result: KernelResult, scale: FeatureScale, stride: int
+) -> SieveFit:
+    """The same for rows whose kernel matrix is in memory."""
+    row, label = np.nonzero(Y)
+    indptr = np.searchsorted(row, np.arange(len(Y) + 1))
+    confidence = sp.csr_array((result.Q[row, label], label, indptr), shape=Y.shape)
+    some = Sample(result.log_odds[::stride], Y[::stride], result.Q[::stride])
+    found = result[1:6]
+    return SieveFit(expansion(kernel, Z, result.ridges), *found, confidence, some, scale)
+
+
+def _sample(splits: Sequence[Split], stride: int) -> tuple[np.ndarray, np.ndarray, None]:
+    """Log-odds and candidates (m, l) of the rows 0, stride, 2 stride, ... among all rows."""
+    indices, c = splits[0].train.indices, splits[0].train.candidates
+    listed = np.zeros(c.shape, dtype=np.uint8)
+    listed[to_numpy(c.row), c.label] = 1
+    order = np.argsort(indices)
+    chosen = indices[order] % stride == 0
+    return log_odds(splits)[chosen], listed[order[chosen]], None
 
 
 class RowLook(NamedTuple):
@@ -406,42 +425,36 @@ def sieve_blocks(
     n, l = whole.n, looks[0].n_labels
     rates = known_rates(noise_level, np.concatenate([o.sizes for o in looks]), l)
     rng = check_random_state(random_state)
+    common: dict[str, Any] = {"kernel": kernel, "lam": lam, "trusting": trusts(noise_level)}
+    common |= {"max_iter": max_iter, "callback": callback}
+    stride = sample_stride(n, l)
     if n <= max_kernel_rows:
         rows, labels = zip(*blocks.gather(_rows_and_candidates), strict=True)
-        Z, Y = scale.transform(_stack(rows)), sp.csr_array(sp.vstack(labels))
-        options = {"max_kernel_rows": max_kernel_rows, "n_landmarks": n_landmarks}
-        factored = factor(Z, kernel=kernel, rng=rng, **options)
-        problem, source = factored.problem(Y, rates), factored.source
-    else:
-        if kernel == "linear" and len(whole.filled) > MOST_FEATURES:
-            raise InputError(
-                f"X has {len(whole.filled):,} features; a linear kernel of more than "
-                f'{MOST_FEATURES:,} is too large for rows in blocks; set kernel="rbf", or reduce '
-                f"the features first"
-            )
-        drawn = draw_splits(n, True, rng)
+        Z, Y = scale.transform(_stack(rows)), sp.vstack(labels).toarray()
+        function, K = kernel_matrix(Z, kernel, rng)
+        result = solve_kernel(K, Y, options=Options(rates), random_state=random_state, **common)
+        return kernel_fit(function, Z, Y, result, scale, stride)
+    if kernel == "linear" and len(whole.filled) > MOST_FEATURES:
+        raise InputError(
+            f"X has {len(whole.filled):,} features; a linear kernel of more than "
+            f'{MOST_FEATURES:,} is too large for rows in blocks; set kernel="rbf", or reduce '
+            f"the features first"
+        )
+    drawn = draw_held(n, rng)
 
-        def scaled_rows(index: np.ndarray) -> Any:
-            pieces = [piece for piece in blocks.gather(_pick_rows, index) if piece.shape[0]]
-            return scale.transform(_stack(pieces))
+    def scaled_rows(index: np.ndarray) -> Any:
+        pieces = [piece for piece in blocks.gather(_pick_rows, index) if piece.shape[0]]
+        return scale.transform(_stack(pieces))
 
-        source = draw_features(n, kernel, n_landmarks, rng, scaled_rows)
-        own = rates if isinstance(rates, np.ndarray) else None
-        rest, held, listed = blocks.step(_make_splits, scale, source, np.sort(drawn[0]), own)
-        found = spectra(rest, held, single=single_precision(source, whole.dtype))
-        problem = BlockProblem(blocks, found, drawn, l, rates)
-        if not listed:
-            problem.keep_first()
-    result = solve(
-        problem,
-        kernel=kernel,
-        lam=lam,
-        trusting=trusts(noise_level),
-        max_iter=max_iter,
-        rng=check_random_state(random_state),
-        callback=callback,
-    )
-    return SieveFit(scale, source.expansion(result.ridges), result)
+    source = draw_features(n, kernel, n_landmarks, rng, scaled_rows)
+    own = rates if isinstance(rates, np.ndarray) else None
+    rest, held, listed = blocks.step(_make_splits, scale, source, np.sort(drawn), own)
+    found = spectra(rest, held, single=single_precision(source, whole.dtype))
+    problem = BlockProblem(blocks, found, [drawn], l, rates)
+    if not listed:
+        problem.keep_first()
+    many = solve(problem, rng=check_random_state(random_state), **common)
+    return gather_fit(source, many, scale, stride)
 
 
 def _look(block: Block, state: Any) -> RowLook:

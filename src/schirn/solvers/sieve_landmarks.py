@@ -1,0 +1,728 @@
+"""Sieve for many rows: the steps of `schirn.solvers.sieve` as sums over rows.
+
+Many rows get features, those of landmarks or their own, whose Gram matrix is a sum over rows. All
+rows and one inner split share the features, each with eigenvectors of its own. A step is a function
+of one split; it returns the split with new values, and sums over its rows. `Problem.each` runs a
+step on every split, and rows in blocks (`schirn.solvers.sieve_blocks`) add up the sums.
+
+Shapes: n rows, l labels. Probabilities p and soft labels q are kept for the candidates only, row by
+row, because Q is 0 elsewhere.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import logit
+
+from schirn.linalg.arrays import (
+    Array,
+    cells_product,
+    eps,
+    like,
+    namespace,
+    to_numpy,
+)
+from schirn.metrics import average_precision
+from schirn.noise.model import CellPosterior, NoiseModel, NoiseSums, cell_posterior, noise_from_sums
+from schirn.solvers.sieve import (
+    CERTAIN,
+    GRID,
+    KNOWN_ROUNDS,
+    LARGEST_RBF_LAM,
+    MARGIN,
+    POOL_CELLS,
+    RATES,
+    WINDOW,
+    LabelStack,
+    Pool,
+    combine,
+    newton,
+    soft_logit,
+    stack_half,
+)
+
+# From this size on, cells are drawn without listing all of them.
+MANY_CELLS = 20_000_000
+# Cells per piece of a product, for memory.
+PIECE_CELLS = 2**22
+# The label stack is cubic in the labels; above this many it is left out.
+MOST_STACKED = 3000
+
+
+class Candidates(NamedTuple):
+    """The candidate cells of some rows, row by row."""
+
+    label: np.ndarray
+    indptr: np.ndarray
+    shape: tuple[int, int]
+    row: Array
+    """This and the following lie on the device of the features."""
+    flat: Array
+    """Positions of the cells in a flattened (n, l) array."""
+    by_label: tuple[Array, Array, Array]
+    """Order of the cells by label; labels and rows in that order."""
+
+    def project(self, values: Array, X: Any) -> np.ndarray:
+        """X'B for the (n, l) matrix B that holds these values at the candidates."""
+        order, label, row = self.by_label
+        values = namespace(values).take(values, order)
+        return to_numpy(cells_product(label, row, values, X, self.shape[1])).astype(np.float64).T
+
+    def total(self, values: np.ndarray) -> np.ndarray:
+        """Sum of the values of each label."""
+        return np.bincount(self.label, values, minlength=self.shape[1])
+
+
+class Rows(NamedTuple):
+    """Features and candidates of some rows, and what the user knows about them."""
+
+    X: Any
+    candidates: Candidates
+    indices: np.ndarray
+    """Index of each row among all rows; sorted for rows held out."""
+    rates: np.ndarray | None = None
+    """Known rate at which false labels are listed in each row."""
+    known: Any = None
+    """1 for candidates known to be true, -1 for wrong ones, 0 for the others."""
+
+
+class Split(NamedTuple):
+    """Rows to learn from, rows held out (None if there are none), and the values of the round."""
+
+    train: Rows
+    held: Rows | None = None
+    factors: Any = None
+    """1/(1 - h) with the leverage h of each row, (experts, n)."""
+    p: Any = None
+    """Probability of each candidate."""
+    q: Any = None
+    """Posterior of each candidate."""
+    S: Any = None
+    """Leave-one-out scores (experts, n, l); between rounds, the log-odds (n, l) of all rows."""
+    S_held: Any = None
+    """Scores (experts, m, l) of the rows held out."""
+
+
+class Problem:
+    """The split of all rows, and inner splits with rows held out.
+
+    Parameters
+    ----------
+    splits : list of Split
+    spectra : list of Spectrum
+        One per split.
+    drawn : list of ndarray
+        Rows held out of each inner split, in the order of the draw.
+    n_labels : int
+    rates : float or ndarray of shape (n,), optional
+        Known rate at which false labels are listed, for all rows or for each.
+    """
+
+    def __init__(self, splits: Any, spectra: Any, drawn: Any, n_labels: int, rates: Any = None):
+        self.splits, self.spectra, self.drawn = list(splits), list(spectra), list(drawn)
+        self.n_labels, self.rates = n_labels, rates
+
+    def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
+        """Run step(split, message, *common) on every split; the sums of each."""
+        pairs = zip(self.splits, messages, strict=True)
+        found = [step(split, message, *common) for split, message in pairs]
+        self.splits = [split for split, _ in found]
+        return [sums for _, sums in found]
+
+    def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
+        """Call function(splits, *message) on the splits of every block of rows."""
+        return [function(self.splits, *message)]
+
+    def keep_first(self) -> None:
+        """Drop the inner splits."""
+        self.splits, self.spectra, self.drawn = self.splits[:1], self.spectra[:1], []
+
+
+def dense_part(X: Any) -> Array:
+    """X, or the stored values of a sparse X: an array of its type and on its device."""
+    return X.data if sp.issparse(X) else X
+
+
+class SoftSums(NamedTuple):
+    """Sums over the rows of a split: X'Q, 1'Q, and what the noise model needs."""
+
+    XtQ: np.ndarray
+    soft: np.ndarray
+    noise: NoiseSums
+
+
+def soften(split: Split, noise: NoiseModel, condition: bool = False) -> tuple[Split, SoftSums]:
+    """Posterior of the candidates; `condition` makes it that given the known labels."""
+    rows, c = split.train, split.train.candidates
+    n, l = c.shape
+    if not condition:
+        found = posterior(rows, split.p, noise)
+        q, sums = found.q, noise_sums(n, c.label, l, found)
+    else:
+        q = known_posterior(rows, split.p, noise)
+        # The noise is that of rows with an undecided candidate: others may have been corrected.
+        row = to_numpy(c.row)
+        undecided = np.unique(row[rows.known == 0])
+        inside = np.isin(row, undecided)
+        indptr = np.append(0, np.cumsum(np.diff(c.indptr)[undecided]))
+        rest = c._replace(label=c.label[inside], indptr=indptr)
+        rates = None if rows.rates is None else rows.rates[undecided]
+        rest_rows = rows._replace(candidates=rest, rates=rates)
+        found = posterior(rest_rows, known_probability(rows, split.p)[inside], noise)
+        sums = noise_sums(len(undecided), rest.label, l, found)
+    soft, q = c.total(q), like(q, split.p)
+    return split._replace(q=q), SoftSums(c.project(q, rows.X), soft, sums)
+
+
+def posterior(rows: Rows, p: Array, noise: NoiseModel) -> CellPosterior:
+    """Posterior of the candidates of some rows, given their probabilities."""
+    c = rows.candidates
+    if rows.rates is not None:
+        noise = noise._replace(rate=np.clip(rows.rates, *RATES))
+    return cell_posterior(to_numpy(p), c.indptr, c.label, c.shape[1], noise)
+
+
+def known_posterior(rows: Rows, p: Array, noise: NoiseModel) -> np.ndarray:
+    """Posterior given the known labels, which get 1 or 0."""
+    q = posterior(rows, known_probability(rows, p), noise).q
+    return np.where(rows.known > 0, 1.0, np.where(rows.known < 0, 0.0, q))
+
+
+def known_probability(rows: Rows, p: Array) -> np.ndarray:
+    """Probabilities of the candidates, with those of known labels next to 1 or 0."""
+    p = to_numpy(p).astype(np.float64)
+    return np.where(rows.known > 0, 1 - CERTAIN, np.where(rows.known < 0, CERTAIN, p))
+
+
+def noise_sums(n: int, label: np.ndarray, l: int, found: CellPosterior) -> NoiseSums:
+    """Sums of a posterior over n rows."""
+    listed, soft = (np.bincount(label, q, minlength=l) for q in (np.ones(len(label)), found.q))
+    true = np.pad(found.true_counts, (0, l + 1 - len(found.true_counts)))
+    return NoiseSums(n, listed, soft, found.noise_counts, true)
+
+
+def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
+    """Noise model of a posterior; known rates stay."""
+    if isinstance(rates, np.ndarray) or not sums.n_rows:
+        return noise
+    return noise_from_sums(sums, None if rates is None else float(noise.rate))
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues of the centred Gram matrix of the features of a split."""
+
+    eigenvalues: np.ndarray
+    n: int
+    basis: np.ndarray | None = None
+    """Eigenvectors. None: the features are centred coordinates in them, then a column of ones."""
+    mean: np.ndarray | None = None
+
+    def ridges(
+        self, XtB: np.ndarray, total: np.ndarray, lams: Sequence[float]
+    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        """Weights and intercepts of argmin ||X W + b - B||^2 + lam ||W||^2, given X'B and 1'B."""
+        if self.basis is None or self.mean is None:
+            return [(XtB / np.append(self.eigenvalues + t, self.n)[:, None], None) for t in lams]
+        projected = self.basis.T @ (XtB - np.outer(self.mean, total))
+        W = [self.basis @ (projected / (self.eigenvalues + t)[:, None]) for t in lams]
+        return [(A, total / self.n - self.mean @ A) for A in W]
+
+    def leverages(self, X: Any, lams: Sequence[float]) -> Array:
+        """Diagonals of the hat matrices, (ridge weights, n), below 1."""
+        near = dense_part(X)
+        xp, n = namespace(near), X.shape[0]
+        weights = np.stack([1 / np.append(self.eigenvalues + t, self.n) for t in lams], axis=1)
+        basis, shift, last = None, 0.0, 0.0
+        if self.basis is not None and self.mean is not None:
+            basis, shift = like(self.basis, near), like(self.mean @ self.basis, near)
+            weights, last = weights[:-1], 1 / self.n
+        weights = like(weights, near)
+        step = max(1, PIECE_CELLS // max(1, len(weights)))
+        blocks = (X[i : i + step] for i in range(0, max(n, 1), step))
+        F = (A if basis is None else A @ basis - shift for A in blocks)
+        pieces = [A**2 @ weights + last for A in F]
+        h = xp.concat(pieces).T
+        return xp.clip(h, None, 1 - eps(h) ** 0.5)
+
+
+def ridge_scores(X: Any, ridges: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Array:
+    """X W + b of several ridges, (ridges, n, l), with one product."""
+    near = dense_part(X)
+    xp, n = namespace(near), X.shape[0]
+    W = like(np.concatenate([W for W, _ in ridges], axis=1), near)
+    S = X @ W
+    if ridges[0][1] is not None:
+        S += like(np.concatenate([b for _, b in ridges]), near)
+    S = xp.permute_dims(xp.reshape(S, (n, len(ridges), ridges[0][0].shape[1])), (1, 0, 2))
+    return np.ascontiguousarray(S) if xp is np else S.contiguous()
+
+
+def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:
+    """Q - (Q - S) factors for fitted scores S (n, l), written into S."""
+    xp = namespace(S)
+    S *= factors[:, None]
+    xp.reshape(S, (-1,))[c.flat] += q * xp.take(1 - factors, c.row)
+    return S
+
+
+class CountSums(NamedTuple):
+    """X'Y, and the number of candidates of each label."""
+
+    XtY: np.ndarray
+    listed: np.ndarray
+
+
+class MeanSums(NamedTuple):
+    """Sum and number of some values."""
+
+    total: float
+    number: float
+
+
+def count(split: Split, message: None = None) -> tuple[Split, CountSums]:
+    """Begin with every candidate as true."""
+    c, X = split.train.candidates, split.train.X
+    ones = like(np.ones(len(c.label)), dense_part(X))
+    listed = c.total(np.ones(len(c.label)))
+    return split._replace(p=ones, q=ones), CountSums(c.project(ones, X), listed)
+
+
+def first_scores(
+    split: Split, message: tuple[Spectrum, Any], lams: Sequence[float], first: int
+) -> tuple[Split, MeanSums]:
+    """Leverages of all ridges, and leave-one-out scores of the first one on the candidates."""
+    (spectrum, ridge), c = message, split.train.candidates
+    factors = 1 / (1 - spectrum.leverages(split.train.X, lams))
+    S = leave_out(ridge_scores(split.train.X, [ridge])[0], split.q, c, factors[first])
+    p = take(S, c.flat)
+    outside = MeanSums(double_sum(S) - double_sum(p), S.shape[0] * S.shape[1] - len(c.label))
+    return split._replace(factors=factors, p=p), outside
+
+
+def first_probabilities(split: Split, rate: float) -> tuple[Split, None]:
+    """Probabilities by which the first scores exceed the rate of false labels."""
+    rows, rates = split.train, np.asarray(rate)
+    if rows.rates is not None:
+        rates = np.clip(rows.rates, *RATES)[to_numpy(rows.candidates.row)]
+    p = np.clip((to_numpy(split.p) - rates) / (1 - rates), MARGIN, 1 - MARGIN)
+    return split._replace(p=like(p, split.p)), None
+
+
+def score(
+    split: Split, ridges: Any, leader: int, correlated: bool
+) -> tuple[Split, "StackSums | None"]:
+    """Leave-one-out scores of all ridges, and the sums of the label stack."""
+    rows, c = split.train, split.train.candidates
+    S = ridge_scores(rows.X, ridges)
+    for fitted, factors in zip(S, split.factors, strict=True):
+        leave_out(fitted, split.q, c, factors)
+    held = None if split.held is None else ridge_scores(split.held.X, ridges)
+    sums = stack_sums(S[leader], split.q, c) if correlated else None
+    return split._replace(S=S, S_held=held), sums
+
+
+def held_loss(split: Split, ridge: Any, precision: bool) -> tuple[Split, MeanSums | None]:
+    """Loss of a ridge on the candidates of the rows held out."""
+    if split.held is None:
+        return split, None
+    c = split.held.candidates
+    S = ridge_scores(split.held.X, [ridge])[0]
+    if not precision:
+        return split, MeanSums(squared_error(S, c), float(c.shape[0] * c.shape[1]))
+    Y = np.zeros(c.shape)
+    Y[to_numpy(c.row), c.label] = 1
+    listed = Y.sum(axis=1)
+    counted = float(((listed > 0) & (listed < Y.shape[1])).sum())
+    # Rows with all labels or none cannot be ranked.
+    value = average_precision(Y, to_numpy(S)) if counted else 0.0
+    return split, MeanSums(-value * counted, counted)
+
+
+def choose_ridge(problem: Problem, grid: np.ndarray, *, precision: bool = False) -> float:
+    """The ridge weight that predicts the candidates of the rows held out best.
+
+    Parameters
+    ----------
+    problem : Problem
+    grid : ndarray
+        Ridge weights to try.
+    precision : bool
+        Compare average precision instead of squared error.
+    """
+    counts = problem.each(count, [None] * len(problem.spectra))
+    ridges = [s.ridges(*c, grid) for s, c in zip(problem.spectra, counts, strict=True)]
+    total = np.zeros(len(grid))
+    for k in range(len(grid) if problem.drawn else 0):
+        losses = problem.each(held_loss, [split[k] for split in ridges], precision)[1:]
+        total[k] = sum(loss.total / max(loss.number, 1.0) for loss in losses)
+    return float(grid[np.argmin(total)])
+
+
+def choose_lams(problem: Problem, *, kernel: str, lam: float | None, trusting: bool) -> list[float]:
+    """Ridge weights of the experts: as given, or around the best one for held-out candidates."""
+    if lam is not None:
+        return [float(lam)]
+    whole = problem.spectra[0]
+    variance = max(float(whole.eigenvalues.sum()) / whole.n, 1e-12)
+    if trusting:
+        return [choose_ridge(problem, variance * GRID, precision=True)]
+    best = choose_ridge(problem, variance * GRID)
+    if kernel == "rbf":
+        best = min(best, LARGEST_RBF_LAM * variance)
+    return (best * WINDOW).tolist()
+
+
+class FittedStack(NamedTuple):
+    """A label stack, and what its own rows need to be left out."""
+
+    stack: LabelStack
+    half: np.ndarray
+    """The squared columns of half (S - centre)' sum to the leverages."""
+    n: int
+
+    def factors(self, S: Array) -> Array:
+        """1/(1 - h) with the leverage h of each row."""
+        xp = namespace(S)
+        D = S @ like(self.half.T, S) - like(self.half @ self.stack.centre, S)
+        return 1 / xp.clip(1 - 1 / self.n - xp.sum(D**2, axis=1), 1e-3, None)
+
+
+class StackSums(NamedTuple):
+    """1'S, S'S and S'Q over the rows of a split."""
+
+    total: np.ndarray
+    gram: np.ndarray
+    product: np.ndarray
+
+
+def stack_sums(S: Array, q: Array, c: Candidates) -> StackSums:
+    """Sums for scores S (n, l), in double precision."""
+    xp = namespace(S)
+    S, q = (xp.astype(A, xp.float64, copy=False) for A in (S, q))
+    return StackSums(to_numpy(xp.sum(S, axis=0)), to_numpy(S.T @ S), c.project(q, S))
+
+
+def fit_stack(sums: StackSums, soft: np.ndarray, n: int) -> FittedStack:
+    """Fit the label stack to n rows whose soft labels sum to `soft`."""
+    centre, mean = sums.total / n, soft / n
+    G = sums.gram - n * np.outer(centre, centre)
+    half = stack_half(G, float(np.trace(sums.gram)))
+    W = half.T @ (half @ (sums.product - n * np.outer(centre, mean)))
+    return FittedStack(LabelStack(W, centre, mean), half, n)
+
+
+class Fitted(NamedTuple):
+    """What a round has fitted to one split, besides the ridges."""
+
+    noise: NoiseModel
+    prior: np.ndarray
+    stack: FittedStack | None
+
+
+def probability(z: Array) -> Array:
+    """Probabilities of log-odds, kept off 0 and 1."""
+    xp = namespace(z)
+    return xp.clip(1 / (1 + xp.exp(-xp.clip(z, -30, 30))), MARGIN, 1 - MARGIN)
+
+
+def fit_pool(
+    problem: Problem,
+    fitted: Sequence[Fitted],
+    leader: int,
+    weights: np.ndarray,
+    equal: np.ndarray,
+    rng: np.random.RandomState,
+) -> np.ndarray:
+    """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
+    most = POOL_CELLS // len(problem.drawn)
+    for _ in range(2):
+        cells = [pick_cells(rows, problem.n_labels, most, rng) for rows in problem.drawn]
+        blocks = problem.gather(pool_cells, fitted, leader, weights, cells)
+        Z, q = (np.concatenate(a) for a in zip(*(pair for b in blocks for pair in b), strict=True))
+        weights = newton(Z, q, weights, equal)
+    return weights
+
+
+def pick_cells(
+    rows: np.ndarray, l: int, most: int, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and labels of at most so many cells of the rows held out, sorted by row."""
+    size = len(rows) * l
+    if size <= MANY_CELLS:
+        cells = rng.choice(size, min(size, most), replace=False)
+    else:
+        other = np.random.default_rng(rng.randint(2**31))
+        cells = other.choice(size, most, replace=False, shuffle=False)
+    position, label = np.divmod(cells, l)
+    row = rows[position]
+    order = np.argsort(row, kind="stable")
+    return row[order], label[order]
+
+
+def pool_cells(
+    splits: Sequence[Split],
+    fitted: Sequence[Fitted],
+    leader: int,
+    weights: np.ndarray,
+    cells: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Expert log-odds and posterior of the given cells of the rows held out, per inner split."""
+    found = []
+    for split, model, (rows, labels) in zip(splits[1:], fitted[1:], cells, strict=True):
+        held: Any = split.held
+        c = held.candidates
+        experts = [*split.S_held]
+        if model.stack is not None:
+            experts.append(model.stack.stack.scores(experts[leader]))
+        z = combine(weights, [take(S, c.flat) for S in experts], model.prior[c.label])
+        target = np.zeros(c.shape)
+        target[to_numpy(c.row), c.label] = posterior(held, probability(z), model.noise).q
+        inside = np.isin(rows, held.indices)
+        row, label = np.searchsorted(held.indices, rows[inside]), labels[inside]
+        flat = like(row * c.shape[1] + label, c.flat)
+        columns = [soft_logit(to_numpy(take(S, flat)).astype(np.float64)) for S in experts]
+        Z = np.column_stack([np.ones(len(row)), *columns, model.prior[label]])
+        found.append((Z, target[row, label]))
+    return found
+
+
+def judge(
+    split: Split, fitted: Fitted, weights: np.ndarray, leader: int, left_out: bool = True
+) -> tuple[Split, float]:
+    """New probabilities; of all rows also the log-odds, and the cross-entropy of the soft labels.
+
+    Parameters
+    ----------
+    left_out : bool
+        Whether the label stack was fitted to these rows.
+    """
+    c, experts, stack = split.train.candidates, [*split.S], fitted.stack
+    if stack is not None:
+        S = stack.stack.scores(experts[leader])
+        experts.append(leave_out(S, split.q, c, stack.factors(experts[leader])) if left_out else S)
+    z = combine(weights, experts, fitted.prior)
+    split = split._replace(p=probability(take(z, c.flat)), S=None, S_held=None)
+    if split.held is not None:
+        return split, 0.0
+    return split._replace(S=z), cross_entropy(z, split.q, c)
+
+
+class SieveResult(NamedTuple):
+    """Ridges of the experts, pool, noise model, and a trace of the rounds."""
+
+    ridges: list[tuple[np.ndarray, np.ndarray | None]]
+    lams: list[float]
+    pool: Pool
+    noise: NoiseModel
+    rates: np.ndarray
+    """Estimated rate of false labels after each round."""
+    objective: np.ndarray
+    """Mean cross-entropy of the soft labels per round."""
+    problem: Problem
+
+    @property
+    def log_odds(self) -> np.ndarray:
+        """Leave-one-out log-odds (n, l) of all rows."""
+        return np.concatenate(self.problem.gather(log_odds))
+
+    @property
+    def Q(self) -> np.ndarray:
+        """Posterior (n, l) of the candidates, 0 elsewhere."""
+        return np.concatenate([Q.toarray() for Q in self.soft_labels()])
+
+    def soft_labels(self) -> list[sp.csr_array]:
+        """Posterior of the candidates as one CSR array per block, with all candidates stored."""
+        return self.problem.gather(
+            soft_labels, self.noise._replace(rate=float(np.mean(self.noise.rate)))
+        )
+
+    def scores(self, X: Array) -> Array:
+        """Pooled log-odds of new rows, given their features."""
+        return self.pool.log_odds([X @ W if b is None else X @ W + b for W, b in self.ridges])
+
+
+def solve(
+    problem: Problem,
+    *,
+    kernel: str,
+    lam: float | None,
+    trusting: bool,
+    max_iter: int,
+    rng: np.random.RandomState,
+    callback: Callable[[int], None] | None = None,
+    known: bool = False,
+) -> SieveResult:
+    """Choose the ridge weights and run the rounds.
+
+    Parameters
+    ----------
+    kernel, lam, max_iter
+        As in `schirn.Sieve`.
+    trusting : bool
+        Take every candidate as true.
+    known : bool
+        Condition on the known labels of the rows.
+    """
+    lams = choose_lams(problem, kernel=kernel, lam=lam, trusting=trusting)
+    if trusting:
+        return trusting_ridge(problem, lams[0])
+    result = sieve(problem, lams, max_iter=max_iter, rng=rng, callback=callback)
+    return condition_on_known(result) if known else result
+
+
+def sieve(
+    problem: Problem,
+    lams: Sequence[float],
+    *,
+    start: int = -1,
+    label_correlations: bool = True,
+    max_iter: int = 8,
+    rng: np.random.RandomState,
+    callback: Callable[[int], None] | None = None,
+) -> SieveResult:
+    """Alternate between the posterior of the candidates and ridges on the soft labels.
+
+    Parameters
+    ----------
+    problem : Problem
+    lams : sequence of float
+        Ridge weights of the experts.
+    start : int
+        The expert that makes the first scores.
+    label_correlations : bool
+        Use the label stack.
+    """
+    whole, l = problem.spectra[0], problem.n_labels
+    correlated = label_correlations and 1 < l <= MOST_STACKED
+    noises = first_round(problem, lams, range(len(lams))[start])
+    own = np.clip(problem.rates, *RATES) if isinstance(problem.rates, np.ndarray) else None
+    n_experts = len(lams) + correlated
+    equal = np.concatenate([[0.0], np.full(n_experts, 1 / n_experts), [0.0]])
+    weights, rates, objective = equal, [], []
+    for n_iter in range(1, max_iter + 1):
+        leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
+        sums = problem.each(soften, noises)
+        noises = [
+            update_noise(s.noise, m, problem.rates) for s, m in zip(sums, noises, strict=True)
+        ]
+        pairs = list(zip(problem.spectra, sums, strict=True))
+        ridges = [spectrum.ridges(s.XtQ, s.soft, lams) for spectrum, s in pairs]
+        priors = [logit(np.clip(s.soft / spectrum.n, MARGIN, 1 - MARGIN)) for spectrum, s in pairs]
+        inputs = problem.each(score, ridges, leader, correlated)
+        stacks = [
+            fit_stack(total, s.soft, spectrum.n) if correlated else None
+            for total, (spectrum, s) in zip(inputs, pairs, strict=True)
+        ]
+        fitted = [Fitted(*model) for model in zip(noises, priors, stacks, strict=True)]
+        if n_iter > 1 and problem.drawn:
+            weights = fit_pool(problem, fitted, leader, weights, equal, rng)
+        loss = problem.each(judge, fitted, weights, leader)[0]
+        rates.append(float(noises[0].rate) if own is None else float(own.mean()))
+        objective.append(loss / (whole.n * l))
+        if callback is not None:
+            callback(n_iter)
+    stack = None if stacks[0] is None else stacks[0].stack
+    pool = Pool(weights, priors[0], leader, stack)
+    noise = noises[0] if own is None else noises[0]._replace(rate=own)
+    trace = np.array(rates), np.array(objective)
+    return SieveResult(ridges[0], list(lams), pool, noise, *trace, problem)
+
+
+def first_round(problem: Problem, lams: Sequence[float], first: int) -> list[NoiseModel]:
+    """First probabilities from a ridge on the candidates, and the first noise models."""
+    counts = problem.each(count, [None] * len(problem.spectra))
+    pairs = zip(problem.spectra, counts, strict=True)
+    messages = [
+        (spectrum, spectrum.ridges(*c, lams[first : first + 1])[0]) for spectrum, c in pairs
+    ]
+    outside = problem.each(first_scores, messages, lams, first)
+    # Outside the candidates nothing is listed: scores there are the rate of false labels.
+    rates = [s.total / s.number if s.number else 0.5 for s in outside]
+    if isinstance(problem.rates, float):
+        rates = [problem.rates] * len(outside)
+    rates = [float(np.clip(rate, *RATES)) for rate in rates]
+    problem.each(first_probabilities, rates)
+    return [NoiseModel.independent(rate, problem.n_labels) for rate in rates]
+
+
+def condition_on_known(result: SieveResult) -> SieveResult:
+    """Run a few more rounds on all rows, conditioned on the known labels.
+
+    Before every posterior the probability of a known label is put next to 1 or 0, so that its row,
+    similar rows and correlated labels learn from it. A wrong candidate still counts as listed. The
+    pool stays as it is.
+    """
+    problem, pool, noise = result.problem, result.pool, result.noise
+    problem.keep_first()
+    stack = None if pool.stack is None else FittedStack(pool.stack, np.zeros((0, 0)), 0)
+    for _ in range(KNOWN_ROUNDS):
+        (sums,) = problem.each(soften, [noise], True)
+        noise = update_noise(sums.noise, noise, problem.rates)
+        ridges = problem.spectra[0].ridges(sums.XtQ, sums.soft, result.lams)
+        problem.each(score, [ridges], pool.leader, False)
+        fitted = Fitted(noise, pool.prior, stack)
+        problem.each(judge, [fitted], pool.weights, pool.leader, False)
+    return result._replace(ridges=ridges, noise=noise)
+
+
+def trusting_ridge(problem: Problem, lam: float) -> SieveResult:
+    """One ridge that takes every candidate as true."""
+    problem.keep_first()
+    (counts,), (spectrum,), l = problem.each(count, [None]), problem.spectra, problem.n_labels
+    ridges = spectrum.ridges(*counts, [lam])
+    (loss,) = problem.each(trust, [(spectrum, ridges)], lam)
+    pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
+    trace = np.zeros(1), np.array([loss / (spectrum.n * l)])
+    return SieveResult(ridges, [lam], pool, NoiseModel.independent(MARGIN, l), *trace, problem)
+
+
+def trust(split: Split, message: tuple[Spectrum, Any], lam: float) -> tuple[Split, float]:
+    """Leave-one-out log-odds of one ridge, and its squared error."""
+    (spectrum, ridges), c = message, split.train.candidates
+    (S,) = ridge_scores(split.train.X, ridges)
+    loss = squared_error(S, c)
+    factors = 1 / (1 - spectrum.leverages(split.train.X, [lam]))
+    return split._replace(S=soft_logit(leave_out(S, split.q, c, factors[0]))), loss
+
+
+def soft_labels(splits: Sequence[Split], noise: NoiseModel) -> sp.csr_array:
+    """Posterior (n, l) of the candidates, rows in the order of their index."""
+    rows, p = splits[0].train, splits[0].p
+    c = rows.candidates
+    known = rows.known is not None
+    q = known_posterior(rows, p, noise) if known else posterior(rows, p, noise).q
+    return sp.csr_array((q, c.label, c.indptr), shape=c.shape)[np.argsort(rows.indices)]
+
+
+def log_odds(splits: Sequence[Split]) -> np.ndarray:
+    """Log-odds (n, l) of all labels, rows in the order of their index."""
+    return to_numpy(splits[0].S)[np.argsort(splits[0].train.indices)]
+
+
+def take(S: Array, flat: Array) -> Array:
+    """Entries of an (n, l) array at flat positions."""
+    xp = namespace(S)
+    return xp.take(xp.reshape(S, (-1,)), flat, axis=0)
+
+
+def cross_entropy(z: Array, q: Array, c: Candidates) -> float:
+    """Sum of -Q log P - (1 - Q) log(1 - P) over all cells, for the probabilities P of z."""
+    xp = namespace(z)
+    most = float(logit(1 - MARGIN))
+    z = xp.clip(z, -most, most)
+    # log(1 + exp(z)), and for the candidates minus q z.
+    total = double_sum(xp.log(1 + xp.exp(-abs(z)))) + double_sum(xp.clip(z, 0, None))
+    return total - double_sum(q * take(z, c.flat))
+
+
+def squared_error(S: Array, c: Candidates) -> float:
+    """||S - Y||_F^2."""
+    return double_sum(S * S) - 2 * double_sum(take(S, c.flat)) + len(c.label)
+
+
+def double_sum(values: Array) -> float:
+    """Sum in double precision."""
+    xp = namespace(values)
+    return float(xp.sum(values, dtype=xp.float64))
