@@ -10,8 +10,8 @@ how many wrong tags were found. The program does not know which tags were added.
 
 It needs `apt-cache`; --fetch downloads the lists and the long descriptions to a temporary folder,
 which needs a network but no special rights. If SCHIRN_DATA has the data sets medical and enron,
-they are judged too. Tags that Debian's people got wrong count as correct here, so the true results are
-slightly better than the numbers.
+they are judged too. Tags that Debian's people got wrong count as correct here, so the true results
+are slightly better than the numbers.
 """
 
 import argparse
