@@ -3,7 +3,7 @@
 import pytest
 from reference.bench_results import lost, make_result, study
 
-from schirn.bench._render import Cell, Table
+from schirn.bench.rendering import Cell, Table
 from schirn.reproduction.experiments import FULL, QUICK, SMALL
 from schirn.reproduction.page import Facts, page
 from schirn.reproduction.studies import Study

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from schirn._files import atomic_write
 from schirn._optional import optional
 from schirn.bench import figures, stats, tables
-from schirn.bench._comparison import (
+from schirn.bench.comparison import (
     ALL_METRICS,
     CEILING,
     FLOOR,
@@ -21,7 +21,7 @@ from schirn.bench._comparison import (
     Result,
     compare,
 )
-from schirn.bench._render import SUFFIXES
+from schirn.bench.rendering import SUFFIXES
 from schirn.bench.tables import AUTO, Table, capital, metrics_in, signed
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.metrics import METRICS

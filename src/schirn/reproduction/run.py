@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import atomic_write
-from schirn.bench._render import SUFFIXES
+from schirn.bench.rendering import SUFFIXES
 from schirn.bench.report import write_outputs
 from schirn.bench.results import Result
 from schirn.bench.running.engine import Batch, Engine, Report, default_threads
