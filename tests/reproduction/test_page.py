@@ -55,7 +55,7 @@ def test_the_page_of_other_sets_has_no_distance_and_no_comparison():
     assert "50.0" in text
 
 
-def test_the_page_compares_what_the_rows_allow(whole):
+def test_the_page_compares_what_the_results_allow(whole):
     assert "## Distance from the paper" in whole
     for name in ("Schirn", "Sieve"):
         assert f"**Win/tie/loss of {name} against each method**" in whole
