@@ -1,7 +1,7 @@
 """Sieve: leave-one-out ridges and the exact posterior of the candidates, in turns.
 
-The sections follow docs/math/sieve.md: scale, kernel, posterior, noise model, leave-one-out ridges,
-label stack, pool, rounds.
+The sections follow docs/math/sieve.md: kernel (of features scaled by `schirn.linalg.features`),
+posterior, noise model, leave-one-out ridges, label stack, pool, rounds. Start reading at `sieve`.
 
 The rounds run on all rows and, alongside, on the training rows of a few inner splits, whose
 held-out rows choose the ridge weights and the weights of the pool: rows that shaped their own soft
@@ -153,8 +153,6 @@ def dense_part(X: Any) -> Array:
     """X, or the stored values of a sparse X: an array of its type and on its device."""
     return X.data if sp.issparse(X) else X
 
-
-# ---- Scale: `schirn.linalg.features.learn_scale` scales the features before they come here.
 
 # ---- Kernel
 
@@ -392,14 +390,11 @@ class Spectrum(NamedTuple):
 
 def ridge_scores(X: Any, ridges: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Array:
     """X W + b of several ridges, (ridges, n, l), with one product."""
-    near = dense_part(X)
-    xp, n = namespace(near), X.shape[0]
-    W = like(np.concatenate([W for W, _ in ridges], axis=1), near)
-    S = X @ W
+    near, l = dense_part(X), ridges[0][0].shape[1]
+    S = X @ like(np.concatenate([W for W, _ in ridges], axis=1), near)
     if ridges[0][1] is not None:
         S += like(np.concatenate([b for _, b in ridges]), near)
-    S = xp.permute_dims(xp.reshape(S, (n, len(ridges), ridges[0][0].shape[1])), (1, 0, 2))
-    return np.ascontiguousarray(S) if xp is np else S.contiguous()
+    return namespace(near).stack([S[:, k * l : (k + 1) * l] for k in range(len(ridges))])
 
 
 def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:
@@ -655,7 +650,7 @@ def fit_pool(
 def pick_cells(
     rows: np.ndarray, l: int, most: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and labels of at most so many cells of the rows held out, sorted by row."""
+    """Draw at most `most` cells of the rows held out; their rows, sorted, and labels."""
     size = len(rows) * l
     if size <= MANY_CELLS:
         cells = rng.choice(size, min(size, most), replace=False)
