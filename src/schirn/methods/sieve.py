@@ -1,4 +1,4 @@
-"""Sieve, the method to start with: nothing to tune, no true label needed."""
+"""Sieve, the default method: no tuning, no true labels."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
@@ -33,40 +33,49 @@ _BLOCK_ROWS = 5000
 class Sieve(PartialMultiLabelClassifier):
     r"""Leave-one-out ridge scores and the exact posterior of the candidates, in turns.
 
-    Each round takes the probabilities p of all labels and the noise model to the posterior Q of the
-    candidates, fits ridge regressions of several strengths to Q,
+    Each round computes the posterior Q of the candidates from the label probabilities p and the
+    noise model, fits ridge regressions of several strengths to Q,
 
     .. math:: \min_f \|f(X) - Q\|_F^2 + \lambda \|f\|^2 ,
 
-    reads off their leave-one-out scores in closed form (a row has no say in its own verdict), adds
-    an expert for label correlations, and pools all of them into new log-odds. The pool is fitted on
-    rows that were held out. The noise model learns the rate at which false labels are listed, how
-    many there are per row, and, if it clearly differs, which labels are listed too often.
+    takes their leave-one-out scores in closed form (a row does not influence its own verdict), adds
+    an expert for label correlations, and pools all experts into new log-odds. The pool is fitted to
+    held-out rows. The noise model estimates the rate at which false labels are listed, how many
+    there are per row and, if labels clearly differ, which labels are listed too often.
 
     Parameters
     ----------
-    features : "auto" looks at X: sparse counts are treated as text (tf-idf, rows of length 1),
-        anything else is divided by its spread. "text", "spread" and "none" choose by hand; a
-        scikit-learn transformer is fitted and used instead.
-    kernel : "rbf" (width from the median distance) or "linear". An intercept is always there.
-    noise_level : None estimates the noise. A number is the expected number of wrong labels per
-        row; an array gives one per row. 0 trusts every candidate, which makes this a tuned ridge.
-    lam : ridge weight; None chooses on candidates of held-out rows, and pools several around it.
-    max_iter : number of rounds.
-    max_kernel_rows : above this number of rows the kernel is approximated from `n_landmarks` rows.
-    n_landmarks : rows of the Nyström approximation.
-    threshold : rule of `predict`; 0.0 on log-odds predicts what is more likely true than not.
-    random_state : seed of the inner splits, the landmarks and the cells that the pool sees.
-    verbose : print one line every ten rounds.
+    features : {"auto", "text", "spread", "none"} or transformer
+        Scaling of X. "auto" treats sparse counts as text (tf-idf, rows of length 1) and divides
+        other features by their spread. A scikit-learn transformer is fitted and used instead.
+    kernel : {"rbf", "linear"}
+        "rbf" takes its width from the median distance. Both have an intercept.
+    noise_level : float or array of shape (n,), optional
+        Expected number of wrong labels per row; 0 trusts every candidate, which makes this a tuned
+        ridge. None estimates the noise.
+    lam : float, optional
+        Ridge weight. None chooses it on candidates of held-out rows and pools several around it.
+    max_iter : int
+        Number of rounds.
+    max_kernel_rows : int
+        With more rows than this, the kernel is approximated from `n_landmarks` rows.
+    n_landmarks : int
+        Number of landmarks of the Nyström approximation.
+    threshold : float, array or str
+        Rule of `predict`; 0.0 on log-odds predicts labels that are more likely true than not.
+    random_state : int, optional
+        Seed of the inner splits, the landmarks and the cells that the pool is fitted to.
+    verbose : bool
+        Print one line every ten rounds.
 
     Attributes
     ----------
-    label_confidence_ : (n, l) posterior probability that a candidate is true, given its row's
-        features, all candidates of the row, and the other rows; 0 outside the candidates. What
-        was told to be true has 1, what was told to be wrong 0.
+    label_confidence_ : (n, l) posterior probability that a candidate is true, given the features of
+        its row, all candidates of the row, and the other rows; 0 outside the candidates. Labels
+        given as known get 1 or 0.
     noise_ : (n, l) bool, candidates whose posterior is below one half.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
-    noise_rates_ : the estimated rate after each round.
+    noise_rates_ : estimated rate after each round.
     pool_ : weights of the experts in the log-odds.
     lams_ : ridge weights of the experts.
     objective_ : mean cross-entropy of the soft labels per round.
@@ -75,9 +84,9 @@ class Sieve(PartialMultiLabelClassifier):
 
     Notes
     -----
-    `decision_function` returns log-odds and `predict_proba` their sigmoid; they are calibrated by
-    the pool, which is fitted to posteriors of candidates, never to true labels. Time is one
-    eigendecomposition of n x n (or of the landmark features) and of three smaller ones, then
+    `decision_function` returns log-odds and `predict_proba` their sigmoid. The pool calibrates
+    them: it is fitted to posteriors of candidates, never to true labels. The time is that of one
+    eigendecomposition of n x n (or of the landmark features) and three smaller ones, followed by
     products; memory is n^2, or n times the number of landmarks.
 
     Examples
@@ -141,14 +150,15 @@ class Sieve(PartialMultiLabelClassifier):
 
         Parameters
         ----------
-        X : (n, d) array, CSR matrix or DataFrame
-        y : the candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list
-            of label names per row
-        label_names : names of the label columns, for candidates that carry none
-        known : what is certain about single labels, an (n, l) array, sparse matrix or DataFrame:
-            1 for true candidates, -1 for wrong ones, 0 for the others. They are taken as told, and
-            teach about rows like theirs. Leave a wrong one among the candidates where it was
-            listed: that it was tells how much noise there is.
+        X : array, CSR matrix or DataFrame of shape (n, d)
+        y : array, sparse matrix, DataFrame or list of lists
+            The candidates: 0/1 or bool, or one list of label names per row.
+        label_names : sequence of str, optional
+            Names of the label columns, for candidates without names.
+        known : array, sparse matrix or DataFrame of shape (n, l), optional
+            Verified labels: 1 for true candidates, -1 for wrong ones, 0 for the others. They are
+            fixed, and similar rows learn from them. Leave a wrong label among the candidates if it
+            was listed: it informs the estimate of the noise.
         """
         if location(X) in self._locations:
             if known is not None:
@@ -165,7 +175,7 @@ class Sieve(PartialMultiLabelClassifier):
         return self
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
-        """Posterior (n, l) of the candidates of unseen rows, given whole sets; 0 elsewhere."""
+        """Posterior (n, l) of the candidates of unseen rows, given the whole set; 0 elsewhere."""
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
@@ -285,7 +295,7 @@ class Sieve(PartialMultiLabelClassifier):
         return trusts(self.noise_level)
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
-        """The pool is calibrated already; the trusting ridge is not."""
+        """Calibrate the trusting ridge; the pool is calibrated already."""
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
@@ -302,7 +312,7 @@ def _sample(splits: Sequence[Split], stride: int) -> tuple[Array, Array]:
 
 
 def _content(features: Any) -> str:
-    """The same for transformers that do the same; their text is abbreviated and will not do."""
+    """Hash of the fitted behaviour of a transformer; its repr is abbreviated."""
     try:
         return str(joblib.hash(features))
     except Exception:

@@ -1,10 +1,10 @@
 """Where the rows of Sieve live: in memory, on a device, in files, on Dask workers.
 
-`factor` brings few rows together for the exact kernel. Many rows get features, those of the Nyström
+Few rows are brought together for the exact kernel. Many rows get features, those of the Nyström
 approximation or their own for a linear kernel, whose Gram matrix is a sum over rows; all rows and
-one inner split then share the features, each with eigenvectors of its own. `sieve_blocks` does the
-same for blocks of rows (`schirn.scale.blocks`), which never leave their place: steps of
-`schirn.solvers.sieve` travel to them and sums come back.
+one inner split share the features, each with eigenvectors of its own. `factor` does this in memory,
+`sieve_blocks` for blocks of rows (`schirn.scale.blocks`), which stay where they are: the steps of
+`schirn.solvers.sieve` are sent to them, and sums come back.
 """
 
 from collections.abc import Callable, Sequence
@@ -245,6 +245,9 @@ def spectra(rest: GramSums, held: GramSums, *, single: bool) -> list[Spectrum]:
         keep = eigenvalues > eigenvalues[-1] * floor
         found.append(Spectrum(eigenvalues[keep], n, np.ascontiguousarray(basis[:, keep]), mean))
     return found
+
+
+# ---- Known noise levels
 
 
 def known_rates(noise_level: Any, sizes: np.ndarray, n_labels: int) -> "float | np.ndarray | None":
