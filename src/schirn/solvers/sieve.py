@@ -24,14 +24,13 @@ from scipy.special import expit, logit
 from schirn.linalg.arrays import (
     Array,
     cells_product,
-    eps,
     is_device_array,
     like,
     namespace,
     to_numpy,
 )
 from schirn.linalg.kernels import Kernel, kernel_space, sample_width, width_sample
-from schirn.linalg.row_space import row_space
+from schirn.linalg.row_space import below_one, row_space
 from schirn.metrics import average_precision
 from schirn.noise.model import CellPosterior, NoiseModel, NoiseSums, cell_posterior, noise_from_sums
 
@@ -385,7 +384,7 @@ class Spectrum(NamedTuple):
         F = (A if basis is None else A @ basis - shift for A in blocks)
         pieces = [A**2 @ weights + last for A in F]
         h = xp.concat(pieces).T
-        return xp.clip(h, None, 1 - eps(h) ** 0.5)
+        return below_one(h)
 
 
 def ridge_scores(X: Any, ridges: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Array:
