@@ -29,7 +29,7 @@ def test_durations(text, value):
 
 @pytest.mark.parametrize("text", ["", "0", "-1m", "h", "1d", "infh"])
 def test_what_are_no_durations(text):
-    with pytest.raises(argparse.ArgumentTypeError, match=r"a time such as 90s, 9m or 1\.5h"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"a duration such as 90s, 9m or 1\.5h"):
         duration(text)
 
 
