@@ -1,7 +1,7 @@
-"""How many removed tags were really wrong, against how many wrong tags were found.
+"""Precision and recall of the removed tags at every threshold.
 
-Run with `python examples/clean_curve.py`; it writes docs/images/clean-curve.png and prints the
-table of docs/cleaning.md. The truth is looked at only to draw the curves.
+`python examples/clean_curve.py` writes docs/images/clean-curve.png and prints the table of
+docs/cleaning.md. The truth is used only to draw the curves.
 """
 
 from pathlib import Path

@@ -1,17 +1,17 @@
 """Clean the tags of Debian's packages, a real table of texts with several tags each.
 
-Debian's package lists hold a description and tags (`use::editing`, `works-with::image`) of some
-30,000 packages, given by people. This script takes them from the machine's own lists, adds one
-wrong tag to every package, runs `schirn clean` on the table and counts how many removed tags were
-wrong and how many wrong ones were found. The program never sees which ones were added.
+Debian's package lists hold the descriptions and tags (`use::editing`, `works-with::image`) of some
+30,000 packages, assigned by people. This script reads them on a Debian system, adds one wrong tag
+to every package, runs `schirn clean` on the table, and reports how many removed tags were wrong and
+how many wrong tags were found. The program does not know which tags were added.
 
-    python examples/debian_tags.py --fetch       # all packages: what the docs show
-    python examples/debian_tags.py --rows 2000   # a sample, with the lists that are there
+    python examples/debian_tags.py --fetch       # all packages, as in the docs
+    python examples/debian_tags.py --rows 2000   # a sample, from the installed lists
 
-It needs a Debian system (`apt-cache`); --fetch gets the lists and the long descriptions into a
-temporary folder, which needs a network but no rights. With SCHIRN_DATA the sets medical and enron
-are judged too. Tags that Debian's people got wrong themselves count as right here, so the truth is
-a little better than the numbers.
+It needs `apt-cache`; --fetch downloads the lists and the long descriptions to a temporary folder,
+which needs a network but no special rights. If SCHIRN_DATA has the data sets medical and enron,
+they are judged too. Tags that Debian's people got wrong count as correct here, so the true results
+are slightly better than the numbers.
 """
 
 import argparse
@@ -40,7 +40,7 @@ HELPER = "/usr/lib/apt/apt-helper"
 
 
 def apt(command: list[str], folder: str | None) -> str:
-    """The output of an apt command, with lists of our own if there is a folder."""
+    """Return the output of an apt command, which uses the lists in `folder` if it is given."""
     own = [] if folder is None else ["-o", f"Dir::State::Lists={folder}/lists"]
     if folder is not None:
         own += ["-o", f"Dir::Cache={folder}/cache", "-o", "Acquire::Languages=en"]
@@ -50,7 +50,7 @@ def apt(command: list[str], folder: str | None) -> str:
 
 
 def records(text: str) -> Iterator[dict[str, str]]:
-    """The paragraphs of a package list, as fields."""
+    """Yield the fields of each paragraph of a package list."""
     for paragraph in text.split("\n\n"):
         fields: dict[str, str] = {}
         for line in paragraph.replace("\n ", "\0").split("\n"):
@@ -60,7 +60,7 @@ def records(text: str) -> Iterator[dict[str, str]]:
 
 
 def long_descriptions(folder: str | None) -> dict[str, str]:
-    """The whole description by the checksum that the package lists give."""
+    """Return the long descriptions by the checksums in the package lists."""
     wanted = ["Created-By: Translations", "Language: en"]
     files = apt(["apt-get", "indextargets", "--format", "$(FILENAME)", *wanted], folder).split()
     texts = {}
@@ -74,7 +74,7 @@ def long_descriptions(folder: str | None) -> dict[str, str]:
 def packages(
     folder: str | None = None, facets: tuple[str, ...] = FACETS
 ) -> list[dict[str, object]]:
-    """One row per package that has tags of these facets: name, source, description, tags."""
+    """Return name, source, description and tags of the packages with tags of these facets."""
     whole = long_descriptions(folder)
     rows: dict[str, dict[str, object]] = {}
     for fields in records(apt(["apt-cache", "dumpavail"], folder)):
@@ -91,7 +91,7 @@ def packages(
 
 
 def sample(rows: list[dict], n: int | None, min_count: int = MIN_COUNT) -> list[dict]:
-    """Some rows, with the tags that at least so many packages have."""
+    """Return n random rows, with the tags that at least `min_count` packages have."""
     counts = Counter(tag for row in rows for tag in row["tags"])
     rows = [{**row, "tags": [t for t in row["tags"] if counts[t] >= min_count]} for row in rows]
     rows = [row for row in rows if row["tags"]]
@@ -101,7 +101,7 @@ def sample(rows: list[dict], n: int | None, min_count: int = MIN_COUNT) -> list[
 
 
 def with_wrong_tags(rows: list[dict], r: int = 1) -> list[dict]:
-    """The rows with r wrong tags each; `truth` keeps the old ones."""
+    """Add r wrong tags to each row; `truth` keeps the original tags."""
     labels = as_labels([row["tags"] for row in rows])
     noisy = label_lists(add_noise(labels.matrix, r, random_state=0), labels.names)
     return [
@@ -110,7 +110,7 @@ def with_wrong_tags(rows: list[dict], r: int = 1) -> list[dict]:
 
 
 def write_csv(rows: list[dict], path: Path) -> None:
-    """The table as a user has it."""
+    """Write the table as a user would have it."""
     with path.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
         writer.writerow(["name", "source", "description", "tags"])
@@ -119,7 +119,7 @@ def write_csv(rows: list[dict], path: Path) -> None:
 
 
 def clean(rows: list[dict], folder: Path, *options: str) -> tuple[np.ndarray, np.ndarray]:
-    """Run the program on the table; confidences of all tags, and which ones were added."""
+    """Run the program; return the confidences of all tags, and which ones were added."""
     write_csv(rows, folder / "packages.csv")
     argv = ["clean", str(folder / "packages.csv"), "--text", "name,description", *options]
     argv += ["-o", str(folder / "cleaned.csv"), "--report", str(folder / "report.html")]
@@ -128,21 +128,21 @@ def clean(rows: list[dict], folder: Path, *options: str) -> tuple[np.ndarray, np
     confidence, wrong = [], []
     with (folder / "cleaned.csv").open(newline="", encoding="utf-8") as stream:
         for row, cells in zip(rows, csv.DictReader(stream), strict=True):
-            for part in cells["tags_confidence"].split(";"):
-                tag, _, value = part.rpartition("=")
+            for pair in cells["tags_confidence"].split(";"):
+                tag, _, value = pair.rpartition("=")
                 confidence.append(float(value))
                 wrong.append(tag not in row["truth"])
     return np.array(confidence), np.array(wrong)
 
 
 def judged(X: object, truth: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The same for a set of arrays."""
+    """Return the same for arrays."""
     found = find_noisy_labels(X, candidates)
     return found.confidence, truth[found.row, found.column] == 0
 
 
 def line(name: str, confidence: np.ndarray, wrong: np.ndarray) -> str:
-    """A line of the table: the default threshold is one half."""
+    """Return a line of the table, for the default threshold of 0.5."""
     removed = confidence < 0.5
     return (
         f"| {name} | {wrong.mean():.1%} | {removed.sum():,} | {wrong[removed].mean():.1%} | "
@@ -151,7 +151,7 @@ def line(name: str, confidence: np.ndarray, wrong: np.ndarray) -> str:
 
 
 def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]], target: Path) -> None:
-    """Precision against recall at every threshold."""
+    """Draw precision against recall at every threshold."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -179,12 +179,12 @@ def draw(curves: dict[str, tuple[np.ndarray, np.ndarray]], target: Path) -> None
 
 
 def main() -> None:
-    """Measure, print the table, draw."""
+    """Print the table and draw the curves."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--fetch", action="store_true", help="get fresh lists with long texts")
-    parser.add_argument("--rows", type=int, metavar="N", help="a sample (default: all packages)")
+    parser.add_argument("--fetch", action="store_true", help="download lists and descriptions")
+    parser.add_argument("--rows", type=int, metavar="N", help="size of a sample (default: all)")
     parser.add_argument("--keep", metavar="DIR", help="keep tables and reports in this folder")
-    parser.add_argument("--figure", type=Path, metavar="FILE", help="where to draw")
+    parser.add_argument("--figure", type=Path, metavar="FILE", help="file of the figure")
     args = parser.parse_args()
     if shutil.which("apt-cache") is None:
         sys.exit("this needs a Debian system with apt-cache")
@@ -197,7 +197,7 @@ def main() -> None:
             apt(["apt-get", "update"], folder)
         rows = with_wrong_tags(sample(packages(folder if args.fetch else None), args.rows))
         if not rows:
-            sys.exit("the package lists hold no tags; run apt-get update, or pass --fetch")
+            sys.exit("the package lists have no tags; run apt-get update, or pass --fetch")
         curves["Debian packages"] = clean(rows, keep)
         curves["Debian, other sources"] = clean(rows, keep, "--group", "source")
     digits = load_digits_attributes(r=2)

@@ -1,8 +1,8 @@
-"""Strike out the wrong tags of images
-======================================
+"""Find the wrong tags of images
+================================
 
 Each image of a handwritten digit carries tags such as "even" or "has a loop". Two wrong ones were
-added to every image. `find_noisy_labels` judges all tags, without being told which ones are true.
+added to every image. `find_noisy_labels` judges all tags without knowing which ones are true.
 """
 
 import os
@@ -21,16 +21,16 @@ summary = found.summary()
 print({name: summary[name] for name in ("rows", "tags", "removed")})
 
 # %%
-# The verdict of one image, as a table:
+# The verdicts on one image, as a table:
 print(found.to_pandas().query("row == 3").to_string(index=False))
 
 # %%
-# The first image of every digit, not the ones where it went best. A tag in red was struck out and
-# is really wrong; grey tags were kept. A tag with a cross is a mistake of the model.
+# The first image of every digit, not the best results. Red tags were removed, grey tags were kept.
+# A cross marks a mistake.
 
 
 def write_tags(axes, row):
-    """Write the tags of one row below its image, the removed ones struck out."""
+    """Write the tags of one row below its image, and strike out the removed ones."""
     for line, j in enumerate(np.flatnonzero(digits.candidates[row])):
         removed, wrong = not found.clean[row, j], not digits.y_true[row, j]
         text = axes.text(
@@ -58,7 +58,7 @@ for digit, axes in enumerate(grid.flat):
     write_tags(axes, row)
 
 # %%
-# How often was it right? Only now the true tags are looked at.
+# How often were the verdicts right? Only this step looks at the true tags.
 
 wrong = digits.y_true[found.row, found.column] == 0
 print(f"{wrong[found.removed].mean():.1%} of the removed tags were wrong")

@@ -1,9 +1,9 @@
 """Clean the tags of texts
 ==========================
 
-The documentation of scikit-learn is on every machine that runs this example. We take the
-description of each public class and function as a text, and tag it with its module and its kind.
-Then we add two wrong tags per text, and look whether they can be found from the words.
+Every machine that runs this example has the documentation of scikit-learn. We take the docstring of
+each public class and function as a text, and tag it with its module and its kind. Then we add two
+wrong tags per text and try to find them from the words.
 """
 
 import inspect
@@ -49,7 +49,7 @@ candidates = add_noise(truth, 2, random_state=0)
 print(f"{len(texts)} texts, {len(frequent)} tags, {truth.sum(axis=1).mean():.1f} true per text")
 
 # %%
-# Texts go in as they are. They become tf-idf weights of words and word pairs, in a sparse matrix.
+# Pass the texts as they are; they become tf-idf weights of words and word pairs.
 
 found = find_noisy_labels(texts, candidates, label_names=frequent)
 for i in range(3):
@@ -57,8 +57,8 @@ for i in range(3):
     print(names[i], {found.label[k]: round(float(found.confidence[k]), 2) for k in of_row})
 
 # %%
-# Wrong tags get low confidences, true ones high ones; what lies between is for a person to decide
-# (``schirn review``).
+# Wrong tags get low confidences and true tags high ones. The doubtful tags in between are for a
+# person to decide (``schirn review``).
 
 wrong = truth[found.row, found.column] == 0
 figure, axes = plt.subplots(figsize=(7, 3.6))
@@ -66,9 +66,9 @@ bins = np.linspace(0, 1, 31)
 axes.hist(found.confidence[wrong], bins, alpha=0.75, label="wrong tags")
 axes.hist(found.confidence[~wrong], bins, alpha=0.75, label="true tags")
 axes.axvline(found.threshold, color="#3b3f4e", linestyle="--", linewidth=1)
-axes.set(xlabel="confidence that the tag is right", ylabel="number of tags")
+axes.set(xlabel="confidence that the tag is correct", ylabel="number of tags")
 axes.legend(loc="upper center")
 
 confidence = np.zeros(truth.shape)
 confidence[found.row, found.column] = found.confidence
-print(f"area under the curve of finding wrong tags: {noise_auc(truth, candidates, confidence):.3f}")
+print(f"AUC of finding the wrong tags: {noise_auc(truth, candidates, confidence):.3f}")

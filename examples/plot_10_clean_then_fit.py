@@ -1,8 +1,8 @@
 """Your own classifier on clean labels
 ======================================
 
-`CleanThenFit` removes the wrong labels of the training rows and then trains whatever classifier
-you like. Here it is a random forest, beside the same forest on all candidates and on the truth.
+`CleanThenFit` removes the wrong labels of the training rows and then trains any classifier. Here it
+is a random forest, compared with the same forest trained on all candidates and on the truth.
 """
 
 import os
@@ -24,7 +24,7 @@ levels = (1, 3) if quick else (1, 2, 3)
 
 
 def forest():
-    """A forest that predicts all labels at once."""
+    """Return a forest that predicts all labels at once."""
     return RandomForestClassifier(n_estimators=30 if quick else 100, random_state=0)
 
 

@@ -2,8 +2,8 @@
 ===================
 
 Five people tag each image; each of them misses some tags and adds some wrong ones. Counting votes
-is one way to clean up. Looking at the image as well is better, and both together are best: the
-share of votes goes into `find_noisy_labels` as a prior.
+is one way to clean the tags, judging them by the image another. Both together work best: the share
+of votes goes into `find_noisy_labels` as a prior.
 """
 
 import os
@@ -49,7 +49,7 @@ for name, confidence, style in (
     axes.plot(recall, precision, style, label=name)
     removed = confidence < 0.5
     axes.plot(removed[wrong].mean(), wrong[removed].mean(), "o", color=axes.lines[-1].get_color())
-    print(f"{name:<17} {np.mean(removed == wrong):.1%} of the verdicts at one half are right")
+    print(f"{name:<17} {np.mean(removed == wrong):.1%} of the verdicts at threshold 0.5 are right")
 axes.set(
     xlabel="share of the wrong tags that are removed",
     ylabel="share of the removed tags that are wrong",

@@ -1,5 +1,6 @@
 """The Python blocks of the documentation run as pasted by a reader; links and paths exist."""
 
+import ast
 import re
 import subprocess
 import sys
@@ -36,3 +37,25 @@ def test_links_between_pages_lead_somewhere(page):
     targets = re.findall(r"\]\(([^)#\s]+)\)", page.read_text("utf-8"))
     missing = [t for t in targets if "://" not in t and not (page.parent / t).exists()]
     assert not missing
+
+
+def names_in(path):
+    """Names that a module defines at any depth."""
+    tree = ast.parse(path.read_text("utf-8"))
+    found = {getattr(node, "name", None) for node in ast.walk(tree)}
+    return found | {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def test_files_and_names_of_the_architecture_page_exist():
+    text = " ".join((ROOT / "docs" / "architecture.md").read_text("utf-8").split())
+    spans = re.findall(r"`([\w/]+(?:\.py|/))`(?: · ((?:`\w+`(?:, )?)+))?", text)
+    assert len(spans) > 30
+    missing = []
+    for file, names in spans:
+        path = next((p for p in (ROOT / "src" / "schirn" / file, ROOT / file) if p.exists()), None)
+        if path is None:
+            missing.append(file)
+        elif names:
+            wanted = re.findall(r"`(\w+)`", names)
+            missing += [f"{file}: {n}" for n in wanted if n not in names_in(path)]
+    assert not missing, "update docs/architecture.md"

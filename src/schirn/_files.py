@@ -167,7 +167,7 @@ def _replacing(target: Path) -> Iterator[BinaryIO]:
         with suppress(OSError):
             part.unlink()
         raise
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make a new name survive a power failure, on systems that can sync folders."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)

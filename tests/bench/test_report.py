@@ -138,7 +138,7 @@ def test_figures_come_light_and_dark_with_words(page):
     assert all(a["src"] != b["srcset"] for a, b in zip(images, dark, strict=True))
 
 
-def test_equal_rows_give_equal_files(tmp_path):
+def test_equal_results_give_equal_files(tmp_path):
     results = [r for r in study() if r["dataset"] == "scene" and r["method"] in ("Schirn", "NLR")]
     pages = [write_report(results, tmp_path / name) for name in ("a.html", "b.html")]
     assert pages[0].read_bytes() == pages[1].read_bytes()

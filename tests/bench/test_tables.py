@@ -6,7 +6,7 @@ import pytest
 from reference.bench_results import lost, make_result, study
 
 from schirn.bench import tables
-from schirn.bench._render import SUFFIXES, Cell, Table, latex_escape
+from schirn.bench.rendering import SUFFIXES, Cell, Table, latex_escape
 from schirn.exceptions import InputError
 
 
@@ -157,7 +157,7 @@ def test_kinds_of_noise_are_distinguished():
         for r, noise in ((1, "legacy"), (1, "label"))
     ]
     table = tables.results(results, "average_precision", published=True)
-    assert {line[1].text: bool(line[2].beside) for line in table.body} == {
+    assert {line[1].text: bool(line[2].detail) for line in table.body} == {
         "1 legacy": True,
         "1 label": False,
     }

@@ -61,7 +61,7 @@ def test_failed_runs_are_counted_and_give_exit_code_1(place, capsys):
     ]
 
 
-def test_skipped_sets_are_told_with_their_reason(place, capsys):
+def test_skipped_data_sets_are_listed_with_their_reason(place, capsys):
     names = ("--methods", "CandidateRidge", "--quiet")
     assert bench("--datasets", "absent.npz:1,tiny.npz:1", *names) == 0
     captured = capsys.readouterr()

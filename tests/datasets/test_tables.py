@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from schirn.datasets import load, read_table
+from schirn.datasets.tables import to_numbers
 from schirn.exceptions import DataError, MissingExtraError
 
 pandas = pytest.importorskip("pandas")
@@ -320,3 +321,43 @@ def test_labels_that_are_named_twice(tmp_path):
         read_table(tmp_path / "t.csv", labels=["a", "a"])
     with pytest.raises(DataError, match="two labels are called 'p'"):
         read_table(tmp_path / "t.csv", label_names=["p", "q", "p"])
+
+
+def test_a_cell_that_holds_neither_tags_nor_a_list(tmp_path):
+    (tmp_path / "t.jsonl").write_text('{"x": 1, "tags": ["a"]}\n{"x": 2, "tags": {"a": 1}}\n')
+    with pytest.raises(DataError, match=r"t\.jsonl: row 2, column 'tags': .* neither a text"):
+        read_table(tmp_path / "t.jsonl")
+
+
+def test_empty_and_truncated_texts(tmp_path):
+    (tmp_path / "t.jsonl").write_text("\n \n")
+    with pytest.raises(DataError, match="the table has no rows"):
+        read_table(tmp_path / "t.jsonl")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"x,tags\n1,a\n" * 100)[:-9])
+    with pytest.raises(DataError, match="not a readable gzip file, or truncated"):
+        read_table(tmp_path / "t.csv.gz")
+    (tmp_path / "t.csv").write_bytes("x,tags\n1,a\n".encode("utf-16")[:-1])
+    with pytest.raises(DataError, match="not utf-16 text") as caught:
+        read_table(tmp_path / "t.csv", encoding="utf-16")
+    assert caught.value.parameter == "encoding"
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers"),
+    [
+        (["1.5", " 2 ", "-1e3"], [1.5, 2, -1000]),
+        (["1", "NA", ""], [1, np.nan, np.nan]),
+        (["True", "false"], [1, 0]),
+        ([True, None, 3, "4"], [1, np.nan, 3, 4]),
+        (["1_000", "2"], None),
+        (["1", "dog"], None),
+        ([1, [2]], None),
+        ([1, 10**400], None),
+    ],
+)
+def test_what_counts_as_a_number(cells, numbers):
+    found = to_numbers(cells)
+    if numbers is None:
+        assert found is None
+    else:
+        np.testing.assert_array_equal(found, numbers)

@@ -1,4 +1,4 @@
-"""The text set of the docs, on a small cut: packages and their role, from the machine's lists."""
+"""The Debian example on a sample: packages and their role, from the installed lists."""
 
 import importlib.util
 import shutil
@@ -20,10 +20,10 @@ def script():
 @pytest.fixture(scope="module")
 def rows(script):
     if shutil.which("apt-cache") is None or not Path(script.HELPER).exists():
-        pytest.skip("no apt-cache: this is no Debian system")
+        pytest.skip("apt-cache is missing: this is not a Debian system")
     rows = script.packages(facets=("role",))
     if len(rows) < 5000:
-        pytest.skip("the package lists hold no tags; apt-get update fills them")
+        pytest.skip("the package lists have no tags; run apt-get update")
     return rows
 
 

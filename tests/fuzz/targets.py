@@ -101,14 +101,12 @@ def _record(folder: Path, data: bytes) -> object:
 
 def _clean(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
-        from schirn.cleaning.cells import TagColumn
         from schirn.cleaning.columns import TagTable
         from schirn.datasets.tables import open_table
 
         (folder / name).write_bytes(data)
         table = open_table(str(folder / name), encoding="utf-8", delimiter=None)
-        column = TagTable(table, name).labels
-        return TagColumn(table.column(column), ";", column).tags
+        return TagTable(table, name).tags()
 
     return read
 

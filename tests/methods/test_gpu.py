@@ -83,7 +83,7 @@ def test_a_method_for_main_memory_says_so():
     with pytest.raises(InputError, match=r"NLR works in main memory, but the rows are on a GPU"):
         schirn.NLR().fit(ARRAYS["torch"](data.X), data.candidates)
     model = schirn.NLR().fit(data.X, data.candidates)
-    with pytest.raises(InputError, match=r"on a GPU; bring them there \(X\.cpu\(\)"):
+    with pytest.raises(InputError, match=r"on a GPU; copy them there \(X\.cpu\(\)"):
         model.predict(ARRAYS["torch"](data.X))
 
 

@@ -3,7 +3,7 @@
 import pytest
 from reference.bench_results import make_result, study
 
-from schirn.bench._render import Cell, Table
+from schirn.bench.rendering import Cell, Table
 from schirn.reproduction.findings import findings
 from schirn.reproduction.studies import Study, distances
 

@@ -3,7 +3,7 @@
 import pytest
 from reference.bench_results import lost, make_result, study
 
-from schirn.bench._render import Cell, Table
+from schirn.bench.rendering import Cell, Table
 from schirn.reproduction.experiments import FULL, QUICK, SMALL
 from schirn.reproduction.page import Facts, page
 from schirn.reproduction.studies import Study
@@ -55,7 +55,7 @@ def test_the_page_of_other_sets_has_no_distance_and_no_comparison():
     assert "50.0" in text
 
 
-def test_the_page_compares_what_the_rows_allow(whole):
+def test_the_page_compares_what_the_results_allow(whole):
     assert "## Distance from the paper" in whole
     for name in ("Schirn", "Sieve"):
         assert f"**Win/tie/loss of {name} against each method**" in whole

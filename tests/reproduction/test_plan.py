@@ -56,7 +56,7 @@ def test_data_sets_of_the_user_stand_alone(place):
     assert [path.name for path in plan.files] == ["mine.npz"]
 
 
-def test_the_files_of_the_paper_are_read_besides_the_tables(place):
+def test_files_of_the_studies_are_read_too(place):
     save(place, "yeastmf")
     save(place, "music_style_labels_only", features=False)
     save(place, AUTHORS)

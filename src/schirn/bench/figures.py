@@ -9,7 +9,7 @@ import numpy as np
 
 from schirn._optional import optional
 from schirn.bench import stats
-from schirn.bench._comparison import (
+from schirn.bench.comparison import (
     FLOOR,
     ORACLE_MARK,
     Comparison,

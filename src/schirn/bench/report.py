@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from schirn._files import atomic_write
 from schirn._optional import optional
 from schirn.bench import figures, stats, tables
-from schirn.bench._comparison import (
+from schirn.bench.comparison import (
     ALL_METRICS,
     CEILING,
     FLOOR,
@@ -21,7 +21,7 @@ from schirn.bench._comparison import (
     Result,
     compare,
 )
-from schirn.bench._render import SUFFIXES
+from schirn.bench.rendering import SUFFIXES
 from schirn.bench.tables import AUTO, Table, capital, metrics_in, signed
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.metrics import METRICS
@@ -130,7 +130,7 @@ def write_report(
         sweep=sweep,
         models=models,
     )
-    return _write(Path(path), _page(contents).encode())
+    return write_file(Path(path), _page(contents).encode())
 
 
 def write_outputs(
@@ -152,20 +152,21 @@ def write_outputs(
     contents, folder = _contents(list(rows), **options), Path(folder)
     for name in ("tables", "figures"):
         (folder / name).mkdir(parents=True, exist_ok=True)
-    written = [_write(folder / "report.html", _page(contents).encode())]
+    written = [write_file(folder / "report.html", _page(contents).encode())]
     for table in (*contents.plain, *(table for table in contents.others.values() if table)):
         for format, suffix in SUFFIXES.items():
             file = folder / "tables" / f"{table.name}.{suffix}"
-            written.append(_write(file, table.render(format).encode()))
+            written.append(write_file(file, table.render(format).encode()))
     for drawing in contents.drawings:
         if not drawing.missing:
             file = folder / "figures" / drawing.name
-            written.append(_write(file.with_suffix(".svg"), drawing.light))
-            written.append(_write(file.with_suffix(".png"), drawing.png))
+            written.append(write_file(file.with_suffix(".svg"), drawing.light))
+            written.append(write_file(file.with_suffix(".png"), drawing.png))
     return written
 
 
-def _write(path: Path, data: bytes) -> Path:
+def write_file(path: Path, data: bytes) -> Path:
+    """Write a file completely or not at all; return its path."""
     with atomic_write(path) as stream:
         stream.write(data)
     return path

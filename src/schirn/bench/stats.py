@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from schirn.bench._comparison import (
+from schirn.bench.comparison import (
     CEILING,
     FLOOR,
     Comparison,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from schirn.bench import stats
-from schirn.bench._comparison import (
+from schirn.bench.comparison import (
     ALL_METRICS,
     CEILING,
     FLOOR,
@@ -22,9 +22,9 @@ from schirn.bench._comparison import (
     key_of,
     value_of,
 )
-from schirn.bench._render import Cell, Table
 from schirn.bench.published import Published
 from schirn.bench.published import published as published_value
+from schirn.bench.rendering import Cell, Table
 from schirn.bench.stats import Pairwise, WinTieLoss
 from schirn.exceptions import InputError
 from schirn.metrics import METRICS
@@ -164,12 +164,12 @@ def against_published(rows: Iterable[Result], metrics: Sequence[str] | None = No
         comparison = compare(rows, metric)
         for setting in comparison.settings:
             for c in comparison.contenders:
-                if (found := _beside_paper(comparison, setting, c)) is not None:
+                if (found := _published_line(comparison, setting, c)) is not None:
                     body.append(found[0])
                     records.append(found[1])
     return Table(
         "published",
-        "Ours beside the published numbers, in percent",
+        "Our results and the published numbers, in percent",
         ["metric", "data", "r", "method", "ours", "published", "distance", "reached"],
         body,
         [
@@ -493,7 +493,12 @@ def ranked_metrics(results: Iterable[Result]) -> list[str]:
 
 
 def _result(
-    comparison: Comparison, setting: Setting, c: Contender, best: bool, verdict: str, beside: bool
+    comparison: Comparison,
+    setting: Setting,
+    c: Contender,
+    best: bool,
+    verdict: str,
+    published: bool,
 ) -> Cell:
     """Mean ± standard deviation with its marks, or a dash with the reason."""
     if (setting, c) in comparison.missing:
@@ -504,7 +509,7 @@ def _result(
         mean,
         best,
         _MARK.get(verdict, ""),
-        _distance(comparison, setting, c, mean) if beside else "",
+        _distance(comparison, setting, c, mean) if published else "",
         comparison.partial.get((setting, c), ""),
     )
 
@@ -580,7 +585,7 @@ def _result_notes(
     comparison: Comparison,
     results: Sequence[Result],
     ours: Contender | None,
-    beside: bool,
+    published: bool,
     alpha: float,
     test: str,
 ) -> list[str]:
@@ -590,14 +595,14 @@ def _result_notes(
     if ours is not None:
         notes.append(f"• {ours.label} is significantly better, ◦ significantly worse.")
         notes.append(_note_on_test(alpha, test))
-    if beside and any(
+    if published and any(
         _printed(comparison, s, c) for s in comparison.settings for c in comparison.contenders
     ):
         notes.append("In brackets: the published value and ours − published, in points.")
     return [*notes, *_mark_notes(results)]
 
 
-def _beside_paper(
+def _published_line(
     comparison: Comparison, setting: Setting, c: Contender
 ) -> tuple[list[Cell], dict[str, Any]] | None:
     """One line of the comparison with the paper, as table cells and as a CSV record."""

@@ -1,4 +1,4 @@
-"""From noisy tags to clean ones: find wrong tags, train on what is left."""
+"""Find wrong tags, and train on the tags that are left."""
 
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.find import find_noisy_labels

@@ -1,4 +1,4 @@
-"""Columns of a table to clean: tags, features, texts, ids, groups and checked rows."""
+"""A table to clean: read tags, features and other columns, and write the cleaned copy."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +9,10 @@ import numpy as np
 from schirn._files import brief_list, read_npy
 from schirn._input import suggest
 from schirn.cleaning.find import text_features
+from schirn.cleaning.found import NoisyLabels
 from schirn.datasets.tables import LABEL_COLUMNS, Table
 from schirn.exceptions import DataError, InputError
+from schirn.labels.tags import split_tags, without_tags
 
 Array = np.ndarray
 
@@ -39,6 +41,8 @@ class TagTable:
         Name of the table in error messages.
     labels : str, optional
         Column of tags; by default the one called labels, tags, candidates or label.
+    separator : str
+        Text between the tags of a cell.
     text : list of str, optional
         Columns of text to learn from.
     columns : list of str, optional
@@ -56,6 +60,7 @@ class TagTable:
         path: str,
         *,
         labels: str | None = None,
+        separator: str = ";",
         text: list[str] | None = None,
         columns: list[str] | None = None,
         features: str | None = None,
@@ -64,7 +69,7 @@ class TagTable:
         group: str | None = None,
         known_clean: str | None = None,
     ) -> None:
-        self.table, self.path = table, path
+        self.table, self.path, self.separator = table, path, separator
         self._text, self._columns, self._features = text, columns, features
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
         single = (labels, id, image, group, known_clean)
@@ -81,6 +86,52 @@ class TagTable:
                 parameter="labels",
             )
         self.labels = labels
+        self.new_columns = (f"{labels}_removed", f"{labels}_confidence")
+
+    def tags(self) -> list[list[str]]:
+        """Return the tags of each row."""
+        tags = []
+        for i, cell in enumerate(self.table.column(self.labels)):
+            try:
+                tags.append(split_tags(cell, self.separator))
+            except InputError as error:
+                where = f"row {i + 1}, column {self.labels!r}"
+                raise InputError(f"{self.path}: {where}: {error}") from None
+        if not any(tags):
+            raise InputError(
+                f"{self.path}: the column {self.labels!r} holds no tags, so there is nothing to "
+                f"clean"
+            )
+        return tags
+
+    def write_clean(self, path: str, found: NoisyLabels) -> None:
+        """Write a copy with the kept tags, and removed tags and confidences as new columns.
+
+        A cell without removed tags stays as it is. Removed tags are a list if the tags are lists;
+        the confidences are a dictionary if the table can hold one, and else a text.
+        """
+        removed: list[set[str]] = [set() for _ in range(found.n_rows)]
+        confidence: list[dict[str, float]] = [{} for _ in range(found.n_rows)]
+        for record in found.records():
+            row, label = record["row"], record["label"]
+            confidence[row][label] = round(record["confidence"], 4)
+            if record["verdict"] == "removed":
+                removed[row].add(label)
+        cells, join = self.table.column(self.labels), self.separator.join
+        first = next((cell for cell in cells if cell is not None), "")
+        as_text = not self.table.lists or isinstance(first, str)
+        kept: list[Any] = []
+        new: tuple[list[Any], list[Any]] = ([], [])
+        for cell, tags, gone, values in zip(cells, self.tags(), removed, confidence, strict=True):
+            kept.append(without_tags(cell, gone, self.separator) if gone else cell)
+            unique = list(dict.fromkeys(tags))
+            out = [tag for tag in unique if tag in gone]
+            new[0].append(join(out) if as_text else out)
+            pairs = {tag: values[tag] for tag in unique}
+            text = join(f"{tag}={value:.4g}" for tag, value in pairs.items())
+            new[1].append(pairs if self.table.lists else text)
+        added = dict(zip(self.new_columns, new, strict=True))
+        self.table.write(path, {self.labels: kept}, added)
 
     def features(self, folds: int) -> Features:
         """Return what to learn from: texts, embeddings or numbers.

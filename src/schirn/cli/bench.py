@@ -60,11 +60,15 @@ def _add_grid(parser: Parser) -> None:
     )
     group = parser.add_argument_group("comparison")
     group.add_argument("--r", metavar="LIST", help="wrong labels per row, for data sets without :R")
-    group.add_argument("--folds", type=positive, default=5, metavar="K", help="default: 5")
+    group.add_argument(
+        "--folds", type=positive, default=5, metavar="K", help="number of folds (default: 5)"
+    )
     group.add_argument(
         "--stored-folds", action="store_true", help="use the folds that come with a data set"
     )
-    group.add_argument("--seeds", default="0", metavar="LIST", help="repetitions (default: 0)")
+    group.add_argument(
+        "--seeds", default="0", metavar="LIST", help="one repetition per seed (default: 0)"
+    )
     group.add_argument(
         "--tuning",
         choices=TUNINGS,
@@ -85,9 +89,14 @@ def _add_grid(parser: Parser) -> None:
         default="raw",
         help="raw: as in the file (default); auto: scaled according to their kind",
     )
-    group.add_argument("--noise", choices=KINDS, default="legacy", help="default: legacy")
     group.add_argument(
-        "--noise-seed", type=natural, metavar="S", help="default: R for legacy, else the seed"
+        "--noise", choices=KINDS, default="legacy", help="kind of noise (default: legacy)"
+    )
+    group.add_argument(
+        "--noise-seed",
+        type=natural,
+        metavar="S",
+        help="seed of the noise (default: R for legacy, else the seed of the run)",
     )
     group.add_argument(
         "--param",

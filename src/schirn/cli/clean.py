@@ -12,7 +12,6 @@ from schirn._files import atomic_write, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
 from schirn.cleaning import NoisyLabels, find_noisy_labels
-from schirn.cleaning.cells import TagColumn, new_columns, removed_sets
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, text_params
 from schirn.cli._output import facts, note, print_json, say, table, working
@@ -126,10 +125,26 @@ def run(args: argparse.Namespace) -> None:
     _check_paths(args)
     start = time.perf_counter()
     opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
-    roles = ("labels", "text", "columns", "features", "id", "image", "group", "known_clean")
-    source = TagTable(opened, args.data, **{role: getattr(args, role) for role in roles})
-    new_names = _new_names(args, source)
-    tags = TagColumn(opened.column(source.labels), args.separator, source.labels)
+    source = TagTable(
+        opened,
+        args.data,
+        labels=args.labels,
+        separator=args.separator,
+        text=args.text,
+        columns=args.columns,
+        features=args.features,
+        id=args.id,
+        image=args.image,
+        group=args.group,
+        known_clean=args.known_clean,
+    )
+    taken = [name for name in source.new_columns if name in opened.columns]
+    if args.output and taken:
+        raise InputError(
+            f"{args.data}: already has a column {taken[0]!r}, perhaps from an earlier run; "
+            f"rename or delete it"
+        )
+    tags = source.tags()
     defaults = {} if args.text is None else text_params(find_method(args.method))
     model = make_model(args.method, [*defaults.items(), *args.param])
     features = source.features(args.folds)
@@ -138,10 +153,10 @@ def run(args: argparse.Namespace) -> None:
         if features.n_duplicates > 1:
             texts = f"{features.n_duplicates:,} texts are duplicates"
         note(f"note: {texts}; rows with the same text share a fold")
-    with working(f"judging {sum(map(len, tags.tags)):,} tags", quiet=args.json):
+    with working(f"judging {sum(map(len, tags)):,} tags", quiet=args.json):
         found = find_noisy_labels(
             features.X,
-            tags.tags,
+            tags,
             method=model,
             cv=min(args.folds, opened.n_rows),
             threshold=args.keep_threshold,
@@ -153,9 +168,7 @@ def run(args: argparse.Namespace) -> None:
             random_state=args.seed,
         )
     if args.output:
-        columns = new_columns(tags, found, lists=opened.lists)
-        changed = {source.labels: tags.kept(removed_sets(found))}
-        opened.write(args.output, changed, dict(zip(new_names, columns, strict=True)))
+        source.write_clean(args.output, found)
     if args.report or args.project:
         _write_pages(args, source, found, features)
     _print(args, found, features, time.perf_counter() - start)
@@ -264,17 +277,6 @@ def _check_paths(args: argparse.Namespace) -> None:
         optional("jinja2", "cli", "Writing the report")
     if args.project:
         check_new_folder(args.project)
-
-
-def _new_names(args: argparse.Namespace, source: TagTable) -> list[str]:
-    names = [f"{source.labels}_removed", f"{source.labels}_confidence"]
-    taken = [name for name in names if name in source.table.columns]
-    if args.output and taken:
-        raise InputError(
-            f"{args.data}: already has a column {taken[0]!r}, perhaps from an earlier run; "
-            f"rename or delete it"
-        )
-    return names
 
 
 def _names(text: str) -> list[str]:

@@ -57,7 +57,7 @@ def add(found: Any) -> None:
     group.add_argument("--datasets", metavar="LIST", help="other data sets, as in schirn bench")
     group.add_argument("--methods", metavar="LIST", help="methods (default: all)")
     group.add_argument("--studies", metavar="LIST", help=f"any of {', '.join(STUDIES)}, or none")
-    group.add_argument("--folds", type=positive, metavar="K", help="default: 5")
+    group.add_argument("--folds", type=positive, metavar="K", help="number of folds (default: 5)")
     group = parser.add_argument_group("execution")
     group.add_argument(
         "--jobs",

@@ -9,8 +9,8 @@ import numpy as np
 from scipy import linalg, sparse
 from sklearn.utils import check_random_state
 
-from schirn.datasets._dataset import label_matrix
 from schirn.exceptions import InputError
+from schirn.labels.matrix import as_binary
 
 KINDS = ("exact", "rate", "label", "feature", "legacy")
 
@@ -183,10 +183,7 @@ def _from_cells(rows: np.ndarray, labels: np.ndarray, shape: tuple[int, int]) ->
 
 def _truth(y: Any) -> sparse.csr_array:
     """Return the truth as CSR with ones only."""
-    truth = sparse.csr_array(label_matrix(y, "y"))
-    values = sparse.csr_array(y).data if sparse.issparse(y) else np.asarray(y)
-    if values.min(initial=0) < 0:
-        raise InputError("y must hold 0 and 1, but holds -1; pass (y == 1) instead.")
+    truth = sparse.csr_array(as_binary(y, "y"))
     truth.eliminate_zeros()
     truth.sort_indices()
     return truth

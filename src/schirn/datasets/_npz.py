@@ -48,7 +48,7 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> D
     candidates = _labels(path, arrays, "C")
     if y_true is None and candidates is None:
         raise DataError(f"{path}: no labels; the file needs the key 'Y', 'C' or both.")
-    X = _features(path, arrays)
+    X = features_of(path, arrays)
     if X is None:
         X = np.empty(((y_true if y_true is not None else candidates).shape[0], 0))
     return dataset_from_file(
@@ -65,7 +65,7 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> D
     )
 
 
-def _features(path: Path, arrays: dict[str, np.ndarray]) -> Any:
+def features_of(path: Path, arrays: dict[str, np.ndarray]) -> Any:
     """Return X from the dense key or the CSR arrays, or None if the file has neither."""
     if "X" in arrays:
         if arrays["X"].ndim != 2 or arrays["X"].dtype.kind not in "iufb":

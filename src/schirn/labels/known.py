@@ -1,4 +1,4 @@
-"""What is known for certain about single labels, as an input of `fit`."""
+"""Known labels: candidates that the user has verified as true or wrong."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:
-    """Knowledge as an int8 array (n, l) of 1 (true), -1 (wrong) and 0; None where there is none.
+    """Known labels as an int8 array (n, l) of 1 (true), -1 (wrong) and 0; None if nothing is known.
 
     Columns of a table are matched to the label names; labels without a column are not known.
     """

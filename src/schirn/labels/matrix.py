@@ -145,10 +145,11 @@ def _refuse_cell(
         i, j = (int(k) for k in np.argwhere(wrong)[0])
         value = matrix[i, j]
     label = repr(names[j]) if names is not None and j < len(names) else str(j)
-    kind = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
+    hint = "" if float(value).is_integer() or np.isnan(value) else ", a continuous value"
+    hint = "; replace -1 by 0" if value == -1 else hint
     allowed = "0 or 1 (or -1 for 0)" if signed else "0 or 1"
     raise InputError(
-        f"{what} must be {allowed}, but row {first_row + i}, label {label} holds {value}{kind}"
+        f"{what} must be {allowed}, but row {first_row + i}, label {label} holds {value}{hint}"
     )
 
 

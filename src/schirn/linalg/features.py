@@ -53,7 +53,7 @@ class FeatureScale(NamedTuple):
         return X / xp.where(lengths == 0, xp.ones_like(lengths), lengths)
 
 
-class Look(NamedTuple):
+class FeatureStatistics(NamedTuple):
     """Statistics that determine the scaling; `merge` combines those of several blocks."""
 
     n: int
@@ -66,27 +66,27 @@ class Look(NamedTuple):
     square: np.ndarray
     """Sum of squared deviations from the mean."""
 
-    def merge(self, other: "Look") -> "Look":
+    def merge(self, other: "FeatureStatistics") -> "FeatureStatistics":
         """Statistics of the rows of both."""
         n = self.n + other.n
         gap, share = other.mean - self.mean, other.n / max(n, 1)
         mean = self.mean + share * gap
         square = self.square + other.square + gap**2 * self.n * share
         negative, filled = self.negative or other.negative, self.filled + other.filled
-        return Look(n, self.dtype, self.sparse, negative, filled, mean, square)
+        return FeatureStatistics(n, self.dtype, self.sparse, negative, filled, mean, square)
 
 
-def look(X: Any) -> Look:
+def feature_statistics(X: Any) -> FeatureStatistics:
     """Statistics of the rows of X."""
     if is_device_array(X):
         return _device_statistics(X)
     values: np.ndarray = X.data if sp.issparse(X) else X
     filled = np.asarray((X != 0).sum(axis=0)).ravel()
     negative = bool(values.min(initial=0) < 0)
-    return Look(X.shape[0], X.dtype, sp.issparse(X), negative, filled, *moments(X))
+    return FeatureStatistics(X.shape[0], X.dtype, sp.issparse(X), negative, filled, *moments(X))
 
 
-def _device_statistics(X: Array) -> Look:
+def _device_statistics(X: Array) -> FeatureStatistics:
     xp = namespace(X)
     double = xp.astype(X, xp.float64)
     mean = xp.mean(double, axis=0)
@@ -94,7 +94,7 @@ def _device_statistics(X: Array) -> Look:
     filled = xp.sum(xp.astype(X != 0, xp.int64), axis=0)
     dtype = to_numpy(X[:0]).dtype
     found = [to_numpy(A) for A in (filled, mean, square)]
-    return Look(X.shape[0], dtype, False, bool(xp.any(X < 0)), *found)
+    return FeatureStatistics(X.shape[0], dtype, False, bool(xp.any(X < 0)), *found)
 
 
 def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
@@ -113,10 +113,10 @@ def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
     >>> learn_scale(sp.csr_array(np.eye(8))).kind
     'text'
     """
-    return scale_of(look(X), kind)
+    return scale_of(feature_statistics(X), kind)
 
 
-def scale_of(found: Look, kind: str = "auto") -> FeatureScale:
+def scale_of(found: FeatureStatistics, kind: str = "auto") -> FeatureScale:
     """The scaling for these statistics."""
     none = np.zeros(0, dtype=found.dtype)
     if kind == "auto":

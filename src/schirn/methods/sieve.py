@@ -1,4 +1,4 @@
-"""Sieve, the method to start with: nothing to tune, no true label needed."""
+"""Sieve, the default method: no tuning, no true labels."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
@@ -51,31 +51,40 @@ _STRONG = 0.25
 class Sieve(PartialMultiLabelClassifier):
     r"""Leave-one-out ridge scores and the exact posterior of the candidates, in turns.
 
-    Each round takes the probabilities p of all labels and the noise model to the posterior Q of the
-    candidates, fits ridge regressions of several strengths to Q,
+    Each round computes the posterior Q of the candidates from the label probabilities p and the
+    noise model, fits ridge regressions of several strengths to Q,
 
     .. math:: \min_f \|f(X) - Q\|_F^2 + \lambda \|f\|^2 ,
 
-    reads off their leave-one-out scores in closed form (a row has no say in its own verdict), adds
-    an expert for label correlations, and pools all of them into new log-odds. The pool is fitted on
-    rows that were held out. The noise model learns the rate at which false labels are listed, how
-    many there are per row, and, if it clearly differs, which labels are listed too often.
+    takes their leave-one-out scores in closed form (a row does not influence its own verdict), adds
+    an expert for label correlations, and pools all experts into new log-odds. The pool is fitted to
+    held-out rows. The noise model estimates the rate at which false labels are listed, how many
+    there are per row and, if labels clearly differ, which labels are listed too often.
 
     Parameters
     ----------
-    features : "auto" looks at X: sparse counts are treated as text (tf-idf, rows of length 1),
-        anything else is divided by its spread. "text", "spread" and "none" choose by hand; a
-        scikit-learn transformer is fitted and used instead.
-    kernel : "rbf" (width from the median distance) or "linear". An intercept is always there.
-    noise_level : None estimates the noise. A number is the expected number of wrong labels per
-        row; an array gives one per row. 0 trusts every candidate, which makes this a tuned ridge.
-    lam : ridge weight; None chooses on candidates of held-out rows, and pools several around it.
-    max_iter : number of rounds.
-    max_kernel_rows : above this number of rows the kernel is approximated from `n_landmarks` rows.
-    n_landmarks : rows of the Nyström approximation.
-    threshold : rule of `predict`; 0.0 on log-odds predicts what is more likely true than not.
-    random_state : seed of the inner splits, the landmarks and the cells that the pool sees.
-    verbose : print one line every ten rounds.
+    features : {"auto", "text", "spread", "none"} or transformer
+        Scaling of X. "auto" treats sparse counts as text (tf-idf, rows of length 1) and divides
+        other features by their spread. A scikit-learn transformer is fitted and used instead.
+    kernel : {"rbf", "linear"}
+        "rbf" takes its width from the median distance. Both have an intercept.
+    noise_level : float or array of shape (n,), optional
+        Expected number of wrong labels per row; 0 trusts every candidate, which makes this a tuned
+        ridge. None estimates the noise.
+    lam : float, optional
+        Ridge weight. None chooses it on candidates of held-out rows and pools several around it.
+    max_iter : int
+        Number of rounds.
+    max_kernel_rows : int
+        With more rows than this, the kernel is approximated from `n_landmarks` rows.
+    n_landmarks : int
+        Number of landmarks of the Nyström approximation.
+    threshold : float, array or str
+        Rule of `predict`; 0.0 on log-odds predicts labels that are more likely true than not.
+    random_state : int, optional
+        Seed of the inner splits, the landmarks and the cells that the pool is fitted to.
+    verbose : bool
+        Print one line every ten rounds.
 
     Attributes
     ----------
@@ -90,7 +99,7 @@ class Sieve(PartialMultiLabelClassifier):
     missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
     vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
-    noise_rates_ : the estimated rate after each round.
+    noise_rates_ : estimated rate after each round.
     pool_ : weights of the experts in the log-odds.
     lams_ : ridge weights of the experts.
     objective_ : mean cross-entropy of the soft labels per round.
@@ -417,14 +426,14 @@ class Sieve(PartialMultiLabelClassifier):
         return trusts(self.noise_level)
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
-        """The pool is calibrated already; the trusting ridge is not."""
+        """Calibrate the trusting ridge; the pool is calibrated already."""
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
 
 
 def _content(features: Any) -> str:
-    """The same for transformers that do the same; their text is abbreviated and will not do."""
+    """Hash of the fitted behaviour of a transformer; its repr is abbreviated."""
     try:
         return str(joblib.hash(features))
     except Exception:

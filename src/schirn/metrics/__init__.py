@@ -1,5 +1,6 @@
 """Metrics of multi-label ranking and of noise detection, and scorers for scikit-learn."""
 
+from schirn.metrics._evaluate import METRICS, Metric, evaluate
 from schirn.metrics._multilabel import (
     average_precision,
     coverage,
@@ -16,7 +17,6 @@ from schirn.metrics._noise import (
     noise_report,
 )
 from schirn.metrics._scorers import scorer, scorers
-from schirn.metrics._table import METRICS, Metric, evaluate
 
 __all__ = [
     "METRICS",

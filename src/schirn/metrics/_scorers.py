@@ -6,9 +6,9 @@ from typing import Any
 from sklearn import get_config
 
 from schirn.exceptions import InputError
+from schirn.metrics._evaluate import METRICS, Metric
 from schirn.metrics._input import choice
 from schirn.metrics._multilabel import CONVENTIONS, precision_at_k
-from schirn.metrics._table import METRICS, Metric
 
 SCORABLE = {**METRICS, "precision_at_k": Metric(precision_at_k, True, "precision at k ↑")}
 

@@ -1,12 +1,12 @@
-"""From scores to probabilities, seeing candidate labels only.
+"""Probabilities from scores, fitted to candidate labels only.
 
 A candidate is either true, or false and wrongly listed. If false labels are listed at rate rho,
 
     P(candidate | s) = p(s) + (1 - p(s)) rho,      p(s) = sigmoid(a s + b) = P(true | s).
 
-The floor that the candidate frequency has at low scores tells rho apart from p, so the three
-numbers (a, b, rho) are found by maximum likelihood on the candidates alone. Bayes' rule then
-gives the probability that a given candidate is true.
+The floor of the candidate frequency at low scores separates rho from p, so the three numbers
+(a, b, rho) follow by maximum likelihood from the candidates alone. Bayes' rule then gives the
+probability that a candidate is true.
 """
 
 from typing import NamedTuple
@@ -56,9 +56,12 @@ def calibrate(scores: Array, candidates: Array, *, noise_rate: float | None = No
 
     Parameters
     ----------
-    scores : (n, l), of rows that the model did not see (leave-one-out) where possible
-    candidates : (n, l) 0/1
-    noise_rate : known rate of false labels that are listed; None estimates it.
+    scores : ndarray of shape (n, l)
+        Of rows that the model was not fitted to (leave-one-out), if possible.
+    candidates : ndarray of shape (n, l)
+        0/1.
+    noise_rate : float, optional
+        Known rate at which false labels are listed; None estimates it.
 
     Examples
     --------
@@ -130,7 +133,7 @@ def _bins(scores: Array, candidates: Array) -> tuple[Array, Array, Array]:
 
 
 def _spread(s: Array, counts: Array) -> float:
-    """Standard deviation of the scores; 1 where they are all equal."""
+    """Standard deviation of the scores; 1 if they are all equal."""
     mean = np.average(s, weights=counts)
     deviation = float(np.sqrt(np.average((s - mean) ** 2, weights=counts)))
     return deviation if deviation > 1e-12 * max(1.0, abs(float(mean))) else 1.0

@@ -1,4 +1,4 @@
-"""From scores to 0/1 predictions: fixed or learned cuts, top-k, or matched cardinality."""
+"""0/1 predictions from scores: fixed or learned thresholds, top-k, or matched cardinality."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -77,16 +77,21 @@ def label_threshold(
     cardinality: float = 0.0,
     candidates: Array | None = None,
 ) -> LabelThreshold:
-    """Turn a user's rule into a threshold.
+    """Turn a rule into a threshold.
 
     Parameters
     ----------
-    rule : a number; one number per label; "top-3" for the three best labels of every row;
-        "row-0.9" for scores above 0.9 after each row is scaled to [0, 1]; "cardinality" for
-        the cut that gives `cardinality` labels per row over `scores`; or "linear" for a cut per
-        row that is a linear function of its scores, learned from `scores` and `candidates`.
-    scores : (n, l), needed for "cardinality" and "linear"
-    candidates : (n, l) 0/1, needed for "linear"
+    rule : float, array of shape (l,) or str
+        A number; one number per label; "top-3" for the three best labels of every row; "row-0.9"
+        for scores above 0.9 after each row is scaled to [0, 1]; "cardinality" for the threshold
+        that gives `cardinality` labels per row over `scores`; or "linear" for a threshold per row
+        that is a linear function of its scores, learned from `scores` and `candidates`.
+    n_labels : int
+    scores : ndarray of shape (n, l), optional
+        Needed for "cardinality" and "linear".
+    cardinality : float
+    candidates : ndarray of shape (n, l), optional
+        0/1, needed for "linear".
 
     Examples
     --------

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from schirn.bench import Report, run
-from schirn.bench._render import Cell, Table
 from schirn.bench.published import Published, published
+from schirn.bench.rendering import Cell, Table
 from schirn.datasets import Dataset, add_noise, make_cooccurrence
 from schirn.rank import exact_rank
 from schirn.reproduction.studies import Record, Study, distances, printed, show, spread
@@ -184,14 +184,16 @@ def _authors_table(results: Sequence[Record]) -> Table:
     for name, (paper, find) in compared.items():
         own = [result for result in results if result["method"] == name]
         line = [Cell(name + (" †" if any(result["oracle"] for result in own) else ""))]
-        beside = [Cell(f"{paper}, published")]
+        published_line = [Cell(f"{paper}, published")]
         for metric in metrics:
             line.append(
                 Cell(spread([v for r in own if (v := r["metrics"].get(metric)) is not None]))
             )
             value = find("coverage" if metric == "coverage_all_rows" else metric)
-            beside.append(Cell(f"{100 * value.mean:.1f} ± {100 * value.std:.1f}" if value else "–"))
-        body += [line, beside]
+            published_line.append(
+                Cell(f"{100 * value.mean:.1f} ± {100 * value.std:.1f}" if value else "–")
+            )
+        body += [line, published_line]
     notes = [
         "† the best of the grid in every fold, chosen on the true labels of its test rows.",
         "coverage: without rows that have no true label; coverage all rows: these count as depth "
@@ -289,8 +291,8 @@ def _with_published(
             for metric in metrics:
                 values = [v for r in own if (v := r["metrics"].get(metric)) is not None]
                 paper = printed(study, name, level, variant, metric)
-                beside = f"({paper.value:.1f} ± {paper.std:.1f})" if paper else ""
-                line.append(Cell(spread(values), sum(values), beside=beside))
+                detail = f"({paper.value:.1f} ± {paper.std:.1f})" if paper else ""
+                line.append(Cell(spread(values), sum(values), detail=detail))
             body.append(line)
     head = ["data", "r", "variant", *(metric.replace("_", " ") for metric in metrics)]
     return Table(

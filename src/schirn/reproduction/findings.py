@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from schirn.bench import stats
-from schirn.bench._comparison import Result, compare
+from schirn.bench.comparison import Result, compare
 from schirn.bench.published import Published, published_values
 from schirn.bench.tables import signed
 from schirn.reproduction.studies import Study

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schirn.bench import tables
-from schirn.bench._comparison import Result
-from schirn.bench._render import Cell, Table
+from schirn.bench.comparison import Result
+from schirn.bench.rendering import Cell, Table
 from schirn.bench.report import summary
 from schirn.bench.tables import metrics_in, signed
 from schirn.metrics import METRICS

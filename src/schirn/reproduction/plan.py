@@ -69,16 +69,14 @@ class Plan(NamedTuple):
 
     def to_text(self, jobs: int = 1) -> str:
         """Describe what will be run, what will be skipped and why, and the estimated time."""
-        lines = [
+        first = (
             f"{_count(len(self.shapes), 'setting')}, {_count(len(self.methods), 'method')}, "
             f"{self.part.folds} folds: "
             f"about {describe(self.seconds / max(1, jobs))} with {max(1, jobs)} "
             f"process{'es' if jobs > 1 else ''} of one thread; "
             "run the same command again to resume after an interruption"
-        ]
-        return "\n".join(
-            [*lines, *(f"skipped {name}: {why}" for name, why in self.skipped.items())]
         )
+        return "\n".join([first, *(f"skipped {n}: {why}" for n, why in self.skipped.items())])
 
 
 def _count(number: int, what: str) -> str:

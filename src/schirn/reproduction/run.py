@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import atomic_write
-from schirn.bench._render import SUFFIXES
-from schirn.bench.report import write_outputs
+from schirn.bench.rendering import SUFFIXES
+from schirn.bench.report import write_file, write_outputs
 from schirn.bench.results import Result
 from schirn.bench.running.engine import Batch, Engine, Report, default_threads
 from schirn.bench.running.methods import importable_here
@@ -159,7 +158,7 @@ def write_results(
     )
     facts = Facts(plan.part, plan.methods, plan.skipped, date, searched(plan), missing)
     text = page(results, {study.name: study for study in found}, facts, _figures(folder))
-    return [_write(folder / "reproduction.md", text), *written]
+    return [write_file(folder / "reproduction.md", text.encode()), *written]
 
 
 def complete(
@@ -184,10 +183,10 @@ def publish(output: str | os.PathLike[str], page_file: str | os.PathLike[str]) -
     images.mkdir(parents=True, exist_ok=True)
     written = []
     for name in re.findall(r"\]\(figures/([\w.]+)\)", text):
-        with atomic_write(images / name) as stream:
-            stream.write((Path(output) / "figures" / name).read_bytes())
-        written.append(images / name)
-    return [_write(target, text.replace("](figures/", f"]({_PUBLISHED_FIGURES}/")), *written]
+        figure = (Path(output) / "figures" / name).read_bytes()
+        written.append(write_file(images / name, figure))
+    text = text.replace("](figures/", f"]({_PUBLISHED_FIGURES}/")
+    return [write_file(target, text.encode()), *written]
 
 
 def _batches(output: str | os.PathLike[str], plan: Plan, chosen: Sequence[str]) -> list[Batch]:
@@ -278,14 +277,8 @@ def _write_studies(folder: Path, found: Iterable[Study]) -> list[Path]:
     (folder / "tables").mkdir(exist_ok=True)
     for study in found:
         text = "".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in study.records)
-        written.append(_write(folder / f"{study.name}.jsonl", text))
+        written.append(write_file(folder / f"{study.name}.jsonl", text.encode()))
         for format, suffix in SUFFIXES.items():
             path = folder / "tables" / f"{study.table.name}.{suffix}"
-            written.append(_write(path, study.table.render(format)))
+            written.append(write_file(path, study.table.render(format).encode()))
     return written
-
-
-def _write(path: Path, text: str) -> Path:
-    with atomic_write(path) as stream:
-        stream.write(text.encode())
-    return path

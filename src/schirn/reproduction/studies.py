@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from schirn.bench._render import Cell, Table
+from schirn.bench.rendering import Cell, Table
 from schirn.datasets import Dataset, data_card
 from schirn.methods.schirn import Schirn
 from schirn.rank import exact_rank
@@ -205,8 +205,8 @@ def _prediction_table(records: Sequence[Record]) -> Table:
         line = [Cell(str(record["dataset"]))]
         for key, name in shown.items():
             paper = record[f"published {name}"] if name else None
-            beside = f"({paper:.0f})" if paper is not None else ""
-            line.append(Cell(str(record[key]), record[key], beside=beside))
+            detail = f"({paper:.0f})" if paper is not None else ""
+            line.append(Cell(str(record[key]), record[key], detail=detail))
         body.append(line)
     kinds = ("P", "XW > ½", "Y−N")
     ranks = [f"r({kind}){more}" for kind in kinds for more in ("", ", β=0")]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from schirn._files import _sync_folder
+from schirn._files import sync_folder
 from schirn.exceptions import DataError, InputError
 
 FORMAT, VERSION = "schirn-journal", 1
@@ -100,7 +100,7 @@ class Journal:
         if not lines:
             head = {"format": FORMAT, "version": VERSION, "project": fingerprint}
             self._write({"seq": 0, **head})
-            _sync_folder(self.path.parent)
+            sync_folder(self.path.parent)
 
     def _write(self, record: Record) -> None:
         """Write one complete line; a full disk leaves the file as it was."""

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from schirn._files import read_archive
 from schirn.cleaning.find import make_method
-from schirn.datasets._npz import _features
+from schirn.datasets._npz import features_of
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.review._journal import Journal
 from schirn.review._project import Project, read_project
@@ -171,7 +171,7 @@ def _read_features(project: Project) -> Any:
     path = project.features
     if path is None:
         raise DataError(f"{project.folder}: the project has no features to train on")
-    X = _features(path, read_archive(path))
+    X = features_of(path, read_archive(path))
     if X is None or X.shape[0] != len(project.items):
         found = "no features" if X is None else f"{X.shape[0]} rows"
         raise DataError(f"{path}: {found}, but the project has {len(project.items)} items")

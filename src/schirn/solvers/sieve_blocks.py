@@ -15,8 +15,9 @@ from sklearn.utils import check_random_state
 
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import like, namespace, to_numpy
-from schirn.linalg.features import FeatureScale, Look, look, scale_of
+from schirn.linalg.features import FeatureScale, FeatureStatistics, feature_statistics, scale_of
 from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
+from schirn.linalg.row_space import gram_spectrum, rounding
 from schirn.noise.model import NoiseModel
 from schirn.scale.blocks import Block, RowStore, add_sums
 from schirn.scale.factor import MOST_FEATURES
@@ -230,14 +231,13 @@ def gram_sums(X: Any) -> GramSums:
 def spectra(rest: GramSums, held: GramSums, *, single: bool) -> list[Spectrum]:
     """Spectra of all rows, and of those that are not held out."""
     whole: GramSums = add_sums(rest, held)
-    own = float(np.finfo(np.float32 if single else np.float64).eps)
+    dtype = np.float32 if single else np.float64
     found = []
     for n, total, gram in (whole, rest):
         mean = total / max(n, 1)
-        eigenvalues, basis = np.linalg.eigh(gram - n * np.outer(mean, mean))
-        floor = max(max(n, len(mean)) * float(np.finfo(np.float64).eps), (16 * own) ** 2)
-        keep = eigenvalues > eigenvalues[-1] * floor
-        found.append(Spectrum(eigenvalues[keep], n, np.ascontiguousarray(basis[:, keep]), mean))
+        floor = rounding((n, len(mean)), np.dtype(dtype))
+        eigenvalues, basis = gram_spectrum(gram - n * np.outer(mean, mean), floor)
+        found.append(Spectrum(eigenvalues, n, np.ascontiguousarray(basis), mean))
     return found
 
 
@@ -389,7 +389,7 @@ def _sample(splits: Sequence[Split], stride: int) -> tuple[np.ndarray, np.ndarra
 class RowLook(NamedTuple):
     """What the driver needs to know about a block before anything else."""
 
-    features: Look
+    features: FeatureStatistics
     n_labels: int
     sizes: np.ndarray
     """Number of candidates of each row."""
@@ -459,7 +459,9 @@ def sieve_blocks(
 
 def _look(block: Block, state: Any) -> RowLook:
     n, l = block.cells.shape
-    return RowLook(look(block.rows.X), l, np.bincount(to_numpy(block.cells.row), minlength=n))
+    return RowLook(
+        feature_statistics(block.rows.X), l, np.bincount(to_numpy(block.cells.row), minlength=n)
+    )
 
 
 def _candidates(block: Block) -> sp.csr_array:

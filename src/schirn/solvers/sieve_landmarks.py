@@ -19,11 +19,11 @@ from scipy.special import logit
 from schirn.linalg.arrays import (
     Array,
     cells_product,
-    eps,
     like,
     namespace,
     to_numpy,
 )
+from schirn.linalg.row_space import below_one
 from schirn.metrics import average_precision
 from schirn.noise.model import CellPosterior, NoiseModel, NoiseSums, cell_posterior, noise_from_sums
 from schirn.solvers.sieve import (
@@ -244,19 +244,16 @@ class Spectrum(NamedTuple):
         F = (A if basis is None else A @ basis - shift for A in blocks)
         pieces = [A**2 @ weights + last for A in F]
         h = xp.concat(pieces).T
-        return xp.clip(h, None, 1 - eps(h) ** 0.5)
+        return below_one(h)
 
 
 def ridge_scores(X: Any, ridges: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Array:
     """X W + b of several ridges, (ridges, n, l), with one product."""
-    near = dense_part(X)
-    xp, n = namespace(near), X.shape[0]
-    W = like(np.concatenate([W for W, _ in ridges], axis=1), near)
-    S = X @ W
+    near, l = dense_part(X), ridges[0][0].shape[1]
+    S = X @ like(np.concatenate([W for W, _ in ridges], axis=1), near)
     if ridges[0][1] is not None:
         S += like(np.concatenate([b for _, b in ridges]), near)
-    S = xp.permute_dims(xp.reshape(S, (n, len(ridges), ridges[0][0].shape[1])), (1, 0, 2))
-    return np.ascontiguousarray(S) if xp is np else S.contiguous()
+    return namespace(near).stack([S[:, k * l : (k + 1) * l] for k in range(len(ridges))])
 
 
 def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:
@@ -448,7 +445,7 @@ def fit_pool(
 def pick_cells(
     rows: np.ndarray, l: int, most: int, rng: np.random.RandomState
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and labels of at most so many cells of the rows held out, sorted by row."""
+    """Draw at most `most` cells of the rows held out; their rows, sorted, and labels."""
     size = len(rows) * l
     if size <= MANY_CELLS:
         cells = rng.choice(size, min(size, most), replace=False)

@@ -150,7 +150,7 @@ def _runs(
         "seed": seed,
         "folds": folds,
     }
-    # Whatever else decides the outcome enters the key, but not the result.
+    # Whatever else determines the metrics enters the key, but is not a field of the result.
     hidden = {
         "data": facts.sha256 or f"absent {source.where}",
         "path": method.path,

@@ -20,12 +20,12 @@ class Cell:
     value: float | None = None
     best: bool = False
     mark: str = ""
-    beside: str = ""
+    detail: str = ""
     note: str = ""
 
     def body(self) -> str:
-        """Text with its mark and its addition, without the mark of the best."""
-        return " ".join(text for text in (self.text, self.mark, self.beside) if text)
+        """Text with its mark and its detail, without the mark of the best."""
+        return " ".join(text for text in (self.text, self.mark, self.detail) if text)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def _markdown(table: Table) -> str:
     def show(cell: Cell) -> str:
         text = _pipe(cell.text)
         text = f"**{text}**" if cell.best else text
-        text = " ".join(part for part in (text, cell.mark, _pipe(cell.beside)) if part)
+        text = " ".join(t for t in (text, cell.mark, _pipe(cell.detail)) if t)
         return text + (f"<sup>{letters[cell.note]}</sup>" if cell.note else "")
 
     align = [":--" if j < table.stub else "--:" for j in range(len(table.head))]
@@ -163,7 +163,7 @@ def _latex(table: Table) -> str:
     def show(cell: Cell) -> str:
         text = latex_escape(cell.text)
         text = f"\\textbf{{{text}}}" if cell.best else text
-        text = " ".join(p for p in (text, latex_escape(cell.mark), latex_escape(cell.beside)) if p)
+        text = " ".join(t for t in (text, latex_escape(cell.mark), latex_escape(cell.detail)) if t)
         return text + (f"$^{{{letters[cell.note]}}}$" if cell.note else "")
 
     columns = "l" * table.stub + "r" * (len(table.head) - table.stub)
@@ -222,7 +222,7 @@ def latex_escape(text: str) -> str:
 
     Examples
     --------
-    >>> from schirn.bench._render import latex_escape
+    >>> from schirn.bench.rendering import latex_escape
     >>> latex_escape("a_b & 5 % ± 1")
     'a\\_b \\& 5 \\% $\\pm$ 1'
     """
