@@ -1,14 +1,19 @@
-"""Sieve on the settings of the paper that have features: quality and noise finding.
+"""Sieve on the settings of the paper and on several kinds of noise: quality and noise finding.
 
     SCHIRN_DATA=folder python -m benchmarks.sieve --jobs 2 --output results.jsonl
+    SCHIRN_DATA=folder python -m benchmarks.sieve --kinds count,coin,label,feature,two --jobs 2
 
-Five folds (shuffled, seed 0), noise by the published generator with seed r, true labels for scoring
-only. Three models share one factorisation and so the same features: "candidates" is the tuned ridge
-that trusts every candidate, "truth" the same ridge on the true labels, both tuned by average
-precision on held-out rows of what they learn from. Gap closed = (Sieve - candidates) /
-(truth - candidates). With `--rivals`, noise finding is compared with Schirn, NLR and, where it is
-installed, cleanlab's per-label quality scores of the leave-one-out probabilities. Results are kept
-in the output file; a second run goes on where the first one stopped.
+Five folds (shuffled, seed 0), true labels for scoring only. Three models: "candidates" is the ridge
+that trusts every candidate, `Sieve(noise_level=0)`, "truth" the same ridge on the true labels, and
+`Sieve()`. Gap closed = (Sieve - candidates) / (truth - candidates). Wrong candidates are judged in
+the training rows.
+
+Kinds of noise, over the development sets: "count" adds r wrong labels per row by the published
+generator with seed r; "coin" lists every false label at the rate that gives r on average; "label"
+and "feature" prefer labels that co-occur with the true ones or that look right; "two" is "coin"
+with a quarter of the true labels dropped. Sets with candidates of their own take part in "count".
+With `--rivals`, noise finding is compared with Schirn, NLR and, if it is installed, cleanlab.
+Results are kept in the output file; a second run continues where the first one stopped.
 """
 
 import argparse
@@ -27,7 +32,8 @@ from scipy.special import expit
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from schirn import NLR, CandidateRidge, Schirn, Sieve
+from benchmarks.left_out import LeftOutSieve
+from schirn import NLR, CandidateRidge, Schirn
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.linalg.features import learn_scale
@@ -49,42 +55,72 @@ HELD_BACK: list[tuple[str, int | None]] = [
     ("corel5k", 10),
     ("bibtex", 10),
 ]
+DEVELOPMENT: list[tuple[str, int | None]] = [
+    ("scene", 2),
+    ("birds", 3),
+    ("medical", 7),
+    ("enron", 7),
+    ("emotions", 2),
+    ("yeast", 3),
+    ("yeastmf", None),
+    ("yeastcc", None),
+]
+KINDS = ("count", "coin", "label", "feature", "two")
+DROPPED = 0.25
+# Points of average precision below the candidate ridge that count as harm.
+HARM = 0.5
+Setting = tuple[str, str, int | None]
 PUBLISHED = Path(__file__).parents[1] / "src" / "schirn" / "bench" / "published.csv"
 MEASURES = ("average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error")
 
 
-def run_cell(name: str, r: int | None, fold: int, rivals: bool, clean: bool) -> dict[str, Any]:
+def noisy(kind: str, r: int | None, data: Any) -> np.ndarray:
+    """Candidates of one kind of noise; without r, those that the data set has."""
+    T = data.y_true
+    if r is None:
+        return data.candidates
+    if kind == "count":
+        return add_noise(T, r, kind="legacy", seed=r)
+    if kind in ("coin", "two"):
+        rate = r / (T.shape[1] - T.sum() / len(T))
+        C = add_noise(T, kind="rate", rate=rate, random_state=r)
+        if kind == "two":
+            C[(T == 1) & (np.random.default_rng(r).random(T.shape) < DROPPED)] = 0
+        return C
+    return add_noise(T, r, kind=kind, random_state=r, X=data.X if kind == "feature" else None)
+
+
+def run_cell(
+    kind: str, name: str, r: int | None, fold: int, rivals: bool, clean: bool
+) -> dict[str, Any]:
     """All models of one fold."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     data = load(name)
     T = data.y_true
-    C = data.candidates if r is None else add_noise(T, r, kind="legacy", seed=r)
-    C = T if clean else C
+    C = T if clean else noisy(kind, r, data)
     train, test = list(KFold(5, shuffle=True, random_state=0).split(T))[fold]
-    row: dict[str, Any] = {"dataset": name, "r": r, "fold": fold, "clean": clean}
+    row: dict[str, Any] = {"dataset": name, "r": r, "kind": kind, "fold": fold, "clean": clean}
+    listed = C[train] == 1
+    row["true_share"] = float((listed & (T[train] == 0)).sum() / listed.sum())
     with threadpool_limits(1):
-        start = time.process_time()
-        base = Sieve()
-        factored = base._factor(base._fit_features(data.X[train]))
-        row["factor_seconds"] = time.process_time() - start
-        X = factored.source.features(base._scaled(data.X[test]))
-        for key, model, Y in (
-            ("candidates", Sieve(noise_level=0), C),
-            ("sieve", Sieve(), C),
-            ("truth", Sieve(noise_level=0), T),
-        ):
+        for key, level, Y in (("candidates", 0, C), ("sieve", None, C), ("truth", 0, T)):
             start = time.process_time()
-            result = model._solve(factored, Y[train])
+            model = LeftOutSieve(noise_level=level).fit(data.X[train], Y[train])
             seconds = time.process_time() - start
-            scores = result.scores(X)
+            scores = model.decision_function(data.X[test])
             row[key] = {**evaluate(T[test], scores, y_pred=scores > 0), "seconds": seconds}
-            if key != "truth" and not clean:
-                P = expit(result.log_odds) if key == "candidates" else result.Q
-                row[key]["noise"] = noise_report(
-                    T[train], C[train], (result.Q < 0.5) & (C[train] == 1), P * C[train]
-                )
-            if key == "candidates" and rivals:
+            if key == "truth" or clean:
+                continue
+            trusting = key == "candidates"
+            P = expit(model.log_odds_) if trusting else model.label_confidence_
+            noise = None if trusting else model.noise_
+            row[key]["noise"] = noise_report(T[train], C[train], noise, P * listed)
+            if trusting and rivals:
                 row["cleanlab"] = _cleanlab_auc(T[train], C[train], P)
+            if not trusting:
+                row["claimed_share"] = model.wrong_share_
+                row["largest_share"] = model.largest_wrong_share_
+                row["missing_rate"] = model.missing_rate_
         if rivals:
             row |= _rival_noise(data.X[train], C[train], T[train])
     return row
@@ -144,64 +180,110 @@ def mean(rows: list[dict[str, Any]], key: str, measure: str) -> float:
 def print_tables(results: list[dict[str, Any]], path: Path | None) -> None:
     """Markdown tables of everything measured."""
     known = published(path) if path is not None and path.exists() else {}
-    groups: dict[tuple[str, int | None], list[dict[str, Any]]] = defaultdict(list)
+    groups: dict[Setting, list[dict[str, Any]]] = defaultdict(list)
     for row in results:
-        groups[row["dataset"], row["r"]].append(row)
-    order = [s for s in (*SETTINGS, *HELD_BACK) if s in groups]
+        groups[row.get("kind", "count"), row["dataset"], row["r"]].append(row)
+    every = (*SETTINGS, *DEVELOPMENT, *HELD_BACK)
+    order = [(kind, *s) for kind in KINDS for s in dict.fromkeys(every) if (kind, *s) in groups]
     order += [s for s in groups if s not in order]
-    print("\n### Average precision (%)\n")
-    print(
-        "| data | r | folds | candidates | Sieve | truth | gap closed | Schirn published | best |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    gaps, above = [], 0
-    for name, r in order:
-        rows = groups[name, r]
-        c, s, t = (mean(rows, k, "average_precision") for k in ("candidates", "sieve", "truth"))
-        theirs = known.get(("average_precision", name, r), {})
-        # Where truth and candidates are equally good there is no gap to speak of.
-        gaps.append((s - c) / (t - c) if t - c > 0.5 else np.nan)
-        above += bool(theirs) and s > max(theirs.values())
-        best = f"{max(theirs.values()):.1f}" if theirs else "–"
-        schirn = f"{theirs['Schirn']:.1f}" if theirs else "–"
-        gap = "–" if np.isnan(gaps[-1]) else f"{gaps[-1]:.2f}"
-        print(
-            f"| {name} | {r or ''} | {len(rows)} | {c:.1f} | {s:.1f} | {t:.1f} | {gap} "
-            f"| {schirn} | {best} |"
-        )
-    average = float(np.nanmean(gaps)) if not np.isnan(gaps).all() else float("nan")
-    print(f"\nMean gap closed {average:.3f}; above the published best on {above} settings.")
+    _print_quality(order, groups, known)
+    _print_noise(order, groups)
     print("\n### The other measures (%): candidates / Sieve / truth / Schirn published\n")
-    print("| data | r | " + " | ".join(MEASURES[1:]) + " |\n|---|---|" + "---|" * 4)
-    for name, r in order:
-        rows, cells = groups[name, r], []
+    print("| noise | data | r | " + " | ".join(MEASURES[1:]) + " |\n|---|---|---|" + "---|" * 4)
+    for kind, name, r in order:
+        rows, cells = groups[kind, name, r], []
         for measure in MEASURES[1:]:
             values = [mean(rows, k, measure) for k in ("candidates", "sieve", "truth")]
-            theirs = known.get((measure, name, r), {}).get("Schirn")
+            theirs = known.get((measure, name, r), {}).get("Schirn") if kind == "count" else None
             tail = "" if theirs is None else f" / {theirs:.1f}"
             cells.append(" / ".join(f"{v:.1f}" for v in values) + tail)
-        print(f"| {name} | {r or ''} | " + " | ".join(cells) + " |")
-    _print_noise(order, groups)
+        print(f"| {kind} | {name} | {r or ''} | " + " | ".join(cells) + " |")
 
 
-def _print_noise(order: list[Any], groups: dict[Any, list[dict[str, Any]]]) -> None:
+def _print_quality(order: list[Setting], groups: dict[Setting, Any], known: Any) -> None:
+    """Average precision, removals and shares of every setting, and who falls below the ridge."""
+    print("\n### Average precision, and wrong candidates found (%)\n")
+    print(
+        "| noise | data | r | folds | candidates | Sieve | truth | gap closed | noise AUC "
+        "| precision | recall | claimed | largest | truly wrong | Schirn published | best |"
+    )
+    print("|---|---|" + "--:|" * 14)
+    table, harmed, above = [], [], 0
+    for kind, name, r in order:
+        rows = groups[kind, name, r]
+        c, s, t = (mean(rows, k, "average_precision") for k in ("candidates", "sieve", "truth"))
+        theirs = known.get(("average_precision", name, r), {}) if kind == "count" else {}
+        # Where truth and candidates are equally good there is no gap to speak of.
+        gap = (s - c) / (t - c) if t - c > 0.5 else np.nan
+        noise = [_noise_mean(rows, key) for key in ("auc", "precision", "recall")]
+        shares = [
+            100 * float(np.mean([row.get(f"{key}_share", np.nan) for row in rows]))
+            for key in ("claimed", "largest", "true")
+        ]
+        table.append([c, s, t, gap, *noise, *shares])
+        above += bool(theirs) and s > max(theirs.values())
+        if s < c - HARM:
+            harmed.append(f"{name} {r or ''}".strip() + f" ({kind}, {s - c:+.1f})")
+        tail = [theirs["Schirn"], max(theirs.values())] if theirs else [np.nan, np.nan]
+        cells = _cells([*table[-1], *tail])
+        print(f"| {kind} | {name} | {r or ''} | {len(rows)} | {cells} |")
+    for kind in dict.fromkeys(kind for kind, _, _ in order):
+        values = np.array([v for v, s in zip(table, order, strict=True) if s[0] == kind])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            print(f"| {kind} | mean | | | {_cells(list(np.nanmean(values, axis=0)))} | | |")
+    print(f"\nAbove the published best on {above} settings.")
+    print(f"More than {HARM} points below the candidate ridge: {', '.join(harmed) or 'none'}.")
+
+
+def _cells(values: list[float]) -> str:
+    """Values of a line of the first table; the fourth is the gap."""
+    digits = [2 if i == 3 else 1 for i in range(len(values))]
+    return " | ".join(
+        "–" if np.isnan(v) else f"{v:.{d}f}" for v, d in zip(values, digits, strict=True)
+    )
+
+
+def _noise_mean(rows: list[dict[str, Any]], key: str) -> float:
+    """Mean over folds, in percent, of one measure of the removals; NaN if no fold has it."""
+    values = [row["sieve"].get("noise", {}).get(key, np.nan) for row in rows]
+    values = [value for value in values if value is not None and not np.isnan(value)]
+    return 100 * float(np.mean(values)) if values else float("nan")
+
+
+def _print_noise(order: list[Setting], groups: dict[Setting, list[dict[str, Any]]]) -> None:
     keys = [("sieve", "Sieve"), ("candidates", "ridge"), ("Schirn", "Schirn"), ("NLR", "NLR")]
     keys.append(("cleanlab", "cleanlab"))
     print("\n### Finding wrong candidates in the training rows: AUC (%)\n")
-    print("| data | r | " + " | ".join(label for _, label in keys) + " |\n|---|---|" + "---|" * 5)
+    print("| noise | data | r | " + " | ".join(label for _, label in keys) + " |")
+    print("|---|---|---|" + "---|" * 5)
     totals: dict[str, list[float]] = defaultdict(list)
-    for name, r in order:
+    for kind, name, r in order:
         cells = []
         for key, _ in keys:
-            reports = [row.get(key) for row in groups[name, r]]
+            reports = [row.get(key) for row in groups[kind, name, r]]
             reports = [rep.get("noise", rep) for rep in reports if rep]
             values = [rep["auc"] for rep in reports if "auc" in rep]
             value = 100 * float(np.mean(values)) if values else np.nan
             totals[key].append(value)
             cells.append("–" if np.isnan(value) else f"{value:.1f}")
-        print(f"| {name} | {r or ''} | " + " | ".join(cells) + " |")
+        print(f"| {kind} | {name} | {r or ''} | " + " | ".join(cells) + " |")
     means = ["–" if np.isnan(totals[k]).all() else f"{np.nanmean(totals[k]):.1f}" for k, _ in keys]
-    print("| mean | | " + " | ".join(means) + " |")
+    print("| mean | | | " + " | ".join(means) + " |")
+
+
+def _settings(args: argparse.Namespace) -> list[Setting]:
+    """Kinds of noise, data sets and numbers of wrong labels that the options ask for."""
+    if args.kinds:
+        kinds = args.kinds.split(",")
+        unknown = sorted(set(kinds) - set(KINDS))
+        if unknown:
+            raise SystemExit(f"--kinds: {unknown[0]!r} is not one of {', '.join(KINDS)}")
+        return [(k, *s) for k in kinds for s in DEVELOPMENT if k == "count" or s[1] is not None]
+    settings = HELD_BACK if args.held_back else SETTINGS
+    if args.clean:
+        settings = list({name: (name, None) for name, _ in settings}.values())
+    return [("count", *setting) for setting in settings]
 
 
 def main() -> None:
@@ -211,28 +293,28 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--folds", type=int, default=5, help="how many of the five folds")
     parser.add_argument("--only", default="", help="data sets, comma separated")
+    parser.add_argument(
+        "--kinds", default="", help=f"noise over the development sets: {','.join(KINDS)}"
+    )
     parser.add_argument("--rivals", action="store_true", help="noise finding of other methods")
     parser.add_argument("--held-back", action="store_true", help="sets not used in the design")
     parser.add_argument("--clean", action="store_true", help="no noise at all")
     parser.add_argument("--published", type=Path, default=PUBLISHED)
     args = parser.parse_args()
-    settings = HELD_BACK if args.held_back else SETTINGS
-    if args.clean:
-        settings = list({name: (name, None) for name, _ in settings}.values())
     wanted = set(args.only.split(",")) if args.only else None
     done = []
     if args.output.exists():
         done = [json.loads(line) for line in args.output.read_text().splitlines()]
-    finished = {(row["dataset"], row["r"], row["fold"]) for row in done}
+    finished = {(row.get("kind", "count"), row["dataset"], row["r"], row["fold"]) for row in done}
     cells = [
-        (name, r, fold)
-        for name, r in settings
+        (*setting, fold)
+        for setting in _settings(args)
         for fold in range(args.folds)
-        if (wanted is None or name in wanted) and (name, r, fold) not in finished
+        if (wanted is None or setting[1] in wanted) and (*setting, fold) not in finished
     ]
     # The slowest first, so that parallel jobs end together.
-    slow = {"yeastbp": 0, "philosophy": 1, "bibtex": 1, "corel5k": 1, "chess": 2}
-    cells.sort(key=lambda cell: slow.get(cell[0], 9))
+    slow = ("yeastbp", "philosophy", "bibtex", "corel5k", "chess", "yeast", "scene")
+    cells.sort(key=lambda cell: slow.index(cell[1]) if cell[1] in slow else len(slow))
     # By its module path, so that workers import it instead of unpacking this script.
     from benchmarks.sieve import run_cell as task
 
