@@ -1,0 +1,142 @@
+"""Votes of three workers on relations in sentences: votes, features, and both.
+
+    SCHIRN_DATA=folder python -m benchmarks.votes --jobs 2
+
+`crowd_relations.npz` holds about 15 judgments for each of 1,601 sentences. Each draw takes three
+workers per sentence at random: the candidates are what any of them chose, a label is true if at
+least half of the *other* workers chose it. Features are tf-idf weights of words and word pairs.
+AUC, claimed share, precision and recall are computed over the candidates.
+"""
+
+import argparse
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.feature_extraction.text import TfidfVectorizer
+from threadpoolctl import threadpool_limits
+
+from schirn import Sieve
+from schirn.cleaning import votes_to_candidates
+from schirn.labels.votes import Votes
+from schirn.metrics import noise_report
+from schirn.noise.votes import vote_model
+
+WORKERS = 3
+FILE = "crowd_relations.npz"
+
+
+class Draw(NamedTuple):
+    """Features, votes of three workers per sentence, and the labels true by the others."""
+
+    X: Any
+    votes: Votes
+    truth: np.ndarray
+
+
+def draw(path: Path, seed: int) -> Draw:
+    """Take three workers per sentence; sentences without a vote are left out."""
+    file = np.load(path, allow_pickle=False)
+    texts, names = file["texts"], [str(name) for name in file["label_names"]]
+    n, l = len(texts), len(names)
+    rng = np.random.default_rng(seed)
+    chosen = defaultdict(list)
+    for item, worker, label in file["votes"]:
+        chosen[item, worker].append(label)
+    who = defaultdict(list)
+    for item, worker in file["asked"]:
+        who[item].append(worker)
+    table: list[tuple[int, int, str | None]] = []
+    others, asked = np.zeros((n, l)), np.zeros(n)
+    for item in range(n):
+        workers = rng.permutation(who[item])
+        for worker in workers[:WORKERS]:
+            labels = chosen.get((item, worker), [])
+            table += [(item, int(worker), names[j]) for j in labels] or [(item, int(worker), None)]
+        asked[item] = len(workers) - WORKERS
+        for worker in workers[WORKERS:]:
+            others[item, chosen.get((item, worker), [])] += 1
+    votes = votes_to_candidates(*zip(*table, strict=True), order=range(n))
+    columns = [names.index(name) for name in votes.label_names]
+    truth = others[:, columns] >= 0.5 * np.maximum(asked, 1)[:, None]
+    X = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit_transform(texts)
+    return Draw(X, votes, truth.astype(np.uint8))
+
+
+def confidences(data: Draw) -> dict[str, tuple[np.ndarray, float | None]]:
+    """Confidence of every candidate by each way to judge, and the share that it calls wrong."""
+    X, votes, _ = data
+    C, counts, voters = votes.candidates, votes.counts, votes.voters
+    said = vote_model(counts, voters).posterior
+    features = Sieve().fit(X, C)
+    joined = Sieve().fit(X, C, votes=(counts, voters))
+    named = Sieve().fit(X, C, label_names=votes.label_names, votes=votes)
+    return {
+        "vote counts": (counts / np.maximum(voters, 1)[:, None], None),
+        "vote model": (said, float(1 - said[C == 1].mean())),
+        "features": (features.label_confidence_, features.wrong_share_),
+        "votes and features": (joined.label_confidence_, joined.wrong_share_),
+        "votes with identities and features": (named.label_confidence_, named.wrong_share_),
+    }
+
+
+def measure(path: Path, seed: int) -> dict[str, dict[str, float]]:
+    """Scores of all ways to judge in one draw."""
+    data = draw(path, seed)
+    C, T = data.votes.candidates, data.truth
+    share = float((C * (1 - T)).sum() / C.sum())
+    found = {}
+    with threadpool_limits(1):
+        for name, (confidence, claimed) in confidences(data).items():
+            wrong = (C == 1) & (confidence < 0.5)
+            report = noise_report(T, C, wrong, confidence * C)
+            claim = np.nan if claimed is None else claimed
+            found[name] = {**report, "claimed": claim, "true": share}
+    return found
+
+
+def main() -> None:
+    """Print one table."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--draws", type=int, default=10)
+    args = parser.parse_args()
+    path = Path(os.environ.get("SCHIRN_DATA", "")) / FILE
+    if not path.exists():
+        print(f"{FILE} is not in the folder SCHIRN_DATA; nothing is measured.")
+        return
+    # By its module path, so that workers import it instead of unpacking this script.
+    from benchmarks.votes import measure as job
+
+    draws = Parallel(n_jobs=args.jobs)(delayed(job)(path, seed) for seed in range(args.draws))
+    keys = ("auc", "claimed", "true", "precision", "recall")
+    print("| judged by | AUC | claimed | truly wrong | precision | recall |")
+    print("|---|" + "--:|" * len(keys))
+    for name in draws[0]:
+        cells = []
+        for key in keys:
+            values = np.array([found[name][key] for found in draws])
+            mean = f"{100 * values.mean():.1f}"
+            # The spread over the draws says how much of a difference is luck.
+            cells.append("–" if np.isnan(values).all() else f"{mean} ± {100 * values.std():.1f}")
+        print(f"| {name} | {' | '.join(cells)} |")
+    best = draws[0].keys() - {"vote counts", "vote model", "features"}
+    aucs = {name: np.mean([found[name]["auc"] for found in draws]) for name in best}
+    far = {
+        name: abs(np.mean([found[name]["claimed"] - found[name]["true"] for found in draws]))
+        for name in best
+    }
+    print()
+    for name in sorted(best):
+        holds = aucs[name] >= 0.86 and far[name] <= 0.12
+        print(
+            f"- {'holds' if holds else 'FAILS'}: {name}: AUC at least 86 and claimed share "
+            f"within 12 points ({100 * aucs[name]:.1f}, {100 * far[name]:.1f})"
+        )
+
+
+if __name__ == "__main__":
+    main()
