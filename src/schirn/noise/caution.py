@@ -29,13 +29,11 @@ _MARGIN = 1e-4
 _FEW = 5
 # Never 0, so that confidences keep their order.
 _SMALLEST = 0.02
-# Floor: quantiles that stand for the lowest probability of a label, rates to try, and the share of
-# the variance that features must explain before labels are pooled.
+# Floor: quantiles that stand for the lowest probability of a label, and rates to try.
 _QUANTILES = (0.05, 0.1, 0.2)
 _RATE_STEPS = 100
-_STRONG = 0.3
 # Separation: an implied AUC below the first is no evidence, above the second it is enough.
-_AUC = (0.65, 0.8)
+_AUC = (0.7, 0.85)
 # Spread: how strongly a covariance between labels of a row counts against noise.
 _CROWDING = 4.0
 # Shares of the least likely rows whose listing frequency bounds the rate.
@@ -92,16 +90,13 @@ def _floor(log_odds: Array, rate: float) -> float:
 
     Probabilities with mean mu of which features explain the share D of the variance are taken to
     follow Beta(mu nu, (1 - mu) nu) with nu = 1/D - 1. A rate r is enough if r + (1 - r) p_low
-    reaches the estimated rate, p_low being a low quantile. The result is the mean of the answer
-    for each label and that for all labels together; the second believes that wrong labels fall on
-    all labels alike, and counts only as far as features explain the labels.
+    reaches the estimated rate, p_low being a low quantile. The answer for all labels together,
+    which believes that wrong labels fall on all labels alike, counts three times as much as the
+    mean of the answers for each label.
     """
     pi = rate + (1 - rate) * np.clip(expit(log_odds), _MARGIN, 1 - _MARGIN)
-    mean, variance = pi.mean(axis=0), pi.var(axis=0)
-    mu = np.clip((mean - rate) / (1 - rate), 1e-6, 1 - 1e-6)
-    explained = (variance / (1 - rate) ** 2).sum() / (mu * (1 - mu)).sum()
     pooled = _least_odds(pi.mean(keepdims=True)[0], pi.var(keepdims=True)[0], rate)
-    return (_least_odds(mean, variance, rate) + pooled * min(1.0, explained / _STRONG)) / 2
+    return (_least_odds(pi.mean(axis=0), pi.var(axis=0), rate) + 3 * pooled) / 4
 
 
 def _least_odds(mean: Array, variance: Array, rate: float) -> float:
@@ -144,8 +139,8 @@ def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> Array:
     overall = belief(
         np.average(auc, weights=weights), np.asarray((Y * (1 - Q)).sum() / max(listed.sum(), 1))
     )
-    # 1.64 standard errors: a label is doubted only where chance does not explain it.
-    single = np.where(known, belief(auc + 1.64 * spread, claimed), 1.0)
+    # Three standard errors: of hundreds of labels, few are doubted by chance.
+    single = np.where(known, belief(auc + 3 * spread, claimed), 1.0)
     return overall * (1 + single) / 2
 
 
