@@ -7,7 +7,8 @@ cleanlab judges the out-of-fold probabilities of a user-supplied classifier: her
 regression, logistic regression on Gaussian kernel features, a random forest and `Sieve`, each
 trained on the given tags in five folds. `find_noisy_labels` uses five folds of `Sieve`. Both
 decide with their default settings. AUC, precision and recall are computed over the listed tags;
-the truth is used for scoring only.
+the truth is used for scoring only. With `--published`, cleanlab's own benchmark is rebuilt instead
+(`benchmarks.cleanlab_published`).
 """
 
 import argparse
@@ -15,6 +16,7 @@ import importlib.util
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.cleanlab_published import main as published
 from schirn import Sieve, find_noisy_labels
 from schirn.datasets import Dataset, load_digits_attributes, make_partial_multilabel
 from schirn.metrics import noise_report
@@ -115,7 +118,15 @@ def main(arguments: list[str] | None = None) -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=int, default=1200, help="rows per data set")
+    parser.add_argument("--published", action="store_true", help="cleanlab's own benchmark")
+    parser.add_argument("--sizes", default="small,large", help="with --published")
+    parser.add_argument("--seeds", type=int, default=10, help="with --published")
+    parser.add_argument("--jobs", type=int, default=1, help="with --published")
+    parser.add_argument("--output", type=Path, default=Path("cleanlab-results.jsonl"))
     options = parser.parse_args(arguments)
+    if options.published:
+        published(options.sizes.split(","), options.seeds, options.jobs, options.output)
+        return
     warnings.simplefilter("ignore")
     there = importlib.util.find_spec("cleanlab") is not None
     if not there:

@@ -1,0 +1,191 @@
+"""The published benchmark of cleanlab for multi-label data, rebuilt from its parameters.
+
+    python -m benchmarks.cleanlab --published --jobs 2
+
+`make_multilabel_classification` with 6,000 rows, 3 features and 4 labels ("small") or 37,500 rows,
+20 features and 50 labels ("large"); 1,000 and 7,500 rows are set aside, as in the original. Rows
+are scaled to length one. Each label has a 2 x 2 noise matrix whose average trace is drawn around
+1 - Gamma(2, 0.01), so labels are added and dropped, at most three per row. A row counts as an error
+if any of its labels is wrong. Published best AUPRC: 0.772 (small, random forest) and 0.864 (large,
+logistic regression).
+
+cleanlab judges five-fold probabilities with its default score of a row. Ours is one fit of Sieve:
+the probability that at least one cell of the row is wrong, from the confidence of listed labels and
+the missing probability of others. "cleanlab, Sieve" is cleanlab's score of the leave-one-out
+probabilities of the same fit. The data sets are drawn anew, not the original files.
+"""
+
+import importlib.util
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import expit
+from scipy.stats import spearmanr
+from sklearn.datasets import make_multilabel_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.model_selection import KFold
+from threadpoolctl import threadpool_limits
+
+from benchmarks.left_out import LeftOutSieve
+from schirn.exceptions import EmptyCandidatesWarning
+from schirn.noise.missing import missing_probability
+
+Array = np.ndarray
+
+SIZES = {
+    "small": {"n_samples": 6000, "n_features": 3, "n_classes": 4, "n_labels": 2},
+    "large": {"n_samples": 37_500, "n_features": 20, "n_classes": 50, "n_labels": 5},
+}
+TRAINED = {"small": 5000, "large": 30_000}
+BEST = {"small": 0.772, "large": 0.864}
+MAX_FLIPS = 3
+MEASURES = ("AUPRC", "AUROC", "AP@T", "Spearman")
+
+
+class Problem(NamedTuple):
+    """Features, true labels and given labels."""
+
+    X: Array
+    truth: Array
+    given: Array
+
+
+def make(size: str, seed: int) -> Problem:
+    """Make one data set with two-sided noise."""
+    rng = np.random.default_rng(seed)
+    X, T = make_multilabel_classification(**SIZES[size], length=500, random_state=seed)
+    X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+    some = rng.permutation(len(X))[: TRAINED[size]]
+    X, T = X[some], T[some].astype(np.uint8)
+    l = T.shape[1]
+    traces = 1 - rng.gamma(2.0, 0.01, size=l)
+    # A few labels are much noisier than the others.
+    traces[np.argsort(traces)] *= 1 - np.exp(-(np.arange(l) ** 2) / l) / (2 * l)
+    given = T.copy()
+    for j, trace in enumerate(traces):
+        kept_true = rng.uniform(max(2 * trace - 1, 0), 1)
+        rates = np.where(T[:, j] == 1, 1 - kept_true, 1 - (2 * trace - kept_true))
+        free = (given != T).sum(axis=1) < MAX_FLIPS
+        given[:, j] ^= (free & (rng.random(len(T)) < rates)).astype(np.uint8)
+    return Problem(X, T, given)
+
+
+def out_of_fold(classifier: Any, X: Array, Y: Array) -> Array:
+    """Five-fold probabilities (n, l) of one classifier per label."""
+    P = np.zeros(Y.shape)
+    for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+        for j in range(Y.shape[1]):
+            if Y[train, j].min() == Y[train, j].max():
+                P[test, j] = Y[train[0], j]
+            else:
+                model = classifier.fit(X[train], Y[train, j])
+                P[test, j] = model.predict_proba(X[test])[:, 1]
+    return P
+
+
+def cleanlab_score(Y: Array, P: Array) -> Array:
+    """Row scores of cleanlab, larger for rows that look wrong."""
+    from cleanlab.multilabel_classification import get_label_quality_scores
+
+    given = [np.flatnonzero(row).tolist() for row in Y]
+    return 1 - np.asarray(get_label_quality_scores(given, P))
+
+
+def wrong_cells(model: LeftOutSieve, Y: Array) -> Array:
+    """Probability (n, l) that each cell is wrong, listed or not."""
+    rate = float(np.mean(model.noise_model_.rate))
+    missing = missing_probability(model.log_odds_, rate, model.missing_rate_)
+    return np.where(Y == 1, 1 - model.label_confidence_, missing)
+
+
+def any_wrong(W: Array) -> Array:
+    """Log-odds that at least one cell of each row is wrong."""
+    right = np.log1p(-np.clip(W, 1e-12, 1 - 1e-9)).sum(axis=1)
+    return np.log(-np.expm1(right)) - right
+
+
+def score(problem: Problem, suspicion: Array) -> dict[str, float]:
+    """Measures of one ranking of the rows."""
+    flips = (problem.truth != problem.given).sum(axis=1)
+    wrong = flips > 0
+    top = np.argsort(-suspicion, kind="stable")[: wrong.sum()]
+    return {
+        "AUPRC": average_precision_score(wrong, suspicion),
+        "AUROC": roc_auc_score(wrong, suspicion),
+        "AP@T": average_precision_score(wrong[top], suspicion[top]),
+        "Spearman": float(spearmanr(suspicion, flips)[0]),
+    }
+
+
+def measure(size: str, seed: int) -> dict[str, Any]:
+    """All rankings of one data set."""
+    warnings.simplefilter("ignore")
+    warnings.simplefilter("ignore", EmptyCandidatesWarning)
+    problem = make(size, seed)
+    X, Y = problem.X, problem.given
+    row: dict[str, Any] = {
+        "size": size,
+        "seed": seed,
+        "wrong_rows": float((problem.truth != Y).any(axis=1).mean()),
+    }
+    classifier = (
+        ("random forest", RandomForestClassifier(random_state=0))
+        if size == "small"
+        else ("logistic regression", LogisticRegression())
+    )
+    with threadpool_limits(1):
+        start = time.process_time()
+        model = LeftOutSieve().fit(X, Y)
+        found = {"schirn": score(problem, any_wrong(wrong_cells(model, Y)))}
+        found["schirn"]["seconds"] = time.process_time() - start
+        row["missing_rate"], row["claimed"] = model.missing_rate_, model.wrong_share_
+        if importlib.util.find_spec("cleanlab") is not None:
+            start = time.process_time()
+            name = f"cleanlab, {classifier[0]}"
+            P = out_of_fold(classifier[1], X, Y)
+            found[name] = score(problem, cleanlab_score(Y, P))
+            found[name]["seconds"] = time.process_time() - start
+            # How much of the difference is the classifier, and how much the score of a row.
+            start = time.process_time()
+            name = "cleanlab, Sieve"
+            found[name] = score(problem, cleanlab_score(Y, expit(model.log_odds_)))
+            found[name]["seconds"] = found["schirn"]["seconds"] + time.process_time() - start
+    return {**row, "found": found}
+
+
+def main(sizes: list[str], seeds: int, jobs: int, output: Path) -> None:
+    """Run what is missing and print one table."""
+    if importlib.util.find_spec("cleanlab") is None:
+        print("cleanlab is not installed (pip install cleanlab); only this library is measured.\n")
+    done = [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
+    finished = {(row["size"], row["seed"]) for row in done}
+    tasks = [(z, s) for z in sizes for s in range(seeds) if (z, s) not in finished]
+    # By its module path, so that workers import it instead of unpacking this script.
+    from benchmarks.cleanlab_published import measure as job
+
+    with output.open("a") as file:
+        work = (delayed(job)(*task) for task in reversed(tasks))
+        for row in Parallel(n_jobs=jobs, return_as="generator_unordered")(work):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            done.append(row)
+    print(
+        "| data | seeds | who | " + " | ".join(MEASURES) + " | AUPRC - published best | seconds |"
+    )
+    print("|---|--:|---|" + "--:|" * (len(MEASURES) + 2))
+    for size in sizes:
+        rows = [row for row in done if row["size"] == size]
+        for who in dict.fromkeys(who for row in rows for who in row["found"]):
+            here = [row["found"][who] for row in rows if who in row["found"]]
+            values = [float(np.mean([found[key] for found in here])) for key in MEASURES]
+            cells = " | ".join(f"{value:.3f}" for value in values)
+            seconds = np.mean([found["seconds"] for found in here])
+            away = values[0] - BEST[size]
+            print(f"| {size} | {len(here)} | {who} | {cells} | {away:+.3f} | {seconds:.1f} |")
