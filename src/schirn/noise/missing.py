@@ -6,10 +6,10 @@ from scipy.stats import beta
 
 Array = np.ndarray
 
-# The surest share of the expected true cells shows how many of them are listed; at least so many.
-_SUREST, _LEAST_CELLS = 0.1, 50
+# Surest shares of the expected true cells, of at least 50 cells, that show how many are listed.
+_SUREST, _LEAST_CELLS = (0.02, 0.05, 0.1), 50
 # One-sided confidence level of the rate, and the rate below which it counts as zero.
-_LEVEL, _SMALLEST_RATE = 0.9, 0.05
+_LEVEL, _SMALLEST_RATE = 0.9, 0.07
 # Rate that suggestions assume where none could be shown: some label is always forgotten.
 _ASSUMED_RATE = 0.02
 
@@ -17,8 +17,9 @@ _ASSUMED_RATE = 0.02
 def missing_rate(log_odds: Array, Y: Array, rate: float) -> float:
     """Share of the true labels that are missing from the candidates; 0 unless it is clear.
 
-    It is the share of unlisted cells among those that look most true, as a lower confidence
-    limit. It takes features that say much: weak ones are never sure.
+    It is the share of unlisted cells among those that look most true, as a lower confidence limit.
+    Labels that go missing at random are missing among the surest cells too, so the smallest of
+    several such limits counts: features that are merely unsure become sure in the end.
 
     Parameters
     ----------
@@ -30,14 +31,16 @@ def missing_rate(log_odds: Array, Y: Array, rate: float) -> float:
         Rate at which false labels are listed.
     """
     expected = max((float(Y.sum()) - rate * Y.size) / (1 - rate), 0.0)
-    m = min(max(int(_SUREST * expected), _LEAST_CELLS), Y.size)
-    if not m:
+    sizes = [min(max(int(share * expected), _LEAST_CELLS), Y.size) for share in _SUREST]
+    if not Y.size:
         return 0.0
-    surest = np.argpartition(-log_odds, m - 1, axis=None)[:m]
-    listed = int(Y.ravel()[surest].sum())
-    if listed == m:
-        return 0.0
-    found = float(1 - beta.ppf(_LEVEL, listed + 1, m - listed))
+    surest = np.argpartition(-log_odds, sizes[-1] - 1, axis=None)[: sizes[-1]]
+    surest = surest[np.argsort(-log_odds.ravel()[surest], kind="stable")]
+    listed = Y.ravel()[surest].cumsum()
+    found = 1.0
+    for m in sizes:
+        k = int(listed[m - 1])
+        found = min(found, float(1 - beta.ppf(_LEVEL, k + 1, m - k)) if k < m else 0.0)
     return found if found > _SMALLEST_RATE else 0.0
 
 
