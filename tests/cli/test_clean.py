@@ -27,7 +27,7 @@ def check_copy(before, after, items):
         }
         gone = [t for t in new["tags_removed"].split(";") if t]
         assert new["tags"] == ";".join(t for t in tags if t not in gone)
-        shares = dict(part.rsplit("=", 1) for part in new["tags_confidence"].split(";"))
+        shares = dict(pair.rsplit("=", 1) for pair in new["tags_confidence"].split(";"))
         assert list(shares) == tags
         assert all((float(v) < 0.5) == (t in gone) for t, v in shares.items())
         found += len(gone)
@@ -100,8 +100,8 @@ def test_jsonl_parquet_and_folders_keep_lists_and_types(items, tmp_path):
         assert new["tags"] == [t for t in old["tags"] if t not in new["tags_removed"]]
         assert list(new["tags_confidence"]) == old["tags"]
     assert sum(len(copy["tags_removed"]) for copy in copies) > 10
-    parts = [tmp_path / "c_data" / name for name in ("deep/a.jsonl", "z.jsonl")]
-    assert [line for part in parts for line in part.read_text("utf-8").splitlines()] == lines
+    files = [tmp_path / "c_data" / name for name in ("deep/a.jsonl", "z.jsonl")]
+    assert [line for file in files for line in file.read_text("utf-8").splitlines()] == lines
     table = pd.read_parquet(tmp_path / "c_items.parquet")
     assert table["id"].dtype == np.int64
     assert [list(tags) for tags in table["tags"]] == [copy["tags"] for copy in copies]

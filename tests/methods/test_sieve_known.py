@@ -1,4 +1,4 @@
-"""Sieve that is told what is certain about some labels."""
+"""Sieve with known labels."""
 
 import numpy as np
 import pytest
@@ -33,21 +33,21 @@ def known(data, plain):
 
 
 @pytest.fixture(scope="module")
-def told(data, known):
+def informed(data, known):
     return Sieve().fit(data.X, data.candidates, known=known)
 
 
-def test_known_cells_are_taken_as_told(known, told):
-    confidence = told.label_confidence_
+def test_known_labels_are_fixed(known, informed):
+    confidence = informed.label_confidence_
     assert (confidence[known == 1] == 1).all()
     assert (confidence[known == -1] == 0).all()
-    assert told.noise_[known == -1].all()
-    assert not told.noise_[known == 1].any()
+    assert informed.noise_[known == -1].all()
+    assert not informed.noise_[known == 1].any()
     assert (known == -1).sum() > 20
     assert (known == 1).sum() > 20
 
 
-def test_the_other_cells_learn_from_them(data, plain, known, told):
+def test_the_other_cells_learn_from_them(data, plain, known, informed):
     rest = (data.candidates == 1) & (known == 0)
 
     def loss(model):
@@ -55,11 +55,11 @@ def test_the_other_cells_learn_from_them(data, plain, known, told):
         right = np.where(data.y_true == 1, confidence, 1 - confidence)[rest]
         return -np.log(np.clip(right, 1e-6, 1)).mean()
 
-    assert loss(told) < 0.9 * loss(plain)
+    assert loss(informed) < 0.9 * loss(plain)
 
 
-def test_new_rows_learn_from_them(plain, told, data):
-    assert not np.allclose(plain.decision_function(data.X), told.decision_function(data.X))
+def test_new_rows_learn_from_them(plain, informed, data):
+    assert not np.allclose(plain.decision_function(data.X), informed.decision_function(data.X))
 
 
 def test_nothing_known_changes_nothing(data, plain):
@@ -67,13 +67,13 @@ def test_nothing_known_changes_nothing(data, plain):
     np.testing.assert_array_equal(same.label_confidence_, plain.label_confidence_)
 
 
-def test_every_container(data, known, told):
+def test_every_container(data, known, informed):
     pandas = pytest.importorskip("pandas", reason="tables need pandas")
     names = [f"label {j}" for j in range(8)]
     table = pandas.DataFrame(known, columns=names).iloc[:, ::-1]
     for given in (sp.csr_array(known), known.tolist(), known.astype(float), table):
         model = Sieve().fit(data.X, data.candidates, label_names=names, known=given)
-        np.testing.assert_array_equal(model.label_confidence_, told.label_confidence_)
+        np.testing.assert_array_equal(model.label_confidence_, informed.label_confidence_)
 
 
 def test_a_table_may_hold_some_labels_only(data):
@@ -101,14 +101,14 @@ def test_a_trusting_model_leaves_out_what_is_wrong(data, known):
     np.testing.assert_array_equal(model.noise_, known < 0)
 
 
-def test_clones_and_files(data, told, tmp_path):
-    assert "known" not in told.get_params()
-    assert not any("known" in name for name in vars(told))
-    assert clone(told).get_params() == told.get_params()
-    save(told, tmp_path / "model.schirn")
+def test_clones_and_files(data, informed, tmp_path):
+    assert "known" not in informed.get_params()
+    assert not any("known" in name for name in vars(informed))
+    assert clone(informed).get_params() == informed.get_params()
+    save(informed, tmp_path / "model.schirn")
     again = load(tmp_path / "model.schirn")
-    np.testing.assert_array_equal(again.label_confidence_, told.label_confidence_)
-    np.testing.assert_array_equal(again.predict(data.X), told.predict(data.X))
+    np.testing.assert_array_equal(again.label_confidence_, informed.label_confidence_)
+    np.testing.assert_array_equal(again.predict(data.X), informed.predict(data.X))
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_clones_and_files(data, told, tmp_path):
         (lambda k: [[1, 0], [1]], "rows of unequal length"),
     ],
 )
-def test_bad_knowledge_gets_one_sentence(data, known, change, message):
+def test_bad_known_labels_raise(data, known, change, message):
     with pytest.raises(InputError, match=message):
         Sieve().fit(data.X, data.candidates, known=change(known))
 

@@ -121,7 +121,7 @@ def test_a_little_more_than_chance_is_still_one_propensity():
     assert propensities(noise, false, rate, noise.sum()) is not None
 
 
-def test_with_almost_no_noise_labels_are_not_told_apart():
+def test_with_almost_no_noise_labels_share_one_propensity():
     false, noise = np.full(3, 100.0), np.array([0.0, 0.0, 2.0])
     assert propensities(noise, false, 0.005, 100.0) is None
     assert propensities(noise, false, 0.005, 99.0) is not None

@@ -107,7 +107,7 @@ def test_confusions_and_histogram_count():
 
 
 def test_confusions_are_those_above_chance():
-    # "b" is kept on every row, so that it stands beside a removed "a" says nothing.
+    # "b" is kept on every row, so keeping it where "a" was removed means nothing.
     found = make(
         n=4, labels="abc", confidence=[0.1, 0.9, 0.9, 0.1, 0.9, 0.9, 0.9, 0.9, 0.1, 0.9, 0.9, 0.1]
     )

@@ -237,7 +237,7 @@ def test_html_in_texts_stays_text(client):
     assert answer.json()["current"]["text"] == '<b>Two</b> cats & a "quote"'
 
 
-def test_a_full_disk_is_told_and_nothing_counts(client, session, monkeypatch):
+def test_a_full_disk_is_reported_and_nothing_is_recorded(client, session, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", lambda file: (_ for _ in ()).throw(OSError(28, "No space")))
         answer = post(client)
@@ -250,8 +250,8 @@ def test_a_full_disk_is_told_and_nothing_counts(client, session, monkeypatch):
 def test_only_http_is_answered():
     """A web socket, which a browser opens without asking, gets neither an answer nor the page."""
 
-    async def told(*anything):
+    async def called(*anything):
         raise AssertionError("nothing may be sent, received or handed on")
 
     scope = {"type": "websocket", "path": "/", "headers": [(b"host", b"127.0.0.1:8000")]}
-    asyncio.run(Guard(told, TOKEN, PORT)(scope, told, told))
+    asyncio.run(Guard(called, TOKEN, PORT)(scope, called, called))

@@ -138,7 +138,7 @@ def test_two_tabs(driver, server):
     assert server.session.sequence == 1
 
 
-def test_a_server_that_is_gone_is_told(driver, server):
+def test_the_page_notices_that_the_server_is_gone(driver, server):
     driver.get(server.address)
     wait(driver, "label", NASTY)
     server.stop()

@@ -149,13 +149,15 @@ def test_without_the_packages(folder, tmp_path, capsys, monkeypatch):
 def test_opens_the_browser(folder, monkeypatch):
     from schirn.review import serve
 
-    opened, told = threading.Event(), []
-    monkeypatch.setattr("webbrowser.open", lambda address: (told.append(address), opened.set()))
+    opened, addresses = threading.Event(), []
+    monkeypatch.setattr(
+        "webbrowser.open", lambda address: (addresses.append(address), opened.set())
+    )
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: opened.wait(10))
-    assert serve(folder, ready=told.append) == 0
-    assert len(told) == 2
-    assert told[0] == told[1]
-    assert told[0].startswith("http://127.0.0.1:")
+    assert serve(folder, ready=addresses.append) == 0
+    assert len(addresses) == 2
+    assert addresses[0] == addresses[1]
+    assert addresses[0].startswith("http://127.0.0.1:")
 
 
 def test_no_browser_and_nobody_to_tell(folder, monkeypatch, capsys):

@@ -109,20 +109,20 @@ def test_two_tabs_do_not_overwrite_each_other(session):
 
 
 def test_many_threads_are_put_in_line(session, folder):
-    outcomes = []
+    numbers = []
 
     def act(action):
         try:
-            outcomes.append(session.decide(action, "b", "cat", 0))
+            numbers.append(session.decide(action, "b", "cat", 0))
         except Conflict:
-            outcomes.append(None)
+            numbers.append(None)
 
     threads = [threading.Thread(target=act, args=(a,)) for a in ("keep", "drop") * 8]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(filter(None, outcomes)) == [1]
+    assert sorted(filter(None, numbers)) == [1]
     assert len((folder / "journal.jsonl").read_text().splitlines()) == 2
 
 

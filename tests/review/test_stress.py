@@ -151,12 +151,12 @@ def test_slow_clients_do_not_hold_up_others(server):
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
-@pytest.mark.parametrize("told", [True, False], ids=["with length", "in chunks"])
-def test_huge_bodies_are_refused_and_not_kept(server, told):
+@pytest.mark.parametrize("announced", [True, False], ids=["with length", "in chunks"])
+def test_huge_bodies_are_refused_and_not_kept(server, announced):
     before = memory(server)
-    length = f"Content-Length: {HUGE}" if told else "Transfer-Encoding: chunked"
+    length = f"Content-Length: {HUGE}" if announced else "Transfer-Encoding: chunked"
     piece = b" " * 65536
-    chunk = piece if told else b"10000\r\n" + piece + b"\r\n"
+    chunk = piece if announced else b"10000\r\n" + piece + b"\r\n"
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
         line.sendall(head(server, "POST", "/api/decide", length))
         sent = push(line, chunk)
@@ -278,6 +278,6 @@ def test_nothing_of_this_reaches_the_terminal(folder):
             line.close()
         server.request("/api/state")
         server.process.send_signal(signal.SIGINT)
-        _, told = server.process.communicate(timeout=60)
-    assert told.count("\n") == 1, told
-    assert told.startswith("schirn: stopped")
+        _, err = server.process.communicate(timeout=60)
+    assert err.count("\n") == 1, err
+    assert err.startswith("schirn: stopped")

@@ -250,10 +250,14 @@ class Spectrum(NamedTuple):
 def ridge_scores(X: Any, ridges: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Array:
     """X W + b of several ridges, (ridges, n, l), with one product."""
     near, l = dense_part(X), ridges[0][0].shape[1]
-    S = X @ like(np.concatenate([W for W, _ in ridges], axis=1), near)
+    W = like(np.concatenate([W for W, _ in ridges], axis=1), near)
+    # With few labels the transposed product is the faster one.
+    S = X @ W if sp.issparse(X) else (W.T @ X.T).T
     if ridges[0][1] is not None:
         S += like(np.concatenate([b for _, b in ridges]), near)
-    return namespace(near).stack([S[:, k * l : (k + 1) * l] for k in range(len(ridges))])
+    S = namespace(near).stack([S[:, k * l : (k + 1) * l] for k in range(len(ridges))])
+    # Steps write into flat views; NumPy's stack keeps the order of a transposed product.
+    return np.ascontiguousarray(S) if isinstance(S, np.ndarray) else S
 
 
 def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:
