@@ -43,6 +43,9 @@ def saved(ridge, tmp_path):
 def same(left, right):
     if isinstance(left, np.ndarray):
         return left.dtype == right.dtype and np.array_equal(left, right)
+    if sp.issparse(left):
+        parts = [(A.shape, A.data, A.indices, A.indptr) for A in (left, right)]
+        return type(left) is type(right) and same(*parts)
     if isinstance(left, tuple):
         return type(left) is type(right) and all(map(same, left, right))
     return type(left) is type(right) and left == right

@@ -33,7 +33,16 @@ def plain_update(sums):
         tilt.append(
             log((sums.noise_counts[r] + expected + 1e-12) / ((rows + 1) * expected + 1e-12))
         )
-    return rate, tilt
+    return rate, [narrowness(sums, rate) * t for t in tilt]
+
+
+def narrowness(sums, rate):
+    """How far the number of wrong labels varies less than a binomial number, up to 1."""
+    l, rows = len(sums.candidates), sum(sums.true_counts)
+    mean = sum(r * share for r, share in enumerate(sums.noise_counts)) / rows
+    variance = sum((r - mean) ** 2 * share for r, share in enumerate(sums.noise_counts)) / rows
+    true = sum(m * share for m, share in enumerate(sums.true_counts)) / rows
+    return min(max((1 - variance / ((l - true) * rate * (1 - rate))) / 0.15, 0), 1)
 
 
 def sums_of(n_rows, candidates, soft, noise_counts, true_counts):
@@ -42,16 +51,26 @@ def sums_of(n_rows, candidates, soft, noise_counts, true_counts):
 
 
 @pytest.mark.parametrize("true_counts", [[4, 5, 1], [0, 7, 3], [0, 0, 10], [0, 7, 3, 0, 0]])
-def test_rate_and_tilt_are_those_of_the_formulas(true_counts):
-    sums = sums_of(10, [6, 5, 7, 4], [3.5, 2, 3, 1.5], [2, 5, 2, 1, 0], true_counts)
+@pytest.mark.parametrize("noise_counts", [[2, 5, 3, 0, 0], [0, 8, 2, 0, 0], [0, 10, 0, 0, 0]])
+def test_rate_and_tilt_are_those_of_the_formulas(noise_counts, true_counts):
+    sums = sums_of(10, [6, 5, 7, 4], [3.5, 2, 3, 1.5], noise_counts, true_counts)
     rate, tilt = plain_update(sums)
+    assert any(tilt) or noise_counts[0]
     found = noise_from_sums(sums)
     assert found.rate == pytest.approx(rate)
     np.testing.assert_allclose(found.tilt, tilt, rtol=1e-9)
 
 
+def test_numbers_that_vary_as_a_binomial_or_more_have_no_tilt():
+    """Half of the rows with no wrong label and half with four are no law to narrow."""
+    counts = [5, 0, 0, 0, 5], [2, 3, 3, 1, 1]
+    for noise_counts in counts:
+        sums = sums_of(10, [6, 5, 7, 4], [3.5, 2, 3, 1.5], noise_counts, [4, 5, 1])
+        np.testing.assert_array_equal(noise_from_sums(sums).tilt, 0)
+
+
 def test_a_known_rate_gives_its_own_tilt():
-    sums = sums_of(10, [6, 5, 7, 4], [3.5, 2, 3, 1.5], [2, 5, 2, 1, 0], [4, 5, 1])
+    sums = sums_of(10, [6, 5, 7, 4], [3.5, 2, 3, 1.5], [1, 8, 1, 0, 0], [4, 5, 1])
     assert noise_from_sums(sums, 0.2).rate == 0.2
     assert not np.allclose(noise_from_sums(sums, 0.2).tilt, noise_from_sums(sums).tilt)
 

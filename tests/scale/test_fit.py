@@ -198,8 +198,11 @@ def test_sieve_says_what_needs_all_rows(data, torch):
     X, Y = data
     with pytest.raises(InputError, match="a transformer needs all rows"):
         fit_in_blocks(Sieve(features=StandardScaler()), X, Y)
-    with pytest.raises(InputError, match="known labels need rows in main memory"):
-        Sieve().fit(torch.asarray(X), Y, known=np.zeros(Y.shape))
+    given = {"known": np.zeros(Y.shape), "votes": (Y, 1), "groups": np.arange(len(Y))}
+    for name, value in given.items():
+        with pytest.raises(InputError, match=f"{name} needs rows in main memory") as error:
+            Sieve().fit(torch.asarray(X), Y, **{name: value})
+        assert error.value.parameter == name
 
 
 @pytest.mark.parametrize("kernel_rows", [4000, 50], ids=["all rows", "landmarks"])

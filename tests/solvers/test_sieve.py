@@ -2,32 +2,44 @@
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from reference.sieve import sieve as reference
 
 from schirn import Sieve
 from schirn.datasets import make_partial_multilabel
+from schirn.linalg.features import learn_scale
+from schirn.linalg.inverse import KernelInverse
 from schirn.metrics import average_precision
 from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
 from schirn.solvers.sieve import (
-    choose_ridge,
+    FEW_ROWS,
+    GRID,
+    Options,
+    choose_lams,
     fit_stack,
+    kernel_matrix,
+    make_splits,
     newton,
-    pick_cells,
     sieve,
     soft_logit,
-    stack_sums,
+    solve,
     trusting_ridge,
 )
-from schirn.solvers.sieve_blocks import factor, make_rows
 
 
-def problem(n=160, seed=0, r=2, **options):
+def problem(n=160, seed=0, r=2, kernel="rbf", **options):
     data = make_partial_multilabel(
         n_samples=n, n_features=6, n_labels=7, r=r, random_state=seed, **options
     )
-    rng = np.random.RandomState(0)
-    return data, factor(data.X, kernel="rbf", max_kernel_rows=1000, n_landmarks=50, rng=rng)
+    Z = learn_scale(data.X, "spread").transform(data.X)
+    return data, kernel_matrix(Z, kernel, np.random.RandomState(0))[1]
+
+
+def ridge_with_intercept(K, Q, lam, train, others):
+    """Scores of other rows, by one linear system."""
+    n = len(train)
+    A = np.block([[K[np.ix_(train, train)] + lam * np.eye(n), np.ones((n, 1))], [np.ones(n), 0]])
+    solution = np.linalg.solve(A, np.vstack([Q[train], np.zeros(Q.shape[1])]))
+    return K[np.ix_(others, train)] @ solution[:-1] + solution[-1]
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
@@ -38,46 +50,44 @@ def test_equals_the_plain_reference(sparse, kernel):
     X = abs(data.X) if sparse else data.X
     model = Sieve(kernel=kernel, features="text" if sparse else "spread").fit(X, data.candidates)
     dense, scale = (X.toarray(), "text") if sparse else (X, "spread")
-    Q, _, rate, lams = reference(dense, data.candidates, scale=scale, kernel=kernel)
-    np.testing.assert_allclose(model.label_confidence_, Q, atol=1e-10)
+    Q, log_odds, rate, lams = reference(dense, data.candidates, scale=scale, kernel=kernel)
     np.testing.assert_allclose(model.lams_, lams, rtol=1e-10)
-    assert model.noise_model_.rate == pytest.approx(rate, rel=1e-10)
-
-
-def test_log_odds_equal_those_of_the_reference():
-    data, _ = problem(n=60)
-    _, log_odds, _, _ = reference(data.X, data.candidates, max_iter=3)
-    model = Sieve(max_iter=3)
-    factored = model._factor(model._fit_features(data.X))
-    result = model._solve(factored, data.candidates)
-    np.testing.assert_allclose(result.log_odds, log_odds, atol=1e-8)
+    assert model.noise_model_.rate == pytest.approx(rate, rel=1e-8)
+    cautious = 1 - model.caution_.factors * (1 - Q)
+    listed = data.candidates == 1
+    np.testing.assert_allclose(model.label_confidence_[listed], cautious[listed], atol=1e-8)
+    Z = model.scale_.transform(X)
+    _, K = kernel_matrix(Z, kernel, np.random.RandomState(0))
+    result = solve(K, data.candidates, kernel=kernel)
+    np.testing.assert_allclose(result.Q, Q, atol=1e-8)
+    np.testing.assert_allclose(result.log_odds, log_odds, atol=1e-6)
 
 
 def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
     """One round, written out."""
-    data, factored = problem()
-    Y = data.candidates.astype(float)
-    lams = [0.1, 1.0]
-    got = sieve(factored.problem(Y), lams, max_iter=1, rng=np.random.RandomState(0))
+    data, K = problem()
+    Y, lams = data.candidates.astype(float), [0.1, 1.0]
+    got = sieve(K, Y, lams, max_iter=1, rng=np.random.RandomState(0))
 
-    whole = factored.source.space
-    F, S2, pen = whole.F, whole.eigenvalues, whole.penalty
-    hat = [F @ np.diag(1 / (S2 + t * pen)) @ F.T for t in lams]
+    n, l = Y.shape
+    C = np.eye(n) - 1 / n
+    hat = [1 / n + C @ K @ C @ np.linalg.inv(C @ K @ C + t * np.eye(n)) for t in lams]
     loo = lambda Q, H: Q - (Q - H @ Q) / (1 - np.diag(H))[:, None]  # noqa: E731
     S = loo(Y, hat[-1])
     rate = S[Y == 0].mean()
     P = np.clip((S - rate) / (1 - rate), 1e-4, 1 - 1e-4)
-    posterior = candidate_posterior(P, Y, NoiseModel.independent(rate, 7))
+    posterior = candidate_posterior(P, Y, NoiseModel.independent(rate, l))
     Q = posterior.Q
-    for (w, _), t in zip(got.ridges, lams, strict=True):
-        np.testing.assert_allclose(w, whole.ridge(F.T @ Q, t), atol=1e-10)
+    everything = np.arange(n)
+    for (A, b), t in zip(got.ridges, lams, strict=True):
+        fitted = ridge_with_intercept(K, Q, t, everything, everything)
+        np.testing.assert_allclose(K @ A + b, fitted, atol=1e-10)
     assert got.noise.rate == pytest.approx(update_noise(Y, posterior).rate)
     experts = [loo(Q, H) for H in hat]
-    C = experts[1] - experts[1].mean(axis=0)
-    G = C.T @ C
-    G += np.eye(7) * (np.trace(G) / 7 * 0.3 + 1e-12)
-    stack = 1 / len(Y) + C @ np.linalg.solve(G, C.T)
-    experts.append(Q - (Q - stack @ Q) / (1 - np.diag(stack))[:, None])
+    D = experts[1] - experts[1].mean(axis=0)
+    G = D.T @ D
+    G += np.eye(l) * (np.trace(G) / l * 0.3 + 1e-12)
+    experts.append(loo(Q, 1 / n + D @ np.linalg.solve(G, D.T)))
     log_odds = sum(soft_logit(E) for E in experts) / 3
     np.testing.assert_allclose(got.log_odds, log_odds, atol=1e-6)
     P = np.clip(1 / (1 + np.exp(-log_odds)), 1e-4, 1 - 1e-4)
@@ -87,19 +97,21 @@ def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
     np.testing.assert_allclose(got.Q, candidate_posterior(P, Y, got.noise).Q, atol=1e-8)
 
 
-def test_stack_leave_one_out_equals_refitting():
+@pytest.mark.parametrize("shape", [(60, 4), (12, 30)], ids=["many rows", "many labels"])
+def test_the_stack_is_a_ridge_from_all_scores(shape):
     rng = np.random.default_rng(0)
-    S, Q = rng.normal(size=(60, 4)), rng.random((60, 4)) * (rng.random((60, 4)) < 0.5)
-    candidates = make_rows(S, sp.csr_array(Q > 0), np.arange(60)).candidates
-    fit = fit_stack(stack_sums(S, Q[Q > 0], candidates), Q.sum(axis=0), 60)
-    stack = fit.stack
-    # With the ridge of the full fit, row i left out and the centre of the full fit kept.
-    C, D = S - stack.centre, Q - stack.mean
-    ridge = np.trace(C.T @ C) / 4 * 0.3 + 1e-12
-    np.testing.assert_allclose(stack.W, np.linalg.solve(C.T @ C + ridge * np.eye(4), C.T @ D))
-    H = 1 / 60 + C @ np.linalg.solve(C.T @ C + ridge * np.eye(4), C.T)
-    np.testing.assert_allclose(stack.scores(S), H @ Q, atol=1e-10)
-    np.testing.assert_allclose(fit.factors(S), 1 / (1 - np.diag(H)), atol=1e-10)
+    S, Q = rng.normal(size=shape), rng.random(shape) * (rng.random(shape) < 0.5)
+    n, l = shape
+    stack, leverages = fit_stack(S, Q)
+    D = S - S.mean(axis=0)
+    ridge = np.trace(D.T @ D) / l * 0.3
+    H = 1 / n + D @ np.linalg.solve(D.T @ D + ridge * np.eye(l), D.T)
+    np.testing.assert_allclose(stack.scores(S), H @ Q, atol=1e-9)
+    np.testing.assert_allclose(leverages, np.diag(H), atol=1e-9)
+    W = np.linalg.solve(D.T @ D + ridge * np.eye(l), D.T @ (Q - Q.mean(axis=0)))
+    others = rng.normal(size=(5, l))
+    expected = Q.mean(axis=0) + (others - S.mean(axis=0)) @ W
+    np.testing.assert_allclose(stack.scores(others), expected, atol=1e-9)
 
 
 def test_newton_finds_the_optimum_of_the_penalised_logistic_loss():
@@ -120,37 +132,68 @@ def test_soft_logit_rises_strictly_and_never_overflows():
     assert z[5] == pytest.approx(0, abs=1e-12)
 
 
-def test_ridge_is_chosen_on_rows_held_out():
-    data, factored = problem()
-    Y = data.candidates.astype(float)
-    grid = np.array([1e-6, 1.0, 1e6])
-    errors, precisions = [], []
-    for t in grid:
-        error = precision = 0.0
-        for split in factored.splits[1:]:
-            ridge = np.diag(np.append(split.spectrum.eigenvalues + t, len(split.indices)))
-            scores = split.X_held @ np.linalg.solve(ridge, split.X.T @ Y[split.indices])
-            error += np.mean((scores - Y[split.held]) ** 2)
-            precision += average_precision(Y[split.held], scores)
-        errors.append(error)
-        precisions.append(precision)
-    assert choose_ridge(factored.problem(Y), grid) == grid[int(np.argmin(errors))]
-    best = choose_ridge(factored.problem(Y), grid, precision=True)
-    assert best == grid[int(np.argmax(precisions))]
+@pytest.mark.parametrize("trusting", [False, True])
+def test_ridge_weights_are_chosen_on_rows_left_out(trusting):
+    """By squared error, or by average precision if the candidates are trusted."""
+    data, K = problem(n=40, kernel="linear")
+    Y, rows = data.candidates.astype(float), np.arange(40)
+    variance = np.trace(K) / 40 - K.mean()
+    losses = []
+    for t in variance * GRID:
+        S = np.array([ridge_with_intercept(K, Y, t, np.delete(rows, i), [i])[0] for i in rows])
+        losses.append(-average_precision(Y, S) if trusting else np.mean((S - Y) ** 2))
+    best = variance * GRID[np.argmin(losses)]
+    options = {"kernel": "linear", "trusting": trusting, "rng": np.random.RandomState(0)}
+    expected = [best] if trusting else [best / 20, best / 4, best]
+    np.testing.assert_allclose(choose_lams(K, Y, lam=None, **options), expected, rtol=1e-9)
+    assert choose_lams(K, Y, lam=0.7, **options) == [0.7]
+
+
+def test_at_most_600_rows_choose_the_ridge_weights(monkeypatch):
+    data, K = problem(n=50)
+    monkeypatch.setattr("schirn.solvers.sieve.TUNING_ROWS", 20)
+    options = {"kernel": "linear", "lam": None, "trusting": False}
+    found = choose_lams(K, data.candidates, **options, rng=np.random.RandomState(3))
+    rows = np.sort(np.random.RandomState(3).choice(50, 20, replace=False))
+    variance = np.trace(K) / 50 - K.mean()
+    Y = data.candidates[rows].astype(float)
+    scores = KernelInverse(K[np.ix_(rows, rows)], (variance * GRID).tolist()).fit(Y).left_out
+    best = variance * GRID[np.argmin(((scores - Y) ** 2).mean(axis=(1, 2)))]
+    np.testing.assert_allclose(found, [best / 20, best / 4, best])
 
 
 def test_splits_hold_out_every_row_once():
-    _, factored = problem()
-    assert sorted(np.concatenate(factored.drawn).tolist()) == list(range(160))
-    for split, rows in zip(factored.splits[1:], factored.drawn, strict=True):
-        np.testing.assert_array_equal(split.held, np.sort(rows))
-        assert not set(rows) & set(split.indices)
+    data, K = problem()
+    whole, *inner = make_splits(K, data.candidates, [1.0], Options(), np.random.RandomState(0))
+    assert whole.Y.shape == data.candidates.shape
+    assert not len(whole.Y_held)
+    np.testing.assert_array_equal(
+        np.sort(np.concatenate([s.Y_held for s in inner]), axis=0), np.sort(whole.Y, axis=0)
+    )
+    assert [len(s.Y) + len(s.Y_held) for s in inner] == [160, 160, 160]
+
+
+def test_splits_keep_groups_together():
+    groups = np.arange(60) // 4
+    # Candidates that name the group: no group may be on both sides of a split.
+    Y = (groups[:, None] == np.arange(15)).astype(int)
+    options = Options(groups=groups)
+    inner = make_splits(np.eye(60), Y, [1.0], options, np.random.RandomState(0))[1:]
+    for split in inner:
+        assert not (split.Y.any(axis=0) & split.Y_held.any(axis=0)).any()
+
+
+def test_many_rows_have_one_split():
+    n = FEW_ROWS
+    Y = np.ones((n, 1), dtype=int)
+    K = np.eye(n, dtype=np.float32)
+    assert len(make_splits(K, Y, [1.0], Options(), np.random.RandomState(0))) == 2
 
 
 def test_the_rate_is_estimated():
-    data, factored = problem(n=600, r=2)
+    data, K = problem(n=600, r=2)
     Y, truth = data.candidates.astype(float), data.y_true
-    result = sieve(factored.problem(Y), [0.3, 1.0], rng=np.random.RandomState(0))
+    result = sieve(K, Y, [0.3, 1.0], rng=np.random.RandomState(0))
     assert result.noise.rate == pytest.approx(Y[truth == 0].mean(), abs=0.06)
     Q = result.Q
     assert (Q[Y == 0] == 0).all()
@@ -158,51 +201,32 @@ def test_the_rate_is_estimated():
 
 
 def test_a_known_rate_is_kept():
-    data, factored = problem()
-    Y = data.candidates.astype(float)
-    found = sieve(factored.problem(Y, 0.25), [1.0], rng=np.random.RandomState(0))
+    data, K = problem()
+    rng = np.random.RandomState(0)
+    found = sieve(K, data.candidates, [1.0], Options(0.25), rng=rng)
     assert found.noise.rate == pytest.approx(0.25)
-    rates = np.linspace(0.1, 0.5, len(Y))
-    kept = sieve(factored.problem(Y, rates), [1.0], rng=np.random.RandomState(0)).noise.rate
+    rates = np.linspace(0.1, 0.5, len(K))
+    kept = sieve(K, data.candidates, [1.0], Options(rates), rng=rng).noise.rate
     np.testing.assert_allclose(kept, rates)
 
 
 def test_trusting_ridge_is_ridge():
-    data, factored = problem()
-    Y = data.candidates.astype(float)
-    result = trusting_ridge(factored.problem(Y), 0.5)
-    space = factored.source.space
-    F, S2 = space.F, space.eigenvalues
-    scores = F @ ((F.T @ Y) / (S2 + 0.5 * space.penalty)[:, None])
-    np.testing.assert_allclose(F @ result.ridges[0][0], scores, atol=1e-10)
-    assert result.objective == pytest.approx(np.mean((scores - Y) ** 2))
-    left_out = space.leave_one_out(Y, scores, 0.5)
-    np.testing.assert_allclose(result.log_odds, result.pool.log_odds([left_out]), atol=1e-8)
+    data, K = problem()
+    Y, rows = data.candidates.astype(float), np.arange(160)
+    result = trusting_ridge(K, Y, 0.5)
+    (A, b) = result.ridges[0]
+    scores = ridge_with_intercept(K, Y, 0.5, rows, rows)
+    np.testing.assert_allclose(K @ A + b, scores, atol=1e-9)
+    S = np.array([ridge_with_intercept(K, Y, 0.5, np.delete(rows, i), [i])[0] for i in rows])
+    assert result.objective == pytest.approx(np.mean((S - Y) ** 2))
+    np.testing.assert_allclose(result.log_odds, result.pool.log_odds([S]), atol=1e-7)
     np.testing.assert_array_equal(result.Q, Y)
     order = np.argsort(result.pool.log_odds([scores]), axis=1)
     np.testing.assert_array_equal(order, np.argsort(scores, axis=1))
 
 
 def test_all_rows_listed_everywhere_does_not_crash():
-    data, factored = problem()
-    result = sieve(
-        factored.problem(np.ones_like(data.candidates)),
-        [1.0],
-        max_iter=3,
-        rng=np.random.RandomState(0),
-    )
+    data, K = problem()
+    Y = np.ones_like(data.candidates)
+    result = sieve(K, Y, [1.0], max_iter=3, rng=np.random.RandomState(0))
     assert np.isfinite(result.log_odds).all()
-
-
-@pytest.mark.parametrize("many", [10, 10**6], ids=["of many", "of few"])
-def test_cells_that_fit_the_pool(monkeypatch, many):
-    monkeypatch.setattr("schirn.solvers.sieve.MANY_CELLS", many)
-    held = np.array([3, 8, 21, 40])
-    row, label = pick_cells(held, 7, 15, np.random.RandomState(0))
-    assert len(row) == 15
-    assert (np.diff(row) >= 0).all()
-    assert set(row) <= set(held)
-    assert set(label) <= set(range(7))
-    assert len(set(zip(row.tolist(), label.tolist(), strict=True))) == 15
-    again = pick_cells(held, 7, 15, np.random.RandomState(0))
-    np.testing.assert_array_equal(again, (row, label))

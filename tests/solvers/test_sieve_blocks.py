@@ -39,13 +39,19 @@ def blocks(X, Y, edges=()):
 
 def same(fit, model, X, atol=1e-7):
     """Whether a fit on blocks is the fitted model."""
-    result = fit.result
-    np.testing.assert_allclose(result.Q, model.label_confidence_, atol=atol)
-    np.testing.assert_allclose(result.objective, model.objective_, rtol=1e-6)
-    np.testing.assert_allclose(result.lams, model.lams_, rtol=1e-6)
-    scores = result.pool.log_odds(fit.expansion.scores(fit.scale.transform(X)))
+    np.testing.assert_allclose(cautious(fit, model), model.label_confidence_, atol=atol)
+    np.testing.assert_allclose(fit.objective, model.objective_, rtol=1e-6)
+    np.testing.assert_allclose(fit.lams, model.lams_, rtol=1e-6)
+    scores = fit.pool.log_odds(fit.expansion.scores(fit.scale.transform(X)))
     np.testing.assert_allclose(scores, model.decision_function(X), atol=100 * atol)
     assert fit.scale.kind == model.scale_.kind
+
+
+def cautious(fit, model):
+    """Confidences (n, l) of a fit, with the caution of the model."""
+    q = fit.confidence.copy()
+    q.data = model.caution_.apply(q.data, q.indices)
+    return q.toarray()
 
 
 @pytest.mark.parametrize("edges", [[], EDGES], ids=["one block", "four blocks"])
@@ -70,10 +76,10 @@ def test_blocks_give_the_model_that_memory_gives(options, sparse, edges):
     atol = 1e-7 if options.get("kernel") or few else 2e-4
     fit = sieve_blocks(blocks(X, Y, edges), **options)
     same(fit, model, X, atol)
-    result = fit.result
-    assert len(result.soft_labels()) == (1 if few else len(edges) + 1)
-    assert result.log_odds.shape == Y.shape
-    assert np.corrcoef(result.log_odds[Y == 1], result.Q[Y == 1])[0, 1] > 0.5
+    log_odds, listed, Q = fit.sample
+    np.testing.assert_array_equal(listed, Y)
+    np.testing.assert_array_equal(Q, fit.confidence.toarray())
+    assert np.corrcoef(log_odds[Y == 1], Q[Y == 1])[0, 1] > 0.5
 
 
 @pytest.mark.parametrize("level", ["none", "number", "rows", "trust"])
@@ -85,16 +91,27 @@ def test_noise_levels(level):
     fit = sieve_blocks(blocks(X, Y, EDGES), **options)
     model = Sieve(**options).fit(X, Y)
     same(fit, model, X)
-    result = fit.result
-    np.testing.assert_allclose(result.noise.rate, model.noise_model_.rate, rtol=1e-6)
-    np.testing.assert_allclose(result.rates, model.noise_rates_, rtol=1e-6)
+    np.testing.assert_allclose(fit.noise.rate, model.noise_model_.rate, rtol=1e-6)
+    np.testing.assert_allclose(fit.rates, model.noise_rates_, rtol=1e-6)
 
 
-def test_soft_labels_list_every_candidate_of_every_row():
+@pytest.mark.parametrize("kernel_rows", [50, 4000], ids=["landmarks", "few rows"])
+def test_confidences_list_every_candidate_of_every_row(kernel_rows):
     X, Y = problem()
-    pieces = sieve_blocks(blocks(X, Y, EDGES), **MANY).result.soft_labels()
-    listed = np.concatenate([np.diff(Q.indptr) for Q in pieces])
-    np.testing.assert_array_equal(listed, Y.sum(axis=1))
+    options = {**MANY, "max_kernel_rows": kernel_rows, "noise_level": 1e-3}
+    found = sieve_blocks(blocks(X, Y, EDGES), **options).confidence
+    np.testing.assert_array_equal(np.diff(found.indptr), Y.sum(axis=1))
+
+
+def test_a_sample_takes_every_kth_row(monkeypatch):
+    monkeypatch.setattr("schirn.solvers.sieve_blocks.sample_stride", lambda n, l: 7)
+    X, Y = problem()
+    for kernel_rows in (50, 4000):
+        options = {**MANY, "max_kernel_rows": kernel_rows, "max_iter": 2}
+        fit = sieve_blocks(blocks(X, Y, EDGES), **options)
+        np.testing.assert_array_equal(fit.sample.Y, Y[::7])
+        np.testing.assert_array_equal(fit.sample.Q, fit.confidence.toarray()[::7])
+        assert fit.sample.log_odds.shape == Y[::7].shape
 
 
 def test_one_round_written_out():
@@ -109,7 +126,7 @@ def test_one_round_written_out():
         lam=lam,
         max_iter=1,
         max_kernel_rows=0,
-    ).result
+    )
     n, l = Y.shape
     H = 1 / n + X @ np.linalg.solve(X.T @ X + lam * np.eye(X.shape[1]), X.T)
     left_out = lambda Q, H: Q - (Q - H @ Q) / (1 - np.diag(H))[:, None]  # noqa: E731
@@ -123,10 +140,12 @@ def test_one_round_written_out():
     G += np.eye(l) * (np.trace(G) / l * 0.3 + 1e-12)
     both = [S, left_out(first.Q, 1 / n + C @ np.linalg.solve(G, C.T))]
     log_odds = sum(soft_logit(A) for A in both) / 2
-    np.testing.assert_allclose(result.log_odds, log_odds, atol=1e-8)
+    np.testing.assert_allclose(result.sample.log_odds, log_odds, atol=1e-8)
     P = np.clip(1 / (1 + np.exp(-log_odds)), 1e-4, 1 - 1e-4)
     noise = update_noise(Y, first)
-    np.testing.assert_allclose(result.Q, candidate_posterior(P, Y, noise).Q, atol=1e-8)
+    np.testing.assert_allclose(
+        result.confidence.toarray(), candidate_posterior(P, Y, noise).Q, atol=1e-8
+    )
 
 
 def test_a_block_without_candidates_and_one_without_held_rows():
@@ -166,14 +185,12 @@ def test_torch_gives_the_result_of_numpy(options, precision):
     T = torch.asarray(X)
     place = MemoryRows([Block(FeatureRows(T), candidate_cells(Y, T))])
     fit = sieve_blocks(place, **options)
-    result = fit.result
     atol = 1e-3 if precision == "float32" or "max_kernel_rows" in options else 1e-6
-    np.testing.assert_allclose(result.Q, model.label_confidence_, atol=atol)
-    np.testing.assert_allclose(result.objective, model.objective_, rtol=1e-3)
-    scores = result.pool.log_odds(fit.expansion.scores(fit.scale.transform(T)))
+    np.testing.assert_allclose(cautious(fit, model), model.label_confidence_, atol=atol)
+    np.testing.assert_allclose(fit.objective, model.objective_, rtol=1e-3)
+    scores = fit.pool.log_odds(fit.expansion.scores(fit.scale.transform(T)))
     assert isinstance(scores, torch.Tensor)
     expected = model.decision_function(X)
     np.testing.assert_allclose(scores.numpy(), expected, atol=20 * atol, rtol=1e-2)
-    problem_ = result.problem
-    log_odds = problem_.splits[0].S if "max_kernel_rows" not in options else place.states[0].S[0]
-    assert isinstance(log_odds, torch.Tensor)
+    if "max_kernel_rows" in options:
+        assert isinstance(place.states[0].S[0], torch.Tensor)

@@ -267,19 +267,23 @@ class Sieve(PartialMultiLabelClassifier):
         return self._fit_with(X, Y, Options(rates))
 
     def _fit_with(self, X: "Array | sp.csr_array", Y: Array, options: Options) -> Fit:
-        if self._trusts() and options.known is not None:
-            Y, options = np.where(options.known < 0, 0, Y), options._replace(known=None)
+        known, listed, trusted = options.known, Y, Y
+        if known is not None:
+            # What is known to be wrong is neither learned by a trusting model nor missing.
+            trusted = np.where(known < 0, 0, Y) if self._trusts() else Y
+            listed = np.where(known < 0, 1, Y)
+            options = options._replace(known=None if self._trusts() else known)
         Z = self._fit_features(X)
-        found = self._solve(Z, Y, options)
-        confidence = self._judge(found, options.votes)
-        if options.known is not None:
-            known = options.known[np.nonzero(Y)]
-            confidence.data = np.where(known == 0, confidence.data, known > 0)
-        sample = found.sample
-        self.missing_ = self._missing(sample.log_odds, Y, 0.5)
-        matrix = confidence.toarray()
-        noise, objective = (Y == 1) & (matrix < 0.5), found.objective
-        return Fit(noise, sample.log_odds, len(objective), objective, matrix.astype(X.dtype))
+        found = self._solve(Z, trusted, options)
+        confidence = self._judge(found, options.votes).toarray()
+        if known is not None:
+            confidence = np.where(known == 0, confidence, known > 0)
+            self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
+            self.largest_wrong_share_ = max(self.largest_wrong_share_, self.wrong_share_)
+        scores, objective = found.sample.log_odds, found.objective
+        self.missing_ = self._missing(scores, listed, 0.5)
+        noise = (Y == 1) & (confidence < 0.5)
+        return Fit(noise, scores, len(objective), objective, confidence.astype(X.dtype))
 
     def _judge(self, found: SieveFit, votes: VoteModel | None = None) -> sp.csr_array:
         """Keep what a fit found; the confidences of all candidates."""

@@ -680,12 +680,12 @@ def trusting_ridge(problem: Problem, lam: float) -> SieveResult:
 
 
 def trust(split: Split, message: tuple[Spectrum, Any], lam: float) -> tuple[Split, float]:
-    """Leave-one-out log-odds of one ridge, and its squared error."""
+    """Leave-one-out log-odds of one ridge, and the squared error of its leave-one-out scores."""
     (spectrum, ridges), c = message, split.train.candidates
     (S,) = ridge_scores(split.train.X, ridges)
-    loss = squared_error(S, c)
     factors = 1 / (1 - spectrum.leverages(split.train.X, [lam]))
-    return split._replace(S=soft_logit(leave_out(S, split.q, c, factors[0]))), loss
+    S = leave_out(S, split.q, c, factors[0])
+    return split._replace(S=soft_logit(S)), squared_error(S, c)
 
 
 def soft_labels(splits: Sequence[Split], noise: NoiseModel) -> sp.csr_array:

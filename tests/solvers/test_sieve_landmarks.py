@@ -1,0 +1,114 @@
+"""Sieve's steps for many rows: sums over rows give what the kernel matrix gives."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from schirn.datasets import make_partial_multilabel
+from schirn.linalg.features import learn_scale
+from schirn.metrics import average_precision
+from schirn.solvers import sieve as kernel_solver
+from schirn.solvers.sieve_blocks import factor, make_rows
+from schirn.solvers.sieve_landmarks import (
+    choose_ridge,
+    fit_stack,
+    pick_cells,
+    sieve,
+    stack_sums,
+    trusting_ridge,
+)
+
+
+def problem(n=160, seed=0, r=2, kernel="rbf", n_landmarks=50):
+    data = make_partial_multilabel(n_samples=n, n_features=6, n_labels=7, r=r, random_state=seed)
+    Z = learn_scale(data.X, "spread").transform(data.X)
+    rng = np.random.RandomState(0)
+    return data, Z, factor(Z, kernel=kernel, n_landmarks=n_landmarks, rng=rng)
+
+
+def test_a_quarter_of_the_rows_is_held_out():
+    _, _, factored = problem()
+    assert len(factored.drawn) == 40
+    np.testing.assert_array_equal(factored.indices[factored.edge :], np.sort(factored.drawn))
+    assert sorted(factored.indices.tolist()) == list(range(160))
+
+
+def test_the_stack_from_sums_is_that_of_the_scores():
+    rng = np.random.default_rng(0)
+    S, Q = rng.normal(size=(60, 4)), rng.random((60, 4)) * (rng.random((60, 4)) < 0.5)
+    candidates = make_rows(S, sp.csr_array(Q > 0), np.arange(60)).candidates
+    fit = fit_stack(stack_sums(S, Q[Q > 0], candidates), Q.sum(axis=0), 60)
+    stack, leverages = kernel_solver.fit_stack(S, Q)
+    for found, expected in zip(fit.stack[:3], stack[:3], strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-10)
+    np.testing.assert_allclose(fit.factors(S), 1 / (1 - leverages), atol=1e-10)
+
+
+@pytest.mark.parametrize("precision", [False, True], ids=["squared error", "average precision"])
+def test_the_ridge_is_chosen_on_rows_held_out(precision):
+    data, Z, factored = problem(kernel="linear")
+    Y, held = data.candidates.astype(float), np.sort(factored.drawn)
+    train = np.setdiff1d(np.arange(160), held)
+    grid, losses = np.array([1e-6, 1.0, 1e6]), []
+    A, mean = Z[train] - Z[train].mean(axis=0), Y[train].mean(axis=0)
+    for t in grid:
+        W = np.linalg.solve(A.T @ A + t * np.eye(6), A.T @ Y[train])
+        S = (Z[held] - Z[train].mean(axis=0)) @ W + mean
+        losses.append(-average_precision(Y[held], S) if precision else np.mean((S - Y[held]) ** 2))
+    found = choose_ridge(factored.problem(Y), grid, precision=precision)
+    assert found == grid[int(np.argmin(losses))]
+
+
+def test_all_rows_as_landmarks_are_the_kernel_matrix():
+    data, Z, factored = problem(n_landmarks=160)
+    kernel, K = kernel_solver.kernel_matrix(Z, "rbf", np.random.RandomState(0))
+    assert kernel.width == pytest.approx(factored.source.kernel.width)
+    many = trusting_ridge(factored.problem(data.candidates), 0.5)
+    few = kernel_solver.trusting_ridge(K, data.candidates, 0.5)
+    np.testing.assert_allclose(many.log_odds, few.log_odds, atol=2e-3)
+    np.testing.assert_allclose(many.objective, few.objective, rtol=1e-4)
+    np.testing.assert_array_equal(many.Q, data.candidates)
+    new = Z[:9] + 0.1
+    ridges = [kernel(new, Z) @ A + b for A, b in few.ridges]
+    found = many.scores(factored.source.features(new))
+    np.testing.assert_allclose(found, few.pool.log_odds(ridges), atol=2e-3)
+
+
+def test_the_rate_is_estimated():
+    data, _, factored = problem(n=600)
+    Y, truth = data.candidates.astype(float), data.y_true
+    result = sieve(factored.problem(Y), [0.3, 1.0], rng=np.random.RandomState(0))
+    assert result.noise.rate == pytest.approx(Y[truth == 0].mean(), abs=0.06)
+    Q = result.Q
+    assert (Q[Y == 0] == 0).all()
+    assert Q[(Y == 1) & (truth == 1)].mean() > Q[(Y == 1) & (truth == 0)].mean() + 0.4
+
+
+def test_a_known_rate_is_kept():
+    data, _, factored = problem()
+    Y, rng = data.candidates, np.random.RandomState(0)
+    assert sieve(factored.problem(Y, 0.25), [1.0], rng=rng).noise.rate == pytest.approx(0.25)
+    rates = np.linspace(0.1, 0.5, len(Y))
+    kept = sieve(factored.problem(Y, rates), [1.0], rng=rng).noise.rate
+    np.testing.assert_allclose(kept, rates)
+
+
+def test_all_rows_listed_everywhere_does_not_crash():
+    data, _, factored = problem()
+    everything = factored.problem(np.ones_like(data.candidates))
+    result = sieve(everything, [1.0], max_iter=3, rng=np.random.RandomState(0))
+    assert np.isfinite(result.log_odds).all()
+
+
+@pytest.mark.parametrize("many", [10, 10**6], ids=["of many", "of few"])
+def test_cells_that_fit_the_pool(monkeypatch, many):
+    monkeypatch.setattr("schirn.solvers.sieve_landmarks.MANY_CELLS", many)
+    held = np.array([3, 8, 21, 40])
+    row, label = pick_cells(held, 7, 15, np.random.RandomState(0))
+    assert len(row) == 15
+    assert (np.diff(row) >= 0).all()
+    assert set(row) <= set(held)
+    assert set(label) <= set(range(7))
+    assert len(set(zip(row.tolist(), label.tolist(), strict=True))) == 15
+    again = pick_cells(held, 7, 15, np.random.RandomState(0))
+    np.testing.assert_array_equal(again, (row, label))
