@@ -261,7 +261,7 @@ def test_a_benchmark_runs_on_the_same_cluster(client, tmp_path):
     assert [row["status"] for row in rows] == ["done", "done"]
     for row, same in zip(rows, expected, strict=True):
         assert row["metrics"] == pytest.approx(same["metrics"])
-    assert "run_on_worker" in task_names(client)
+    assert "run_on_cluster" in task_names(client)
 
 
 def test_a_benchmark_says_where_it_cannot_run(tmp_path):
