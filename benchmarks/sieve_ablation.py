@@ -1,8 +1,8 @@
 """Ablation of Sieve: gap closed without one of its ideas.
 
-    SCHIRN_DATA=folder python -m benchmarks.sieve_ablation
+    SCHIRN_DATA=folder python -m benchmarks.sieve_ablation --jobs 2
 
-Six settings, three folds, as in `benchmarks.sieve`; all variants of a fold share one factorisation.
+Six settings, three folds, as in `benchmarks.sieve`; all variants of a fold share one kernel matrix.
 """
 
 import argparse
@@ -14,16 +14,18 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
 
-from schirn import Sieve
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
+from schirn.linalg.features import learn_scale
+from schirn.linalg.inverse import KernelInverse, LeftOut
 from schirn.metrics import average_precision
-from schirn.noise.model import noise_from_sums
+from schirn.noise.model import update_noise
 from schirn.solvers import sieve as solver
-from schirn.solvers.sieve import choose_lams, first_scores
 
 SETTINGS = [
     ("scene", 2),
@@ -37,69 +39,95 @@ SETTINGS = [
 
 def independent_counts(*args: Any) -> Any:
     """The noise model without its law of counts."""
-    model = noise_from_sums(*args)
+    model = update_noise(*args)
     return model._replace(tilt=np.zeros_like(model.tilt))
 
 
-def in_sample(*args: Any) -> Any:
-    """Fitted scores instead of leave-one-out scores, after the first ones."""
-    split, sums = first_scores(*args)
-    return split._replace(factors=np.ones_like(split.factors)), sums
+class InSample(KernelInverse):
+    """Fitted scores instead of leave-one-out scores: the residual of a ridge is lam times a."""
+
+    def __init__(self, K: Any, lams: Any, groups: Any = None) -> None:
+        super().__init__(K, lams, groups)
+        self._left_out = [LeftOut(np.full(len(K), 1 / lam), []) for lam in lams]
+
+    def hold_out(self, held: np.ndarray) -> Any:
+        """Fitted scores without the rows held out."""
+        inner = super().hold_out(held)
+        inner._left_out = [LeftOut(left.diagonal[len(held) :], []) for left in self._left_out]
+        return inner
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "Sieve": {},
     "without label correlations": {"options": {"label_correlations": False}},
-    "without the count law (plain Bayes)": {
-        "patch": (solver, "noise_from_sums", independent_counts)
-    },
-    "pool with equal weights": {
-        "patch": (solver, "fit_pool", lambda p, f, leader, w, equal, rng: equal)
-    },
+    "without the count law (plain Bayes)": {"patch": ("update_noise", independent_counts)},
+    "pool with equal weights": {"patch": ("fit_pool", lambda *args: args[4])},
     "one ridge weight instead of three": {"one": True},
-    "in-sample scores instead of leave-one-out": {"patch": (solver, "first_scores", in_sample)},
+    "in-sample scores instead of leave-one-out": {"patch": ("KernelInverse", InSample)},
 }
 
 
-def scores(factored: Any, X: Any, Y: np.ndarray, change: dict[str, Any]) -> np.ndarray:
+def variant(K: Any, K_test: Any, Y: np.ndarray, change: dict[str, Any]) -> np.ndarray:
     """Test scores of one variant."""
-    problem = factored.problem(Y)
-    lams = choose_lams(problem, kernel="rbf", lam=None, trusting=False)
+    rng = check_random_state(0)
+    lams = solver.choose_lams(K, Y, kernel="rbf", lam=None, trusting=False, rng=rng)
     lams = lams[-1:] if change.get("one") else lams
-    with patch.object(*change.get("patch", (solver, "sieve", solver.sieve))):
-        result = solver.sieve(problem, lams, rng=check_random_state(0), **change.get("options", {}))
-    return result.scores(X)
+    with patch.object(solver, *change.get("patch", ("sieve", solver.sieve))):
+        result = solver.sieve(K, Y, lams, rng=rng, **change.get("options", {}))
+    return scores(result, K_test)
+
+
+def scores(result: Any, K_test: Any) -> np.ndarray:
+    """Log-odds of the test rows."""
+    return result.pool.log_odds([K_test @ A + b for A, b in result.ridges])
+
+
+def run_fold(name: str, r: int | None, fold: int) -> dict[str, Any]:
+    """Average precision of all variants in one fold."""
+    warnings.simplefilter("ignore", EmptyCandidatesWarning)
+    data = load(name)
+    T = data.y_true
+    C = data.candidates if r is None else add_noise(T, r, kind="legacy", seed=r)
+    train, test = list(KFold(5, shuffle=True, random_state=0).split(T))[fold]
+    found: dict[str, float] = {}
+    with threadpool_limits(1):
+        scale = learn_scale(data.X[train], "auto")
+        Z, Z_test = scale.transform(data.X[train]), scale.transform(data.X[test])
+        kernel, K = solver.kernel_matrix(Z, "rbf", check_random_state(0))
+        K_test = kernel(Z_test, Z)
+        for key, Y in (("candidates", C), ("truth", T)):
+            result = solver.solve(K, Y[train], kernel="rbf", trusting=True)
+            found[key] = average_precision(T[test], scores(result, K_test))
+        for key, change in VARIANTS.items():
+            found[key] = average_precision(T[test], variant(K, K_test, C[train], change))
+    return {"dataset": name, "r": r, "fold": fold, **found}
 
 
 def main() -> None:
-    """Print the table."""
+    """Run what is missing and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folds", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("sieve-ablation.jsonl"))
     args = parser.parse_args()
-    warnings.simplefilter("ignore", EmptyCandidatesWarning)
+    done = []
+    if args.output.exists():
+        done = [json.loads(line) for line in args.output.read_text().splitlines()]
+    finished = {(row["dataset"], row["r"], row.get("fold")) for row in done}
+    tasks = [(*s, f) for s in SETTINGS for f in range(args.folds) if (*s, f) not in finished]
+    # By its module path, so that workers import it instead of unpacking this script.
+    from benchmarks.sieve_ablation import run_fold as task
+
+    work = (delayed(task)(*cell) for cell in tasks)
+    with args.output.open("a") as file:
+        for row in Parallel(n_jobs=args.jobs, return_as="generator_unordered")(work):
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            done.append(row)
     found: dict[str, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
-    with args.output.open("w") as file:
-        for name, r in SETTINGS:
-            data = load(name)
-            T = data.y_true
-            C = data.candidates if r is None else add_noise(T, r, kind="legacy", seed=r)
-            folds = KFold(5, shuffle=True, random_state=0).split(T)
-            for train, test in list(folds)[: args.folds]:
-                base = Sieve()
-                factored = base._factor(base._fit_features(data.X[train]))
-                X = factored.source.features(base._scaled(data.X[test]))
-                values = {}
-                for key, Y in (("candidates", C), ("truth", T)):
-                    S = Sieve(noise_level=0)._solve(factored, Y[train]).scores(X)
-                    values[key] = average_precision(T[test], S)
-                for key, change in VARIANTS.items():
-                    S = scores(factored, X, C[train], change)
-                    values[key] = average_precision(T[test], S)
-                for key, value in values.items():
-                    found[key][name, r].append(value)
-                file.write(json.dumps({"dataset": name, "r": r, **values}) + "\n")
-                file.flush()
+    for row in done:
+        for key in ("candidates", "truth", *VARIANTS):
+            found[key][row["dataset"], row["r"]].append(row[key])
     print_table(found)
 
 
