@@ -55,15 +55,21 @@ def test_each_fold_is_factored_once(small, monkeypatch):
     assert len(calls) == 4
 
 
-def test_sieve_shares_its_factorisations_and_scores_like_plain_fits(small, monkeypatch):
+@pytest.mark.parametrize(
+    ("shared", "options"),
+    [("kernel_matrix", {}), ("factor", {"max_kernel_rows": 30, "n_landmarks": 20})],
+    ids=["few rows", "landmarks"],
+)
+def test_sieve_shares_its_kernel_and_scores_like_plain_fits(small, monkeypatch, shared, options):
     splits = list(KFold(3, shuffle=True, random_state=1).split(small.X))
     calls = []
-    plain = sieve_module.factor
-    monkeypatch.setattr(sieve_module, "factor", lambda *a, **k: calls.append(1) or plain(*a, **k))
-    search = CandidateSearchCV(schirn.Sieve(max_iter=3), GRID, cv=splits, refit=False)
+    plain = getattr(sieve_module, shared)
+    monkeypatch.setattr(sieve_module, shared, lambda *a, **k: calls.append(1) or plain(*a, **k))
+    model = schirn.Sieve(max_iter=3, **options)
+    search = CandidateSearchCV(model, GRID, cv=splits, refit=False)
     search.fit(small.X, small.candidates)
     assert len(calls) == 3
-    expected = by_hand(schirn.Sieve(max_iter=3), GRID, small, small.candidates, splits)
+    expected = by_hand(model, GRID, small, small.candidates, splits)
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
 
 

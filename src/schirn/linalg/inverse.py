@@ -1,8 +1,9 @@
 """Kernel ridge regressions from one inverse per ridge weight: leave-one-out and held-out scores.
 
 The ridge argmin ||K a + b - Q||^2 + lam a'Ka with a free intercept b has the dual weights a = M Q,
-where M is the leading block of the inverse of [[K + lam I, 1], [1', 0]]. The rest follows from M in
-closed form: the scores of a row, or of a group of rows, left out of its own fit,
+where M is the leading block of the inverse of [[K + lam I, 1], [1', 0]]. Centring K does not change
+M and keeps digits where all rows are alike. The rest follows from M in closed form: the scores of a
+row, or of a group of rows, left out of its own fit,
 
     S_G = Q_G - (M_GG)^-1 a_G,
 
@@ -75,16 +76,19 @@ class KernelInverse:
     def __init__(self, K: Array, lams: Sequence[float], groups: np.ndarray | None = None) -> None:
         xp, n = namespace(K), K.shape[0]
         double = n < _SINGLE_ROWS or n > _SINGLE_CONDITION * min(lams)
-        K = xp.astype(K, xp.float64 if double else xp.float32, copy=False)
+        dtype = xp.float64 if double else xp.float32
+        C, mean = _centred(K)
+        C, mean = xp.astype(C, dtype, copy=False), xp.astype(mean, dtype, copy=False)
+        # Smaller weights would drown in the rounding errors of K.
+        least = n * float(xp.finfo(dtype).eps) * float(xp.max(abs(xp.linalg.diagonal(K))))
         self.lams, self.groups = tuple(lams), groups
         self._M, self._intercepts = [], []
         for lam in lams:
-            M = _invert(K, float(lam))
+            M = _invert(C, max(float(lam), least))
             total = xp.sum(M, axis=1)
-            scale = xp.sum(total)
-            M -= total[:, None] * (total / scale)
+            M -= total[:, None] * (total / xp.sum(total))
             self._M.append(M)
-            self._intercepts.append(total / scale)
+            self._intercepts.append(1 / n - mean @ M)
         self._left_out = [_left_out(M, groups) for M in self._M]
 
     def fit(self, Q: np.ndarray) -> RidgeScores:
@@ -156,7 +160,7 @@ def left_out_scores(K: Array, Q: Array, lams: Sequence[float]) -> Iterator[Array
         Targets.
     lams : sequence of float
     """
-    eigenvalues, U = np.linalg.eigh(K)
+    eigenvalues, U = np.linalg.eigh(_centred(K)[0])
     eigenvalues = np.maximum(eigenvalues, 0)
     total, UQ = U.sum(axis=0), U.T @ Q
     for lam in lams:
@@ -166,6 +170,15 @@ def left_out_scores(K: Array, Q: Array, lams: Sequence[float]) -> Iterator[Array
         a = U @ (d[:, None] * UQ) - np.outer(ones, (d * total) @ UQ) / scale
         diagonal = (U * U) @ d - ones**2 / scale
         yield Q - a / np.maximum(diagonal, _SMALLEST)[:, None]
+
+
+def _centred(K: Array) -> tuple[Array, Array]:
+    """K with rows and columns of mean 0, and the mean of its rows."""
+    xp = namespace(K)
+    mean = xp.mean(K, axis=0)
+    C = K - mean
+    C -= (mean - xp.mean(mean))[:, None]
+    return C, mean
 
 
 def _left_out(

@@ -279,7 +279,7 @@ class Sieve(PartialMultiLabelClassifier):
         if known is not None:
             confidence = np.where(known == 0, confidence, known > 0)
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
-            self.largest_wrong_share_ = max(self.largest_wrong_share_, self.wrong_share_)
+            self.largest_wrong_share_ = max(self.caution_.largest_share, self.wrong_share_)
         scores, objective = found.sample.log_odds, found.objective
         self.missing_ = self._missing(scores, listed, 0.5)
         noise = (Y == 1) & (confidence < 0.5)

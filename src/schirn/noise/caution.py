@@ -147,17 +147,14 @@ def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> Array:
 def _independence(wrong: Array) -> float:
     """Belief that the claimed wrong candidates (n, l) of a row come independently.
 
-    The covariance of their numbers in two random halves of the labels, relative to the product of
-    the means, is 0 if they are independent and negative if their number per row is fixed.
+    The covariance of two labels, relative to the product of their means and on average over all
+    pairs, is 0 if they are independent and negative if the number per row is fixed.
     """
-    rng = np.random.RandomState(0)
-    covariance = []
-    for _ in range(5):
-        order = rng.permutation(wrong.shape[1])
-        a, b = wrong[:, order[::2]].sum(axis=1), wrong[:, order[1::2]].sum(axis=1)
-        product = a.mean() * b.mean()
-        covariance.append((np.mean(a * b) - product) / product if product > 0 else 0.0)
-    return float(1 / (1 + _CROWDING * max(0.0, np.mean(covariance))))
+    means = wrong.mean(axis=0)
+    covariance = wrong.sum(axis=1).var() - wrong.var(axis=0).sum()
+    product = means.sum() ** 2 - (means**2).sum()
+    excess = covariance / product if product > 0 else 0.0
+    return float(1 / (1 + _CROWDING * max(0.0, excess)))
 
 
 def _largest_share(log_odds: Array, Y: Array) -> float:

@@ -1,0 +1,202 @@
+"""When Sieve does not know: weak features, complete candidates, missing labels, copies."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from schirn import Sieve
+from schirn.datasets import add_noise, load_digits_attributes, make_partial_multilabel
+from schirn.exceptions import InputError
+from schirn.solvers.sieve import kernel_matrix, solve
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits_attributes(r=2)
+
+
+@pytest.fixture(scope="module")
+def sure(digits):
+    """All pixels tell right from wrong."""
+    return Sieve().fit(digits.X, digits.candidates)
+
+
+@pytest.fixture(scope="module")
+def doubtful():
+    return make_partial_multilabel(
+        n_samples=200, n_features=8, n_labels=5, cardinality=2.0, r=1, random_state=0
+    )
+
+
+def test_good_features_find_the_wrong_labels(digits, sure):
+    wrong = (digits.candidates == 1) & (digits.y_true == 0)
+    found = (sure.noise_ & wrong).sum()
+    assert found >= 0.97 * wrong.sum()
+    assert found >= 0.98 * sure.noise_.sum()
+    assert sure.wrong_share_ == pytest.approx(wrong.sum() / digits.candidates.sum(), abs=0.02)
+
+
+def test_random_features_call_nothing_wrong(digits):
+    Y = digits.y_true[:900]
+    model = Sieve().fit(np.random.RandomState(0).standard_normal((900, 20)), Y)
+    assert model.noise_.sum() <= 0.05 * Y.sum()
+    assert model.missing_rate_ == 0
+
+
+@pytest.mark.parametrize("pixel", [20, 36])
+def test_one_pixel_calls_little_wrong(digits, pixel):
+    Y = digits.candidates[:900]
+    model = Sieve().fit(digits.X[:900, [pixel]], Y)
+    assert model.noise_.sum() <= 0.1 * Y.sum()
+    assert model.largest_wrong_share_ > 0.3
+
+
+def test_the_claimed_share_is_that_of_the_confidences(digits, sure, doubtful):
+    for model, Y in (
+        (sure, digits.candidates),
+        (Sieve().fit(doubtful.X, doubtful.candidates), doubtful.candidates),
+    ):
+        doubt = (1 - model.label_confidence_)[Y == 1].mean()
+        assert model.wrong_share_ == pytest.approx(doubt)
+        assert model.wrong_share_ <= model.largest_wrong_share_ <= 1
+
+
+def test_the_share_counts_known_labels(doubtful):
+    Y = doubtful.candidates
+    known = np.where(doubtful.y_true == 1, 1, -1) * Y
+    model = Sieve().fit(doubtful.X, Y, known=known)
+    assert model.wrong_share_ == pytest.approx(1 - doubtful.y_true[Y == 1].mean())
+    assert model.largest_wrong_share_ >= model.wrong_share_
+
+
+def test_caution_keeps_the_order_within_a_label(doubtful):
+    model = Sieve().fit(doubtful.X, doubtful.candidates)
+    assert (model.caution_.factors < 1).all()
+    Z = model.scale_.transform(doubtful.X)
+    _, K = kernel_matrix(Z, "rbf", np.random.RandomState(0))
+    Q = solve(K, doubtful.candidates, kernel="rbf").Q
+    for j in range(5):
+        listed = doubtful.candidates[:, j] == 1
+        order = np.argsort(Q[listed, j])
+        assert (np.diff(model.label_confidence_[listed, j][order]) >= 0).all()
+
+
+def test_a_given_noise_level_is_believed(doubtful):
+    X = np.random.RandomState(1).standard_normal(doubtful.X.shape)
+    estimated = Sieve().fit(X, doubtful.candidates)
+    given = Sieve(noise_level=1.0).fit(X, doubtful.candidates)
+    assert estimated.wrong_share_ < 0.1
+    np.testing.assert_array_equal(given.caution_.factors, 1)
+    wrong = 1 - doubtful.y_true[doubtful.candidates == 1].mean()
+    assert given.wrong_share_ == pytest.approx(wrong, abs=0.1)
+
+
+@pytest.fixture(scope="module")
+def incomplete(digits):
+    """A quarter of the true labels dropped, and false ones listed by coin tosses."""
+    listed = add_noise(digits.y_true, kind="rate", rate=0.2, random_state=0)
+    dropped = (np.random.RandomState(0).rand(*listed.shape) < 0.25) & (digits.y_true == 1)
+    dropped &= ((listed == 1) & ~dropped).any(axis=1, keepdims=True)
+    return np.where(dropped, 0, listed), dropped
+
+
+def test_dropped_labels_are_suggested(digits, incomplete):
+    Y, dropped = incomplete
+    train, new = slice(0, 1000), slice(1000, None)
+    model = Sieve().fit(digits.X[train], Y[train])
+    assert model.missing_rate_ == pytest.approx(0.25, abs=0.08)
+    suggested = model.suggest(digits.X[new], Y[new])
+    for found, rows in ((model.missing_, train), (suggested, new)):
+        assert isinstance(found, sp.csr_array)
+        assert found.nnz > 30
+        assert found.data.min() >= 0.5
+        assert not Y[rows][found.nonzero()].any()
+        assert dropped[rows][found.nonzero()].mean() > 0.9
+
+
+def test_a_lower_limit_suggests_more(digits, incomplete):
+    Y = incomplete[0]
+    model = Sieve().fit(digits.X[:600], Y[:600])
+    numbers = [model.suggest(digits.X, Y, min_confidence=limit).nnz for limit in (0.9, 0.5, 0.1)]
+    assert 0 < numbers[1] < numbers[2]
+    assert numbers[0] <= numbers[1]
+    with pytest.raises(InputError):
+        model.suggest(digits.X, Y[:5])
+
+
+def test_complete_candidates_miss_nothing(digits, sure):
+    assert sure.missing_rate_ == 0
+    assert sure.missing_.nnz <= 0.001 * digits.candidates.size
+
+
+def test_what_is_known_to_be_wrong_is_not_missing(digits, incomplete):
+    Y = incomplete[0][:1000]
+    row, label = Sieve().fit(digits.X[:1000], Y).missing_.nonzero()
+    known = np.zeros(Y.shape, dtype=int)
+    known[row, label] = -1
+    found = Sieve().fit(digits.X[:1000], Y, known=known).missing_
+    assert not found.toarray()[row, label].any()
+
+
+@pytest.fixture(scope="module")
+def copied(doubtful):
+    """Sixteen copies of a row with a wrong label."""
+    Y = doubtful.candidates.copy()
+    plain = Sieve().fit(doubtful.X, doubtful.candidates)
+    scores = np.where(doubtful.candidates == 0, plain.decision_function(doubtful.X), np.inf)
+    i, j = np.unravel_index(np.argsort(scores, axis=None)[50], scores.shape)
+    Y[i, j] = 1
+    times = np.r_[np.arange(200), [i] * 15]
+    return doubtful.X[times], Y[times], times, (i, j)
+
+
+def test_copies_in_a_group_do_not_judge_each_other(copied):
+    X, Y, groups, (i, j) = copied
+    copies = groups == i
+    apart = Sieve().fit(X, Y, groups=groups).label_confidence_[copies, j]
+    together = Sieve().fit(X, Y).label_confidence_[copies, j]
+    alone = Sieve().fit(X[:200], Y[:200]).label_confidence_[i, j]
+    np.testing.assert_allclose(apart, apart[0], atol=1e-9)
+    np.testing.assert_allclose(apart, alone, atol=0.1)
+    assert (apart < 0.5).all()
+    assert (together > 0.8).all()
+
+
+def test_groups_of_one_row_change_nothing(doubtful):
+    names = np.array([f"row {k}" for k in range(200)])[::-1]
+    grouped = Sieve().fit(doubtful.X, doubtful.candidates, groups=np.sort(names))
+    assert grouped.label_confidence_.shape == doubtful.candidates.shape
+    with pytest.raises(InputError):
+        Sieve().fit(doubtful.X, doubtful.candidates, groups=names[:7])
+
+
+def test_groups_need_the_kernel_of_all_rows(doubtful):
+    model = Sieve(max_kernel_rows=50)
+    with pytest.raises(InputError, match="max_kernel_rows=50 rows, and X has 200") as error:
+        model.fit(doubtful.X, doubtful.candidates, groups=np.arange(200))
+    assert error.value.parameter == "groups"
+
+
+def test_thousands_of_labels_on_few_rows():
+    rng = np.random.RandomState(0)
+    X, Y = rng.standard_normal((60, 5)), rng.rand(60, 2000) < 0.01
+    model = Sieve().fit(X, Y.astype(int))
+    assert np.isfinite(model.decision_function(X)).all()
+
+
+def test_single_precision_gives_nearly_the_same(doubtful):
+    double = Sieve().fit(doubtful.X, doubtful.candidates)
+    single = Sieve().fit(doubtful.X.astype(np.float32), doubtful.candidates)
+    assert single.label_confidence_.dtype == np.float32
+    np.testing.assert_allclose(single.label_confidence_, double.label_confidence_, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::schirn.exceptions.EmptyCandidatesWarning")
+@pytest.mark.parametrize("value", [0.0, 1.0, 1e6])
+def test_rows_that_are_all_alike(value):
+    Y = (np.random.RandomState(0).rand(30, 3) < 0.5).astype(int)
+    for kernel in ("rbf", "linear"):
+        for features in ("none", "text", "spread"):
+            model = Sieve(kernel=kernel, features=features).fit(np.full((30, 4), value), Y)
+            assert np.isfinite(model.decision_function(np.full((2, 4), value))).all()
+            assert not model.noise_.any()
