@@ -1,4 +1,4 @@
-"""Imports point one way: a room never imports one above it (docs/architecture.md)."""
+"""Imports point one way: a package never imports one above it (docs/architecture.md)."""
 
 import ast
 from pathlib import Path
@@ -7,9 +7,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 
-# From the ground up. A room may import itself and every room on a lower line, also inside a
-# function; rooms on one line do not know each other unless a pair is named below.
-FLOORS = (
+# From the bottom up. A package may import itself and every package on a lower line, also inside a
+# function; packages on one line do not import each other unless a pair is named below.
+LAYERS = (
     "exceptions _files _input _optional",
     "linalg labels",
     "rank metrics",
@@ -33,11 +33,11 @@ NEIGHBOURS = {
     ("cli", "review"),
     ("__main__", "cli"),
 }
-FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS) for name in names.split()}
+LAYER_OF = {name: layer for layer, names in enumerate(LAYERS) for name in names.split()}
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if path != PACKAGE / "__init__.py")
 
 
-def room(path):
+def package(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -51,7 +51,7 @@ def run_time(source):
 
 
 def imported(source):
-    """Rooms that a source imports, also inside functions, but not for type checkers only."""
+    """Packages that a source imports, also inside functions, but not for type checkers only."""
     found = set()
     for node in ast.walk(run_time(source)):
         if isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -66,19 +66,19 @@ def imported(source):
 
 
 def forbidden(importer, source):
-    """What a module imports although its room may not."""
+    """What a module imports although its package may not."""
     return sorted(
         name
         for name in imported(source)
         if name != importer
         and (importer, name) not in NEIGHBOURS
-        and FLOOR_OF.get(name, len(FLOORS)) >= FLOOR_OF[importer]
+        and LAYER_OF.get(name, len(LAYERS)) >= LAYER_OF[importer]
     )
 
 
-def test_every_room_has_a_floor():
-    unknown = sorted({room(path) for path in MODULES} - set(FLOOR_OF))
-    assert not unknown, f"name the floor of {unknown} here and in docs/architecture.md"
+def test_every_package_has_a_layer():
+    unknown = sorted({package(path) for path in MODULES} - set(LAYER_OF))
+    assert not unknown, f"name the layer of {unknown} here and in docs/architecture.md"
 
 
 def test_the_root_is_nearly_empty():
@@ -90,9 +90,9 @@ def test_the_root_is_nearly_empty():
     "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).with_suffix("").as_posix()
 )
 def test_imports_point_one_way(path):
-    if room(path) not in FLOOR_OF:
-        pytest.skip("the room has no floor yet; another test says so")
-    bad = forbidden(room(path), path.read_text("utf-8"))
+    if package(path) not in LAYER_OF:
+        pytest.skip("the package has no layer yet; another test reports it")
+    bad = forbidden(package(path), path.read_text("utf-8"))
     assert not bad, f"{path.name} imports {bad}, which it may not use"
 
 
@@ -108,11 +108,11 @@ def test_a_wrong_import_is_found():
     assert forbidden("report", typing) == []
 
 
-def test_no_two_rooms_import_each_other():
+def test_no_two_packages_import_each_other():
     assert not {(b, a) for a, b in NEIGHBOURS} & NEIGHBOURS
 
 
-def test_modules_of_a_room_form_no_cycle():
+def test_modules_of_a_package_form_no_cycle():
     """Also through imports inside functions, which would only hide one."""
     uses = {}
     for path in MODULES:
@@ -139,10 +139,10 @@ def test_modules_of_a_room_form_no_cycle():
         visit(name, ())
 
 
-def test_lower_rooms_know_no_names_of_the_package():
+def test_lower_packages_know_no_names_of_the_package():
     # The package itself is above everything; only its version may be asked for.
     for path in MODULES:
-        if FLOOR_OF.get(room(path)) == len(FLOORS) - 1:
+        if LAYER_OF.get(package(path)) == len(LAYERS) - 1:
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
