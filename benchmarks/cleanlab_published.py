@@ -10,10 +10,12 @@ if any of its labels is wrong. Published best AUPRC: 0.772 (small, random forest
 logistic regression).
 
 cleanlab judges five-fold probabilities with its default score of a row and with the one that was
-best in the publication, a softmin over the labels. Ours is one fit of Sieve: the probability that
-at least one cell of the row is wrong ("any cell"), from the confidence of listed labels and the
-missing probability of others, and a softmin of the same cells. "cleanlab, Sieve" scores the
-leave-one-out probabilities of the same fit. The data sets are drawn anew, not the original files.
+best in the publication, a softmin over the labels. Ours is one fit of Sieve in
+three scores: the softmin of |y - p| with its leave-one-out probabilities p, which is the published
+score with another classifier; and, from the posterior of every cell (confidence of listed labels,
+missing probability of others), its softmin and the probability that any cell of the row is wrong.
+The data sets are drawn anew, not the original files, and need not be as hard: compare within a run.
+Seeds 0 and 1 of the small and seed 0 of the large data were seen when these scores were written.
 """
 
 import importlib.util
@@ -99,7 +101,7 @@ def cleanlab_scores(Y: Array, P: Array) -> dict[str, Array]:
     given = [np.flatnonzero(row).tolist() for row in Y]
     return {
         "default": 1 - np.asarray(get_label_quality_scores(given, P)),
-        "softmin": softmin(np.where(Y == 1, 1 - P, P)),
+        "softmin": softmin(np.abs(Y - P)),
     }
 
 
@@ -161,20 +163,24 @@ def measure(size: str, seed: int) -> dict[str, Any]:
         model = LeftOutSieve().fit(X, Y)
         W = wrong_cells(model, Y)
         ours = time.process_time() - start
+        P = expit(model.log_odds_)
+        suspicions = {
+            "softmin of |y - p|": softmin(np.abs(Y - P)),
+            "softmin of the posterior": softmin(W),
+            "any cell wrong": any_wrong(W),
+        }
         found = {
             f"schirn, {kind}": {**score(problem, suspicion), "seconds": ours}
-            for kind, suspicion in (("any cell", any_wrong(W)), ("softmin", softmin(W)))
+            for kind, suspicion in suspicions.items()
         }
         row["missing_rate"], row["claimed"] = model.missing_rate_, model.wrong_share_
         if importlib.util.find_spec("cleanlab") is not None:
             start = time.process_time()
             P = out_of_fold(classifier, X, Y)
-            seconds = {words: time.process_time() - start, "Sieve": ours}
-            # Sieve's probabilities tell the classifier's part of the difference from the score's.
-            for source, probabilities in ((words, P), ("Sieve", expit(model.log_odds_))):
-                for kind, suspicion in cleanlab_scores(Y, probabilities).items():
-                    figures = {**score(problem, suspicion), "seconds": seconds[source]}
-                    found[f"cleanlab, {source}, {kind}"] = figures
+            seconds = time.process_time() - start
+            for kind, suspicion in cleanlab_scores(Y, P).items():
+                figures = {**score(problem, suspicion), "seconds": seconds}
+                found[f"cleanlab, {words}, {kind}"] = figures
     return {**row, "found": found}
 
 
