@@ -11,9 +11,10 @@ logistic regression).
 
 cleanlab judges five-fold probabilities with its default score of a row and with the one that was
 best in the publication, a softmin over the labels. Ours is one fit of Sieve in
-three scores: the softmin of |y - p| with its leave-one-out probabilities p, which is the published
-score with another classifier; and, from the posterior of every cell (confidence of listed labels,
-missing probability of others), its softmin and the probability that any cell of the row is wrong.
+three scores: the softmin of the disagreement |y - p| with its leave-one-out probabilities p, which
+is the published score with another classifier; and, from the posterior of every cell (confidence of
+listed labels, missing probability of others), its softmin and the probability that any cell of the
+row is wrong.
 The data sets are drawn anew, not the original files, and need not be as hard: compare within a run.
 Seeds 0 and 1 of the small and seed 0 of the large data were seen when these scores were written.
 """
@@ -165,7 +166,7 @@ def measure(size: str, seed: int) -> dict[str, Any]:
         ours = time.process_time() - start
         P = expit(model.log_odds_)
         suspicions = {
-            "softmin of |y - p|": softmin(np.abs(Y - P)),
+            "softmin of disagreement": softmin(np.abs(Y - P)),
             "softmin of the posterior": softmin(W),
             "any cell wrong": any_wrong(W),
         }
