@@ -107,3 +107,21 @@ def test_many_weights_from_one_eigendecomposition(problem):
     lams = [1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0]
     for lam, S in zip(lams, left_out_scores(K, Q, lams), strict=True):
         np.testing.assert_allclose(S, KernelInverse(K, [lam]).fit(Q).left_out[0], atol=1e-8)
+
+
+def test_a_constant_added_to_the_kernel_changes_nothing(problem):
+    """The intercept is free, so it takes up the constant, however large."""
+    K, Q = problem
+    plain, shifted = KernelInverse(K, [0.3]), KernelInverse(K + 1e6, [0.3])
+    np.testing.assert_allclose(shifted.fit(Q).left_out, plain.fit(Q).left_out, atol=1e-6)
+    (A, b), (A_shifted, b_shifted) = plain.expansion(Q)[0], shifted.expansion(Q)[0]
+    scores = (K + 1e6) @ A_shifted + b_shifted
+    np.testing.assert_allclose(scores, K @ A + b, atol=1e-6)
+
+
+@pytest.mark.parametrize("lam", [1e-300, 1e-12])
+def test_rows_that_are_all_alike_score_the_mean_of_the_others(lam):
+    K, Q = np.ones((8, 8)), np.arange(16.0).reshape(8, 2)
+    S = KernelInverse(K, [lam]).fit(Q).left_out[0]
+    np.testing.assert_allclose(S, (Q.sum(axis=0) - Q) / 7, atol=1e-8)
+    np.testing.assert_allclose(next(left_out_scores(K, Q, [1e-12])), S, atol=1e-8)

@@ -86,3 +86,14 @@ def test_nothing_to_judge():
         assert found.factors.shape == (3,)
         assert 0 <= found.largest_share <= 1
         assert found.apply(np.array([0.0, 1.0]), np.array([0, 2])).min() >= 0.9
+
+
+def test_the_order_of_the_labels_does_not_matter():
+    rng = np.random.RandomState(0)
+    z, crowd = 3 * rng.randn(300, 5), rng.rand(300, 1)
+    Y = (rng.rand(300, 5) < 0.3 + 0.4 * crowd).astype(float)
+    Q = np.where(crowd > 0.7, 0.2, 0.9) * Y
+    order = np.array([3, 0, 4, 2, 1])
+    found, other = caution(z, Y, Q, 0.2), caution(z[:, order], Y[:, order], Q[:, order], 0.2)
+    np.testing.assert_allclose(other.factors, found.factors[order])
+    assert other.largest_share == pytest.approx(found.largest_share)
