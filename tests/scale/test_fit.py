@@ -221,6 +221,18 @@ def test_sieve_takes_and_gives_tensors(data, torch, kernel_rows):
     for name, (tensor, array) in outputs.items():
         assert isinstance(tensor, torch.Tensor), name
         np.testing.assert_allclose(tensor.numpy(), array, atol=1e-3, err_msg=name)
+    for name in ("wrong_share_", "largest_wrong_share_", "missing_rate_"):
+        assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-3), name
+    missing, suggested = found.missing_.toarray(), found.suggest(T, Y).toarray()
+    np.testing.assert_allclose(missing, expected.missing_.toarray(), atol=1e-3)
+    np.testing.assert_allclose(suggested, expected.suggest(X, Y).toarray(), atol=1e-3)
+
+
+def test_no_missing_labels_are_listed_for_rows_that_are_sampled(data, torch, monkeypatch):
+    X, Y = data
+    monkeypatch.setattr("schirn.solvers.sieve_blocks.sample_stride", lambda n, l: 3)
+    monkeypatch.setattr("schirn.scale.fit.sample_stride", lambda n, l: 3)
+    assert Sieve(max_iter=2).fit(torch.asarray(X), Y).missing_ is None
 
 
 def test_where_rows_are():

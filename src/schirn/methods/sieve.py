@@ -95,7 +95,8 @@ class Sieve(PartialMultiLabelClassifier):
     wrong_share_ : share of the candidates that are wrong by these confidences.
     largest_wrong_share_ : the largest share that the candidates allow.
     caution_ : how much of the estimated noise is believed, for each label.
-    missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half.
+    missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half;
+        None if the rows are in blocks and too many to look at each.
     missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
     vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
@@ -322,6 +323,8 @@ class Sieve(PartialMultiLabelClassifier):
         self.objective_, self.n_iter_ = found.objective, len(found.objective)
         scores, listed, _ = found.sample
         self.calibration_ = self._calibrate(scores, listed)
+        whole = len(listed) == confidence.shape[0]
+        self.missing_ = self._missing(scores, listed, 0.5) if whole else None
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()
