@@ -37,7 +37,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.left_out import LeftOutSieve
+from schirn import Sieve
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.noise.missing import missing_probability
 
@@ -112,7 +112,7 @@ def softmin(W: Array) -> Array:
     return (W * weights).sum(axis=1) / weights.sum(axis=1)
 
 
-def wrong_cells(model: LeftOutSieve, Y: Array) -> Array:
+def wrong_cells(model: Sieve, Y: Array) -> Array:
     """Probability (n, l) that each cell is wrong, listed or not.
 
     Caution is divided out: it guards removals and caps how sure a cell can be, while rows are only
@@ -161,7 +161,7 @@ def measure(size: str, seed: int) -> dict[str, Any]:
     )
     with threadpool_limits(1):
         start = time.process_time()
-        model = LeftOutSieve().fit(X, Y)
+        model = Sieve().fit(X, Y)
         W = wrong_cells(model, Y)
         ours = time.process_time() - start
         P = expit(model.log_odds_)

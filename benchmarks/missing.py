@@ -23,8 +23,8 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from benchmarks.left_out import LeftOutSieve
 from benchmarks.sieve import DEVELOPMENT, noisy
+from schirn import Sieve
 from schirn.datasets import load
 from schirn.exceptions import EmptyCandidatesWarning
 
@@ -55,9 +55,9 @@ def measure(name: str, r: int) -> dict[str, Any]:
     C, complete = noisy("two", r, data), noisy("coin", r, data)
     unlisted = C == 0
     with threadpool_limits(1):
-        model = LeftOutSieve().fit(X, C)
+        model = Sieve().fit(X, C)
         P = logistic(X, C)
-        nothing_dropped = LeftOutSieve().fit(X, complete)
+        nothing_dropped = Sieve().fit(X, complete)
     listed = data.y_true.sum() - (T & (C == 0)).sum()
     suggested = model.missing_.tocoo()
     return {

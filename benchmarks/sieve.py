@@ -32,8 +32,7 @@ from scipy.special import expit
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from benchmarks.left_out import LeftOutSieve
-from schirn import NLR, CandidateRidge, Schirn
+from schirn import NLR, CandidateRidge, Schirn, Sieve
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.linalg.features import learn_scale
@@ -105,7 +104,7 @@ def run_cell(
     with threadpool_limits(1):
         for key, level, Y in (("candidates", 0, C), ("sieve", None, C), ("truth", 0, T)):
             start = time.process_time()
-            model = LeftOutSieve(noise_level=level).fit(data.X[train], Y[train])
+            model = Sieve(noise_level=level).fit(data.X[train], Y[train])
             seconds = time.process_time() - start
             scores = model.decision_function(data.X[test])
             row[key] = {**evaluate(T[test], scores, y_pred=scores > 0), "seconds": seconds}

@@ -14,7 +14,7 @@ from schirn._input import Number, OneOf, Seed, check_same_length
 from schirn.exceptions import InputError
 from schirn.labels.known import as_known
 from schirn.labels.matrix import as_labels
-from schirn.labels.votes import read_votes
+from schirn.labels.votes import Votes, read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
@@ -95,6 +95,8 @@ class Sieve(PartialMultiLabelClassifier):
     wrong_share_ : share of the candidates that are wrong by these confidences.
     largest_wrong_share_ : the largest share that the candidates allow.
     caution_ : how much of the estimated noise is believed, for each label.
+    log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit; for rows
+        in main memory.
     missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half;
         None if the rows are in blocks and too many to look at each.
     missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
@@ -210,6 +212,8 @@ class Sieve(PartialMultiLabelClassifier):
             super().fit(X, y, label_names=label_names)
             return self
         self._check()
+        if label_names is None and isinstance(votes, Votes) and y is votes.candidates:
+            label_names = votes.label_names
         X, Y = self._validate_training(X, y, label_names)
         rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
         said = None
@@ -282,6 +286,7 @@ class Sieve(PartialMultiLabelClassifier):
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
             self.largest_wrong_share_ = max(self.caution_.largest_share, self.wrong_share_)
         scores, objective = found.sample.log_odds, found.objective
+        self.log_odds_ = scores
         self.missing_ = self._missing(scores, listed, 0.5)
         noise = (Y == 1) & (confidence < 0.5)
         return Fit(noise, scores, len(objective), objective, confidence.astype(X.dtype))
