@@ -2,8 +2,9 @@
 ===================
 
 Five people tag each image; each of them misses some tags and adds some wrong ones. Counting votes
-is one way to clean the tags, judging them by the image another. Both together work best: the share
-of votes goes into `find_noisy_labels` as a prior.
+is one way to clean the tags, judging them by the image another. Both together work best:
+`find_noisy_labels` takes the votes, learns how reliable every person is, and joins them with the
+images.
 """
 
 import os
@@ -20,9 +21,16 @@ rows = 400 if "SCHIRN_EXAMPLE_QUICK" in os.environ else 1000
 digits = load_digits_attributes().subset(range(rows))
 random = np.random.default_rng(0)
 items, workers, tags = [], [], []
-for worker in range(5):
-    sees = random.random(digits.y_true.shape) < 0.75  # of the true tags
-    errs = random.random(digits.y_true.shape) < 0.25  # of the false ones
+people = {
+    "ann": (0.9, 0.1),
+    "bob": (0.8, 0.2),
+    "cem": (0.8, 0.2),
+    "dia": (0.7, 0.3),
+    "eva": (0.6, 0.4),
+}
+for worker, (sensitivity, false_rate) in people.items():
+    sees = random.random(digits.y_true.shape) < sensitivity  # of the true tags
+    errs = random.random(digits.y_true.shape) < false_rate  # of the false ones
     given = np.where(digits.y_true == 1, sees, errs)
     for row, label in zip(*np.nonzero(given), strict=True):
         items.append(int(row))
@@ -36,7 +44,12 @@ print(f"{len(items):,} votes; {1 - truth[listed].mean():.0%} of the listed tags 
 
 # %%
 images = find_noisy_labels(digits.X, votes.candidates)
-both = find_noisy_labels(digits.X, votes.candidates, prior=votes.prior)
+both = find_noisy_labels(digits.X, votes.candidates, votes=votes)
+for person in both.annotators:
+    print(
+        f"{person.name}: {person.sensitivity:.0%} of the correct tags chosen, "
+        f"wrong ones {person.false_factor:.1f} times as often as average"
+    )
 
 figure, axes = plt.subplots(figsize=(6.5, 4.4))
 wrong = truth[images.row, images.column] == 0

@@ -29,20 +29,19 @@ def test_checked_rows_as_pandas_writes_them(make):
 
 def test_numbers_are_learned_from_by_default(make):
     rows = [{"id": 7 * i, "tags": "a", "n": i, "x": i % 3, "word": "w"} for i in range(5)]
-    found = make(rows).features(folds=2)
+    found = make(rows).features()
     assert found.source == "x"
     np.testing.assert_array_equal(found.X[:, 0], [0, 1, 2, 0, 1])
-    assert make(rows, columns=["n", "x"]).features(2).X.shape == (5, 2)
+    assert make(rows, columns=["n", "x"]).features().X.shape == (5, 2)
 
 
-def test_rows_with_the_same_text_share_a_group(make):
+def test_rows_with_the_same_text_have_equal_features(make):
     rows = [{"tags": "a", "title": text, "g": f"g{i}"} for i, text in enumerate(["up", "me", "up"])]
-    found = make(rows, text=["title"]).features(folds=2)
-    assert (found.groups, found.n_duplicates) == (["up", "me", "up"], 1)
-    # Not if too few groups are left for the folds, or if the groups are given.
-    assert make(rows, text=["title"]).features(folds=3).groups is None
-    given = make(rows, text=["title"], group="g").features(folds=2)
-    assert (given.groups, given.n_duplicates) == (["g0", "g1", "g2"], 0)
+    found = make(rows, text=["title"]).features()
+    assert (found.groups, found.n_duplicates) == (None, 1)
+    assert found.X[0].toarray().tolist() == found.X[2].toarray().tolist()
+    given = make(rows, text=["title"], group="g").features()
+    assert (given.groups, given.n_duplicates) == (["g0", "g1", "g2"], 1)
 
 
 def test_texts_to_show_are_the_cells_of_words(make):
@@ -74,5 +73,5 @@ def test_ids_and_images(make):
 )
 def test_an_error_names_the_parameter(make, row, roles, words, parameter):
     with pytest.raises(InputError, match=words) as caught:
-        make([row, row], **roles).features(2)
+        make([row, row], **roles).features()
     assert caught.value.parameter == parameter

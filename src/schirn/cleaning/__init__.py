@@ -2,12 +2,14 @@
 
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.find import find_noisy_labels
-from schirn.cleaning.found import LabelSummary, NoisyLabels
+from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
 from schirn.labels.votes import Votes, votes_to_candidates
 
 __all__ = [
+    "Annotator",
     "CleanThenFit",
     "LabelSummary",
+    "MissingTags",
     "NoisyLabels",
     "Votes",
     "find_noisy_labels",

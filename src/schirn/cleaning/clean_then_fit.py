@@ -32,7 +32,7 @@ def _has(*names: str) -> Any:
 class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Remove the wrong labels of the training rows, then train a classifier on the rest.
 
-    The labels are judged out of fold by `find_noisy_labels`.
+    The labels are judged by `find_noisy_labels`, each without its own row.
 
     Parameters
     ----------
@@ -41,8 +41,8 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         `OneVsRestClassifier(LogisticRegression())`, or a multi-output regressor.
     method : estimator, class or str, default=None
         The method that judges the labels; None is `Sieve`.
-    cv : int, splitter or iterable, default=5
-        Folds of `find_noisy_labels`.
+    cv : int, splitter or iterable, optional
+        Folds of `find_noisy_labels`; None judges by one fit of `Sieve`.
     threshold : float, default=0.5
         A label is removed when its probability of being correct is below this value.
     labels : {"clean", "soft"}, default="clean"
@@ -82,7 +82,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         classifier: Any,
         *,
         method: Any = None,
-        cv: Any = 5,
+        cv: Any = None,
         threshold: float = 0.5,
         labels: str = "clean",
         min_count: int = 5,

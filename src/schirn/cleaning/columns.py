@@ -28,7 +28,7 @@ class Features(NamedTuple):
     source: str
     groups: Sequence[Any] | None
     n_duplicates: int = 0
-    """Number of texts that repeat an earlier one."""
+    """Number of texts that repeat an earlier one; they have equal rows in X."""
 
 
 class TagTable:
@@ -133,18 +133,13 @@ class TagTable:
         added = dict(zip(self.new_columns, new, strict=True))
         self.table.write(path, {self.labels: kept}, added)
 
-    def features(self, folds: int) -> Features:
-        """Return what to learn from: texts, embeddings or numbers.
-
-        Rows with the same text form a group unless a column of groups is given or fewer distinct
-        texts than folds would be left.
-        """
+    def features(self) -> Features:
+        """Return what to learn from: texts, embeddings or numbers."""
         if self._text is not None:
-            texts, groups, n_duplicates = self.texts(), self._groups(), 0
-            if groups is None and folds <= len(set(texts)) < len(texts):
-                groups, n_duplicates = texts, len(texts) - len(set(texts))
+            texts = self.texts()
+            n_duplicates = len(texts) - len(set(texts))
             source = ",".join(self._text)
-            return Features(text_features(texts), source, groups, n_duplicates)
+            return Features(text_features(texts), source, self._groups(), n_duplicates)
         if self._features is not None:
             is_column = self._features in self.table.columns
             X = self._embeddings() if is_column else self._embedding_file()

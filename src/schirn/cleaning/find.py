@@ -1,32 +1,38 @@
-"""Find wrong tags: judge every tag with a model that was trained without its row."""
+"""Find wrong tags: judge every tag without its own row, by one fit or in folds."""
 
+import hashlib
 import warnings
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import count, pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from schirn._input import Number, canonical, check_finite, is_missing, suggest
-from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
+from schirn.labels.votes import Votes
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve, methods
 
 Array = np.ndarray
 
 MIN_COUNT = 5
 MAX_MEMORY = 8.0
-# Peak memory of Sieve and of the arrays here, per cell (row and label) and per entry of the
-# factored kernel.
-_BYTES_PER_CELL = 150
-_BYTES_PER_KERNEL_ENTRY = 24
+# Measured peak memory per cell (row and label), for Sieve with a kernel matrix and for others.
+_BYTES_PER_KERNEL_CELL, _BYTES_PER_CELL = 350, 150
+# The same per entry of the kernel. Up to the given number of rows, Sieve holds its inverses in
+# double precision, in single precision with three inner splits, and with one; then landmarks.
+_BYTES_PER_ENTRY = {1000: 130, 2500: 70}
+_BYTES_PER_ENTRY_OF_MANY, _BYTES_PER_LANDMARK_ENTRY = 40, 30
 _MAX_WORDS = 50_000
+_FOLDS = 5
 
 
 def find_noisy_labels(
@@ -34,12 +40,13 @@ def find_noisy_labels(
     candidates: Any,
     *,
     method: Any = None,
-    cv: Any = 5,
+    cv: Any = None,
     threshold: float = 0.5,
     max_remove_per_row: int | None = None,
     known: Any = None,
     known_clean: Any = None,
     prior: Any = None,
+    votes: Any = None,
     groups: Any = None,
     min_count: int = MIN_COUNT,
     max_memory: float = MAX_MEMORY,
@@ -49,8 +56,10 @@ def find_noisy_labels(
 ) -> NoisyLabels:
     """Judge every tag of every row and find those that are probably wrong.
 
-    The rows are split into folds. The tags of a fold are judged by a model trained on the other
-    folds, so that no row influences its own verdicts.
+    No row influences its own verdicts. `Sieve` judges all tags from a single fit, in which each row
+    is left out in closed form. With other methods, or if `cv` is given, the tags of a fold are
+    judged by a model trained on the other folds. Rows with equal features are taken as copies and
+    left out together, so that they do not vouch for each other.
 
     Parameters
     ----------
@@ -61,8 +70,9 @@ def find_noisy_labels(
         row.
     method : estimator, class or str, default=None
         A method of this library, or its name; None is `Sieve`.
-    cv : int, splitter or iterable of (train, test) row indices, default=5
-        Number of folds, a scikit-learn splitter, or the folds themselves.
+    cv : int, splitter or iterable of (train, test) row indices, optional
+        Number of folds, a scikit-learn splitter, or the folds themselves. None judges all rows by
+        one fit of `Sieve`, and uses five folds for other methods.
     threshold : float, default=0.5
         A tag is removed when its probability of being correct is below this value.
     max_remove_per_row : int, optional
@@ -77,12 +87,18 @@ def find_noisy_labels(
         Prior probabilities, such as those of `votes_to_candidates`. They multiply the odds, so 0.5
         changes nothing. The columns of a DataFrame are matched by name, here and in `known` and
         `known_clean`; a tag without a column gets 0.5 here and 0 there.
+    votes : Votes or (counts, voters), optional
+        The result of `votes_to_candidates`, or the number of votes for each cell, (n, l), and the
+        number of voters, for all rows or for each. `Sieve` weighs them by how often votes are
+        right; with `Votes` it also estimates the quality of every annotator.
     groups : sequence of n values, optional
-        Rows with the same value, such as copies of a text or images of one scene, stay in one
-        fold. A row with a missing value is a group of its own.
+        Rows with the same value, such as versions of a text or images of one scene, are left out
+        together. A row with a missing value is a group of its own. Above `max_kernel_rows` rows,
+        `Sieve` needs folds for this, and copies are not searched for.
     min_count : int, default=5
-        A tag listed in fewer training rows than this, or in all of them, is not judged: it is kept
-        with confidence 0.5 and the verdict "unjudged".
+        A tag listed in fewer rows than this, or in all of them, is not judged: it is kept with
+        confidence 0.5 and the verdict "unjudged". Other rows of its own group do not count; with
+        folds, only training rows do.
     max_memory : float, default=8
         Gigabytes; a table that needs more raises InputError, which suggests a `min_count`.
     label_names : sequence of str, optional
@@ -107,6 +123,8 @@ def find_noisy_labels(
     >>> found.label[0], found.verdict[0]
     ('even', 'kept')
     """
+    if label_names is None and isinstance(votes, Votes) and _is_nameless(candidates):
+        label_names = votes.label_names
     tags = read_tags(candidates, label_names, separator)
     if not len(tags.row):
         raise InputError("no row has a tag, so there is nothing to clean")
@@ -122,8 +140,24 @@ def find_noisy_labels(
     counts = tags.counts
     columns = np.flatnonzero((counts >= min_count) & (counts < tags.n_rows))
     _check_memory(model, counts, columns, tags.n_rows, max_memory)
-    folds = _folds(tags.n_rows, cv, groups, random_state)
-    confidence, judged = _out_of_fold(model, X, tags, columns, certain, folds, min_count)
+    together = None if groups is None else _group_numbers(groups, tags.n_rows)
+    if votes is not None and not has_fit_parameter(model, "votes"):
+        raise InputError(
+            f"{type(model).__name__} takes no votes; use Sieve, or give votes.prior as prior",
+            parameter="votes",
+        )
+    if cv is None and model._judges_own_rows and (groups is None or _leaves_out_groups(model, X)):
+        verdicts = _by_one_fit(model, X, tags, columns, certain, together, votes, min_count)
+    elif votes is not None:
+        raise InputError(
+            "votes are used in a single fit, not in folds; leave cv out"
+            + ("" if cv is not None else ", and groups too, or raise max_kernel_rows"),
+            parameter="votes",
+        )
+    else:
+        folds = _folds(X, tags, cv, together, random_state)
+        verdicts = _out_of_fold(model, X, tags, columns, certain, folds, min_count)
+    confidence, judged = verdicts.confidence, verdicts.judged
     confidence = _with_prior(confidence, prior, tags)
     confidence = np.where(certain == 0, confidence, certain > 0)
     judged = judged | (certain != 0)
@@ -141,6 +175,9 @@ def find_noisy_labels(
         judged=judged,
         threshold=float(threshold),
         method=type(model).__name__,
+        missing=_suggestions(verdicts.missing, known, tags),
+        annotators=_annotators(votes, verdicts.vote_model),
+        **verdicts.shares,
     )
 
 
@@ -223,11 +260,22 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     return X, make_method(method)
 
 
-def _folds(n: int, cv: Any, groups: Any, random_state: int | None) -> Iterable[tuple[Array, Array]]:
-    groups = None if groups is None else _group_numbers(groups, n)
-    rows = np.zeros((n, 1))
-    if isinstance(cv, int | np.integer):
+def _is_nameless(candidates: Any) -> bool:
+    """Whether candidates are a matrix without names for its columns."""
+    return getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
+
+
+def _folds(
+    X: Any, tags: Tags, cv: Any, groups: Array | None, random_state: int | None
+) -> Iterable[tuple[Array, Array]]:
+    n = tags.n_rows
+    if cv is None or isinstance(cv, int | np.integer):
+        # Copies share a fold unless too few folds would be left.
+        merged = _with_copies(X, tags, groups)
+        if merged is not None and len(np.unique(merged)) >= (cv or _FOLDS):
+            groups = merged
         largest = n if groups is None else len(np.unique(groups))
+        cv = min(_FOLDS, max(largest, 2)) if cv is None else cv
         if not 2 <= cv <= largest:
             what = "row" if groups is None else "group"
             allowed = f"into 2 to {largest} folds, not {cv}" if largest > 1 else "into folds"
@@ -238,7 +286,7 @@ def _folds(n: int, cv: Any, groups: Any, random_state: int | None) -> Iterable[t
         kind = KFold if groups is None else GroupKFold
         cv = kind(int(cv), shuffle=True, random_state=random_state)
     if hasattr(cv, "split") and not isinstance(cv, str):
-        folds: Iterable[tuple[Array, Array]] = cv.split(rows, groups=groups)
+        folds: Iterable[tuple[Array, Array]] = cv.split(np.zeros((n, 1)), groups=groups)
         return folds
     if isinstance(cv, Iterable) and not isinstance(cv, str):
         return cv
@@ -246,6 +294,48 @@ def _folds(n: int, cv: Any, groups: Any, random_state: int | None) -> Iterable[t
         f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}",
         parameter="cv",
     )
+
+
+def _with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
+    """Groups of rows that must not judge each other: copies, merged with the groups given.
+
+    Features that repeat in most rows although the tags differ are categories, not copies.
+    """
+    n, same = tags.n_rows, _equal_rows(X)
+    distinct = int(same.max(initial=-1)) + 1
+    if distinct == n:
+        return groups
+    if 2 * distinct < n:
+        ones = np.ones(len(tags.row), dtype=np.uint8)
+        listed = canonical(sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape))
+        listed.data[:] = 1
+        if len(np.unique(np.c_[same, _equal_rows(listed)], axis=0)) > 1.5 * distinct:
+            return groups
+    if groups is None:
+        return same
+    size = distinct + int(groups.max()) + 1
+    links = sp.coo_array((np.ones(n), (same, distinct + groups)), shape=(size, size))
+    return np.asarray(connected_components(links, directed=False)[1][same])
+
+
+def _equal_rows(X: Any) -> Array:
+    """Number the distinct rows of an array or a canonical CSR matrix."""
+
+    def digest(*values: Array) -> bytes:
+        found = hashlib.blake2b(digest_size=16)
+        for value in values:
+            # Adding 0 makes -0.0 equal to 0.0.
+            found.update((value + 0).tobytes())
+        return found.digest()
+
+    number: dict[bytes, int] = {}
+    if sp.issparse(X):
+        ends = X.indptr.tolist()
+        spans = (slice(*pair) for pair in pairwise(ends))
+        keys = (digest(X.indices[span], X.data[span]) for span in spans)
+    else:
+        keys = (digest(row) for row in X)
+    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
 
 
 def _group_numbers(groups: Iterable[Any], n: int) -> Array:
@@ -263,6 +353,118 @@ def _group_numbers(groups: Iterable[Any], n: int) -> Array:
     return np.array([next(unused) if is_missing(value) else number[value] for value in values])
 
 
+class Verdicts(NamedTuple):
+    """What a model says about all tags, before priors and known tags."""
+
+    confidence: Array
+    judged: Array
+    shares: dict[str, float | None]
+    missing: tuple[Array, Array, Array] | None
+    """Row, column and confidence of the tags to suggest."""
+    vote_model: Any = None
+
+
+def _by_one_fit(
+    model: PartialMultiLabelClassifier,
+    X: Any,
+    tags: Tags,
+    columns: Array,
+    certain: Array,
+    groups: Array | None,
+    votes: Any,
+    min_count: int,
+) -> Verdicts:
+    """Judge all tags by the confidences of one fit that leaves each row or group out."""
+    if not len(columns):
+        none = np.zeros(len(tags.row), dtype=bool)
+        return Verdicts(np.full(len(none), 0.5), none, {}, None)
+    Y = tags.dense(columns)
+    options: dict[str, Any] = {"label_names": [tags.names[j] for j in columns]}
+    if certain.any():
+        options["known"] = tags.dense(columns, certain)
+    if votes is not None:
+        options["votes"] = _votes_of(votes, tags, columns)
+    own = Y
+    if _leaves_out_groups(model, X):
+        groups = _with_copies(X, tags, groups)
+        if groups is not None:
+            options["groups"] = groups
+            size = int(groups.max()) + 1
+            members = sp.csr_array((np.ones(len(Y)), (groups, np.arange(len(Y)))), (size, len(Y)))
+            own = (members @ Y)[groups]
+    with warnings.catch_warnings():
+        # A row whose tags are all too rare has no candidates here.
+        warnings.simplefilter("ignore", EmptyCandidatesWarning)
+        fitted: Any = clone(model).fit(X, Y, **options)
+    # A tag that only its own group lists, or hardly any other row, cannot be judged.
+    others = Y.sum(axis=0) - own
+    judged = tags.pick(others >= max(min_count - 1, 1), columns, False)
+    confidence = tags.pick(fitted.label_confidence_, columns, 0.5)
+    missing = fitted.missing_.tocoo()
+    suggested = missing.row, columns[missing.col], missing.data
+    return Verdicts(
+        np.where(judged, confidence, 0.5),
+        judged,
+        _shares([fitted]),
+        suggested,
+        fitted.vote_model_,
+    )
+
+
+def _leaves_out_groups(model: Any, X: Any) -> bool:
+    """Whether a method that judges its own rows can leave several of them out together."""
+    return bool(X.shape[0] <= model.max_kernel_rows)
+
+
+def _shares(fitted: Sequence[Any]) -> dict[str, float | None]:
+    """Mean of the shares that fitted models report; empty for methods that report none."""
+    names = {
+        "wrong_share": "wrong_share_",
+        "largest_wrong_share": "largest_wrong_share_",
+        "missing_rate": "missing_rate_",
+    }
+    return {
+        name: float(np.mean([getattr(model, attribute) for model in fitted]))
+        for name, attribute in names.items()
+        if fitted and all(hasattr(model, attribute) for model in fitted)
+    }
+
+
+def _votes_of(votes: Any, tags: Tags, columns: Array) -> Any:
+    """Votes for some columns; those of `Votes` are found by name."""
+    if isinstance(votes, Votes) or not (isinstance(votes, tuple) and len(votes) == 2):
+        return votes
+    counts = read_cells(votes[0], tags.names, "votes")
+    if counts.shape != tags.shape:
+        raise InputError(
+            f"votes has counts of shape {counts.shape}, but the tags have {tags.shape}",
+            parameter="votes",
+        )
+    return counts[:, columns], votes[1]
+
+
+def _suggestions(missing: tuple[Array, Array, Array] | None, known: Any, tags: Tags) -> MissingTags:
+    """Tags to suggest, without those known to be wrong."""
+    if missing is None:
+        return MissingTags()
+    row, column, confidence = missing
+    if known is not None:
+        possible = read_cells(known, tags.names, "known").reshape(tags.shape)[row, column] >= 0
+        row, column, confidence = row[possible], column[possible], confidence[possible]
+    order = np.lexsort((column, row))
+    return MissingTags(row[order], column[order], confidence[order], tags.names)
+
+
+def _annotators(votes: Any, model: Any) -> list[Annotator] | None:
+    """Quality of every annotator, if the votes tell who voted for what."""
+    if not isinstance(votes, Votes) or model is None:
+        return None
+    ballots = np.bincount(votes.ballots.annotator, minlength=len(votes.workers))
+    quality = (model.annotator_sensitivity, model.annotator_false_factor)
+    columns = (votes.workers, ballots.tolist(), *(values.tolist() for values in quality))
+    return [Annotator(*annotator) for annotator in zip(*columns, strict=True)]
+
+
 def _out_of_fold(
     model: PartialMultiLabelClassifier,
     X: Any,
@@ -271,14 +473,15 @@ def _out_of_fold(
     certain: Array,
     folds: Iterable[tuple[Array, Array]],
     min_count: int,
-) -> tuple[Array, Array]:
-    """Return the confidence of every tag, and whether it could be judged."""
+) -> Verdicts:
+    """Judge the tags of each fold by a model trained on the others."""
     Y = tags.dense(columns)
     learns = certain.any() and has_fit_parameter(model, "known")
     known = tags.dense(columns, certain) if learns else None
     confidence = np.full(Y.shape, 0.5, dtype=np.float32)
     judged = np.zeros(Y.shape, dtype=bool)
     n_tested = np.zeros(len(Y), dtype=int)
+    models = []
     for train, test in folds:
         n_tested[test] += 1
         counts = Y[train].sum(axis=0)
@@ -293,6 +496,7 @@ def _out_of_fold(
             fitted = clone(model).fit(X[train], Y[trained], **options)
             confidence[tested] = fitted.disambiguate(X[test], Y[tested])
         judged[tested] = True
+        models.append(fitted)
     if (n_tested != 1).any():
         row = int(np.flatnonzero(n_tested != 1)[0])
         raise InputError(
@@ -300,7 +504,8 @@ def _out_of_fold(
             f"{n_tested[row]}",
             parameter="cv",
         )
-    return tags.pick(confidence, columns, 0.5), tags.pick(judged, columns, False)
+    picked = tags.pick(confidence, columns, 0.5), tags.pick(judged, columns, False)
+    return Verdicts(*picked, _shares(models), None)
 
 
 def _with_prior(confidence: Array, prior: Any, tags: Tags) -> Array:
@@ -360,8 +565,7 @@ def _check_memory(
             f"max_memory must be a number of gigabytes above 0, not {max_memory!r}",
             parameter="max_memory",
         )
-    base = n_rows * _kernel_columns(model, n_rows) * _BYTES_PER_KERNEL_ENTRY / 1e9
-    each = n_rows * _BYTES_PER_CELL / 1e9
+    base, each = _needs(model, n_rows)
     need, room = base + each * len(columns), max_memory - base
     if need <= max_memory:
         return
@@ -381,11 +585,16 @@ def _check_memory(
     )
 
 
-def _kernel_columns(model: PartialMultiLabelClassifier, n_rows: int) -> int:
-    """Return the number of columns of the factored kernel of Sieve; 0 for other methods."""
+def _needs(model: PartialMultiLabelClassifier, n_rows: int) -> tuple[float, float]:
+    """Gigabytes for the kernel of Sieve, nothing for other methods, and for each label."""
     if not isinstance(model, Sieve) or model.kernel != "rbf":
-        return 0
-    return n_rows if n_rows <= model.max_kernel_rows else min(n_rows, model.n_landmarks)
+        return 0.0, n_rows * _BYTES_PER_CELL / 1e9
+    if n_rows > model.max_kernel_rows:
+        entries = n_rows * min(n_rows, model.n_landmarks)
+        return entries * _BYTES_PER_LANDMARK_ENTRY / 1e9, n_rows * _BYTES_PER_CELL / 1e9
+    sizes = (size for rows, size in _BYTES_PER_ENTRY.items() if n_rows < rows)
+    entry = next(sizes, _BYTES_PER_ENTRY_OF_MANY)
+    return n_rows**2 * entry / 1e9, n_rows * _BYTES_PER_KERNEL_CELL / 1e9
 
 
 def _least_likely(row: Array, confidence: Array, removed: Array, most: int) -> Array:

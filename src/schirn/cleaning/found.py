@@ -5,8 +5,8 @@ import io
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -50,6 +50,67 @@ class LabelSummary:
         return {**vars(self), "noise_rate": self.noise_rate if self.judged else None}
 
 
+class Annotator(NamedTuple):
+    """Quality of one annotator, as far as votes and features tell.
+
+    Attributes
+    ----------
+    name : object
+    ballots : int
+        Number of rows that the annotator looked at.
+    sensitivity : float
+        Probability that a correct tag gets their vote.
+    false_factor : float
+        How much more often than average they vote for wrong tags.
+    """
+
+    name: Any
+    ballots: int
+    sensitivity: float
+    false_factor: float
+
+
+def _no_rows() -> Array:
+    return np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class MissingTags:
+    """Tags that are probably correct although they are not listed, sorted by row.
+
+    Attributes
+    ----------
+    row, column : (m,) int arrays
+    confidence : (m,) float array
+        Probability that the tag is correct.
+    label_names : list of str
+    label : (m,) object array
+        Name of each tag.
+    """
+
+    row: Array = field(default_factory=_no_rows)
+    column: Array = field(default_factory=_no_rows)
+    confidence: Array = field(default_factory=lambda: np.zeros(0))
+    label_names: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return f"MissingTags({len(self)} suggested)"
+
+    @property
+    def label(self) -> Array:
+        """Name of each suggested tag."""
+        return np.array(self.label_names, dtype=object)[self.column]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield one dictionary per suggested tag."""
+        columns = (self.row, self.label, self.confidence)
+        for row, label, confidence in zip(*(c.tolist() for c in columns), strict=True):
+            yield {"row": row, "label": label, "confidence": confidence}
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class NoisyLabels:
     """Verdicts on all tags, as parallel arrays sorted by row.
@@ -69,6 +130,16 @@ class NoisyLabels:
     threshold : float
     method : str
         Name of the method that judged the tags.
+    missing : MissingTags
+        Tags that are probably correct although they are not listed; found by `Sieve` from one fit.
+    wrong_share : float or None
+        Share of wrong tags that `Sieve` claims, before `prior` and `known`.
+    largest_wrong_share : float or None
+        The largest share of wrong tags that the data allow.
+    missing_rate : float or None
+        Estimated share of the correct tags that are not listed; 0 unless it is clear.
+    annotators : list of Annotator or None
+        Quality of every annotator, if `Votes` were given.
     """
 
     n_rows: int
@@ -80,6 +151,11 @@ class NoisyLabels:
     judged: Array
     threshold: float
     method: str
+    missing: MissingTags = field(default_factory=MissingTags)
+    wrong_share: float | None = None
+    largest_wrong_share: float | None = None
+    missing_rate: float | None = None
+    annotators: list[Annotator] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -156,6 +232,10 @@ class NoisyLabels:
             "unjudged": int((~self.judged).sum()),
             "close_calls": int((self.judged & close).sum()),
             "estimated_noise_rate": None if not self.judged.any() else self.noise_rate,
+            "claimed_wrong_share": self.wrong_share,
+            "largest_wrong_share": self.largest_wrong_share,
+            "missing_rate": self.missing_rate,
+            "suggestions": len(self.missing),
             "rows_changed": len(np.unique(self.row[self.removed])),
             "rows_without_tags": self.n_rows - len(np.unique(self.row)),
             "rows_left_without_tags": len(np.unique(self.row))
@@ -197,9 +277,21 @@ class NoisyLabels:
             stream.write(buffer.getvalue().encode())
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return summary, labels and all verdicts as one JSON document; write it to `path`."""
-        labels = [label.to_dict() for label in self.labels()]
-        document = {"summary": self.summary(), "labels": labels, "tags": list(self.records())}
+        """Return summary, labels, verdicts and suggestions as one JSON document.
+
+        It is also written to `path`, if given.
+        """
+        document: dict[str, Any] = {
+            "summary": self.summary(),
+            "labels": [label.to_dict() for label in self.labels()],
+            "tags": list(self.records()),
+            "suggestions": list(self.missing.records()),
+        }
+        if self.annotators is not None:
+            document["annotators"] = [
+                {**annotator._asdict(), "name": str(annotator.name)}
+                for annotator in self.annotators
+            ]
         text = json.dumps(document, ensure_ascii=False, allow_nan=False)
         if path is not None:
             with atomic_write(path) as stream:

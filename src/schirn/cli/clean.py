@@ -113,8 +113,9 @@ def _add_choices(parser: Parser) -> None:
         help=f"stop if the table needs more memory than this (default: {MAX_MEMORY:g})",
     )  # fmt: skip
     group.add_argument(
-        "--folds", type=positive, default=5, metavar="N", help="number of folds (default: 5)"
-    )
+        "--folds", type=positive, metavar="N",
+        help="judge in N folds (default: one fit for Sieve, 5 folds for other methods)",
+    )  # fmt: skip
     group.add_argument(
         "--seed", type=natural, default=0, metavar="S", help="seed of the folds (default: 0)"
     )
@@ -147,18 +148,18 @@ def run(args: argparse.Namespace) -> None:
     tags = source.tags()
     defaults = {} if args.text is None else text_params(find_method(args.method))
     model = make_model(args.method, [*defaults.items(), *args.param])
-    features = source.features(args.folds)
+    features = source.features()
     if features.n_duplicates:
         texts = "1 text is a duplicate"
         if features.n_duplicates > 1:
             texts = f"{features.n_duplicates:,} texts are duplicates"
-        note(f"note: {texts}; rows with the same text share a fold")
+        note(f"note: {texts}")
     with working(f"judging {sum(map(len, tags)):,} tags", quiet=args.json):
         found = find_noisy_labels(
             features.X,
             tags,
             method=model,
-            cv=min(args.folds, opened.n_rows),
+            cv=None if args.folds is None else min(args.folds, opened.n_rows),
             threshold=args.keep_threshold,
             max_remove_per_row=args.max_remove_per_row,
             known_clean=source.known_clean(),
@@ -205,7 +206,8 @@ def _print(
         listed = [label.to_dict() for label in labels]
         for label in listed:
             del label["worst"]
-        print_json({**whole, "label_summaries": listed, **written})
+        suggested = list(found.missing.records())
+        print_json({**whole, "label_summaries": listed, "suggested_tags": suggested, **written})
         return
     facts(_lines(whole))
     shown = [label for label in labels if label.removed][:_MAX_LABELS]
@@ -236,14 +238,23 @@ def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
         ("tags", f"{whole['tags']:,} ({whole['labels']:,} different ones)"),
         ("removed", f"{whole['removed']:,} ({whole['removed_share']:.1%} of the tags)"),
         ("rows changed", f"{whole['rows_changed']:,}"),
-        ("estimated wrong", "unknown" if rate is None else f"{rate:.1%} of the judged tags"),
+        ("estimated wrong", _share_words(rate, whole["largest_wrong_share"])),
         ("close calls", f"{whole['close_calls']:,} tags; check these first"),
     ]
+    if whole["suggestions"]:
+        lines.append(("missing", f"{whole['suggestions']:,} tags suggested; see --json"))
     if whole["unjudged"]:
         lines.append(("not judged", f"{whole['unjudged']:,} tags, too rare or on every row"))
     if whole["rows_left_without_tags"]:
         lines.append(("left without tags", f"{whole['rows_left_without_tags']:,} rows"))
     return lines
+
+
+def _share_words(rate: float | None, largest: float | None) -> str:
+    if rate is None:
+        return "unknown"
+    most = "" if largest is None else f", at most {largest:.1%}"
+    return f"{rate:.1%} of the judged tags{most}"
 
 
 def _check_paths(args: argparse.Namespace) -> None:

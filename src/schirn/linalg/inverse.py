@@ -24,6 +24,7 @@ _SINGLE_ROWS = 1000
 _SINGLE_CONDITION = 1e6
 # A row that nothing else resembles predicts itself: its diagonal of M is 1/lam, never 0.
 _SMALLEST = 1e-12
+_MIRROR = 256
 
 
 class RidgeScores(NamedTuple):
@@ -232,14 +233,18 @@ def _inverse(A: Array) -> Array:
     if not isinstance(A, np.ndarray):
         return namespace(A).linalg.inv(A)
     potrf, potri = get_lapack_funcs(("potrf", "potri"), (A,))
-    factor, failed = potrf(A, lower=1, overwrite_a=1, clean=1)
+    factor, failed = potrf(A, lower=1, overwrite_a=1, clean=0)
     if not failed:
         inverse, failed = potri(factor, lower=1, overwrite_c=1)
     if failed:
         raise np.linalg.LinAlgError("the kernel matrix is not positive definite")
-    inverse = np.tril(inverse)
-    inverse += np.tril(inverse, -1).T
-    return inverse
+    # LAPACK fills the lower triangle, in columns; block by block, its mirror image is cheap.
+    for start in range(0, len(inverse), _MIRROR):
+        block = slice(start, start + _MIRROR)
+        inverse[block, block.stop :] = inverse[block.stop :, block].T
+        lower = np.tril(inverse[block, block])
+        inverse[block, block] = lower + np.tril(lower, -1).T
+    return inverse.T
 
 
 def _device(A: Any) -> dict[str, Any]:

@@ -70,6 +70,9 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
     _locations: ClassVar[tuple[str, ...]] = ()
     """Where rows may live besides main memory, as in `schirn.scale.input.location`; a method that
     names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
+    _judges_own_rows: ClassVar[bool] = False
+    """Whether `label_confidence_` leaves each row out of its own verdicts. Such a method also has
+    `missing_` and `wrong_share_`, and up to `max_kernel_rows` rows its `fit` takes `groups`."""
     threshold: ThresholdRule
 
     def fit(

@@ -144,6 +144,7 @@ class Sieve(PartialMultiLabelClassifier):
     )
 
     _locations: ClassVar = ("device", "dask", "files")
+    _judges_own_rows: ClassVar = True
 
     def __init__(
         self,
