@@ -5,7 +5,7 @@
 
 cleanlab judges the out-of-fold probabilities of a user-supplied classifier: here logistic
 regression, logistic regression on Gaussian kernel features, a random forest and `Sieve`, each
-trained on the given tags in five folds. `find_noisy_labels` uses five folds of `Sieve`. Both
+trained on the given tags in five folds. `find_noisy_labels` judges by one fit of `Sieve`. Both
 decide with their default settings. AUC, precision and recall are computed over the listed tags;
 the truth is used for scoring only. With `--published`, cleanlab's own benchmark is rebuilt instead
 (`benchmarks.cleanlab_published`).

@@ -21,16 +21,10 @@ rows = 400 if "SCHIRN_EXAMPLE_QUICK" in os.environ else 1000
 digits = load_digits_attributes().subset(range(rows))
 random = np.random.default_rng(0)
 items, workers, tags = [], [], []
-people = {
-    "ann": (0.9, 0.1),
-    "bob": (0.8, 0.2),
-    "cem": (0.8, 0.2),
-    "dia": (0.7, 0.3),
-    "eva": (0.6, 0.4),
-}
-for worker, (sensitivity, false_rate) in people.items():
-    sees = random.random(digits.y_true.shape) < sensitivity  # of the true tags
-    errs = random.random(digits.y_true.shape) < false_rate  # of the false ones
+people = {"ann": 0.1, "bob": 0.2, "cem": 0.2, "dia": 0.3, "eva": 0.4}
+for worker, error in people.items():
+    sees = random.random(digits.y_true.shape) < 1 - error  # of the true tags
+    errs = random.random(digits.y_true.shape) < error  # of the false ones
     given = np.where(digits.y_true == 1, sees, errs)
     for row, label in zip(*np.nonzero(given), strict=True):
         items.append(int(row))

@@ -170,7 +170,7 @@ def test_votes_and_features_together_are_best(crowd):
 
 
 def test_annotators_are_reported(crowd):
-    X, votes, truth = crowd
+    X, votes, _ = crowd
     found = find_noisy_labels(X, votes.candidates, votes=votes)
     assert [annotator.name for annotator in found.annotators] == votes.workers
     best, worst = found.annotators[:3], found.annotators[3:]

@@ -110,7 +110,7 @@ def test_more_frequent_tags_than_memory_are_refused_with_the_option_that_helps(
 ):
     source = write_csv(tmp_path / "items.csv", items)
     argv = ["clean", source, "--text", "description", "--max-memory"]
-    assert "160 rows need about 0.00071 GB" in refused(capsys, *argv, "0.00005")
+    assert "160 rows need about 0.0036 GB" in refused(capsys, *argv, "0.00005")
     assert "set min_count to 69" in refused(capsys, *argv, "0.00005", "--method", "CandidateRidge")
     assert "number of gigabytes, not 'lots'" in refused(capsys, *argv, "lots")
 
