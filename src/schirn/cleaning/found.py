@@ -133,7 +133,7 @@ class NoisyLabels:
     missing : MissingTags
         Tags that are probably correct although they are not listed; found by `Sieve` from one fit.
     wrong_share : float or None
-        Share of wrong tags that `Sieve` claims, before `prior` and `known`.
+        Share of wrong tags that `Sieve` claims, before `prior`.
     largest_wrong_share : float or None
         The largest share of wrong tags that the data allow.
     missing_rate : float or None

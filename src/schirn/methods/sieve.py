@@ -20,7 +20,7 @@ from schirn.linalg.features import learn_scale
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.caution import caution
-from schirn.noise.missing import missing_probability, missing_rate
+from schirn.noise.missing import completed, missing_probability, missing_rate
 from schirn.noise.model import candidate_posterior
 from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import VoteModel, anchored, vote_model
@@ -145,6 +145,8 @@ class Sieve(PartialMultiLabelClassifier):
 
     _locations: ClassVar = ("device", "dask", "files")
     _judges_own_rows: ClassVar = True
+    wrong_share_: float
+    largest_wrong_share_: float
 
     def __init__(
         self,
@@ -265,7 +267,8 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _missing(self, log_odds: Array, Y: Array, min_confidence: float) -> sp.csr_array:
         rate = float(np.mean(self.noise_model_.rate))
-        p = missing_probability(log_odds, rate, getattr(self, "missing_rate_", 0.0))
+        missing = getattr(self, "missing_rate_", 0.0)
+        p = missing_probability(completed(log_odds, missing), rate, missing)
         return sp.csr_array(np.where((Y == 0) & (p >= min_confidence), p, 0.0))
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:

@@ -1,7 +1,7 @@
 """Labels that are true but were not listed."""
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 from scipy.stats import beta
 
 Array = np.ndarray
@@ -12,6 +12,8 @@ _SUREST, _LEAST_CELLS = (0.02, 0.05, 0.1), 50
 _LEVEL, _SMALLEST_RATE = 0.9, 0.07
 # Rate that suggestions assume where none could be shown: some label is always forgotten.
 _ASSUMED_RATE = 0.02
+# Missing labels explain at most this share of the doubt that a label is true.
+_EXPLAINED = 0.95
 
 
 def missing_rate(log_odds: Array, Y: Array, rate: float) -> float:
@@ -42,6 +44,26 @@ def missing_rate(log_odds: Array, Y: Array, rate: float) -> float:
         k = int(listed[m - 1])
         found = min(found, float(1 - beta.ppf(_LEVEL, k + 1, m - k)) if k < m else 0.0)
     return found if found > _SMALLEST_RATE else 0.0
+
+
+def completed(log_odds: Array, missing: float) -> Array:
+    """Log-odds that a label is true, from those that it is true and listed.
+
+    A model that learns from candidates with missing labels gives a true label p (1 - missing).
+
+    Parameters
+    ----------
+    log_odds : ndarray
+    missing : float
+        Share of the true labels that are missing.
+
+    Examples
+    --------
+    >>> completed(np.array([-3.0, 0.0, 1.0]), 0.25).round(2)
+    array([-2.7 ,  0.69,  3.65])
+    """
+    p = np.clip(expit(log_odds), 1e-9, 1 - 1e-9)
+    return np.asarray(logit(np.minimum(p / (1 - missing), 1 - (1 - _EXPLAINED) * (1 - p))))
 
 
 def missing_probability(log_odds: Array, rate: float, missing: float) -> Array:
