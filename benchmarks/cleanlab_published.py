@@ -119,7 +119,7 @@ def wrong_cells(model: Sieve, Y: Array) -> Array:
     ranked here.
     """
     rate = float(np.mean(model.noise_model_.rate))
-    missing = missing_probability(model.log_odds_, rate, model.missing_rate_)
+    missing = missing_probability(model.training_log_odds_, rate, model.missing_rate_)
     doubt = np.minimum((1 - model.label_confidence_) / model.caution_.factors, 1)
     return np.where(Y == 1, doubt, missing)
 
@@ -164,7 +164,7 @@ def measure(size: str, seed: int) -> dict[str, Any]:
         model = Sieve().fit(X, Y)
         W = wrong_cells(model, Y)
         ours = time.process_time() - start
-        P = expit(model.log_odds_)
+        P = expit(model.training_log_odds_)
         suspicions = {
             "softmin of disagreement": softmin(np.abs(Y - P)),
             "softmin of the posterior": softmin(W),

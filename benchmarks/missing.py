@@ -63,7 +63,7 @@ def measure(name: str, r: int) -> dict[str, Any]:
     return {
         "data": name,
         "r": r,
-        "sieve": roc_auc_score(T[unlisted], model.log_odds_[unlisted]),
+        "sieve": roc_auc_score(T[unlisted], model.training_log_odds_[unlisted]),
         "logistic": roc_auc_score(T[unlisted], P[unlisted]),
         "dropped": 1 - listed / T.sum(),
         "rate": model.missing_rate_,

@@ -111,7 +111,7 @@ def run_cell(
             if key == "truth" or clean:
                 continue
             trusting = key == "candidates"
-            P = expit(model.log_odds_) if trusting else model.label_confidence_
+            P = expit(model.training_log_odds_) if trusting else model.label_confidence_
             noise = None if trusting else model.noise_
             row[key]["noise"] = noise_report(T[train], C[train], noise, P * listed)
             if trusting and rivals:

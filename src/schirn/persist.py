@@ -49,7 +49,7 @@ Array = np.ndarray
 
 FORMAT = "schirn-model"
 VERSION = 2
-TRAINING_ATTRIBUTES = ("noise_", "label_confidence_", "log_odds_", "missing_")
+TRAINING_ATTRIBUTES = ("noise_", "label_confidence_", "training_log_odds_", "missing_")
 
 # Named tuples in fitted models, by their names in model files. These names and the fields of the
 # tuples are part of the file format and outlive modules and classes.

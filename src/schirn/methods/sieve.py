@@ -95,7 +95,7 @@ class Sieve(PartialMultiLabelClassifier):
     wrong_share_ : share of the candidates that are wrong by these confidences.
     largest_wrong_share_ : the largest share that the candidates allow.
     caution_ : how much of the estimated noise is believed, for each label.
-    log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit; for rows
+    training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit; for rows
         in main memory.
     missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half;
         None if the rows are in blocks and too many to look at each.
@@ -290,7 +290,7 @@ class Sieve(PartialMultiLabelClassifier):
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
             self.largest_wrong_share_ = max(self.caution_.largest_share, self.wrong_share_)
         scores, objective = found.sample.log_odds, found.objective
-        self.log_odds_ = scores
+        self.training_log_odds_ = scores
         self.missing_ = self._missing(scores, listed, 0.5)
         noise = (Y == 1) & (confidence < 0.5)
         return Fit(noise, scores, len(objective), objective, confidence.astype(X.dtype))
