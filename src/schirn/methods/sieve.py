@@ -95,8 +95,8 @@ class Sieve(PartialMultiLabelClassifier):
     wrong_share_ : share of the candidates that are wrong by these confidences.
     largest_wrong_share_ : the largest share that the candidates allow.
     caution_ : how much of the estimated noise is believed, for each label.
-    training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit; for rows
-        in main memory.
+    training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit;
+        for rows in main memory.
     missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half;
         None if the rows are in blocks and too many to look at each.
     missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
