@@ -312,8 +312,9 @@ class Sieve(PartialMultiLabelClassifier):
         total = max(confidence.nnz, 1)
         self.wrong_share_ = float((1 - confidence.data).sum() / total)
         self.largest_wrong_share_ = max(seen.largest_share, self.wrong_share_)
-        strong = float(seen.factors.mean()) > _STRONG
-        self.missing_rate_ = missing_rate(Z[some], Y[some], rate) if strong else 0.0
+        self.missing_rate_ = 0.0
+        if seen.separation > _STRONG:
+            self.missing_rate_ = missing_rate(Z[some], Y[some], rate)
         return confidence
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:

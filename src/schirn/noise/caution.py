@@ -47,6 +47,8 @@ class Caution(NamedTuple):
     """kappa of each label, (l,)."""
     largest_share: float
     """The largest share of wrong candidates that the listing frequencies allow."""
+    separation: float = 1.0
+    """How well scores separate rows that list a label from other rows: 0 is not at all."""
 
     def apply(self, q: Array, label: Array) -> Array:
         """Cautious confidences of candidates with posterior q."""
@@ -79,10 +81,11 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     known = (listed >= _FEW) & (listed <= len(Y) - _FEW)
     largest = _largest_share(log_odds, Y)
     if not known.any() or not 0 < rate < 1:
-        return Caution(np.full(len(listed), _SMALLEST), largest)
+        return Caution(np.full(len(listed), _SMALLEST), largest, 0.0)
     kappa = _floor(log_odds[:, known], rate) * _independence(Y * (1 - Q))
-    factors = np.maximum(kappa * _separation(log_odds, Y, Q, known), _SMALLEST)
-    return Caution(factors, largest)
+    separation, single = _separation(log_odds, Y, Q, known)
+    factors = np.maximum(kappa * separation * single, _SMALLEST)
+    return Caution(factors, largest, separation)
 
 
 def _floor(log_odds: Array, rate: float) -> float:
@@ -115,8 +118,8 @@ def _least_odds(mean: Array, variance: Array, rate: float) -> float:
     return float(np.mean(found))
 
 
-def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> Array:
-    """Belief in each label by the AUC of its scores, listed against other rows, (l,).
+def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> tuple[float, Array]:
+    """Belief in all labels, and in each, by the AUC of scores: rows that list it, other rows.
 
     If a share w of the candidates is wrong and scores like other rows, the AUC of the true ones is
     (AUC - w/2)/(1 - w). All labels together set the belief. A single label halves it, so that none
@@ -141,7 +144,7 @@ def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> Array:
     )
     # Three standard errors: of hundreds of labels, few are doubted by chance.
     single = np.where(known, belief(auc + 3 * spread, claimed), 1.0)
-    return overall * (1 + single) / 2
+    return float(overall), (1 + single) / 2
 
 
 def _independence(wrong: Array) -> float:
