@@ -7,7 +7,7 @@ from schirn.exceptions import MissingExtraError
 
 
 def optional(package: str, extra: str, purpose: str) -> ModuleType:
-    """Import `package`, or say in one sentence which extra brings it."""
+    """Import `package`, or raise an error that names the extra to install."""
     try:
         return import_module(package)
     except ImportError as error:

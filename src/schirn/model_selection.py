@@ -55,7 +55,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     param_grid : dict of lists, or list of dicts
         Parameter names and the values to try, as for `sklearn.model_selection.ParameterGrid`.
     scoring : str or callable
-        Name of a metric of `schirn.metrics`, or a function f(labels, scores), higher is better.
+        Name of a metric of `schirn.metrics`, or a function f(labels, scores); higher is better.
     cv : int, splitter or list of (train, test)
         Number of folds (shuffled by `random_state`), a splitter, or a list of (train, test).
     refit : bool
@@ -186,7 +186,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self._best().disambiguate(X, candidates)
 
     def score(self, X: Any, y: Any) -> float:
-        """The search's metric for the labels y."""
+        """Return the metric of the search on the labels y."""
         names = getattr(self._best(), "label_names_", self._label_names)
         labels = as_labels(y, names=names, what="labels")
         response = self.predict(X) if self._by_prediction() else self.decision_function(X)

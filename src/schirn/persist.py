@@ -131,7 +131,7 @@ def save(
         have n × l entries each and are not needed to predict; without them a linear model is as
         small as its (l, d) weights.
     notes : dict, optional
-        Anything JSON can hold, returned by `read_notes`; the program stores column names.
+        Any JSON-serialisable values, returned by `read_notes`; the program stores column names.
 
     Examples
     --------

@@ -64,7 +64,7 @@ def test_fit_notes_true_labels_and_can_add_noise(tmp_path, data, capsys):
     assert main(argv) == 0
     captured = capsys.readouterr()
     assert captured.err == (
-        "schirn: note: clean has true labels only; they are used as the candidates\n"
+        "schirn: note: clean has only true labels; they are used as the candidates\n"
     )
     assert json.loads(captured.out)["candidates"] == data.y_true.sum()
     assert main([*argv, "--add-noise", "1", "--seed", "3"]) == 0

@@ -44,7 +44,7 @@ def test_one_method(capsys):
     assert main(["methods", "schirn"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Schirn: ")
-    assert f"  alpha = {schirn.Schirn().alpha!r}\n      Price of calling" in out
+    assert f"  alpha = {schirn.Schirn().alpha!r}\n      Penalty for declaring" in out
     assert max(map(len, out.partition("Parameters")[2].splitlines())) <= 80
     assert main(["methods", "Schirn", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)

@@ -62,7 +62,7 @@ def test_a_broken_list_of_columns_is_quoted():
 def test_training_and_test_rows():
     data = make_partial_multilabel(n_samples=10, n_labels=3, random_state=0)
     assert _split(data, "all") is data
-    with pytest.raises(InputError, match="it marks no training rows; leave out --part test"):
+    with pytest.raises(InputError, match="it does not mark training rows; leave out --part test"):
         _split(data, "test")
     data = replace(data, n_train=7)
     assert [_split(data, name).n_samples for name in ("train", "test")] == [7, 3]

@@ -90,7 +90,7 @@ def test_cards_show_row_text_and_tags():
     assert [(tag.name, tag.removed) for tag in first.tags] == [("a", True), ("b", False)]
     assert max(len(card.text) for card in report.cards()) < 500
     assert len(report.cards()) == 8
-    assert "all of them" in report.html()
+    assert "The cards show all 8 tags." in report.html()
 
 
 def test_confusions_and_histogram_count():

@@ -143,4 +143,4 @@ def test_the_page_notices_that_the_server_is_gone(driver, server):
     wait(driver, "label", NASTY)
     server.stop()
     press(driver, "k")
-    WebDriverWait(driver, 10, 0.02).until(lambda _: "does not answer" in text(driver, "banner"))
+    WebDriverWait(driver, 10, 0.02).until(lambda _: "does not respond" in text(driver, "banner"))

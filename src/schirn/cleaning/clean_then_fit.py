@@ -46,11 +46,11 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     threshold : float, default=0.5
         A label is removed when its probability of being correct is below this value.
     labels : {"clean", "soft"}, default="clean"
-        "clean" trains on the labels that are left. "soft" trains a regressor on the confidences,
+        "clean" trains on the remaining labels. "soft" trains a regressor on the confidences,
         or a classifier on four copies of each row that carry a label in proportion to its
         confidence.
     min_count : int, default=5
-        A label listed in fewer training rows is not judged.
+        A label listed in fewer training rows than this is not judged.
     random_state : int, default=0
         Seed of the folds.
 

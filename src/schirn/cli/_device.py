@@ -18,12 +18,14 @@ def add_device(parser: Parser) -> None:
     group.add_argument(
         "--device",
         metavar="DEVICE",
-        help="a PyTorch device such as cuda, in single precision (default: NumPy on the CPU)",
+        help="compute on a PyTorch device such as cuda, in single precision "
+        "(default: NumPy on the CPU)",
     )
     group.add_argument(
         "--tf32",
         action="store_true",
-        help="with --device cuda: matrix products in TF32, faster but with three digits",
+        help="with --device cuda: compute matrix products in TF32, which is faster but keeps only "
+        "three digits",
     )
 
 

@@ -8,14 +8,14 @@ from typing import Any, NoReturn
 
 from schirn._input import suggest
 
-_DESCRIPTION = "Train on noisy label sets, find the wrong labels, predict the right ones."
+_DESCRIPTION = "Learn from noisy label sets: find the wrong labels and predict the correct ones."
 _EXAMPLES = """\
 examples:
-  schirn demo                                  see wrong tags found on images
+  schirn demo                                  find wrong tags on images of digits
   schirn clean photos.csv --text description   find the wrong tags of a table
   schirn fit photos.csv -o photos.schirn       train on a table with a column of tags
   schirn predict photos.schirn new.csv         predict tags for new rows
-  schirn methods Sieve                         parameters of a method
+  schirn methods Sieve                         show the parameters of a method
   schirn doctor                                check the installation
 """
 
@@ -84,7 +84,7 @@ def _add_common(parser: Parser, default: bool) -> None:
         type=positive,
         metavar="N",
         default=None if default else argparse.SUPPRESS,
-        help="threads for linear algebra (default: all)",
+        help="number of threads for linear algebra (default: all)",
     )
     group.add_argument(
         "--debug",
@@ -98,7 +98,7 @@ def _add_common(parser: Parser, default: bool) -> None:
         "--color",
         choices=("auto", "always", "never"),
         default="auto" if default else argparse.SUPPRESS,
-        help="colours (default: auto, on a terminal; also: NO_COLOR=1, FORCE_COLOR=1)",
+        help="when to use colours (default: auto, on a terminal; also: NO_COLOR=1, FORCE_COLOR=1)",
     )
     when.add_argument(
         "--no-color",
@@ -127,7 +127,7 @@ def natural(text: str) -> int:
 def separator(text: str) -> str:
     """Parse the text that separates tags."""
     if not text:
-        raise argparse.ArgumentTypeError("must be a text such as ; or |, not empty")
+        raise argparse.ArgumentTypeError("must be a text such as ; or |, and not empty")
     return text
 
 

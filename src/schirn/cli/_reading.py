@@ -22,11 +22,14 @@ def add_reading(parser: Parser) -> None:
     group.add_argument(
         "--labels",
         metavar="COLUMNS",
-        help="a column of tags, or several 0/1 columns a,b,c; for ARFF, the number of labels",
+        help="a column of tags, or several 0/1 columns such as a,b,c; for ARFF, the number of "
+        "labels",
     )
     group.add_argument("--truth", metavar="COLUMNS", help="columns with the true labels")
     group.add_argument(
-        "--features", metavar="COLUMNS", help="feature columns a,b,c (default: all other numbers)"
+        "--features",
+        metavar="COLUMNS",
+        help="feature columns such as a,b,c (default: all other numeric columns)",
     )
     group.add_argument(
         "--separator",
@@ -114,7 +117,7 @@ def _split(data: Dataset, name: str) -> Dataset:
     if name == "all":
         return data
     if data.n_train is None:
-        raise InputError(f"{data.name}: it marks no training rows; leave out --part {name}")
+        raise InputError(f"{data.name}: it does not mark training rows; leave out --part {name}")
     rows = slice(data.n_train) if name == "train" else slice(data.n_train, None)
     chosen = data.subset(rows)
     if not chosen.n_samples:

@@ -59,7 +59,9 @@ def _add_grid(parser: Parser) -> None:
         "-o", "--output", required=True, metavar="DIR", help="folder of the results"
     )
     group = parser.add_argument_group("comparison")
-    group.add_argument("--r", metavar="LIST", help="wrong labels per row, for data sets without :R")
+    group.add_argument(
+        "--r", metavar="LIST", help="numbers of wrong labels per row, for data sets without :R"
+    )
     group.add_argument(
         "--folds", type=positive, default=5, metavar="K", help="number of folds (default: 5)"
     )
@@ -81,7 +83,7 @@ def _add_grid(parser: Parser) -> None:
         type=positive,
         default=3,
         metavar="K",
-        help="folds of the search (default: 3)",
+        help="number of folds of the search (default: 3)",
     )
     group.add_argument(
         "--features",
@@ -118,7 +120,7 @@ def _add_grid(parser: Parser) -> None:
         default=[],
         type=assignment,
         metavar="NAME=VALUE",
-        help="option of the reader for data sets given as files, such as labels=tags",
+        help="reader option for data sets given as files, such as labels=tags (repeatable)",
     )
 
 
@@ -129,7 +131,7 @@ def _add_how(parser: Parser) -> None:
         type=natural,
         default=1,
         metavar="N",
-        help="number of processes (default: 1; 0: this one)",
+        help="number of processes (default: 1; 0: run everything in this process)",
     )
     group.add_argument(
         "--time-limit", type=seconds, metavar="S", help="stop a run after this many seconds"

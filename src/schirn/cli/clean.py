@@ -52,38 +52,50 @@ def add(found: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the cleaned copy, in the same format"
     )
-    parser.add_argument("--report", metavar="FILE", help="write a report to look at (.html)")
-    parser.add_argument("--project", metavar="DIR", help="write a new folder for schirn review")
+    parser.add_argument("--report", metavar="FILE", help="write an HTML report (.html)")
+    parser.add_argument(
+        "--project", metavar="DIR", help="write a new project folder for schirn review"
+    )
     _add_columns(parser)
     _add_choices(parser)
 
 
 def _add_columns(parser: Parser) -> None:
     group = parser.add_argument_group("columns of the table")
-    group.add_argument("--labels", metavar="COLUMN", help="tags, such as beach;dog or lists")
+    group.add_argument(
+        "--labels", metavar="COLUMN", help="column of tags, such as beach;dog or lists"
+    )
     group.add_argument(
         "--separator", type=separator, default=";", metavar="TEXT",
         help="text between tags (default: ;)",
     )  # fmt: skip
-    group.add_argument("--text", metavar="COLUMNS", type=_names, help="learn from these texts")
+    group.add_argument(
+        "--text", metavar="COLUMNS", type=_names, help="learn from these text columns"
+    )
     group.add_argument(
         "--columns", metavar="COLUMNS", type=_names,
-        help="learn from these columns of numbers, such as a,b,c",
+        help="learn from these numeric columns, such as a,b,c",
     )  # fmt: skip
     group.add_argument(
-        "--features", metavar="FILE", help="learn from an .npy matrix or a column of lists"
+        "--features", metavar="FILE", help="learn from an .npy matrix, or from a column of lists"
     )
-    group.add_argument("--image", metavar="COLUMN", help="image files to show in the report")
-    group.add_argument("--id", metavar="COLUMN", help="names of the rows (default: 1, 2, ...)")
     group.add_argument(
-        "--group", metavar="COLUMN", help="rows that belong together, such as copies"
+        "--image", metavar="COLUMN", help="column of image files to show in the report"
+    )
+    group.add_argument("--id", metavar="COLUMN", help="column of row names (default: 1, 2, ...)")
+    group.add_argument(
+        "--group",
+        metavar="COLUMN",
+        help="rows with the same value belong together, such as duplicates",
     )
     group.add_argument(
         "--known-clean", metavar="COLUMN",
-        help="1 for rows whose tags were checked: these tags are kept, and Sieve (but no other "
-        "method) learns from them",
+        help="1 for rows whose tags were checked: these tags are kept, and Sieve (no other method) "
+        "learns from them",
     )  # fmt: skip
-    group.add_argument("--encoding", default="utf-8", metavar="NAME", help="default: utf-8")
+    group.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file (default: utf-8)"
+    )
     group.add_argument(
         "--delimiter", type=_character, metavar="CHARACTER",
         help="character between CSV cells (default: ,)",
@@ -92,7 +104,9 @@ def _add_columns(parser: Parser) -> None:
 
 def _add_choices(parser: Parser) -> None:
     group = parser.add_argument_group("how to judge")
-    group.add_argument("--method", default="Sieve", metavar="METHOD", help="default: Sieve")
+    group.add_argument(
+        "--method", default="Sieve", metavar="METHOD", help="method (default: Sieve)"
+    )
     group.add_argument(
         "--param", action="append", default=[], type=assignment, metavar="NAME=VALUE",
         help="a parameter of the method; may be repeated (see: schirn methods METHOD)",
@@ -235,7 +249,7 @@ def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
         ("table", f"{whole['data']}, {whole['rows']:,} rows"),
         ("learned from", f"{whole['learned_from']} ({whole['method']}, {whole['seconds']:.1f} s)"),
-        ("tags", f"{whole['tags']:,} ({whole['labels']:,} different ones)"),
+        ("tags", f"{whole['tags']:,} ({whole['labels']:,} distinct)"),
         ("removed", f"{whole['removed']:,} ({whole['removed_share']:.1%} of the tags)"),
         ("rows changed", f"{whole['rows_changed']:,}"),
         ("estimated wrong", _share_words(rate, whole["largest_wrong_share"])),
@@ -244,7 +258,9 @@ def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
     if whole["suggestions"]:
         lines.append(("missing", f"{whole['suggestions']:,} tags suggested; see --json"))
     if whole["unjudged"]:
-        lines.append(("not judged", f"{whole['unjudged']:,} tags, too rare or on every row"))
+        lines.append(
+            ("not judged", f"{whole['unjudged']:,} tags, too rare or present in every row")
+        )
     if whole["rows_left_without_tags"]:
         lines.append(("left without tags", f"{whole['rows_left_without_tags']:,} rows"))
     return lines

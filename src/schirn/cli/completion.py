@@ -25,8 +25,8 @@ def add(found: Any) -> None:
         "completion",
         run,
         help="print a completion script for bash, zsh or fish",
-        description="Print a completion script for the shell. It knows the commands, their "
-        "options, the methods, and the data sets on this machine. For zsh the folder must be in "
+        description="Print a completion script for the shell. It completes commands, "
+        "options, methods, and data sets on this machine. For zsh, the folder must be in "
         "fpath. To try it in the current shell: source <(schirn completion bash).",
         examples=_EXAMPLES,
         json=False,

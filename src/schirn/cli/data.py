@@ -46,7 +46,9 @@ def add(found: Any) -> None:
         help="show the first rows with the names of their labels",
         examples="schirn data show digits_attributes\nschirn data show photos.csv --labels tags",
     )
-    shown.add_argument("--rows", type=positive, default=5, metavar="N", help="default: 5")
+    shown.add_argument(
+        "--rows", type=positive, default=5, metavar="N", help="number of rows (default: 5)"
+    )
     add_reading(shown)
     card = add_command(
         below,
@@ -75,7 +77,9 @@ def add(found: Any) -> None:
     fetched.add_argument("name", metavar="NAME", help="name of the data set")
     fetched.add_argument("--url", help="address of the file, for a data set that is not on OpenML")
     fetched.add_argument("--sha256", metavar="SUM", help="expected checksum of the file")
-    fetched.add_argument("--force", action="store_true", help="download again")
+    fetched.add_argument(
+        "--force", action="store_true", help="download again, even if the file exists"
+    )
 
 
 def run_list(args: argparse.Namespace) -> None:

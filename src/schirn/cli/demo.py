@@ -27,8 +27,8 @@ def add(found: Any) -> None:
         run,
         help="find wrong tags on digit images, and write a page that shows them",
         description="Add wrong tags to images of handwritten digits, train Sieve, Schirn and two "
-        "ridges on them, and show which tags each one removes: tables here, and a page with the "
-        "images. Needs no download and takes a few seconds.",
+        "ridges on them, and show which tags each one removes: in tables, and on a page with the "
+        "images. The demo needs no download and takes a few seconds.",
         examples=_EXAMPLES,
     )
     parser.add_argument(
@@ -36,12 +36,14 @@ def add(found: Any) -> None:
         "--output",
         default="schirn-demo.html",
         metavar="FILE",
-        help="the page (default: schirn-demo.html)",
+        help="file name of the page (default: schirn-demo.html)",
     )
     parser.add_argument(
         "--noise", type=positive, default=2, metavar="R", help="wrong tags per image (default: 2)"
     )
-    parser.add_argument("--seed", type=natural, default=0, metavar="S", help="default: 0")
+    parser.add_argument(
+        "--seed", type=natural, default=0, metavar="S", help="random seed (default: 0)"
+    )
     parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.add_argument("--no-page", action="store_true", help="do not write the page")
 
@@ -81,7 +83,7 @@ def _print(demo: Demo) -> None:
         if r.name != "OracleRidge"
     ]
     table(("method", "precision ↑", "recall ↑", "AUC ↑"), found, right="lrrr")
-    say("\nCandidateRidge takes every tag as true; OracleRidge is trained on the true tags.")
+    say("\nCandidateRidge treats every tag as true; OracleRidge is trained on the true tags.")
     for sentence in demo.sentences():
         say(sentence)
 

@@ -39,11 +39,13 @@ def add(found: Any) -> None:
         run,
         help="train a method and write the model to a file",
         description="Train a method on rows with candidate labels and write the model to a file. "
-        "A data set with true labels only is trained on those.",
+        "If a data set has only true labels, the method is trained on those.",
         examples=_EXAMPLES,
     )
     add_reading(parser)
-    parser.add_argument("--method", default="Sieve", metavar="METHOD", help="default: Sieve")
+    parser.add_argument(
+        "--method", default="Sieve", metavar="METHOD", help="method (default: Sieve)"
+    )
     parser.add_argument(
         "--param",
         action="append",
@@ -109,10 +111,12 @@ def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
         raise InputError(f"{data.name}: the data set has no features to learn from")
     if noise is not None:
         if data.y_true is None:
-            raise InputError(f"{data.name}: --add-noise needs true labels, and it has none")
+            raise InputError(
+                f"{data.name}: --add-noise needs true labels, but the data set has none"
+            )
         return replace(data, candidates=add_noise(data.y_true, noise, random_state=seed))
     if data.candidates is None:
-        note(f"note: {data.name} has true labels only; they are used as the candidates")
+        note(f"note: {data.name} has only true labels; they are used as the candidates")
         return replace(data, candidates=data.y_true)
     return data
 

@@ -23,7 +23,11 @@ schirn methods --json
 def add(found: Any) -> None:
     """Add the command."""
     parser = add_command(
-        found, "methods", run, help="list the methods, or the parameters of one", examples=_EXAMPLES
+        found,
+        "methods",
+        run,
+        help="list the methods, or show the parameters of one",
+        examples=_EXAMPLES,
     )
     parser.add_argument("name", nargs="?", metavar="METHOD", help="name of a method")
 
@@ -40,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
             for name, cls in all_methods().items()
         ]
         table(("method", "family", "cost per iteration"), rows)
-        say("\nn: rows, d: features, l: labels. Start with Sieve; schirn methods Sieve says more.")
+        say("\nn: rows, d: features, l: labels. Start with Sieve (details: schirn methods Sieve).")
         if any(cls._info.reconstructed for cls in all_methods().values()):
             say("* reconstructed from the paper, since no code was available")
 

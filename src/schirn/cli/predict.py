@@ -41,7 +41,7 @@ def add(found: Any) -> None:
         "predict",
         run,
         help="predict labels, or judge the candidates of new rows",
-        description="Predict labels for the rows of DATA, or judge the candidates they carry. "
+        description="Predict labels for the rows of DATA, or judge the candidates of these rows. "
         "Rows are numbered from 0. In CSV files, an apostrophe is put in front of label names that "
         "a spreadsheet would read as a formula (those that start with =, +, - or @).",
         examples=_EXAMPLES,

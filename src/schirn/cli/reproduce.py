@@ -46,7 +46,7 @@ def add(found: Any) -> None:
         help="folder of the results (default: reproduction)",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="run a part of it: under 10 minutes on two cores"
+        "--quick", action="store_true", help="run a smaller version: under 10 minutes on two cores"
     )
     parser.add_argument(
         "--plan",
@@ -64,7 +64,7 @@ def add(found: Any) -> None:
         type=natural,
         metavar="N",
         default=min(2, os.cpu_count() or 1),
-        help="number of processes (default: 2; 0: this one)",
+        help="number of processes (default: 2; 0: run everything in this process)",
     )
     group.add_argument(
         "--time-limit", type=seconds, metavar="S", help="stop a fit after this many seconds"
@@ -74,7 +74,7 @@ def add(found: Any) -> None:
         "--stop-after",
         type=duration,
         metavar="T",
-        help="stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits are left",
+        help="stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits remain",
     )
     group.add_argument(
         "--partial",
@@ -87,14 +87,15 @@ def add(found: Any) -> None:
     group.add_argument(
         "--rows-only",
         action="store_true",
-        help="run the fits only; tables and pages are written when the command runs without this",
+        help="run the fits only; run the command again without this option to write tables and "
+        "pages",
     )
     group.add_argument(
         "--page",
         metavar="FILE",
         help="also write the page to this file, with its figures next to it",
     )
-    group.add_argument("--date", metavar="DAY", help="date to print (default: today)")
+    group.add_argument("--date", metavar="DAY", help="date to print on the pages (default: today)")
     group.add_argument("--quiet", action="store_true", help="show no progress")
 
 
@@ -129,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
             say=say_step,
         )
     if left:
-        note(f"stopped with {left} fits left; run the same command again to resume")
+        note(f"stopped with {left} fits left to do; run the same command again to resume")
         if not args.partial:
             return UNFINISHED
     day = args.date or date.today().isoformat()

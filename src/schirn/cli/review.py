@@ -28,7 +28,7 @@ def add(found: Any) -> None:
         help="decide doubtful tags in the browser",
         description="Decide doubtful tags by keyboard, most informative first, on a page that only "
         "this machine can open. schirn clean --project writes the folder DIR. Every decision is "
-        "saved at once in DIR/journal.jsonl; stop with Ctrl-C and continue whenever you like.",
+        "saved immediately in DIR/journal.jsonl; stop with Ctrl-C and continue whenever you like.",
         examples=_EXAMPLES,
         json=False,
     )
@@ -36,7 +36,9 @@ def add(found: Any) -> None:
     parser.add_argument(
         "--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)"
     )
-    parser.add_argument("--no-browser", action="store_true", help="only print the address")
+    parser.add_argument(
+        "--no-browser", action="store_true", help="print the address without opening a browser"
+    )
     parser.add_argument(
         "--retrain-every",
         type=natural,
@@ -71,7 +73,8 @@ def run(args: argparse.Namespace) -> None:
 
 def _announce(folder: str, address: str) -> None:
     say(f"Review page: {address}")
-    say(f"Decisions are saved in {printable(str(Path(folder, 'journal.jsonl')))}. Ctrl-C stops.")
+    journal = printable(str(Path(folder, "journal.jsonl")))
+    say(f"Decisions are saved in {journal}. Press Ctrl-C to stop.")
     sys.stdout.flush()
 
 

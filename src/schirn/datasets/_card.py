@@ -18,7 +18,7 @@ MAX_RANK_BYTES = 2**29
 
 @dataclass(frozen=True)
 class DataCard:
-    """Facts about a data set; None for a fact that the set does not determine.
+    """Facts about a data set; None for a fact that cannot be determined from it.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ class Dataset:
         Number of training rows, which come first.
     folds : list of (train, test) row indices, or None
     images : ndarray or None
-        One image per row, to look at.
+        One image per row, for display.
     description : str
     n_dropped : int
         Number of rows of the source that were left out.

@@ -29,8 +29,8 @@ def load_digits_attributes(
 ) -> Dataset:
     """Return 1797 images of handwritten digits with ten attribute labels of the digit.
 
-    The digits come with scikit-learn, so nothing is downloaded. A look at the image tells whether a
-    label is wrong.
+    The digits come with scikit-learn, so nothing is downloaded. You can see from the image whether
+    a label is wrong.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def make_cooccurrence(
     fraction : float
         Number of pairs as a share of the number of labels, 0 to 0.5.
     target_rank : int, optional
-        Tie pairs until the matrix has this rank; `fraction` is then ignored.
+        Merge pairs until the matrix has this rank; `fraction` is then ignored.
     random_state : int, RandomState or None
 
     Returns

@@ -322,7 +322,7 @@ class PARDLoss(nn.Module):
 def candidate_nll(logits: Tensor, candidates: Tensor, rates: Tensor | float) -> Tensor:
     r"""Mean negative log-likelihood of candidates: P(listed) = p + (1 - p) \rho.
 
-    Needs no true labels, is minimal at the true probability p, and is differentiable.
+    It needs no true labels, is smallest at the true probability p, and is differentiable.
 
     Examples
     --------

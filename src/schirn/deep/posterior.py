@@ -39,7 +39,7 @@ class NoiseLaw(NamedTuple):
 
     @classmethod
     def independent(cls, rates: Tensor) -> "NoiseLaw":
-        """List every false label at its rate, whatever else is listed."""
+        """Return a law under which false labels are listed independently of each other."""
         flat = rates.new_zeros(len(rates) + 1, dtype=torch.float64)
         return cls(rates.clamp(_LOWEST_RATE, _HIGHEST_RATE), flat, flat)
 

@@ -98,7 +98,7 @@ def _device_statistics(X: Array) -> FeatureStatistics:
 
 
 def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:
-    """Find the scaling of X.
+    """Choose and learn the scaling of X.
 
     Parameters
     ----------

@@ -35,7 +35,7 @@ class Kernel(NamedTuple):
 
 
 def median_width(Z: Any, rng: np.random.RandomState) -> float:
-    """Median squared distance between rows of a sample, a width that fits any scale."""
+    """Median squared distance between rows of a sample: a width that adapts to the scale of X."""
     return sample_width(Z[width_sample(Z.shape[0], rng)])
 
 

@@ -59,7 +59,7 @@ _METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
 
 
 def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
-    """All methods by name: ours, the paper's, the compared ones, the baselines.
+    """Return all methods by name: Sieve, Schirn, the compared methods and the two baselines.
 
     >>> list(methods())[:3], list(methods())[-2:]
     (['Sieve', 'Schirn', 'NLR'], ['CandidateRidge', 'OracleRidge'])

@@ -35,7 +35,7 @@ Array = np.ndarray
 
 
 class Fit(NamedTuple):
-    """The result of training, as returned by `_fit`."""
+    """Result of training, as returned by `_fit`."""
 
     noise: Array | None
     """Candidates judged wrong, (n, l) bool; None means those with a confidence below one half."""

@@ -27,15 +27,15 @@ class GLC(RowSpaceMethod):
     cannot reconstruct is noise.
 
     The ingredients are published; the objective, the graph and the weights are a reconstruction.
-    The figures published for this method on the Birds data agree in every digit with those of
-    plain ridge regression with weight 1 on the candidates. ``GLC(correlation=False)`` is that.
+    The figures published for this method on the Birds data agree in every digit with those of plain
+    ridge regression with weight 1 on the candidates. ``GLC(correlation=False)`` is that regression.
 
     Parameters
     ----------
     alpha : float
         Weight of the rank of Z. A large value drives Z, and all scores, to zero.
     beta : float
-        Price of noise. With a large `beta` or a small `alpha` Z is the identity, and GLC is ridge
+        Penalty on noise. With a large `beta` or a small `alpha` Z is the identity, and GLC is ridge
         regression except for the label graph; see `rank_` and `noise_support_`.
     gamma : float
         Weight of the label graph.

@@ -34,8 +34,8 @@ class NLR(RowSpaceMethod):
     gamma : float
         Ridge weight of both classifiers.
     lam : float
-        Price of calling a candidate noise: it is noise if X W1 - X W2 < 1 - lam/2, so useful
-        values lie between 0 and 4.
+        Penalty for declaring a candidate noise: it is noise if X W1 - X W2 < 1 - lam/2, so useful
+        values are between 0 and 4.
     max_iter : int
         Number of sweeps. The authors run exactly 100; with a large `beta`, more sweeps give a
         different model, not a more accurate one.
@@ -43,7 +43,7 @@ class NLR(RowSpaceMethod):
         Stop when both classifiers move by less than this times their norm in a sweep and the noise
         does not change; 0 runs all sweeps, as the authors do.
     fit_intercept : bool
-        Add an unpenalised intercept. The authors have none.
+        Add an unpenalised intercept. The authors use none.
     threshold : float, array or str
         Rule of `predict`. The authors' "row-0.9" predicts scores above 0.9 after each row is scaled
         to [0, 1]. Alternatives: a number, one number per label, "top-3", or "cardinality".

@@ -36,12 +36,14 @@ class PAKS(LinearMethod):
     Parameters
     ----------
     alpha : float
-        Price of a row of E by its length; sensible values go from 0.001 to 1. In the closed form
-        it weights half the squared error instead: singular values of X up to 1/sqrt(alpha) vanish.
+        Penalty on a row of E, proportional to its length; sensible values are 0.001 to 1. In the
+        closed form it weights half the squared error instead: singular values of X up to
+        1/sqrt(alpha) vanish.
     beta : float
-        Weight of the prior M, likewise 0.001 to 1.
+        Weight of the prior M; sensible values are again 0.001 to 1.
     eta : float
-        Ridge weight of W; 1 to 1000. It often matters more than `alpha` and `beta`.
+        Ridge weight of W; sensible values are 1 to 1000. It often matters more than `alpha` and
+        `beta`.
     gamma : float
         Adds gamma times the second problem to the first one, and solves them in turn. Values
         above 0 tend to fit the wrong candidates through Z.
@@ -49,7 +51,7 @@ class PAKS(LinearMethod):
         How M compares two candidate sets: "jaccard", one minus shared labels over all labels of the
         two; or "disjoint", 1 if they share no label and 0 otherwise.
     scale : {"standard", "none"}
-        "standard" brings every feature to mean 0 and variance 1; "none" leaves them alone.
+        "standard" scales every feature to mean 0 and variance 1; "none" leaves them unchanged.
     solver : {"auto", "admm", "closed_form"}
         "admm" solves the problem above; "closed_form" leaves out M and squares the error, so
         Z X is X with its singular values shrunk. "auto" is "admm" up to 4000 rows and

@@ -18,7 +18,7 @@ Array = np.ndarray
 
 
 class PARD(PartialMultiLabelClassifier):
-    r"""A network trained on a lower bound in which the true labels are hidden variables.
+    r"""A network trained on a likelihood bound in which the true labels are hidden variables.
 
     .. math::
         \max_{f, q, \rho} \sum_{ij} (1 - q_{ij}) \log P(s_{ij} \mid y_{ij} = 0)
@@ -26,10 +26,10 @@ class PARD(PartialMultiLabelClassifier):
         - \beta_0 \operatorname{KL}(q_{ij} \,\|\, \pi_j)
         + \lambda \sum_i B(x_i, q_i)
 
-    A label is true with probability p = sigmoid(f(x)) for a network f with one hidden layer. A
-    true label is always among the candidates s, a false one at the rate rho of its label. The
-    posterior q of the hidden labels is 0 outside the candidates. B is a variational bound of the
-    features given the labels, left out by default.
+    A label is true with probability p = sigmoid(f(x)) for a network f with one hidden layer. A true
+    label is always among the candidates s, and a false one is listed at the rate rho of its label.
+    The posterior q of the hidden labels is 0 outside the candidates. B is a variational bound of
+    the features given the labels, left out by default.
 
     The ingredients are published; the graph, the networks and the weights are a reconstruction.
 
@@ -43,7 +43,7 @@ class PARD(PartialMultiLabelClassifier):
     hidden_size : int
         Width of the hidden layer.
     feature_weight : float
-        Weight lambda of a model of the features by the labels and a latent variable, with an
+        Weight lambda of a model of the features given the labels and a latent variable, with an
         encoder, a decoder and a network for q, trained by sampling. Values above 0 need
         PyTorch (``pip install "schirn[deep]"``); 0, the default, needs only NumPy.
     feature_noise : float
@@ -62,7 +62,7 @@ class PARD(PartialMultiLabelClassifier):
     learning_rate, weight_decay : float
         Parameters of Adam.
     scale : {"minmax", "none"}
-        "minmax" brings every feature to [0, 1] by its range in the training rows; "none" uses the
+        "minmax" scales every feature to [0, 1] by its range in the training rows; "none" uses the
         features as they are, which suits binary ones.
     validation_fraction : float
         Share of the rows held out from training. The epoch with the largest bound on their
@@ -73,7 +73,7 @@ class PARD(PartialMultiLabelClassifier):
         Rule of `predict`. The scores are log-odds, so 0 means p > 0.5. Alternatives: one number
         per label, "top-3", "row-0.9" or "cardinality".
     random_state : int or None
-        Seed of the first weights, the batches and the held-out rows.
+        Seed of the initial weights, the batches and the held-out rows.
     verbose : bool
         Print one line every ten epochs.
 

@@ -30,7 +30,7 @@ class PMLLRS(LinearMethod):
     eta : float
         Weight of the fit of the predictor to the true labels.
     beta : float
-        Price of a wrong label.
+        Penalty for a wrong label.
     gamma : float
         Weight of the nuclear norm of the predictor.
     mu, mu_max, rho : float
@@ -40,7 +40,7 @@ class PMLLRS(LinearMethod):
     max_iter : int
         Number of rounds.
     tol : float
-        Stop when all relative primal residuals are below it.
+        Stop when all relative primal residuals are below this value.
     fit_intercept : bool
         Add an unpenalised intercept.
     threshold : float, array or str

@@ -15,7 +15,7 @@ Array = np.ndarray
 
 
 class PMLNI(LinearMethod):
-    r"""Noise that the features explain: a low-rank classifier plus a sparse noise identifier.
+    r"""A low-rank classifier plus a sparse identifier of noise that the features explain.
 
     .. math::
         \min_{W, U, V} \tfrac12 \|Y - \Phi W\|_F^2 + \tfrac{\lambda}{2} \|W\|_F^2
@@ -35,21 +35,21 @@ class PMLNI(LinearMethod):
         value, so the nuclear norm is never the more expensive of the two. A gamma far below beta
         moves everything to V and leaves a zero classifier.
     scale : {"minmax", "none"}
-        "minmax" brings every feature to [-1, 1] by its range in the training rows, as the authors
+        "minmax" scales every feature to [-1, 1] by its range in the training rows, as the authors
         do; "none" uses the features as they are. The column of ones is added afterwards.
     mu, mu_max, rho : float
         First penalty, its upper bound, and its growth per round.
     max_iter : int
         Number of rounds.
     tol : float
-        Stop when the relative primal residual is below it and U has settled.
+        Stop when the relative primal residual is below this value and U has settled.
     tol_change : float
         U has settled when its change times mu is below this share of the norm of W; the penalty
         grows only then.
     threshold : float, array or str
-        Rule of `predict`. "linear" is the authors': a threshold per row that is a linear function
-        of its scores, here learned from the candidates and the leave-one-out scores, never from
-        true labels. Alternatives: a number (0.5), one per label, "top-3" or "cardinality".
+        Rule of `predict`. "linear" is the authors' rule: a threshold per row that is a linear
+        function of its scores, here learned from the candidates and the leave-one-out scores, never
+        from true labels. Alternatives: a number (0.5), one per label, "top-3" or "cardinality".
 
     Attributes
     ----------

@@ -52,9 +52,9 @@ class CandidateRidge(_Ridge):
 
     .. math:: \min_W \|XW - Y\|_F^2 + \lambda \|W\|_F^2
 
-    Under random noise the candidate frequency given x is an increasing function of the true one,
-    so its ranking is consistent: noise costs variance, not bias. A method that does not beat
-    it has not helped.
+    Under random noise, the candidate frequency given x is an increasing function of the true one,
+    so the ranking of labels is consistent: noise adds variance, not bias. A method that does not
+    beat this baseline has gained nothing.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ class OracleRidge(_Ridge):
 
     .. math:: \min_W \|XW - T\|_F^2 + \lambda \|W\|_F^2
 
-    Not a method: it sees labels that nobody with noisy data has. Reports use it to state how much
-    of the gap between `CandidateRidge` and the truth a method closes.
+    This is not a practical method, because noisy data come without true labels. Reports use it to
+    state how much of the gap between `CandidateRidge` and the truth a method closes.
 
     Parameters
     ----------

@@ -40,7 +40,7 @@ class Schirn(RowSpaceMethod):
     Parameters
     ----------
     alpha : float
-        Price of calling a candidate noise.
+        Penalty for declaring a candidate noise.
     beta : float
         Weight of the rank term.
     lam : float
@@ -50,17 +50,17 @@ class Schirn(RowSpaceMethod):
         formula in the paper, noise if Y - XW > alpha/2. The two rules coincide under
         alpha_printed = 1 + alpha_exact.
     rank_term : {"high", "low", "none"}
-        "high" raises the singular values of the prediction, "low" shrinks them, "none" leaves them;
-        the last two are the ablations of the paper.
+        "high" raises the singular values of the prediction, "low" shrinks them, "none" leaves them
+        unchanged; the last two are the ablations of the paper.
     sparsity : bool
-        False drops the price of noise (alpha = 0), an ablation of the paper.
+        False drops the penalty on noise (alpha = 0), an ablation of the paper.
     mu, mu_max, rho : float
         First penalty, its upper bound, and its growth per round.
     max_iter : int
         Number of rounds.
     tol : float
-        Stop when the relative primal residual is below it and the noise no longer changes; 0 runs
-        all rounds, as the paper does.
+        Stop when the relative primal residual is below this value and the noise no longer changes;
+        0 runs all rounds, as the paper does.
     fit_intercept : bool
         Add an unpenalised intercept. The paper has none; centred features need it, because without
         it the scores cannot represent label frequencies.

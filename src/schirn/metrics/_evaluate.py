@@ -10,7 +10,7 @@ from schirn.metrics._input import choice
 
 
 class Metric(NamedTuple):
-    """A metric with what tables and scorers need: direction, label and response method."""
+    """A metric with the direction, label and response method that tables and scorers need."""
 
     function: Callable[..., float]
     greater_is_better: bool

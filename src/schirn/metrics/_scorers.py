@@ -32,7 +32,7 @@ def _against_clean(
 
 
 def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
-    """Make a scikit-learn scorer of estimators that are fitted on candidates.
+    """Make a scikit-learn scorer for estimators that are fitted on candidates.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def _check_options(name: str, options: dict[str, Any]) -> None:
 
 
 def scorers(*, against: str = "clean", convention: str = "field") -> dict[str, Any]:
-    """Make scorers of all five metrics, for `scoring` in `cross_validate` and searches.
+    """Make scorers for all five metrics, for `scoring` in `cross_validate` and searches.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def exact_rank(
     are few among the 268,216 primes, so two to five primes are drawn, until the probability that
     all of them are among those few is below 1e-6. The result is proven if nothing remains, if the
     remainder has full rank, or if the bound rules such primes out; otherwise it is a lower bound.
-    `rank_report` tells which. With a `prime` of your own there is no such probability.
+    `rank_report` states which. If you pass `prime`, no such probability is known.
 
     Examples
     --------

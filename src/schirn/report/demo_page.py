@@ -14,7 +14,7 @@ _N_MISTAKES = 6
 _METHODS = ("Sieve", "Schirn")
 _NOISE = ("precision", "recall", "auc")
 _SUMMARIES = {
-    "CandidateRidge": "takes every tag as true",
+    "CandidateRidge": "treats every tag as true",
     "Schirn": "the method of the paper",
     "Sieve": "the default: nothing to tune",
     "OracleRidge": "a ridge trained on the true tags",

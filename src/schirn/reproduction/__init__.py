@@ -1,4 +1,4 @@
-"""The experiments of the Schirn paper, rerun.
+"""Rerun of the experiments of the Schirn paper.
 
 `experiments` lists what the paper ran; `plan` selects what can run here, and `costs` estimates how
 long it takes; `studies` and `ablations` are the studies besides the tables; `run` executes the

@@ -36,9 +36,9 @@ def serve(
     browser : bool
         Whether to open the page in the browser.
     retrain_every : int
-        Decisions between two trainings; 0 never trains.
+        Number of decisions between two trainings; 0 never retrains.
     ready : callable, optional
-        Called with the address, token included, as soon as it can be opened.
+        Called with the address, including the token, as soon as the page can be opened.
 
     Returns
     -------

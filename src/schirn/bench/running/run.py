@@ -88,7 +88,8 @@ def run(
     jobs : int
         Number of processes; 0 executes everything in this one, without a time limit.
     threads : int, optional
-        Threads per process. By default the processors are shared out, up to OMP_NUM_THREADS.
+        Threads per process. By default the processors are divided among the processes, up to
+        OMP_NUM_THREADS.
     time_limit : float, optional
         Seconds after which a run (search, fit and scores) is stopped.
     retry : bool
@@ -98,7 +99,7 @@ def run(
     scheduler : str, optional
         Address of a Dask scheduler whose workers execute the runs: one per thread of the cluster
         (or `jobs`, if more than 1), with one thread each unless `threads` is given. Files and
-        classes must be available there, too.
+        classes must be available there as well.
     report : callable, optional
         Called with a `Report` after each finished run.
 

@@ -73,7 +73,7 @@ function showProgress(progress) {
   bar.max = Math.max(1, progress.decided + progress.doubtful);
   bar.value = progress.decided;
   const stop = state.current && !progress.doubtful;
-  const left = stop ? "nothing doubtful left, so you can stop" : `${number(progress.doubtful)} doubtful left`;
+  const left = stop ? "no doubtful tags left, so you can stop" : `${number(progress.doubtful)} doubtful left`;
   const counts = [`${number(progress.decided)} decided`, left];
   if (progress.skipped) counts.push(`${number(progress.skipped)} skipped`);
   counts.push(`${number(progress.total)} tags in total`);
@@ -86,7 +86,7 @@ function showTraining(training) {
   const texts = {
     off: `The model is not retrained. ${training.message}`,
     idle: `The model learns from your decisions.${next}`,
-    running: "The model is training in the background; you can go on.",
+    running: "The model is being trained in the background; you can continue.",
     done: `The model was trained on your decisions.${next}`,
     failed: `Training failed (${training.message}). Your decisions are safe.${next}`,
   };
@@ -124,7 +124,7 @@ async function decide(action) {
     });
     await answered(response, action, target.label);
   } catch (error) {
-    banner("The server does not answer, so your last decision is not confirmed. Start schirn review again.", true);
+    banner("The server does not respond, so your last decision is not confirmed. Start schirn review again.", true);
   } finally {
     busy = false;
   }
@@ -163,7 +163,7 @@ async function refresh() {
     if (elsewhere) banner("A decision was made in another tab; the page is up to date again.");
     else if ($("banner").classList.contains("bad")) banner("");
   } catch (error) {
-    banner("The server does not answer; it may have been stopped. All confirmed decisions are saved.", true);
+    banner("The server does not respond; it may have been stopped. All confirmed decisions are saved.", true);
   }
 }
 
