@@ -199,7 +199,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     @property
     def noise_(self) -> Array:
-        """Candidates that the best estimator judges wrong."""
+        """Candidates that the best estimator judges to be wrong."""
         return self._best().noise_
 
     @property

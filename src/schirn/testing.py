@@ -38,7 +38,7 @@ def check_method(cls: Factory, **params: Any) -> None:
 
 
 def contract_checks() -> Iterator[tuple[str, Callable[..., None]]]:
-    """Names and functions of all checks; each takes the class and constructor parameters."""
+    """Return names and functions of all checks; each takes the class and its parameters."""
     for name, check in list(globals().items()):
         if name.startswith("check_") and name != "check_method":
             yield name.removeprefix("check_"), check

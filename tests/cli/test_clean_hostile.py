@@ -175,7 +175,7 @@ def test_fifty_thousand_distinct_tags(items, tmp_path, capsys):
     assert report["unjudged"] == 50_080
     assert report["removed"] > 10
     text = page.read_text("utf-8")
-    assert "The 100 tags with the most removals, of 50,084." in text
+    assert "the 100 tags with the most removals, of 50,084." in text
     assert len(text) < 2_000_000
     assert all("rare" in row["tags"] for row in read_csv(out))
 

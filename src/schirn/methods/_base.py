@@ -127,7 +127,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         raise TypeError(f"{type(self).__name__} shares nothing between models")
 
     def decision_function(self, X: Any) -> Array:
-        """Scores (n, l); higher means more likely true.
+        """Return scores (n, l); higher means more likely true.
 
         Dask arrays give lazy scores; arrays on a device give scores on that device.
         """
@@ -140,7 +140,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         return self._scores(self._validate_rows(X))
 
     def predict(self, X: Any, *, threshold: ThresholdRule | None = None) -> Array:
-        """0/1 predictions (n, l), by `threshold` if given, else by that of the estimator."""
+        """Return 0/1 predictions (n, l), by `threshold` if given, else by the estimator's own."""
         if location(X) in ("dask", "files"):
             return self._map("predict", X, threshold=threshold)
         scores = self.decision_function(X)
@@ -151,11 +151,11 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         return predicted.astype(self._label_dtype, copy=False)
 
     def predict_labels(self, X: Any, *, threshold: ThresholdRule | None = None) -> list[list[str]]:
-        """The names of the predicted labels, one list per row."""
+        """Return the names of the predicted labels, one list per row."""
         return label_lists(self.predict(X, threshold=threshold), self.label_names_)
 
     def predict_proba(self, X: Any) -> Array:
-        """Probability (n, l) that each label is true, calibrated on candidates only."""
+        """Return the probability (n, l) that each label is true, calibrated on candidates only."""
         if location(X) in ("dask", "files"):
             return self._map("predict_proba", X)
         scores = self.decision_function(X)
@@ -167,7 +167,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         return map_rows(self, name, X, len(self.label_names_), **options)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
-        """Probability (n, l) that each candidate of unseen rows is true; 0 elsewhere.
+        """Return the probability (n, l) that each candidate of unseen rows is true; 0 elsewhere.
 
         Candidates may come in any container that `fit` takes; names and table columns are
         matched to the labels known from training.
@@ -178,7 +178,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         return near(self.calibration_.confidence(to_numpy(scores), labels.matrix), scores)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Label-ranking average precision of the scores against the labels y."""
+        """Return the label-ranking average precision of the scores against the labels y."""
         labels = as_labels(y, names=self.label_names_, what="labels")
         scores = to_numpy(self.decision_function(X))
         return average_precision(

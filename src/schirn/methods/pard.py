@@ -207,7 +207,7 @@ class PARD(PartialMultiLabelClassifier):
         return Calibration(1.0, 0.0, float(np.mean(self.noise_rate_)))
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
-        """Posterior (n, l) that each candidate of unseen rows is true; 0 elsewhere.
+        """Return the posterior (n, l) that each candidate of unseen rows is true; 0 elsewhere.
 
         Candidates may come in any container that `fit` takes; names and table columns are
         matched to the labels known from training.
