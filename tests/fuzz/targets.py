@@ -129,7 +129,7 @@ def _embeddings(folder: Path, data: bytes) -> object:
     (folder / "x.csv").write_bytes(corpus("csv")[0])
     (folder / "x.npy").write_bytes(data)
     table = open_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
-    return TagTable(table, "x.csv", features=str(folder / "x.npy")).features(2).X
+    return TagTable(table, "x.csv", features=str(folder / "x.npy")).features().X
 
 
 TARGETS: dict[str, Target] = {
