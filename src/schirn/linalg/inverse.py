@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import get_lapack_funcs
 
-from schirn.linalg.arrays import Array, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
 
 # Single precision is used above this many rows, where it saves time, if the condition number of
 # K + lam I stays below the bound.
@@ -76,12 +76,15 @@ class KernelInverse:
 
     def __init__(self, K: Array, lams: Sequence[float], groups: np.ndarray | None = None) -> None:
         xp, n = namespace(K), K.shape[0]
-        double = n < _SINGLE_ROWS or n > _SINGLE_CONDITION * min(lams)
-        dtype = xp.float64 if double else xp.float32
         C, mean = _centred(K)
+        # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
+        norm = float(xp.max(xp.sum(abs(C), axis=1)))
+        double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
+        dtype = xp.float64 if double else xp.float32
+        # Smaller weights would drown in the rounding errors of K or C.
+        least = n * eps(K) * float(xp.max(abs(xp.linalg.diagonal(K))))
         C, mean = xp.astype(C, dtype, copy=False), xp.astype(mean, dtype, copy=False)
-        # Smaller weights would drown in the rounding errors of K.
-        least = n * float(xp.finfo(dtype).eps) * float(xp.max(abs(xp.linalg.diagonal(K))))
+        least = max(least, 16 * eps(C) * norm)
         self.lams, self.groups = tuple(lams), groups
         self._M, self._intercepts = [], []
         for lam in lams:
