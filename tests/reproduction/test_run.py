@@ -122,7 +122,7 @@ def test_stopped_by_the_clock_and_run_again(place, capsys):
     command += ["--methods", "slow:Slow,CandidateRidge", "--studies", "none", "--rows-only"]
     command += ["--jobs", "0"]
     assert main([*command, "--output", "one", "--stop-after", "1.2s"]) == 3
-    assert "fits left; run the same command again" in capsys.readouterr().err
+    assert "fits left to do; run the same command again" in capsys.readouterr().err
     assert 0 < len(read_rows(place / "one" / "rows")) < 10
     shutil.copytree(place / "one", place / "two")
     assert main([*command, "--output", "two"]) == 0
