@@ -175,9 +175,7 @@ def find_noisy_labels(
         )
     else:
         folds = _folds(X, tags, cv, together, random_state)
-        verdicts = _out_of_fold(
-            model, X, tags, columns, certain, folds, min_count, random_state
-        )
+        verdicts = _out_of_fold(model, X, tags, columns, certain, folds, min_count, random_state)
     judged, planted = verdicts.judged, verdicts.planted
     odds = _prior_odds(prior, tags)
     confidence = _with_odds(verdicts.confidence, odds)
@@ -187,11 +185,13 @@ def find_noisy_labels(
         planted = planted._replace(confidence=_with_odds(planted.confidence, odds))
     doubtful = judged & (certain == 0)
     share = verdicts.cautious_share
+    if share is None:
+        share = float((1 - confidence)[doubtful].sum() / max(1, doubtful.sum()))
     trust = assess(
         confidence[doubtful],
         tags.column[doubtful],
         planted,
-        share=float(np.mean(1 - confidence[doubtful])) if share is None else share,
+        share=share,
         threshold=threshold,
         precision=PRECISION if precision is None else precision,
         label_names=tags.names,

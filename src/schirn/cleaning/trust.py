@@ -23,6 +23,8 @@ MAX_PLANTED = 5000
 _MAX_CELLS = 20_000_000
 # Below this expected precision, no removal is worth making.
 _LEAST_PRECISION = 0.8
+# Levels by the caught share if no listed tag is flagged.
+_MOST_CAUGHT, _FEW_CAUGHT = 0.5, 0.05
 # Half-width of a two-sided 95 % interval in standard errors, and of a one-sided one.
 _TWO_SIDED, _ONE_SIDED = 1.96, 1.645
 _STEPS = 100
@@ -235,7 +237,9 @@ def assess(
         for target in (precision, min(precision, _LEAST_PRECISION))
     }
     if not flagged:
-        level, limit = ("good" if caught >= 0.5 else "weak" if share > 0 else "none"), threshold
+        level, limit = "none" if caught < _FEW_CAUGHT else "weak", threshold
+        if caught >= _MOST_CAUGHT:
+            level = "good"
     elif not any(reached.values()):
         level, limit = "none", 0.0
     elif expected >= precision:
