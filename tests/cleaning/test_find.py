@@ -287,7 +287,7 @@ def test_limit_per_row_removes_the_least_likely(digits, found):
 
 def test_known_clean_rows_and_cells_are_kept(small):
     known = np.arange(200) < 50
-    found = find_noisy_labels(small.X, small.candidates, known_clean=known)
+    found = find_noisy_labels(small.X, small.candidates, known_clean=known, precision=None)
     assert (found.confidence[found.row < 50] == 1).all()
     assert not found.removed[found.row < 50].any()
     assert found.removed[found.row >= 50].any()
@@ -432,7 +432,8 @@ def test_groups_stay_together(small):
             return super().disambiguate(X, candidates)
 
     find_noisy_labels(small.X, small.candidates, method=Spy(), groups=groups)
-    for X in tested:
+    # Every second call judges planted tags.
+    for X in tested[::2]:
         rows = [int(np.flatnonzero((small.X == x).all(axis=1))[0]) for x in X]
         _, counts = np.unique(groups[rows], return_counts=True)
         assert (counts == 2).all()

@@ -179,3 +179,24 @@ def test_nothing_judged_still_makes_a_page():
     assert "no tag could be judged" in text
     assert json.loads(none.report().json())["summary"]["estimated_noise_rate"] is None
     assert "not judged" in none.report().markdown()
+
+
+def test_the_report_says_how_far_to_trust_it(digits, found):
+    report = found.report()
+    text = report.html()
+    Page(text)
+    assert text.index("How far to trust this: <b>good</b>") < text.index("How sure are")
+    assert f"{found.trust.caught:.1%}" in text
+    assert f"How far to trust this: **good**. {found.trust.sentence}" in report.markdown()
+    assert json.loads(report.json())["summary"]["trust"]["level"] == "good"
+    assert "How far to trust this" not in make().report().html()
+
+
+def test_tags_that_are_held_back_are_shown_as_kept():
+    digits = load_digits_attributes(r=2).subset(range(600))
+    found = find_noisy_labels(digits.X, digits.candidates, method="CandidateRidge")
+    assert found.held_back
+    text = found.report().html()
+    assert f"{found.held_back:,} of them are kept" in text
+    highest = max(bar.high for bar in found.report().histogram().bars if bar.removed)
+    assert highest <= found.confidence[found.removed].max() < 0.5

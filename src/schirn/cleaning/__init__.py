@@ -3,14 +3,17 @@
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
+from schirn.cleaning.trust import LabelTrust, Trust
 from schirn.labels.votes import Votes, votes_to_candidates
 
 __all__ = [
     "Annotator",
     "CleanThenFit",
     "LabelSummary",
+    "LabelTrust",
     "MissingTags",
     "NoisyLabels",
+    "Trust",
     "Votes",
     "find_noisy_labels",
     "votes_to_candidates",

@@ -127,6 +127,9 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             method=self.method,
             cv=self.cv,
             threshold=self.threshold,
+            # A classifier is trained on what is left, and no table loses a tag.
+            precision=None,
+            keep_one=False,
             known=known,
             min_count=self.min_count,
             label_names=label_names,

@@ -15,6 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from schirn._input import Number, canonical, check_finite, is_missing, suggest
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
+from schirn.cleaning.trust import MAX_PLANTED, Planted, assess, draw, left_out_confidence, replaced
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
@@ -25,6 +26,7 @@ Array = np.ndarray
 
 MIN_COUNT = 5
 MAX_MEMORY = 8.0
+PRECISION = 0.9
 # Measured peak memory per cell (row and label), for Sieve with a kernel matrix and for others.
 _BYTES_PER_KERNEL_CELL, _BYTES_PER_CELL = 350, 150
 # The same per entry of the kernel. Up to the given number of rows, Sieve holds its inverses in
@@ -33,6 +35,8 @@ _BYTES_PER_ENTRY = {1000: 130, 2500: 70}
 _BYTES_PER_ENTRY_OF_MANY, _BYTES_PER_LANDMARK_ENTRY = 40, 30
 _MAX_WORDS = 50_000
 _FOLDS = 5
+# Even sure tags are sometimes replaced by planted ones.
+_SELDOM = 1e-3
 
 
 def find_noisy_labels(
@@ -43,6 +47,8 @@ def find_noisy_labels(
     cv: Any = None,
     threshold: float = 0.5,
     max_remove_per_row: int | None = None,
+    precision: float | None = PRECISION,
+    keep_one: bool = True,
     known: Any = None,
     known_clean: Any = None,
     prior: Any = None,
@@ -61,6 +67,9 @@ def find_noisy_labels(
     judged by a model trained on the other folds. Rows with equal features are taken as copies and
     left out together, so that they do not vouch for each other.
 
+    Random wrong tags are planted and judged too. They show how far the verdicts can be trusted
+    (`trust`), and tags are removed only as far as that goes.
+
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
@@ -78,6 +87,13 @@ def find_noisy_labels(
     max_remove_per_row : int, optional
         Remove at most this many tags per row, least likely first. Tags that `known` marks as wrong
         are always removed.
+    precision : float, optional
+        Share of the removals that should be right, by the planted tags. Tags below the threshold
+        are kept if their removal cannot be expected to reach it: all of them if the features say
+        too little about the tags. None removes every tag below the threshold.
+    keep_one : bool, default=True
+        Whether a row that would lose all its tags keeps the most likely one, unless `known` marks
+        it as wrong.
     known : (n, l) array, sparse matrix or DataFrame, optional
         1 for a tag known to be correct, -1 for one known to be wrong, 0 elsewhere. Known tags get
         confidence 1 or 0. `Sieve` also learns from them about the other tags.
@@ -106,7 +122,7 @@ def find_noisy_labels(
     separator : str, default=";"
         Text between the tags of a row.
     random_state : int, default=0
-        Seed of the folds.
+        Seed of the folds and of the planted tags.
 
     Returns
     -------
@@ -135,6 +151,7 @@ def find_noisy_labels(
     check_finite(X)
     Number(high=1).check("threshold", threshold)
     Number(integer=True, none=True).check("max_remove_per_row", max_remove_per_row)
+    Number(high=1, none=True).check("precision", precision)
     Number(1).check("min_count", min_count)
     certain = _certain(known, known_clean, tags)
     counts = tags.counts
@@ -147,7 +164,9 @@ def find_noisy_labels(
             parameter="votes",
         )
     if cv is None and model._judges_own_rows and (groups is None or _leaves_out_groups(model, X)):
-        verdicts = _by_one_fit(model, X, tags, columns, certain, together, votes, min_count)
+        verdicts = _by_one_fit(
+            model, X, tags, columns, certain, together, votes, min_count, random_state
+        )
     elif votes is not None:
         raise InputError(
             "votes are used in a single fit, not in folds; leave cv out"
@@ -156,15 +175,38 @@ def find_noisy_labels(
         )
     else:
         folds = _folds(X, tags, cv, together, random_state)
-        verdicts = _out_of_fold(model, X, tags, columns, certain, folds, min_count)
-    confidence, judged = verdicts.confidence, verdicts.judged
-    confidence = _with_prior(confidence, prior, tags)
+        verdicts = _out_of_fold(model, X, tags, columns, certain, folds, min_count, random_state)
+    judged, planted = verdicts.judged, verdicts.planted
+    odds = _prior_odds(prior, tags)
+    confidence = _with_odds(verdicts.confidence, odds)
+    if odds is not None:
+        # A planted tag has the prior of the tag that it replaces.
+        odds = odds[planted.replaced]
+        planted = planted._replace(confidence=_with_odds(planted.confidence, odds))
+    doubtful = judged & (certain == 0)
+    share = verdicts.cautious_share
+    if share is None:
+        share = float((1 - confidence)[doubtful].sum() / max(1, doubtful.sum()))
+    trust = assess(
+        confidence[doubtful],
+        tags.column[doubtful],
+        planted,
+        share=share,
+        threshold=threshold,
+        precision=PRECISION if precision is None else precision,
+        label_names=tags.names,
+    )
     confidence = np.where(certain == 0, confidence, certain > 0)
     judged = judged | (certain != 0)
     removed = judged & (confidence < threshold)
     if max_remove_per_row is not None:
         removed = _least_likely(tags.row, confidence, removed, max_remove_per_row)
-    removed = removed | (certain < 0)
+    held_back = np.zeros(len(removed), dtype=bool)
+    if precision is not None:
+        held_back = removed & (confidence >= trust.threshold) & (certain == 0)
+    removed = (removed & ~held_back) | (certain < 0)
+    if keep_one:
+        removed = _with_one_left(tags.row, confidence, removed, certain)
     return NoisyLabels(
         n_rows=tags.n_rows,
         label_names=tags.names,
@@ -177,6 +219,8 @@ def find_noisy_labels(
         method=type(model).__name__,
         missing=_suggestions(verdicts.missing, known, tags),
         annotators=_annotators(votes, verdicts.vote_model),
+        trust=trust,
+        held_back=int(held_back.sum()),
         **verdicts.shares,
     )
 
@@ -361,6 +405,9 @@ class Verdicts(NamedTuple):
     shares: dict[str, float | None]
     missing: tuple[Array, Array, Array] | None
     """Row, column and confidence of the tags to suggest."""
+    planted: Planted
+    cautious_share: float | None
+    """Cautious share of wrong tags; None if the method has none but the one it claims."""
     vote_model: Any = None
 
 
@@ -373,11 +420,12 @@ def _by_one_fit(
     groups: Array | None,
     votes: Any,
     min_count: int,
+    random_state: int | None,
 ) -> Verdicts:
     """Judge all tags by the confidences of one fit that leaves each row or group out."""
     if not len(columns):
         none = np.zeros(len(tags.row), dtype=bool)
-        return Verdicts(np.full(len(none), 0.5), none, {}, None)
+        return Verdicts(np.full(len(none), 0.5), none, {}, None, Planted.none(), None)
     Y = tags.dense(columns)
     options: dict[str, Any] = {"label_names": [tags.names[j] for j in columns]}
     if certain.any():
@@ -402,11 +450,24 @@ def _by_one_fit(
     confidence = tags.pick(fitted.label_confidence_, columns, 0.5)
     missing = fitted.missing_.tocoo()
     suggested = missing.row, columns[missing.col], missing.data
+    wrong = np.where(judged & (certain == 0), _SELDOM + 1 - confidence, 0)
+    propensity = fitted.noise_model_.propensity
+    drawn = draw(
+        wrong,
+        tags.row,
+        Y,
+        np.random.default_rng(random_state),
+        weights=None if propensity is None else np.exp(propensity),
+    )
+    old = np.searchsorted(columns, tags.column[drawn.tag])
+    planted = left_out_confidence(fitted, Y, tags.row[drawn.tag], old, drawn.label)
     return Verdicts(
         np.where(judged, confidence, 0.5),
         judged,
         _shares([fitted]),
         suggested,
+        Planted(drawn.tag, columns[drawn.label], planted),
+        fitted.caution_.strict_share,
         fitted.vote_model_,
     )
 
@@ -473,6 +534,7 @@ def _out_of_fold(
     certain: Array,
     folds: Iterable[tuple[Array, Array]],
     min_count: int,
+    random_state: int | None,
 ) -> Verdicts:
     """Judge the tags of each fold by a model trained on the others."""
     Y = tags.dense(columns)
@@ -481,7 +543,8 @@ def _out_of_fold(
     confidence = np.full(Y.shape, 0.5, dtype=np.float32)
     judged = np.zeros(Y.shape, dtype=bool)
     n_tested = np.zeros(len(Y), dtype=int)
-    models = []
+    models, planted = [], []
+    rng = np.random.default_rng(random_state)
     for train, test in folds:
         n_tested[test] += 1
         counts = Y[train].sum(axis=0)
@@ -495,8 +558,23 @@ def _out_of_fold(
             warnings.simplefilter("ignore", EmptyCandidatesWarning)
             fitted = clone(model).fit(X[train], Y[trained], **options)
             confidence[tested] = fitted.disambiguate(X[test], Y[tested])
-        judged[tested] = True
-        models.append(fitted)
+            judged[tested] = True
+            models.append(fitted)
+            # The tags of this fold, by their rows and columns in it.
+            of_row, of_column = np.full(len(Y), -1), np.full(len(tags.names), -1)
+            of_row[test] = np.arange(len(test))
+            of_column[columns[frequent]] = np.arange(len(frequent))
+            row, old = of_row[tags.row], of_column[tags.column]
+            mine = np.flatnonzero((row >= 0) & (old >= 0) & (certain == 0))
+            row, old = row[mine], old[mine]
+            wrong = _SELDOM + 1 - confidence[tested][row, old].astype(np.float64)
+            most = max(1, MAX_PLANTED * len(test) // len(Y))
+            tag, new = draw(wrong, row, Y[tested], rng, most=most)
+            if len(tag):
+                rows = replaced(Y[tested], row[tag], old[tag], new)
+                found = fitted.disambiguate(X[test[row[tag]]], rows)
+                found = np.asarray(found)[np.arange(len(tag)), new].astype(np.float64)
+                planted.append(Planted(mine[tag], columns[frequent[new]], found))
     if (n_tested != 1).any():
         row = int(np.flatnonzero(n_tested != 1)[0])
         raise InputError(
@@ -505,14 +583,16 @@ def _out_of_fold(
             parameter="cv",
         )
     picked = tags.pick(confidence, columns, 0.5), tags.pick(judged, columns, False)
-    return Verdicts(*picked, _shares(models), None)
+    cautions = [getattr(fitted, "caution_", None) for fitted in models]
+    known_shares = [caution.strict_share for caution in cautions if caution is not None]
+    share = float(np.mean(known_shares)) if known_shares else None
+    return Verdicts(*picked, _shares(models), None, Planted.together(planted), share)
 
 
-def _with_prior(confidence: Array, prior: Any, tags: Tags) -> Array:
-    """Multiply the odds of each tag by those of its prior."""
-    confidence = confidence.astype(np.float64)
+def _prior_odds(prior: Any, tags: Tags) -> Array | None:
+    """Odds of each tag by its prior."""
     if prior is None:
-        return confidence
+        return None
     prior = read_cells(prior, tags.names, "prior", default=0.5)
     if prior.shape != tags.shape:
         raise InputError(f"prior has shape {prior.shape}, but the tags have {tags.shape}")
@@ -524,7 +604,15 @@ def _with_prior(confidence: Array, prior: Any, tags: Tags) -> Array:
             f"{p[k]}"
         )
     p = np.clip(p, 1e-6, 1 - 1e-6)
-    correct, wrong = confidence * p, (1 - confidence) * (1 - p)
+    return np.asarray(p / (1 - p))
+
+
+def _with_odds(confidence: Array, odds: Array | None) -> Array:
+    """Multiply the odds of each tag by those of its prior."""
+    confidence = confidence.astype(np.float64)
+    if odds is None:
+        return confidence
+    correct, wrong = confidence * odds, 1 - confidence
     return correct / np.maximum(correct + wrong, 1e-300)
 
 
@@ -604,3 +692,14 @@ def _least_likely(row: Array, confidence: Array, removed: Array, most: int) -> A
     rank = np.empty(len(row), dtype=int)
     rank[order] = np.arange(len(row))
     return removed & (rank - first < most)
+
+
+def _with_one_left(row: Array, confidence: Array, removed: Array, certain: Array) -> Array:
+    """Keep the most likely tag of rows that would lose all, unless it is known to be wrong."""
+    kept = np.unique(row[~removed])
+    order = np.lexsort((confidence, certain >= 0, row))
+    last = order[np.r_[row[order][1:] != row[order][:-1], True]]
+    rescued = last[~np.isin(row[last], kept) & (certain[last] >= 0)]
+    removed = removed.copy()
+    removed[rescued] = False
+    return removed

@@ -12,6 +12,7 @@ import numpy as np
 
 from schirn._files import atomic_write, spreadsheet_safe
 from schirn._optional import optional
+from schirn.cleaning.trust import Trust
 
 if TYPE_CHECKING:
     from schirn.report import CleanReport
@@ -140,6 +141,10 @@ class NoisyLabels:
         Estimated share of the correct tags that are not listed; 0 unless it is clear.
     annotators : list of Annotator or None
         Quality of every annotator, if `Votes` were given.
+    trust : Trust or None
+        How far the removals can be trusted, by planted wrong tags.
+    held_back : int
+        Number of tags below the threshold that are kept because their removal cannot be trusted.
     """
 
     n_rows: int
@@ -156,6 +161,8 @@ class NoisyLabels:
     largest_wrong_share: float | None = None
     missing_rate: float | None = None
     annotators: list[Annotator] | None = None
+    trust: Trust | None = None
+    held_back: int = 0
 
     def __repr__(self) -> str:
         return (
@@ -223,12 +230,17 @@ class NoisyLabels:
         """Return the figures of the whole table."""
         n_tags, removed = len(self.row), int(self.removed.sum())
         close = np.abs(self.confidence - self.threshold) < CLOSE
+        trust = None if self.trust is None else self.trust.to_dict()
+        if trust is not None:
+            del trust["labels"]
         return {
             "rows": self.n_rows,
             "labels": len(self.label_names),
             "tags": n_tags,
             "removed": removed,
             "removed_share": removed / max(1, n_tags),
+            "held_back": self.held_back,
+            "trust": trust,
             "unjudged": int((~self.judged).sum()),
             "close_calls": int((self.judged & close).sum()),
             "estimated_noise_rate": None if not self.judged.any() else self.noise_rate,
@@ -277,7 +289,7 @@ class NoisyLabels:
             stream.write(buffer.getvalue().encode())
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return summary, labels, verdicts and suggestions as one JSON document.
+        """Return summary, labels, verdicts, suggestions and trust as one JSON document.
 
         It is also written to `path`, if given.
         """
@@ -287,6 +299,8 @@ class NoisyLabels:
             "tags": list(self.records()),
             "suggestions": list(self.missing.records()),
         }
+        if self.trust is not None:
+            document["trust"] = self.trust.to_dict()
         if self.annotators is not None:
             document["annotators"] = [
                 {**annotator._asdict(), "name": str(annotator.name)}

@@ -13,7 +13,7 @@ from schirn._input import repeated
 from schirn._optional import optional
 from schirn.cleaning import NoisyLabels, find_noisy_labels
 from schirn.cleaning.columns import Features, TagTable
-from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, text_params
+from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, PRECISION, text_params
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive, separator
 from schirn.cli._reading import assignment, check_not_input
@@ -32,6 +32,8 @@ schirn clean items.jsonl --text caption --project to-review
 """
 _MAX_LABELS = 8
 _MAX_TEXT = 2000
+# A table may lose half of its tags, or more if the check is good and the data allow it.
+_MAX_REMOVED, _MARGIN = 0.5, 0.05
 
 
 def add(found: Any) -> None:
@@ -51,6 +53,9 @@ def add(found: Any) -> None:
     parser.add_argument("data", metavar="TABLE", help="table to clean")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the cleaned copy, in the same format"
+    )
+    parser.add_argument(
+        "--force", action="store_true", help="write the copy even if most tags are removed"
     )
     parser.add_argument("--report", metavar="FILE", help="write an HTML report (.html)")
     parser.add_argument(
@@ -116,6 +121,15 @@ def _add_choices(parser: Parser) -> None:
         help="remove tags whose probability of being correct is below P (default: 0.5)",
     )  # fmt: skip
     group.add_argument(
+        "--precision", type=_share, default=PRECISION, metavar="P",
+        help="remove tags only as far as a share P of the removals should be right; 0 removes all "
+        f"tags below the threshold (default: {PRECISION:g})",
+    )  # fmt: skip
+    group.add_argument(
+        "--allow-empty", action="store_true",
+        help="remove all tags of a row, if need be, instead of keeping the most likely one",
+    )  # fmt: skip
+    group.add_argument(
         "--max-remove-per-row", type=natural, metavar="N", help="remove at most N tags per row"
     )
     group.add_argument(
@@ -131,8 +145,9 @@ def _add_choices(parser: Parser) -> None:
         help="judge in N folds (default: one fit for Sieve, 5 folds for other methods)",
     )  # fmt: skip
     group.add_argument(
-        "--seed", type=natural, default=0, metavar="S", help="seed of the folds (default: 0)"
-    )
+        "--seed", type=natural, default=0, metavar="S",
+        help="seed of the folds and the planted tags (default: 0)",
+    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> None:
@@ -176,6 +191,8 @@ def run(args: argparse.Namespace) -> None:
             cv=None if args.folds is None else min(args.folds, opened.n_rows),
             threshold=args.keep_threshold,
             max_remove_per_row=args.max_remove_per_row,
+            precision=args.precision or None,
+            keep_one=not args.allow_empty,
             known_clean=source.known_clean(),
             groups=features.groups,
             min_count=args.min_count,
@@ -183,10 +200,23 @@ def run(args: argparse.Namespace) -> None:
             random_state=args.seed,
         )
     if args.output:
+        _check_plausible(args, found)
         source.write_clean(args.output, found)
     if args.report or args.project:
         _write_pages(args, source, found, features)
     _print(args, found, features, time.perf_counter() - start)
+
+
+def _check_plausible(args: argparse.Namespace, found: NoisyLabels) -> None:
+    """Raise InputError if the copy would lose more tags than can be wrong."""
+    most, share = _MAX_REMOVED, float(found.removed.mean())
+    if found.trust is not None and found.trust.level == "good":
+        most = max(most, (found.largest_wrong_share or 0.0) + _MARGIN)
+    if share > most and not args.force:
+        raise InputError(
+            f"{args.output}: would lose {share:.0%} of the tags, but at most {most:.0%} can be "
+            f"expected to be wrong; nothing is written. Look at a --report, then use --force"
+        )
 
 
 def _write_pages(
@@ -221,9 +251,14 @@ def _print(
         for label in listed:
             del label["worst"]
         suggested = list(found.missing.records())
+        if found.trust is not None:
+            whole["trust"] = found.trust.to_dict()
         print_json({**whole, "label_summaries": listed, "suggested_tags": suggested, **written})
         return
     facts(_lines(whole))
+    if found.trust is not None:
+        say("\nHow far to trust this")
+        facts(_trust_lines(found))
     shown = [label for label in labels if label.removed][:_MAX_LABELS]
     if shown:
         say("\nTags removed most often")
@@ -264,6 +299,19 @@ def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
     if whole["rows_left_without_tags"]:
         lines.append(("left without tags", f"{whole['rows_left_without_tags']:,} rows"))
     return lines
+
+
+def _trust_lines(found: NoisyLabels) -> list[tuple[str, str]]:
+    trust: Any = found.trust
+    lines = [
+        ("trust", trust.level),
+        ("caught", f"{trust.caught:.1%} of {trust.planted:,} planted wrong tags"),
+        ("flagged", f"{trust.flagged:.1%} of the listed tags"),
+        ("expected precision", f"{trust.expected_precision:.1%}, by a cautious estimate"),
+    ]
+    if found.held_back:
+        lines.append(("held back", f"{found.held_back:,} flagged tags are kept"))
+    return [*lines, ("in words", trust.sentence)]
 
 
 def _share_words(rate: float | None, largest: float | None) -> str:

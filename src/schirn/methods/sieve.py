@@ -234,15 +234,20 @@ class Sieve(PartialMultiLabelClassifier):
         scores = self.decision_function(X)
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
-        P = np.clip(self.calibration_.probability(to_numpy(scores)), 1e-4, 1 - 1e-4)
-        noise = self.noise_model_._replace(rate=float(np.mean(self.noise_model_.rate)))
+        log_odds = to_numpy(scores)
+        return near(self._confidences(log_odds, labels.matrix).astype(log_odds.dtype), scores)
+
+    def _confidences(self, log_odds: Array, Y: Array) -> Array:
+        """Confidences in candidates of rows that were left out of the fit of their log-odds."""
         if self._trusts():
-            return near(labels.matrix.astype(P.dtype), scores)
-        Q = candidate_posterior(P, labels.matrix, noise).Q
+            return Y.astype(np.float64)
+        P = np.clip(self.calibration_.probability(log_odds), 1e-4, 1 - 1e-4)
+        noise = self.noise_model_._replace(rate=float(np.mean(self.noise_model_.rate)))
+        Q = candidate_posterior(P, Y, noise).Q
         # Models of version 0.1 believed every claim.
         if hasattr(self, "caution_"):
-            Q = np.where(labels.matrix == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
-        return near(Q.astype(P.dtype), scores)
+            Q = np.where(Y == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
+        return Q
 
     def suggest(self, X: Any, candidates: Any, *, min_confidence: float = 0.5) -> sp.csr_array:
         """Labels that are probably missing from the candidates of unseen rows.
@@ -304,12 +309,13 @@ class Sieve(PartialMultiLabelClassifier):
         Z, Y, Q = found.sample
         some = slice(None, None, max(1, len(Y) // _JUDGED_ROWS))
         seen = caution(Z[some], Y[some], Q[some], rate)
+        total = max(confidence.nnz, 1)
         # Whoever names the noise, or counts votes, is believed.
         if self.noise_level is not None or votes is not None:
-            seen = seen._replace(factors=np.ones(Y.shape[1]))
+            claimed = float((1 - confidence.data).sum() / total)
+            seen = seen._replace(factors=np.ones(Y.shape[1]), strict_share=claimed)
         self.caution_ = seen
         confidence.data = seen.apply(confidence.data, confidence.indices)
-        total = max(confidence.nnz, 1)
         self.wrong_share_ = float((1 - confidence.data).sum() / total)
         self.largest_wrong_share_ = max(seen.largest_share, self.wrong_share_)
         self.missing_rate_ = 0.0

@@ -31,6 +31,7 @@ _FEW = 5
 _SMALLEST = 0.02
 # Floor: quantiles that stand for the lowest probability of a label, and rates to try.
 _QUANTILES = (0.05, 0.1, 0.2)
+_STRICT_QUANTILES = (0.1, 0.2)
 _RATE_STEPS = 100
 # Separation: an implied AUC below the first is no evidence, above the second it is enough.
 _AUC = (0.7, 0.85)
@@ -49,6 +50,8 @@ class Caution(NamedTuple):
     """The largest share of wrong candidates that the listing frequencies allow."""
     separation: float = 1.0
     """How well scores separate rows that list a label from other rows: 0 is not at all."""
+    strict_share: float = 0.0
+    """A share of wrong candidates that weak features do not exaggerate; it may be far too small."""
 
     def apply(self, q: Array, label: Array) -> Array:
         """Cautious confidences of candidates with posterior q."""
@@ -82,40 +85,47 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     largest = _largest_share(log_odds, Y)
     if not known.any() or not 0 < rate < 1:
         return Caution(np.full(len(listed), _SMALLEST), largest, 0.0)
-    kappa = _floor(log_odds[:, known], rate) * _independence(Y * (1 - Q))
+    wrong = Y * (1 - Q)
+    independence = _independence(wrong)
     separation, single = _separation(log_odds, Y, Q, known)
-    factors = np.maximum(kappa * separation * single, _SMALLEST)
-    return Caution(factors, largest, separation)
+    floor, strict = _floor(log_odds[:, known], rate)
+    factors = np.maximum(floor * independence * separation * single, _SMALLEST)
+    strict_share = strict * independence * separation * float(wrong.sum() / Y.sum())
+    return Caution(factors, largest, separation, strict_share)
 
 
-def _floor(log_odds: Array, rate: float) -> float:
+def _floor(log_odds: Array, rate: float) -> tuple[float, float]:
     """Smallest kappa that explains the listing probabilities of the least likely cells.
 
     Probabilities with mean mu of which features explain the share D of the variance are taken to
     follow Beta(mu nu, (1 - mu) nu) with nu = 1/D - 1. A rate r is enough if r + (1 - r) p_low
     reaches the estimated rate, p_low being a low quantile. The answer for all labels together,
     which believes that wrong labels fall on all labels alike, counts three times as much as the
-    mean of the answers for each label.
+    mean of the answers for each label. The second kappa is strict: it leaves the first answer out,
+    and the lowest quantile.
     """
     pi = rate + (1 - rate) * np.clip(expit(log_odds), _MARGIN, 1 - _MARGIN)
     pooled = _least_odds(pi.mean(keepdims=True)[0], pi.var(keepdims=True)[0], rate)
-    return (_least_odds(pi.mean(axis=0), pi.var(axis=0), rate) + 3 * pooled) / 4
+    single = _least_odds(pi.mean(axis=0), pi.var(axis=0), rate)
+    strict = np.mean([single[quantile] for quantile in _STRICT_QUANTILES])
+    floor = np.mean([(single[quantile] + 3 * pooled[quantile]) / 4 for quantile in _QUANTILES])
+    return float(floor), float(strict)
 
 
-def _least_odds(mean: Array, variance: Array, rate: float) -> float:
-    """odds(r)/odds(rate) of the smallest rate r that is enough, averaged over the quantiles."""
+def _least_odds(mean: Array, variance: Array, rate: float) -> dict[float, float]:
+    """odds(r)/odds(rate) of the smallest rate r that is enough, for each quantile."""
     r = np.linspace(0, rate, _RATE_STEPS + 1)[:, None]
     mu = np.clip((mean - r) / (1 - r), 1e-6, 1 - 1e-6)
     D = np.clip(variance / (1 - r) ** 2 / (mu * (1 - mu)), 1e-6, 0.9999)
     nu = 1 / D - 1
-    found = []
+    found = {}
     for quantile in _QUANTILES:
         low = betaincinv(mu * nu, (1 - mu) * nu, quantile)
         low = np.average(low, axis=1, weights=1 - mu)
         enough = r[:, 0] + (1 - r[:, 0]) * low >= rate * (1 - 1e-3)
         least = float(r[np.argmax(enough), 0]) if enough.any() else rate
-        found.append(least / (1 - least) / (rate / (1 - rate)))
-    return float(np.mean(found))
+        found[quantile] = least / (1 - least) / (rate / (1 - rate))
+    return found
 
 
 def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> tuple[float, Array]:

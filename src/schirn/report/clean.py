@@ -150,6 +150,7 @@ class CleanReport:
             f"({whole['method']}, threshold {whole['threshold']:g}).",
             "" if np.isnan(rate) else f"An estimated {rate:.1%} of the judged tags are wrong.",
             "",
+            *self._trust_lines(),
             "| tag | listed | removed | estimated wrong |",
             "|---|--:|--:|--:|",
         ]
@@ -159,6 +160,12 @@ class CleanReport:
                 f"| {_plain(label.name)} | {label.candidates:,} | {label.removed:,} | {share} |"
             )
         return "\n".join(lines) + "\n"
+
+    def _trust_lines(self) -> list[str]:
+        trust = self.found.trust
+        if trust is None:
+            return []
+        return [f"How far to trust this: **{trust.level}**. {trust.sentence}", ""]
 
     def json(self) -> str:
         """Return summary, labels, confusions and histogram as one JSON document."""
@@ -236,7 +243,10 @@ class CleanReport:
         edges = np.linspace(0, 1, _BINS + 1)
         counts = np.histogram(self.found.confidence[self.found.judged], edges)[0]
         highest = np.sqrt(max(1, int(counts.max(initial=0))))
-        width = 100 / _BINS
+        width, found = 100 / _BINS, self.found
+        limit = found.threshold
+        if found.held_back:
+            limit = float(found.confidence[found.removed].max(initial=0))
         bars = [
             Bar(
                 k * width,
@@ -245,7 +255,7 @@ class CleanReport:
                 int(count),
                 float(edges[k]),
                 float(edges[k + 1]),
-                bool(edges[k + 1] <= self.found.threshold + 1e-9),
+                bool(edges[k + 1] <= limit + 1e-9),
             )
             for k, count in enumerate(counts.tolist())
         ]
