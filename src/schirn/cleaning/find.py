@@ -358,7 +358,7 @@ class Verdicts(NamedTuple):
 
     confidence: Array
     judged: Array
-    shares: dict[str, float | None]
+    shares: dict[str, Any]
     missing: tuple[Array, Array, Array] | None
     """Row, column and confidence of the tags to suggest."""
     vote_model: Any = None
@@ -416,7 +416,7 @@ def _leaves_out_groups(model: Any, X: Any) -> bool:
     return bool(X.shape[0] <= model.max_kernel_rows)
 
 
-def _shares(fitted: Sequence[Any]) -> dict[str, float | None]:
+def _shares(fitted: Sequence[Any]) -> dict[str, Any]:
     """Mean of the shares that fitted models report; empty for methods that report none."""
     names = {
         "wrong_share": "wrong_share_",

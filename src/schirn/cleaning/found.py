@@ -12,6 +12,7 @@ import numpy as np
 
 from schirn._files import atomic_write, spreadsheet_safe
 from schirn._optional import optional
+from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
 
 if TYPE_CHECKING:
     from schirn.report import CleanReport
@@ -140,6 +141,8 @@ class NoisyLabels:
         Estimated share of the correct tags that are not listed; 0 unless it is clear.
     annotators : list of Annotator or None
         Quality of every annotator, if `Votes` were given.
+    audit : Audit or None
+        What the answers of a person say, if the verdicts were `audited`.
     """
 
     n_rows: int
@@ -156,6 +159,7 @@ class NoisyLabels:
     largest_wrong_share: float | None = None
     missing_rate: float | None = None
     annotators: list[Annotator] | None = None
+    audit: Audit | None = None
 
     def __repr__(self) -> str:
         return (
@@ -297,6 +301,79 @@ class NoisyLabels:
             with atomic_write(path) as stream:
                 stream.write(text.encode())
         return text
+
+    def audit_sample(self, n: int = 50, *, random_state: int | None = 0) -> AuditSample:
+        """Draw tags at random for a person to check.
+
+        Four in ten are drawn from all judged tags, for calibration; the others from the tags that
+        would be removed, for the certificate. Tags with confidence 0 or 1 are known and not drawn.
+
+        Parameters
+        ----------
+        n : int, default=50
+            Number of tags. There are fewer if the table has fewer, or if fewer would be removed.
+        random_state : int, default=0
+        """
+        return audit_sample(self, n, random_state=random_state)
+
+    def audited(
+        self,
+        cells: AuditSample | None,
+        right: Any,
+        *,
+        extra: tuple[Any, Any, Any] | None = None,
+        votes: Any = None,
+        precision: float = 0.9,
+        strict: bool = False,
+        confidence: float = 0.95,
+        date: Any = None,
+    ) -> "NoisyLabels":
+        """Return verdicts that are calibrated on the answers of a person.
+
+        The answers are the final verdicts on their own tags. The result has an `audit` and a
+        `certificate`.
+
+        Parameters
+        ----------
+        cells : AuditSample or None
+            What `audit_sample` returned.
+        right : sequence of bool or None
+            Whether each of these tags is correct. None or NaN, if a person cannot tell, leaves the
+            tag out.
+        extra : (rows, columns, right), optional
+            Answers about other tags, such as the most doubtful ones. They improve the confidences,
+            but do not count for the certificate, nor for the set that it is about.
+        votes : Votes or (counts, voters), optional
+            Used for calibration from 100 answers on, as are the frequency of the tag and the number
+            of tags in the row.
+        precision : float, default=0.9
+            The wanted precision of the removals: `audit.threshold` is expected to meet it, and the
+            certificate says how many more answers would certify it.
+        strict : bool, default=False
+            Remove only as many tags as are expected to meet the wanted precision, instead of all
+            whose probability of being correct is below `threshold`. Always so if the verdicts
+            would remove nothing.
+        confidence : float, default=0.95
+            Confidence of the certificate.
+        date : str or datetime.date, optional
+            Date of the certificate; today by default.
+        """
+        return audited(
+            self,
+            cells,
+            right,
+            extra=extra,
+            votes=votes,
+            precision=precision,
+            strict=strict,
+            confidence=confidence,
+            date=date,
+        )
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Lower bound on the precision of the removals; None before an audit."""
+        return None if self.audit is None else self.audit.certificate
 
     def report(
         self,
