@@ -1,7 +1,7 @@
 """Answers of a person: calibrate the verdicts, and certify the precision of the removals.
 
 A sample has two kinds of cells. "Calibration" cells are drawn at random from all tags that were
-judged, "certificate" cells from the tags that would be removed.
+judged, "certificate" cells from the tags that the verdicts call wrong.
 
 Calibration: logit q' = b + a logit q, by logistic regression on the answers, with ridge penalties
 that pull a to 1 and b to 0, so that few answers change little.
@@ -28,6 +28,7 @@ from scipy.stats import beta, hypergeom
 
 from schirn._files import atomic_write
 from schirn._input import Number, is_missing
+from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.exceptions import InputError
 from schirn.labels.votes import Votes
 
@@ -42,7 +43,7 @@ _CERTIFICATE_SHARE = 0.6
 _SLOPE_RIDGE, _OFFSET_RIDGE, _COVARIATE_RIDGE = 4.0, 0.5, 4.0
 _MIN_SLOPE = 0.05
 _MIN_FOR_COVARIATES = 100
-_SHARE_CONFIDENCE = 0.9
+_PRECISION, _SHARE_CONFIDENCE = 0.9, 0.9
 _MOST_PLANNED = 20_000
 # Confidences beyond this count as this, and calibrated ones are never certain.
 _SURE, _NEVER = 1e-6, 1e-12
@@ -63,7 +64,8 @@ class AuditSample:
     weight : (k,) float array
         Number of tags that the cell stands for: the inverse of its probability to be drawn.
     purpose : (k,) object array
-        "calibration", drawn from all judged tags, or "certificate", drawn from those to remove.
+        "calibration", drawn from all judged tags, or "certificate", drawn from those that the
+        verdicts call wrong.
     index : (k,) int array
         Position of the tag in the arrays of `NoisyLabels`.
     sha256 : str
@@ -196,8 +198,8 @@ class Audit:
     wrong_share_interval : tuple of two floats
         90% interval of the share of wrong tags: Clopper-Pearson on the calibration cells.
     threshold : float
-        Removing the tags with a confidence below this is expected to meet the wanted precision; 0
-        if no threshold is.
+        The largest threshold whose removals are expected to meet the wanted precision; 0 if none
+        is.
     precision : float
         The wanted precision.
     expected_precision : float
@@ -259,7 +261,8 @@ def audit_sample(found: "NoisyLabels", n: int = 50, *, random_state: int | None 
     Number(1, integer=True).check("n", n)
     rng = np.random.default_rng(random_state)
     open_tags = np.flatnonzero(_undecided(found))
-    to_remove = open_tags[found.removed[open_tags]]
+    flagged = _flagged(found)
+    to_remove = open_tags[flagged[open_tags]]
     n = min(n, len(open_tags))
     n_certificate = min(round(_CERTIFICATE_SHARE * n), len(to_remove))
     calibration = rng.choice(open_tags, n - n_certificate, replace=False)
@@ -270,17 +273,17 @@ def audit_sample(found: "NoisyLabels", n: int = 50, *, random_state: int | None 
     order = rng.permutation(len(index))
     purpose = np.array([CALIBRATION] * len(calibration) + [CERTIFICATE] * len(inside), dtype=object)
     index, purpose = index[order], purpose[order]
-    removed = found.removed[index]
+    inside_set = flagged[index].astype(int)
     sizes = np.array([len(open_tags) - len(to_remove), len(to_remove)])
-    drawn = np.bincount(removed.astype(int), minlength=2)
+    drawn = np.bincount(inside_set, minlength=2)
     return AuditSample(
         row=found.row[index],
         column=found.column[index],
         label=found.label[index],
-        weight=(sizes / np.maximum(drawn, 1))[removed.astype(int)],
+        weight=(sizes / np.maximum(drawn, 1))[inside_set],
         purpose=purpose,
         index=index,
-        sha256=_digest(found, found.removed),
+        sha256=_digest(found, flagged),
     )
 
 
@@ -291,13 +294,13 @@ def audited(
     *,
     extra: tuple[Any, Any, Any] | None = None,
     votes: Any = None,
-    precision: float = 0.9,
-    strict: bool = False,
+    precision: float | None = 0.9,
     confidence: float = 0.95,
     date: str | datetime.date | None = None,
 ) -> "NoisyLabels":
     """Calibrate the verdicts on answers; see `NoisyLabels.audited`."""
-    Number(high=1, open_low=True).check("precision", precision)
+    Number(high=1, open_low=True, none=True).check("precision", precision)
+    wanted = _PRECISION if precision is None else precision
     index, answer, weight, is_certificate = _sample_answers(found, cells, right)
     more_index, more_answer = _extra_answers(found, extra, index)
     told = ~np.isnan(answer)
@@ -318,23 +321,20 @@ def audited(
     if (told & is_certificate).any():
         first = index[calibrates], answer[calibrates], np.ones(calibrates.sum())
     score, covariates = _score(found, votes, undecided, *first)
+    cut, chosen = logit(np.clip(found.threshold, _NEVER, 1 - _NEVER)), undecided & found.removed
     if len(first[0]):
-        # Verdicts that remove nothing, such as those without signal, must earn every removal.
-        strict = strict or not found.removed[undecided].any()
         slope, offset = _platt(score, *first)
-        cut = (logit(np.clip(found.threshold, _NEVER, 1 - _NEVER)) - offset) / slope
-        if strict:
+        cut = (cut - offset) / slope
+        if precision is not None:
             calibrated = expit(offset + slope * score[undecided])
             cut = min(cut, _highest(score[undecided], calibrated, precision))
-        chosen = undecided & (score < cut)
-    else:
-        cut, chosen = logit(np.clip(found.threshold, _NEVER, 1 - _NEVER)), undecided & found.removed
+        chosen = _within_limits(found, score, undecided, score < cut)
 
     slope, offset = _platt(score, *everything)
     calibrated = np.clip(expit(offset + slope * score), _NEVER, 1 - _NEVER)
     calibrated = np.where(undecided, calibrated, found.confidence)
     expected = float(np.mean(1 - calibrated[chosen])) if chosen.any() else np.nan
-    meets = _highest(calibrated[undecided], calibrated[undecided], precision)
+    meets = _highest(calibrated[undecided], calibrated[undecided], wanted)
 
     decided = np.r_[index[told], more_index]
     verdict = np.r_[answer[told], more_answer]
@@ -346,7 +346,7 @@ def audited(
     low, high = _interval(answer[calibrates])
     total = max(1, int(found.judged.sum()))
     share = float(np.mean(1 - calibrated[judged])) if judged.any() else None
-    certified = chosen & found.removed
+    certified = chosen & _flagged(found)
     certified[index[~is_certificate]] = False
     answers = answer[is_certificate & certified[index]]
     day = str(datetime.date.today() if date is None else date)
@@ -361,9 +361,9 @@ def audited(
             (high * n_open + known_wrong) / total,
         ),
         threshold=min(max(meets, 0.0), 1.0),
-        precision=precision,
+        precision=wanted,
         expected_precision=expected,
-        certificate=_certify(found, certified, answers, precision, confidence, day),
+        certificate=_certify(found, certified, answers, wanted, confidence, day),
         certified=certified,
         certificate_answers=answers,
     )
@@ -416,6 +416,23 @@ def _undecided(found: "NoisyLabels") -> Array:
     return found.judged & (found.confidence > 0) & (found.confidence < 1)
 
 
+def _flagged(found: "NoisyLabels") -> Array:
+    """Tags that the verdicts call wrong, whether they are removed or held back."""
+    return _undecided(found) & (found.removed | (found.confidence < found.threshold))
+
+
+def _within_limits(found: "NoisyLabels", score: Array, undecided: Array, low: Array) -> Array:
+    """Undecided tags to remove, within the limits that the verdicts have for every row."""
+    removed = np.where(undecided, low, found.removed)
+    if found.max_remove_per_row is not None:
+        order = np.where(undecided, score, -np.inf)
+        removed = least_likely(found.row, order, removed, found.max_remove_per_row)
+    if found.keep_one:
+        certain = np.where(~undecided & found.removed, -1, 0)
+        removed = with_one_left(found.row, score, removed, certain)
+    return removed & undecided
+
+
 def _digest(found: "NoisyLabels", mask: Array) -> str:
     """Hash of the table of tags and of a set of them."""
     value = hashlib.sha256(json.dumps([found.n_rows, list(map(str, found.label_names))]).encode())
@@ -438,7 +455,7 @@ def _sample_answers(
             "cells must be what found.audit_sample returned; other answers go into extra",
             parameter="cells",
         )
-    if cells.sha256 != _digest(found, found.removed):
+    if cells.sha256 != _digest(found, _flagged(found)):
         raise InputError(
             "cells were drawn from other verdicts; call audit_sample on these verdicts",
             parameter="cells",

@@ -141,6 +141,9 @@ class NoisyLabels:
         Estimated share of the correct tags that are not listed; 0 unless it is clear.
     annotators : list of Annotator or None
         Quality of every annotator, if `Votes` were given.
+    max_remove_per_row : int or None
+    keep_one : bool
+        Limits to what a row may lose; an audit keeps them.
     audit : Audit or None
         What the answers of a person say, if the verdicts were `audited`.
     """
@@ -159,6 +162,8 @@ class NoisyLabels:
     largest_wrong_share: float | None = None
     missing_rate: float | None = None
     annotators: list[Annotator] | None = None
+    max_remove_per_row: int | None = None
+    keep_one: bool = False
     audit: Audit | None = None
 
     def __repr__(self) -> str:
@@ -305,8 +310,9 @@ class NoisyLabels:
     def audit_sample(self, n: int = 50, *, random_state: int | None = 0) -> AuditSample:
         """Draw tags at random for a person to check.
 
-        Four in ten are drawn from all judged tags, for calibration; the others from the tags that
-        would be removed, for the certificate. Tags with confidence 0 or 1 are known and not drawn.
+        Four in ten are drawn from all judged tags, for calibration; the others, for the
+        certificate, from the tags that are removed, or would be if the verdicts could be trusted.
+        Tags with confidence 0 or 1 are known and not drawn.
 
         Parameters
         ----------
@@ -323,8 +329,7 @@ class NoisyLabels:
         *,
         extra: tuple[Any, Any, Any] | None = None,
         votes: Any = None,
-        precision: float = 0.9,
-        strict: bool = False,
+        precision: float | None = 0.9,
         confidence: float = 0.95,
         date: Any = None,
     ) -> "NoisyLabels":
@@ -346,13 +351,9 @@ class NoisyLabels:
         votes : Votes or (counts, voters), optional
             Used for calibration from 100 answers on, as are the frequency of the tag and the number
             of tags in the row.
-        precision : float, default=0.9
-            The wanted precision of the removals: `audit.threshold` is expected to meet it, and the
-            certificate says how many more answers would certify it.
-        strict : bool, default=False
-            Remove only as many tags as are expected to meet the wanted precision, instead of all
-            whose probability of being correct is below `threshold`. Always so if the verdicts
-            would remove nothing.
+        precision : float or None, default=0.9
+            The wanted precision of the removals. Tags below the threshold are kept if their removal
+            cannot be expected to reach it. None removes every tag below the threshold.
         confidence : float, default=0.95
             Confidence of the certificate.
         date : str or datetime.date, optional
@@ -365,7 +366,6 @@ class NoisyLabels:
             extra=extra,
             votes=votes,
             precision=precision,
-            strict=strict,
             confidence=confidence,
             date=date,
         )
