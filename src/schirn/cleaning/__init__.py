@@ -1,5 +1,6 @@
 """Find wrong tags, and train on the tags that are left."""
 
+from schirn.cleaning.audit import Audit, AuditSample, Certificate
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
@@ -8,6 +9,9 @@ from schirn.labels.votes import Votes, votes_to_candidates
 
 __all__ = [
     "Annotator",
+    "Audit",
+    "AuditSample",
+    "Certificate",
     "CleanThenFit",
     "LabelSummary",
     "LabelTrust",

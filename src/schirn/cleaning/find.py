@@ -15,6 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from schirn._input import Number, canonical, check_finite, is_missing, suggest
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
+from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.cleaning.trust import MAX_PLANTED, Planted, assess, draw, left_out_confidence, replaced
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.known import as_known, read_cells
@@ -200,13 +201,13 @@ def find_noisy_labels(
     judged = judged | (certain != 0)
     removed = judged & (confidence < threshold)
     if max_remove_per_row is not None:
-        removed = _least_likely(tags.row, confidence, removed, max_remove_per_row)
+        removed = least_likely(tags.row, confidence, removed, max_remove_per_row)
     held_back = np.zeros(len(removed), dtype=bool)
     if precision is not None:
         held_back = removed & (confidence >= trust.threshold) & (certain == 0)
     removed = (removed & ~held_back) | (certain < 0)
     if keep_one:
-        removed = _with_one_left(tags.row, confidence, removed, certain)
+        removed = with_one_left(tags.row, confidence, removed, certain)
     return NoisyLabels(
         n_rows=tags.n_rows,
         label_names=tags.names,
@@ -221,6 +222,8 @@ def find_noisy_labels(
         annotators=_annotators(votes, verdicts.vote_model),
         trust=trust,
         held_back=int(held_back.sum()),
+        max_remove_per_row=max_remove_per_row,
+        keep_one=keep_one,
         **verdicts.shares,
     )
 
@@ -402,7 +405,7 @@ class Verdicts(NamedTuple):
 
     confidence: Array
     judged: Array
-    shares: dict[str, float | None]
+    shares: dict[str, Any]
     missing: tuple[Array, Array, Array] | None
     """Row, column and confidence of the tags to suggest."""
     planted: Planted
@@ -477,7 +480,7 @@ def _leaves_out_groups(model: Any, X: Any) -> bool:
     return bool(X.shape[0] <= model.max_kernel_rows)
 
 
-def _shares(fitted: Sequence[Any]) -> dict[str, float | None]:
+def _shares(fitted: Sequence[Any]) -> dict[str, Any]:
     """Mean of the shares that fitted models report; empty for methods that report none."""
     names = {
         "wrong_share": "wrong_share_",
@@ -683,23 +686,3 @@ def _needs(model: PartialMultiLabelClassifier, n_rows: int) -> tuple[float, floa
     sizes = (size for rows, size in _BYTES_PER_ENTRY.items() if n_rows < rows)
     entry = next(sizes, _BYTES_PER_ENTRY_OF_MANY)
     return n_rows**2 * entry / 1e9, n_rows * _BYTES_PER_KERNEL_CELL / 1e9
-
-
-def _least_likely(row: Array, confidence: Array, removed: Array, most: int) -> Array:
-    """Keep at most `most` removals per row, those with the lowest confidence."""
-    order = np.lexsort((confidence, ~removed, row))
-    first = np.searchsorted(row, row)
-    rank = np.empty(len(row), dtype=int)
-    rank[order] = np.arange(len(row))
-    return removed & (rank - first < most)
-
-
-def _with_one_left(row: Array, confidence: Array, removed: Array, certain: Array) -> Array:
-    """Keep the most likely tag of rows that would lose all, unless it is known to be wrong."""
-    kept = np.unique(row[~removed])
-    order = np.lexsort((confidence, certain >= 0, row))
-    last = order[np.r_[row[order][1:] != row[order][:-1], True]]
-    rescued = last[~np.isin(row[last], kept) & (certain[last] >= 0)]
-    removed = removed.copy()
-    removed[rescued] = False
-    return removed

@@ -12,6 +12,7 @@ import numpy as np
 
 from schirn._files import atomic_write, spreadsheet_safe
 from schirn._optional import optional
+from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
 from schirn.cleaning.trust import Trust
 
 if TYPE_CHECKING:
@@ -145,6 +146,11 @@ class NoisyLabels:
         How far the removals can be trusted, by planted wrong tags.
     held_back : int
         Number of tags below the threshold that are kept because their removal cannot be trusted.
+    max_remove_per_row : int or None
+    keep_one : bool
+        Limits to what a row may lose; an audit keeps them.
+    audit : Audit or None
+        What the answers of a person say, if the verdicts were `audited`.
     """
 
     n_rows: int
@@ -163,6 +169,9 @@ class NoisyLabels:
     annotators: list[Annotator] | None = None
     trust: Trust | None = None
     held_back: int = 0
+    max_remove_per_row: int | None = None
+    keep_one: bool = False
+    audit: Audit | None = None
 
     def __repr__(self) -> str:
         return (
@@ -311,6 +320,74 @@ class NoisyLabels:
             with atomic_write(path) as stream:
                 stream.write(text.encode())
         return text
+
+    def audit_sample(self, n: int = 50, *, random_state: int | None = 0) -> AuditSample:
+        """Draw tags at random for a person to check.
+
+        Four in ten are drawn from all judged tags, for calibration; the others, for the
+        certificate, from the tags that are removed, or would be if the verdicts could be trusted.
+        Tags with confidence 0 or 1 are known and not drawn.
+
+        Parameters
+        ----------
+        n : int, default=50
+            Number of tags. There are fewer if the table has fewer, or if fewer would be removed.
+        random_state : int, default=0
+        """
+        return audit_sample(self, n, random_state=random_state)
+
+    def audited(
+        self,
+        cells: AuditSample | None,
+        right: Any,
+        *,
+        extra: tuple[Any, Any, Any] | None = None,
+        votes: Any = None,
+        precision: float | None = 0.9,
+        confidence: float = 0.95,
+        date: Any = None,
+    ) -> "NoisyLabels":
+        """Return verdicts that are calibrated on the answers of a person.
+
+        The answers are the final verdicts on their own tags. The result has an `audit` and a
+        `certificate`.
+
+        Parameters
+        ----------
+        cells : AuditSample or None
+            What `audit_sample` returned.
+        right : sequence of bool or None
+            Whether each of these tags is correct. None or NaN, if a person cannot tell, leaves the
+            tag out.
+        extra : (rows, columns, right), optional
+            Answers about other tags, such as the most doubtful ones. They improve the confidences,
+            but do not count for the certificate, nor for the set that it is about.
+        votes : Votes or (counts, voters), optional
+            Used for calibration from 100 answers on, as are the frequency of the tag and the number
+            of tags in the row.
+        precision : float or None, default=0.9
+            The wanted precision of the removals. Tags below the threshold are kept if their removal
+            cannot be expected to reach it. None removes every tag below the threshold.
+        confidence : float, default=0.95
+            Confidence of the certificate.
+        date : str or datetime.date, optional
+            Date of the certificate; today by default.
+        """
+        return audited(
+            self,
+            cells,
+            right,
+            extra=extra,
+            votes=votes,
+            precision=precision,
+            confidence=confidence,
+            date=date,
+        )
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Lower bound on the precision of the removals; None before an audit."""
+        return None if self.audit is None else self.audit.certificate
 
     def report(
         self,

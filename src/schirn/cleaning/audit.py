@@ -1,0 +1,620 @@
+"""Answers of a person: calibrate the verdicts, and certify the precision of the removals.
+
+A sample has two kinds of cells. "Calibration" cells are drawn at random from all tags that were
+judged, "certificate" cells from the tags that the verdicts call wrong.
+
+Calibration: logit q' = b + a logit q, by logistic regression on the answers, with ridge penalties
+that pull a to 1 and b to 0, so that few answers change little.
+
+Certificate: the set to remove follows from the answers to the calibration cells alone. Given these,
+the certificate cells inside it are a simple random sample of its tags outside the calibration
+cells, however the set was chosen: a subset of a random sample that falls into a fixed set is a
+random sample of that set. So the number of wrong tags among them is hypergeometric, and inverting
+its tail gives an exact lower bound. Answers that were not drawn by `audit_sample` move confidences,
+but neither the set nor the bound.
+"""
+
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import beta, hypergeom
+
+from schirn._files import atomic_write
+from schirn._input import Number, is_missing
+from schirn.cleaning.limits import least_likely, with_one_left
+from schirn.exceptions import InputError
+from schirn.labels.votes import Votes
+
+if TYPE_CHECKING:
+    from schirn.cleaning.found import NoisyLabels
+
+Array = np.ndarray
+
+# Share of the cells that are drawn inside the set to remove: 30 of 50, since 29 right answers
+# are the fewest that certify a precision of 0.9.
+_CERTIFICATE_SHARE = 0.6
+_SLOPE_RIDGE, _OFFSET_RIDGE, _COVARIATE_RIDGE = 4.0, 0.5, 4.0
+_MIN_SLOPE = 0.05
+_MIN_FOR_COVARIATES = 100
+_PRECISION, _SHARE_CONFIDENCE = 0.9, 0.9
+_MOST_PLANNED = 20_000
+# Confidences beyond this count as this, and calibrated ones are never certain.
+_SURE, _NEVER = 1e-6, 1e-12
+CALIBRATION, CERTIFICATE = "calibration", "certificate"
+BINOMIAL = "Clopper-Pearson, one-sided"
+FINITE = "Clopper-Pearson, one-sided, for a finite set (hypergeometric)"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AuditSample:
+    """Cells for a person to check, in random order.
+
+    Attributes
+    ----------
+    row, column : (k,) int arrays
+    label : (k,) object array
+        Name of the tag.
+    weight : (k,) float array
+        Number of tags that the cell stands for: the inverse of its probability to be drawn.
+    purpose : (k,) object array
+        "calibration", drawn from all judged tags, or "certificate", drawn from those that the
+        verdicts call wrong.
+    index : (k,) int array
+        Position of the tag in the arrays of `NoisyLabels`.
+    sha256 : str
+        Hash of the verdicts from which the cells were drawn.
+    """
+
+    row: Array
+    column: Array
+    label: Array
+    weight: Array
+    purpose: Array
+    index: Array
+    sha256: str
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        inside = int((self.purpose == CERTIFICATE).sum())
+        return f"AuditSample({len(self) - inside} calibration, {inside} certificate)"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A lower bound on the precision of removals, from answers drawn at random among them.
+
+    It is about the tags to remove that were not calibration cells, as they were before the answers.
+    Applying the answers, which keeps tags that are correct after all, only raises the precision.
+
+    Attributes
+    ----------
+    precision_at_least : float
+        With probability `confidence` or more, at least this share of the tags is wrong.
+    confidence : float
+    n_tags : int
+        Number of tags that the certificate is about.
+    n_answers, n_wrong, n_untold : int
+        Answers, how many of them said "wrong", and cells that nobody could tell. If there are any
+        of these, the certificate is about tags that a person can tell.
+    precision : float
+        The wanted precision.
+    more_answers_needed : int or None
+        Further answers that would certify the wanted precision at the observed rate; None if no
+        number would.
+    method : str
+    date : str
+    sha256 : str
+        Hash of the table of tags, with those that the certificate is about.
+    """
+
+    precision_at_least: float
+    confidence: float
+    n_tags: int
+    n_answers: int
+    n_wrong: int
+    n_untold: int
+    precision: float
+    more_answers_needed: int | None
+    method: str
+    date: str
+    sha256: str
+
+    def __str__(self) -> str:
+        return (
+            f"With {self.confidence:.0%} confidence, at least {self.precision_at_least:.1%} of "
+            f"{self.n_tags:,} removed tags are wrong ({self.n_wrong} of {self.n_answers} answers)"
+        )
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the certificate as JSON; it is also written to `path`, if given."""
+        text = json.dumps(asdict(self), indent=2, allow_nan=False) + "\n"
+        if path is not None:
+            with atomic_write(path) as stream:
+                stream.write(text.encode())
+        return text
+
+    @classmethod
+    def from_json(cls, text: str) -> "Certificate":
+        """Read what `to_json` returned."""
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise InputError(f"the certificate is not JSON ({error})") from None
+        names = {each.name for each in fields(cls)}
+        if not isinstance(values, dict) or set(values) != names:
+            raise InputError(f"a certificate has the fields {', '.join(sorted(names))}")
+        return cls(**values)
+
+    def verify(self, found: "NoisyLabels") -> None:
+        """Check the certificate against audited verdicts, and compute its bound again.
+
+        Parameters
+        ----------
+        found : NoisyLabels
+            What `audited` returned.
+
+        Raises
+        ------
+        InputError
+            If the tags, the answers or the bound differ.
+        """
+        if found.audit is None:
+            raise InputError("the verdicts were not audited; pass what found.audited returns")
+        audit, wanted = found.audit, (self.precision, self.confidence, self.date)
+        again = _certify(found, audit.certified, audit.certificate_answers, *wanted)
+        for each in fields(self):
+            given, right = getattr(self, each.name), getattr(again, each.name)
+            same = given == right
+            if each.name == "precision_at_least" and isinstance(given, int | float):
+                same = abs(given - right) < 1e-9
+            if not same:
+                raise InputError(
+                    f"the certificate says {each.name} {given!r}, but it must be {right!r}"
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """What the answers of a person say about the verdicts.
+
+    Attributes
+    ----------
+    n_answers, n_untold : int
+        Answers, and cells of the sample without one.
+    slope, offset : float
+        Calibration of the confidences: logit q' = offset + slope logit q. With covariates, q comes
+        from the regression on them.
+    covariates : list of str
+        Names of the covariates; none below 100 answers.
+    wrong_share_interval : tuple of two floats
+        90% interval of the share of wrong tags: Clopper-Pearson on the calibration cells.
+    threshold : float
+        The largest threshold whose removals are expected to meet the wanted precision; 0 if none
+        is.
+    precision : float
+        The wanted precision.
+    expected_precision : float
+        Mean probability that a removed tag is wrong, before the answers were applied to their own
+        cells; NaN if none is removed.
+    certificate : Certificate
+    certified : (m,) bool array
+        Tags that the certificate is about.
+    certificate_answers : (k,) float array
+        Answers that it counts: 0 for a wrong tag, 1 for a correct one, NaN if nobody could tell.
+    """
+
+    n_answers: int
+    n_untold: int
+    slope: float
+    offset: float
+    covariates: list[str]
+    wrong_share_interval: tuple[float, float]
+    threshold: float
+    precision: float
+    expected_precision: float
+    certificate: Certificate
+    certified: Array = field(repr=False)
+    certificate_answers: Array = field(repr=False)
+
+
+def precision_bound(
+    n_wrong: int, n_answers: int, confidence: float = 0.95, n_tags: int | None = None
+) -> float:
+    """Exact lower bound on the share of wrong tags in a set, from a random sample of its tags.
+
+    Parameters
+    ----------
+    n_wrong, n_answers : int
+        Wrong tags in the sample, and size of the sample, drawn without replacement.
+    confidence : float, default=0.95
+    n_tags : int, optional
+        Size of the set. None is a set of any size, for which the bound is that of Clopper and
+        Pearson.
+    """
+    if n_wrong == 0:
+        return 0.0
+    alpha = 1 - confidence
+    if n_tags is None:
+        return float(beta.ppf(alpha, n_wrong, n_answers - n_wrong + 1))
+    # The smallest number of wrong tags that gives so many in the sample with more than alpha.
+    low, high = n_wrong, n_tags - (n_answers - n_wrong)
+    while low < high:
+        middle = (low + high) // 2
+        if hypergeom.sf(n_wrong - 1, n_tags, middle, n_answers) > alpha:
+            high = middle
+        else:
+            low = middle + 1
+    return low / n_tags
+
+
+def audit_sample(found: "NoisyLabels", n: int = 50, *, random_state: int | None = 0) -> AuditSample:
+    """Draw the cells; see `NoisyLabels.audit_sample`."""
+    Number(1, integer=True).check("n", n)
+    rng = np.random.default_rng(random_state)
+    open_tags = np.flatnonzero(_undecided(found))
+    flagged = _flagged(found)
+    to_remove = open_tags[flagged[open_tags]]
+    n = min(n, len(open_tags))
+    n_certificate = min(round(_CERTIFICATE_SHARE * n), len(to_remove))
+    calibration = rng.choice(open_tags, n - n_certificate, replace=False)
+    rest = np.setdiff1d(to_remove, calibration)
+    inside = rng.choice(rest, min(n_certificate, len(rest)), replace=False)
+    # Whoever stops early has answered some of both kinds.
+    index = np.concatenate((calibration, inside)).astype(np.int64)
+    order = rng.permutation(len(index))
+    purpose = np.array([CALIBRATION] * len(calibration) + [CERTIFICATE] * len(inside), dtype=object)
+    index, purpose = index[order], purpose[order]
+    inside_set = flagged[index].astype(int)
+    sizes = np.array([len(open_tags) - len(to_remove), len(to_remove)])
+    drawn = np.bincount(inside_set, minlength=2)
+    return AuditSample(
+        row=found.row[index],
+        column=found.column[index],
+        label=found.label[index],
+        weight=(sizes / np.maximum(drawn, 1))[inside_set],
+        purpose=purpose,
+        index=index,
+        sha256=_digest(found, flagged),
+    )
+
+
+def audited(
+    found: "NoisyLabels",
+    cells: AuditSample | None,
+    right: Sequence[Any] | Array | None,
+    *,
+    extra: tuple[Any, Any, Any] | None = None,
+    votes: Any = None,
+    precision: float | None = 0.9,
+    confidence: float = 0.95,
+    date: str | datetime.date | None = None,
+) -> "NoisyLabels":
+    """Calibrate the verdicts on answers; see `NoisyLabels.audited`."""
+    Number(high=1, open_low=True, none=True).check("precision", precision)
+    wanted = _PRECISION if precision is None else precision
+    index, answer, weight, is_certificate = _sample_answers(found, cells, right)
+    more_index, more_answer = _extra_answers(found, extra, index)
+    told = ~np.isnan(answer)
+    undecided = _undecided(found)
+
+    calibrates = told & ~is_certificate
+    # Unequal weights are worth fewer answers than equal ones.
+    w = weight[told] * weight[told].sum() / max((weight[told] ** 2).sum(), 1e-300)
+    more = undecided[more_index]
+    everything = (
+        np.r_[index[told], more_index[more]],
+        np.r_[answer[told], more_answer[more]],
+        np.r_[w, np.ones(more.sum())],
+    )
+    # Answers that the certificate counts, and extra ones, which may have been chosen in view of
+    # these, must not choose the set. Without any for the certificate, all may.
+    first = everything
+    if (told & is_certificate).any():
+        first = index[calibrates], answer[calibrates], np.ones(calibrates.sum())
+    score, covariates = _score(found, votes, undecided, *first)
+    cut, chosen = logit(np.clip(found.threshold, _NEVER, 1 - _NEVER)), undecided & found.removed
+    if len(first[0]):
+        slope, offset = _platt(score, *first)
+        cut = (cut - offset) / slope
+        if precision is not None:
+            calibrated = expit(offset + slope * score[undecided])
+            cut = min(cut, _highest(score[undecided], calibrated, precision))
+        chosen = _within_limits(found, score, undecided, score < cut)
+
+    slope, offset = _platt(score, *everything)
+    calibrated = np.clip(expit(offset + slope * score), _NEVER, 1 - _NEVER)
+    calibrated = np.where(undecided, calibrated, found.confidence)
+    expected = float(np.mean(1 - calibrated[chosen])) if chosen.any() else np.nan
+    meets = _highest(calibrated[undecided], calibrated[undecided], wanted)
+
+    decided = np.r_[index[told], more_index]
+    verdict = np.r_[answer[told], more_answer]
+    removed, judged = np.where(undecided, chosen, found.removed), found.judged.copy()
+    calibrated[decided], removed[decided], judged[decided] = verdict, verdict == 0, True
+
+    n_open = int(undecided.sum())
+    known_wrong = float((1 - found.confidence[found.judged & ~undecided]).sum())
+    low, high = _interval(answer[calibrates])
+    total = max(1, int(found.judged.sum()))
+    share = float(np.mean(1 - calibrated[judged])) if judged.any() else None
+    certified = chosen & _flagged(found)
+    certified[index[~is_certificate]] = False
+    answers = answer[is_certificate & certified[index]]
+    day = str(datetime.date.today() if date is None else date)
+    audit = Audit(
+        n_answers=int(told.sum()) + len(more_index),
+        n_untold=int((~told).sum()),
+        slope=slope,
+        offset=offset,
+        covariates=covariates,
+        wrong_share_interval=(
+            (low * n_open + known_wrong) / total,
+            (high * n_open + known_wrong) / total,
+        ),
+        threshold=min(max(meets, 0.0), 1.0),
+        precision=wanted,
+        expected_precision=expected,
+        certificate=_certify(found, certified, answers, wanted, confidence, day),
+        certified=certified,
+        certificate_answers=answers,
+    )
+    largest = found.largest_wrong_share
+    threshold = float(expit(offset + slope * cut))
+    held_back = judged & ~removed & (calibrated < threshold)
+    return replace(
+        found,
+        confidence=calibrated,
+        removed=removed,
+        judged=judged,
+        threshold=threshold,
+        held_back=int(held_back.sum()),
+        wrong_share=share,
+        largest_wrong_share=None if largest is None or share is None else max(largest, share),
+        audit=audit,
+    )
+
+
+def _certify(
+    found: "NoisyLabels",
+    certified: Array,
+    answers: Array,
+    precision: float,
+    confidence: float,
+    date: str,
+) -> Certificate:
+    """Certificate for a set of tags, from the answers drawn inside it."""
+    Number(high=1, open_low=True).check("precision", precision)
+    Number(0.5, high=1 - 1e-9).check("confidence", confidence)
+    told = answers[~np.isnan(answers)]
+    n_tags, n, untold = int(certified.sum()), len(told), len(answers) - len(told)
+    wrong = int((told == 0).sum())
+    # How many tags a person can tell is unknown if some cannot be told.
+    bound = precision_bound(wrong, n, confidence, None if untold else n_tags)
+    return Certificate(
+        precision_at_least=bound,
+        confidence=float(confidence),
+        n_tags=n_tags,
+        n_answers=n,
+        n_wrong=wrong,
+        n_untold=untold,
+        precision=float(precision),
+        more_answers_needed=_more_answers(wrong, n, precision, confidence, n_tags, bound),
+        method=BINOMIAL if untold else FINITE,
+        date=date,
+        sha256=_digest(found, certified),
+    )
+
+
+def _undecided(found: "NoisyLabels") -> Array:
+    """Judged tags without a final verdict: those known or answered have confidence 0 or 1."""
+    return found.judged & (found.confidence > 0) & (found.confidence < 1)
+
+
+def _flagged(found: "NoisyLabels") -> Array:
+    """Tags that the verdicts call wrong, whether they are removed or held back."""
+    return _undecided(found) & (found.removed | (found.confidence < found.threshold))
+
+
+def _within_limits(found: "NoisyLabels", score: Array, undecided: Array, low: Array) -> Array:
+    """Undecided tags to remove, within the limits that the verdicts have for every row."""
+    removed = np.where(undecided, low, found.removed)
+    if found.max_remove_per_row is not None:
+        order = np.where(undecided, score, -np.inf)
+        removed = least_likely(found.row, order, removed, found.max_remove_per_row)
+    if found.keep_one:
+        certain = np.where(~undecided & found.removed, -1, 0)
+        removed = with_one_left(found.row, score, removed, certain)
+    return removed & undecided
+
+
+def _digest(found: "NoisyLabels", mask: Array) -> str:
+    """Hash of the table of tags and of a set of them."""
+    value = hashlib.sha256(json.dumps([found.n_rows, list(map(str, found.label_names))]).encode())
+    for array in (found.row, found.column):
+        value.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    value.update(np.ascontiguousarray(mask, dtype=np.uint8).tobytes())
+    return value.hexdigest()
+
+
+def _sample_answers(
+    found: "NoisyLabels", cells: AuditSample | None, right: Any
+) -> tuple[Array, Array, Array, Array]:
+    """Index, answer (NaN if it cannot be told), weight and purpose of the cells of a sample."""
+    if cells is None:
+        if right is not None and len(right):
+            raise InputError("answers need the sample that asked for them; use extra for others")
+        return np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0), np.zeros(0, dtype=bool)
+    if not isinstance(cells, AuditSample):
+        raise InputError(
+            "cells must be what found.audit_sample returned; other answers go into extra",
+            parameter="cells",
+        )
+    if cells.sha256 != _digest(found, _flagged(found)):
+        raise InputError(
+            "cells were drawn from other verdicts; call audit_sample on these verdicts",
+            parameter="cells",
+        )
+    answer = _answers(right, len(cells), "right")
+    return cells.index, answer, cells.weight, cells.purpose == CERTIFICATE
+
+
+def _answers(right: Any, n: int, name: str) -> Array:
+    """Answers as 1 (the tag is right), 0 (wrong) and NaN (cannot be told)."""
+    values = np.asarray(right, dtype=object)
+    if values.shape != (n,):
+        raise InputError(
+            f"{name} must hold one answer for each of {n} cells, got shape {values.shape}",
+            parameter=name,
+        )
+    out = np.full(n, np.nan)
+    for k, value in enumerate(values):
+        if is_missing(value):
+            continue
+        if isinstance(value, str) or value not in (0, 1):
+            raise InputError(
+                f"{name} must hold True, False or None, but answer {k} is {value!r}", parameter=name
+            )
+        out[k] = float(value)
+    return out
+
+
+def _extra_answers(found: "NoisyLabels", extra: Any, sampled: Array) -> tuple[Array, Array]:
+    """Index and answer of further tags; the answers of a sample win over these."""
+    if extra is None:
+        return np.zeros(0, dtype=np.int64), np.zeros(0)
+    try:
+        rows, columns, right = extra
+        rows, columns = np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
+    except (TypeError, ValueError):
+        raise InputError("extra must be (rows, columns, right)", parameter="extra") from None
+    if rows.ndim != 1 or rows.shape != columns.shape:
+        raise InputError(
+            f"extra has rows of shape {rows.shape} and columns of shape {columns.shape}; both must "
+            "be lists of the same length",
+            parameter="extra",
+        )
+    answer = _answers(right, len(rows), "extra")
+    n_labels = len(found.label_names)
+    of_tags = found.row.astype(np.int64) * n_labels + found.column
+    order = np.argsort(of_tags)
+    wanted = rows * n_labels + columns
+    place = np.minimum(np.searchsorted(of_tags, wanted, sorter=order), len(of_tags) - 1)
+    index = order[place]
+    absent = (of_tags[index] != wanted) | (columns < 0) | (columns >= n_labels)
+    if absent.any():
+        k = int(np.flatnonzero(absent)[0])
+        raise InputError(
+            f"extra answers row {rows[k]}, column {columns[k]}, but no such tag is listed",
+            parameter="extra",
+        )
+    # The last answer about a tag counts.
+    last = {int(i): k for k, i in enumerate(index)}
+    keep = np.zeros(len(index), dtype=bool)
+    keep[list(last.values())] = True
+    keep &= ~np.isnan(answer) & ~np.isin(index, sampled)
+    return index[keep], answer[keep]
+
+
+def _score(
+    found: "NoisyLabels", votes: Any, undecided: Array, index: Array, answer: Array, weight: Array
+) -> tuple[Array, list[str]]:
+    """Log-odds of every tag, corrected by covariates if there are enough answers."""
+    score = logit(np.clip(found.confidence, _SURE, 1 - _SURE))
+    if len(index) < _MIN_FOR_COVARIATES:
+        return score, []
+    columns = {
+        "log tag frequency": np.log(np.bincount(found.column)[found.column]),
+        "row size": np.log(np.bincount(found.row)[found.row]),
+    }
+    if votes is not None:
+        counts, voters = (votes.counts, votes.voters) if isinstance(votes, Votes) else votes
+        voters = np.broadcast_to(np.asarray(voters, dtype=float), (found.n_rows,))
+        share = np.asarray(counts)[found.row, found.column] / np.maximum(voters[found.row], 1)
+        columns["votes"] = share
+    Z = np.stack([*columns.values()], axis=1)
+    spread = Z[undecided].std(axis=0)
+    Z = (Z - Z[undecided].mean(axis=0)) / np.where(spread > 0, spread, 1)
+    ridge = np.r_[_OFFSET_RIDGE, _SLOPE_RIDGE, np.full(Z.shape[1], _COVARIATE_RIDGE)]
+    design = np.column_stack([np.ones(len(score)), score, Z])
+    theta = _logistic(design[index], answer, weight, np.eye(len(ridge))[1], ridge)
+    # Slope and offset are left to the calibration.
+    return score + Z @ theta[2:] / max(theta[1], _MIN_SLOPE), list(columns)
+
+
+def _platt(score: Array, index: Array, answer: Array, weight: Array) -> tuple[float, float]:
+    """Slope and offset of the calibrated log-odds."""
+    s, ridge = score[index], np.array([_OFFSET_RIDGE, _SLOPE_RIDGE])
+    design = np.column_stack([np.ones(len(s)), s])
+    offset, slope = _logistic(design, answer, weight, np.array([0.0, 1.0]), ridge)
+    if slope < _MIN_SLOPE:
+        # Answers never turn the ranking round.
+        stiff = np.array([_OFFSET_RIDGE, 1e9])
+        offset, slope = _logistic(design, answer, weight, np.array([0.0, _MIN_SLOPE]), stiff)
+    return float(slope), float(offset)
+
+
+def _logistic(Z: Array, y: Array, w: Array, mean: Array, ridge: Array) -> Array:
+    """Minimise sum w (log(1 + exp(Z t)) - y Z t) + ridge/2 (t - mean)^2 by damped Newton steps."""
+
+    def loss(theta: Array) -> float:
+        eta = Z @ theta
+        fit = (w * (np.logaddexp(0, eta) - y * eta)).sum()
+        return float(fit + (ridge * (theta - mean) ** 2).sum() / 2)
+
+    theta, now = mean.copy(), loss(mean)
+    for _ in range(100):
+        p = expit(Z @ theta)
+        gradient = Z.T @ (w * (p - y)) + ridge * (theta - mean)
+        step = np.linalg.solve((Z.T * (w * p * (1 - p))) @ Z + np.diag(ridge), gradient)
+        size = 1.0
+        while size > 1e-10 and loss(theta - size * step) > now - 1e-4 * size * (gradient @ step):
+            size /= 2
+        theta = theta - size * step
+        now = loss(theta)
+        if np.abs(size * step).max() < 1e-9:
+            break
+    return theta
+
+
+def _highest(order: Array, confidence: Array, precision: float) -> float:
+    """Largest value of `order` below which the removals are expected to meet the precision."""
+    values, where, counts = np.unique(order, return_inverse=True, return_counts=True)
+    wrong = np.cumsum(np.bincount(where, 1 - confidence, minlength=len(values)))
+    good = np.flatnonzero(wrong >= precision * np.cumsum(counts))
+    last = good[-1] + 1 if len(good) else 0
+    if last == len(values):
+        return np.inf
+    return float(values[last]) if last else -np.inf
+
+
+def _interval(answer: Array) -> tuple[float, float]:
+    """Clopper-Pearson interval of the share of wrong tags."""
+    n, wrong = len(answer), int((answer == 0).sum())
+    tail = (1 - _SHARE_CONFIDENCE) / 2
+    low = 0.0 if wrong == 0 else float(beta.ppf(tail, wrong, n - wrong + 1))
+    return low, 1.0 if wrong == n else float(beta.ppf(1 - tail, wrong + 1, n - wrong))
+
+
+def _more_answers(
+    wrong: int, n: int, precision: float, confidence: float, n_tags: int, bound: float
+) -> int | None:
+    """Further answers that would certify the precision at the observed rate."""
+    if bound >= precision:
+        return 0
+    rate = wrong / n if n else 1.0
+    if rate < precision or n_tags == n:
+        return None
+    more = np.arange(1, min(n_tags - n, _MOST_PLANNED) + 1)
+    right = wrong + np.floor(more * rate + 1e-9)
+    reached = np.flatnonzero(beta.ppf(1 - confidence, right, n + more - right + 1) >= precision)
+    # Whoever has checked all tags knows the share.
+    return int(more[reached[0]]) if len(reached) else n_tags - n

@@ -1,0 +1,436 @@
+import datetime
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import beta, binom, hypergeom
+
+from schirn import find_noisy_labels
+from schirn.cleaning import Certificate, NoisyLabels
+from schirn.cleaning.audit import precision_bound
+from schirn.datasets import load_digits_attributes
+from schirn.exceptions import InputError
+
+DAY = "2026-11-16"
+
+
+def verdicts(n=400, labels=10, *, slope=1.0, offset=0.0, seed=0, threshold=0.5):
+    """Verdicts whose confidences q err by a known logistic curve, and whether each tag is right."""
+    rng = np.random.default_rng(seed)
+    row, column = np.divmod(np.flatnonzero(rng.random(n * labels) < 0.4), labels)
+    score = 2 * rng.standard_normal(len(row))
+    right = rng.random(len(row)) < 1 / (1 + np.exp(-(offset + slope * score)))
+    q = 1 / (1 + np.exp(-score))
+    found = NoisyLabels(
+        n_rows=n,
+        label_names=[f"tag {j}" for j in range(labels)],
+        row=row,
+        column=column,
+        confidence=q,
+        removed=q < threshold,
+        judged=np.ones(len(row), dtype=bool),
+        threshold=threshold,
+        method="none",
+    )
+    return found, right
+
+
+def check(found, right, n=50, seed=0, **options):
+    cells = found.audit_sample(n, random_state=seed)
+    return cells, found.audited(cells, right[cells.index], date=DAY, **options)
+
+
+@pytest.mark.parametrize("n", [1, 7, 30])
+def test_the_bound_is_that_of_clopper_and_pearson(n):
+    for wrong in range(n + 1):
+        bound = precision_bound(wrong, n)
+        expected = 0 if wrong == 0 else beta.ppf(0.05, wrong, n - wrong + 1)
+        assert bound == pytest.approx(expected)
+        # As many wrong tags as were seen have probability 0.05 at the bound.
+        if wrong:
+            assert binom.sf(wrong - 1, n, bound) == pytest.approx(0.05)
+
+
+def test_in_a_finite_set_the_bound_inverts_the_hypergeometric_law():
+    n, size = 12, 40
+    for wrong in range(n + 1):
+        numbers = range(wrong, size - n + wrong + 1)
+        likely = [k for k in numbers if hypergeom.sf(wrong - 1, size, k, n) > 0.05]
+        assert precision_bound(wrong, n, 0.95, size) == min(likely) / size
+        assert precision_bound(wrong, n, 0.95, size) >= precision_bound(wrong, n)
+    assert precision_bound(33, size, 0.95, size) == 33 / size
+
+
+def test_in_a_finite_set_the_bound_holds_for_every_number_of_wrong_tags():
+    n, size = 10, 25
+    for k in range(size + 1):
+        seen = np.arange(n + 1)
+        holds = [precision_bound(x, n, 0.95, size) <= k / size for x in seen if x <= k]
+        p = hypergeom.pmf(seen[: len(holds)], size, k, n)
+        assert p[np.array(holds)].sum() >= 0.95 - 1e-12
+
+
+def test_a_sample_has_two_purposes_and_known_weights():
+    found, _ = verdicts()
+    cells = found.audit_sample(50, random_state=3)
+    assert len(cells) == 50
+    assert (cells.purpose == "calibration").sum() == 20
+    inside = cells.purpose == "certificate"
+    assert inside.sum() == 30
+    assert found.removed[cells.index[inside]].all()
+    assert len(np.unique(cells.index)) == 50
+    assert cells.weight.sum() == pytest.approx(len(found.row))
+    assert cells.weight[inside][0] == found.removed.sum() / found.removed[cells.index].sum()
+    np.testing.assert_array_equal(cells.row, found.row[cells.index])
+    np.testing.assert_array_equal(cells.column, found.column[cells.index])
+    assert cells.label[0] == found.label_names[cells.column[0]]
+
+
+def test_samples_are_reproducible_and_random():
+    found, right = verdicts()
+    draws = [found.audit_sample(50, random_state=seed).index.tolist() for seed in (0, 0, 1)]
+    assert draws[0] == draws[1] != draws[2]
+    first, second = (check(found, right)[1] for _ in range(2))
+    np.testing.assert_array_equal(first.confidence, second.confidence)
+    assert first.certificate == second.certificate
+
+
+def test_every_tag_is_drawn_equally_often():
+    found, _ = verdicts(n=20, labels=5)
+    counts = np.zeros(len(found.row))
+    draws = 2000
+    for seed in range(draws):
+        cells = found.audit_sample(10, random_state=seed)
+        counts[cells.index] += 1
+    for group in (found.removed, ~found.removed):
+        mean = counts[group].mean()
+        assert np.abs(counts[group] - mean).max() < 5 * np.sqrt(mean)
+
+
+def test_without_answers_nothing_changes():
+    found, right = verdicts()
+    cells = found.audit_sample(20)
+    for checked in (found.audited(None, None), found.audited(cells, [None] * 20)):
+        np.testing.assert_allclose(checked.confidence, found.confidence, atol=1e-6)
+        np.testing.assert_array_equal(checked.removed, found.removed)
+        assert checked.threshold == pytest.approx(found.threshold)
+        assert checked.certificate.precision_at_least == 0
+        assert checked.certificate.n_answers == 0
+        assert checked.audit.wrong_share_interval == (0, 1)
+    assert found.certificate is None
+    cells = found.audit_sample(1)
+    assert found.audited(cells, right[cells.index]).audit.n_answers == 1
+
+
+def test_answers_are_final_for_their_own_tags():
+    found, right = verdicts()
+    cells, checked = check(found, right)
+    np.testing.assert_array_equal(checked.confidence[cells.index], right[cells.index])
+    np.testing.assert_array_equal(checked.removed[cells.index], ~right[cells.index])
+    rest = np.ones(len(found.row), dtype=bool)
+    rest[cells.index] = False
+    low = checked.confidence < checked.threshold
+    np.testing.assert_array_equal(checked.removed[rest], low[rest])
+
+
+def test_the_calibration_is_the_minimum_of_the_penalised_likelihood():
+    found, right = verdicts(slope=0.6, offset=-1)
+    rows = np.arange(200)
+    checked = found.audited(None, None, extra=(found.row[rows], found.column[rows], right[rows]))
+    short = found.audited(
+        None, None, extra=(found.row[rows[:80]], found.column[rows[:80]], right[rows[:80]])
+    )
+    assert short.audit.covariates == []
+    assert checked.audit.covariates == ["log tag frequency", "row size"]
+    q, y = found.confidence[:80], right[:80]
+    score, (a, b) = np.log(q / (1 - q)), (short.audit.slope, short.audit.offset)
+    miss = 1 / (1 + np.exp(-(b + a * score))) - y
+    assert (miss * score).sum() + 4 * (a - 1) == pytest.approx(0, abs=1e-6)
+    assert miss.sum() + 0.5 * b == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize(("slope", "offset"), [(1, 0), (0.5, -1.5), (1, 2), (0, 0)])
+def test_fifty_answers_bring_the_claimed_share_close(slope, offset):
+    found, right = verdicts(slope=slope, offset=offset)
+    true = np.mean(~right)
+    errors, inside = [], []
+    for seed in range(100):
+        checked = check(found, right, seed=seed)[1]
+        errors.append(abs(checked.wrong_share - true))
+        low, high = checked.audit.wrong_share_interval
+        inside.append(low <= true <= high)
+    assert np.mean(errors) < 0.075
+    assert np.mean(inside) >= 0.85
+
+
+def test_twenty_answers_do_no_harm_to_calibrated_verdicts():
+    found, right = verdicts(n=1000)
+    loss = []
+    for seed in range(50):
+        cells, checked = check(found, right, n=20, seed=seed, precision=None)
+        rest = np.delete(np.arange(len(right)), cells.index)
+        before, after = ((o.removed != ~right)[rest].mean() for o in (found, checked))
+        loss.append(after - before)
+    assert np.mean(loss) < 0.015
+
+
+@pytest.mark.parametrize("precision", [None, 0.9])
+@pytest.mark.parametrize(("slope", "offset"), [(1, 0), (0.5, -1), (1, 2), (2, -2)])
+def test_the_certificate_holds_whatever_the_answers_do_to_the_set(slope, offset, precision):
+    found, right = verdicts(n=150, slope=slope, offset=offset)
+    holds, sizes = [], set()
+    for seed in range(200):
+        _, checked = check(found, right, seed=seed, precision=precision)
+        about = checked.audit.certified
+        sizes.add(int(about.sum()))
+        actual = np.mean(~right[about]) if about.any() else 1
+        holds.append(checked.certificate.precision_at_least <= actual)
+    assert len(sizes) > 5
+    # 95% would give 190; fewer than 181 has probability 0.001.
+    assert np.sum(holds) >= 181
+
+
+def test_the_certificate_counts_only_cells_drawn_for_it():
+    found, right = verdicts()
+    cells, checked = check(found, right)
+    inside = cells.index[cells.purpose == "certificate"]
+    inside = inside[checked.audit.certified[inside]]
+    certificate = checked.certificate
+    assert certificate.n_answers == len(inside)
+    assert certificate.n_wrong == np.sum(~right[inside])
+    assert not checked.audit.certified[cells.index[cells.purpose == "calibration"]].any()
+    assert not checked.audit.certified[~found.removed].any()
+    expected = precision_bound(certificate.n_wrong, len(inside), 0.95, certificate.n_tags)
+    assert certificate.precision_at_least == expected
+    assert certificate.n_tags == checked.audit.certified.sum()
+
+
+def test_extra_answers_move_confidences_but_not_the_certificate():
+    found, right = verdicts(offset=-1.5)
+    cells, plain = check(found, right)
+    doubtful = np.argsort(np.abs(found.confidence - 0.5))[:80]
+    extra = (found.row[doubtful], found.column[doubtful], right[doubtful])
+    checked = found.audited(cells, right[cells.index], extra=extra, date=DAY)
+    assert checked.certificate == plain.certificate
+    assert checked.audit.offset != plain.audit.offset
+    np.testing.assert_array_equal(checked.removed[doubtful], ~right[doubtful])
+    # Nor do answers to the cells of the sample, given once more.
+    again = (cells.row, cells.column, ~right[cells.index])
+    repeated = found.audited(cells, right[cells.index], extra=again, date=DAY)
+    np.testing.assert_array_equal(repeated.confidence, plain.confidence)
+
+
+def test_all_wrong_and_all_right():
+    found, _ = verdicts()
+    m = len(found.row)
+    wrong = check(found, np.zeros(m, dtype=bool))[1]
+    assert wrong.certificate.n_wrong == wrong.certificate.n_answers == 30
+    assert 0.9 < wrong.certificate.precision_at_least < 1
+    assert wrong.certificate.more_answers_needed == 0
+    assert wrong.wrong_share > found.noise_rate + 0.2
+    assert wrong.removed.sum() > found.removed.sum()
+    right = check(found, np.ones(m, dtype=bool))[1]
+    assert right.certificate.precision_at_least == 0
+    assert right.certificate.more_answers_needed is None
+    assert right.wrong_share < found.noise_rate - 0.2
+
+
+def test_more_answers_needed_is_enough_and_not_too_much():
+    found, _ = verdicts(n=4000)
+    certificate = check(found, np.zeros(len(found.row), dtype=bool), n=20)[1].certificate
+    n, more = certificate.n_answers, certificate.more_answers_needed
+    assert beta.ppf(0.05, n + more, 1) >= 0.9 > beta.ppf(0.05, n + more - 1, 1)
+
+
+def test_checking_every_removed_tag_gives_the_share_itself():
+    found, right = verdicts(n=20, labels=5)
+    cells, checked = check(found, right, n=1000)
+    certificate = checked.certificate
+    assert certificate.n_answers == certificate.n_tags > 0
+    assert certificate.precision_at_least == pytest.approx(certificate.n_wrong / certificate.n_tags)
+    assert len(np.unique(cells.index)) == len(cells)
+
+
+def test_tags_that_nobody_can_tell_are_left_out():
+    found, right = verdicts()
+    cells = found.audit_sample(50)
+    answers = right[cells.index].astype(object)
+    answers[::5] = None
+    answers[1::10] = np.nan
+    checked = found.audited(cells, answers)
+    assert checked.audit.n_answers == 35
+    assert checked.audit.n_untold == 15
+    certificate = checked.certificate
+    assert certificate.n_untold > 0
+    assert certificate.method.startswith("Clopper-Pearson")
+    bound = precision_bound(certificate.n_wrong, certificate.n_answers)
+    assert certificate.precision_at_least == bound
+    untold = cells.index[::5]
+    assert ((checked.confidence[untold] > 0) & (checked.confidence[untold] < 1)).all()
+
+
+def test_the_threshold_meets_the_wanted_precision():
+    found, right = verdicts(n=3000)
+    for precision in (0.8, 0.95):
+        checked = check(found, right, n=500, precision=precision)[1]
+        low = checked.confidence < checked.audit.threshold
+        assert abs(np.mean(~right[low]) - precision) < 0.05
+    assert np.mean(~right[checked.removed]) > 0.91
+    assert checked.removed.sum() < found.removed.sum()
+
+
+def test_verdicts_that_were_held_back_must_earn_their_removal():
+    found, good = verdicts(slope=2)
+    held = replace(found, removed=np.zeros(len(found.row), dtype=bool))
+    cells, checked = check(held, good)
+    assert (cells.purpose == "certificate").sum() == 30
+    assert checked.removed.mean() > 0.3
+    assert checked.certificate.precision_at_least > 0.6
+    noise = np.random.default_rng(0).random(len(found.row)) < 0.65
+    removed = [check(held, noise, seed=seed)[1].removed.mean() for seed in range(20)]
+    assert np.mean(removed) < 0.05
+
+
+def test_the_limits_of_every_row_are_kept():
+    found, _ = verdicts()
+    wrong = np.zeros(len(found.row), dtype=bool)
+    plain = check(found, wrong, n=20)[1]
+    rows, counts = np.unique(found.row[plain.removed], return_counts=True)
+    assert counts.max() > 2
+    assert len(rows) > len(np.unique(found.row[~plain.removed]))
+    limited = replace(found, max_remove_per_row=1, keep_one=True)
+    cells, checked = check(limited, wrong, n=20)
+    rest = np.isin(found.row, cells.row, invert=True)
+    assert np.unique(found.row[checked.removed & rest], return_counts=True)[1].max() == 1
+    kept = replace(found, keep_one=True)
+    cells, checked = check(kept, wrong, n=20)
+    rest = np.isin(found.row, cells.row, invert=True)
+    assert set(found.row[rest]) == set(found.row[~checked.removed & rest])
+    assert not (checked.audit.certified & ~checked.removed)[rest].any()
+
+
+def test_a_second_audit_certifies_the_new_set():
+    found, right = verdicts(offset=-2)
+    first, checked = check(found, right, precision=0.7)
+    grown = checked.removed & ~found.removed
+    assert grown.sum() > 100
+    second, twice = check(checked, right, seed=1)
+    assert not np.isin(second.index, first.index).any()
+    assert twice.certificate.n_tags > checked.certificate.n_tags
+    np.testing.assert_array_equal(twice.removed[first.index], ~right[first.index])
+
+
+def test_known_tags_are_neither_drawn_nor_changed():
+    digits = load_digits_attributes(r=2).subset(range(300))
+    known = np.zeros(digits.candidates.shape)
+    known[:150] = np.where(digits.y_true[:150] == 1, 1, -1)
+    known[digits.candidates == 0] = 0
+    found = find_noisy_labels(digits.X, digits.candidates, known=known)
+    cells = found.audit_sample(50)
+    assert (cells.row >= 150).all()
+    checked = found.audited(cells, digits.y_true[cells.row, cells.column])
+    sure = found.row < 150
+    np.testing.assert_array_equal(checked.confidence[sure], found.confidence[sure])
+    np.testing.assert_array_equal(checked.removed[sure], found.removed[sure])
+    low, high = checked.audit.wrong_share_interval
+    assert low <= 1 / 3 <= high
+
+
+def test_invalid_answers():
+    found, right = verdicts()
+    cells = found.audit_sample(20)
+    for answers in (right[:19], np.ones((20, 1)), None):
+        with pytest.raises(InputError, match="one answer for each of 20 cells"):
+            found.audited(cells, answers)
+    for answers in ([2] * 20, ["yes"] * 20):
+        with pytest.raises(InputError, match="True, False or None"):
+            found.audited(cells, answers)
+    other, _ = verdicts(seed=1)
+    with pytest.raises(InputError, match="other verdicts"):
+        other.audited(cells, right[cells.index])
+    with pytest.raises(InputError, match="audit_sample"):
+        found.audited((cells.row, cells.column), right[cells.index])
+    with pytest.raises(InputError, match="extra"):
+        found.audited(None, [True])
+    for name, value in {"precision": 0, "confidence": 1}.items():
+        with pytest.raises(InputError, match=name):
+            found.audited(cells, right[cells.index], **{name: value})
+    with pytest.raises(InputError, match="n must be"):
+        found.audit_sample(0)
+
+
+def test_invalid_extra_answers():
+    found, _ = verdicts()
+    listed = found.matrix(np.ones(len(found.row)))
+    row, column = np.argwhere(listed == 0)[0]
+    for tag in ((row, column), (found.row[0], 10), (found.row[0], -1), (400, 0)):
+        with pytest.raises(InputError, match="no such tag is listed"):
+            found.audited(None, None, extra=([tag[0]], [tag[1]], [True]))
+    with pytest.raises(InputError, match="rows, columns, right"):
+        found.audited(None, None, extra=([0], [0]))
+    with pytest.raises(InputError, match="same length"):
+        found.audited(None, None, extra=([0, 1], [0], [True]))
+
+
+def test_votes_are_a_covariate():
+    found, right = verdicts()
+    counts = np.where(found.matrix(right.astype(int)) == 1, 3, 1)
+    rows = np.arange(150)
+    extra = (found.row[rows], found.column[rows], right[rows])
+    checked = found.audited(None, None, extra=extra, votes=(counts, 3))
+    assert "votes" in checked.audit.covariates
+    rest = slice(150, None)
+    before, after = (np.mean((o.confidence[rest] > 0.5) == right[rest]) for o in (found, checked))
+    assert after > before + 0.1
+
+
+def test_a_certificate_survives_json_and_verifies(tmp_path):
+    found, right = verdicts()
+    checked = check(found, right)[1]
+    path = tmp_path / "certificate.json"
+    text = checked.certificate.to_json(path)
+    assert path.read_text() == text
+    certificate = Certificate.from_json(text)
+    assert certificate == checked.certificate
+    certificate.verify(checked)
+    assert certificate.date == DAY
+    assert "With 95% confidence, at least" in str(certificate)
+    today = found.audited(None, None).certificate.date
+    assert datetime.date.fromisoformat(today) <= datetime.date.today()
+    with pytest.raises(InputError, match="not audited"):
+        certificate.verify(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("precision_at_least", 0.99),
+        ("precision_at_least", "0.99"),
+        ("confidence", 0.999),
+        ("confidence", "high"),
+        ("n_answers", 500),
+        ("n_wrong", 29),
+        ("n_tags", 3),
+        ("more_answers_needed", 7),
+        ("sha256", "0" * 64),
+    ],
+)
+def test_a_tampered_certificate_does_not_verify(name, value):
+    found, right = verdicts()
+    checked = check(found, right)[1]
+    values = json.loads(checked.certificate.to_json())
+    assert values[name] != value
+    certificate = Certificate.from_json(json.dumps(values | {name: value}))
+    with pytest.raises(InputError, match=f"{name}|precision_at_least"):
+        certificate.verify(checked)
+
+
+def test_a_certificate_of_other_tags_does_not_verify():
+    found, right = verdicts()
+    certificate = check(found, right)[1].certificate
+    with pytest.raises(InputError, match="certificate says"):
+        certificate.verify(check(*verdicts(seed=1))[1])
+    for text in ("{", "[]", "{}"):
+        with pytest.raises(InputError, match="certificate"):
+            Certificate.from_json(text)
