@@ -245,7 +245,8 @@ def precision_bound(
     alpha = 1 - confidence
     if n_tags is None:
         return float(beta.ppf(alpha, n_wrong, n_answers - n_wrong + 1))
-    # The smallest number of wrong tags that gives so many in the sample with more than alpha.
+    # The smallest number of wrong tags for which a sample holds n_wrong or more of them with
+    # probability above alpha, by bisection.
     low, high = n_wrong, n_tags - (n_answers - n_wrong)
     while low < high:
         middle = (low + high) // 2

@@ -49,7 +49,7 @@ _STRONG = 0.25
 
 
 class Sieve(PartialMultiLabelClassifier):
-    r"""Leave-one-out ridge scores and the exact posterior of the candidates, in turns.
+    r"""Alternate leave-one-out ridge scores with the exact posterior of the candidates.
 
     Each round computes the posterior Q of the candidates from the label probabilities p and the
     noise model, fits ridge regressions of several strengths to Q,

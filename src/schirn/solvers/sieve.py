@@ -1,4 +1,4 @@
-"""Sieve: leave-one-out ridges and the exact posterior of the candidates, in turns.
+"""Sieve: alternate leave-one-out ridges with the exact posterior of the candidates.
 
 Seven ideas, in the order of docs/math/sieve.md: scale (`schirn.linalg.features`), kernel, posterior
 and noise model (`schirn.noise.model`), leave-one-out ridges (`schirn.linalg.inverse`), label stack
