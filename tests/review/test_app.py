@@ -255,3 +255,23 @@ def test_only_http_is_answered():
 
     scope = {"type": "websocket", "path": "/", "headers": [(b"host", b"127.0.0.1:8000")]}
     asyncio.run(Guard(called, TOKEN, PORT)(scope, called, called))
+
+
+def test_the_first_visit_with_the_token_is_told(folder):
+    session, visits = open_session(folder), []
+    app = create_app(session, Trainer(session, 0), TOKEN, PORT, opened=lambda: visits.append(1))
+    client = TestClient(app, base_url=BASE)
+    assert client.get("/?token=wrong").status_code == 403
+    assert not visits
+    assert client.get(f"/?token={TOKEN}").status_code == 200
+    assert visits
+    session.journal.close()
+
+
+def test_an_error_in_the_program_is_told_once_without_a_traceback(folder, monkeypatch, recwarn):
+    session = open_session(folder)
+    monkeypatch.setattr(session, "view", lambda: 1 / 0)
+    client = TestClient(create_app(session, Trainer(session, 0), TOKEN, PORT), base_url=BASE)
+    with pytest.warns(UserWarning, match=r"could not answer a request \(division by zero\)"):
+        assert client.get(f"/api/state?token={TOKEN}").status_code == 500
+    session.journal.close()

@@ -15,7 +15,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from schirn.review import open_session
 from schirn.review._app import create_app
-from schirn.review._serve import _listen
+from schirn.review._serve import _listen, _RedirectFile
 from schirn.review._training import Trainer
 
 pytestmark = needs_browser
@@ -144,3 +144,12 @@ def test_the_page_notices_that_the_server_is_gone(driver, server):
     server.stop()
     press(driver, "k")
     WebDriverWait(driver, 10, 0.02).until(lambda _: "does not respond" in text(driver, "banner"))
+
+
+def test_the_private_file_leads_to_the_page(driver, server, tmp_path):
+    page = _RedirectFile(tmp_path, server.address)
+    driver.get(page.address)
+    WebDriverWait(driver, 20).until(lambda d: d.current_url.startswith("http://127.0.0.1"))
+    WebDriverWait(driver, 20).until(lambda d: "First" in d.find_element("tag name", "body").text)
+    page.remove()
+    assert not list(tmp_path.glob("open-*.html"))

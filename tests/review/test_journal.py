@@ -34,14 +34,111 @@ def test_numbers_and_replay(path):
 def test_a_line_torn_anywhere_is_ignored_and_repaired(path):
     whole = path.read_bytes()
     start = whole[:-1].rindex(b"\n") + 1
-    for cut in range(start + 1, len(whole)):
+    for cut in range(start + 1, len(whole) - 1):
         path.write_bytes(whole[:cut])
         assert items(path) == ["a", "b"]
         assert path.read_bytes() == whole[:cut]
         with Journal(path, "mine") as journal:
-            assert journal.repaired
+            assert "incomplete last line" in journal.repaired
             assert journal.append({"item": "new"}) == 3
         assert items(path) == ["a", "b", "new"]
+
+
+def test_a_whole_last_record_without_its_line_end_is_kept(path):
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert items(path) == ["a", "b", "c"]
+    assert path.read_bytes() == whole[:-1]
+    with Journal(path, "mine") as journal:
+        assert "lacks its line end" in journal.repaired
+        assert path.read_bytes() == whole
+        assert journal.append({"item": "d"}) == 4
+    assert items(path) == ["a", "b", "c", "d"]
+
+
+def test_an_edit_anywhere_is_an_error(path):
+    whole = path.read_bytes()
+    for old, new in ((b'"a"', b'"x"'), (b'"c"', b'"x"'), (b'"mine"', b'"mime"')):
+        path.write_bytes(whole.replace(old, new))
+        with pytest.raises(DataError, match="damaged or edited"):
+            Journal(path, "mine")
+        assert path.read_bytes() == whole.replace(old, new)
+
+
+def test_line_ends_of_windows_are_no_edit(path):
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    with Journal(path, "mine") as journal:
+        journal.append({"item": "d"})
+    assert items(path) == ["a", "b", "c", "d"]
+
+
+def test_a_journal_without_checksums_goes_on(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    head = {"seq": 0, "format": "schirn-journal", "version": 1, "project": "mine"}
+    old = [head, {"seq": 1, "item": "a"}, {"seq": 2, "item": "b"}]
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in old))
+    with Journal(path, "mine") as journal:
+        assert [record["item"] for record in journal.records] == ["a", "b"]
+        journal.append({"item": "c"})
+    assert items(path) == ["a", "b", "c"]
+    # The new checksum covers the old records.
+    path.write_text(path.read_text().replace('"a"', '"x"'))
+    with pytest.raises(DataError, match="line 4: damaged or edited"):
+        Journal(path, "mine")
+
+
+def replace_by_copy(path):
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes())
+    os.replace(other, path)
+
+
+def delete(path):
+    path.unlink()
+
+
+def restore_older(path):
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+
+
+def add_a_line(path):
+    with path.open("ab") as stream:
+        stream.write(b"{}\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows does not let go of an open file")
+@pytest.mark.parametrize("change", [replace_by_copy, delete, restore_older, add_a_line])
+def test_a_changed_file_takes_nothing_and_nothing_is_lost(path, change):
+    with Journal(path, "mine") as journal:
+        journal.append({"item": "d"})
+        change(path)
+        after = path.read_bytes() if path.exists() else None
+        for _ in range(2):
+            with pytest.raises(DataError, match="replaced, changed or deleted") as error:
+                journal.append({"item": "e"})
+        assert journal.sequence == 4
+        assert (path.read_bytes() if path.exists() else None) == after
+        # Nobody else may start meanwhile.
+        with pytest.raises(InputError, match="already open"):
+            Journal(path, "mine")
+    rescued = list(path.parent.glob("journal-rescued-*.jsonl"))
+    assert len(rescued) == 1
+    assert str(rescued[0]) in str(error.value)
+    assert items(rescued[0]) == ["a", "b", "c", "d"]
+
+
+def test_a_file_replaced_during_the_write_is_not_confirmed(path, monkeypatch):
+    real = os.fsync
+    with Journal(path, "mine") as journal:
+
+        def fsync(file):
+            real(file)
+            replace_by_copy(path)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(DataError, match="replaced, changed or deleted"):
+            journal.append({"item": "d"})
+        assert journal.sequence == 3
 
 
 def test_a_last_line_of_zeros_is_torn(path):
@@ -129,8 +226,13 @@ def no_locks(*anything):
 
 
 @pytest.mark.parametrize("fcntl", [None, SimpleNamespace(flock=no_locks, LOCK_EX=2, LOCK_NB=4)])
-def test_where_there_are_no_locks_it_works_all_the_same(path, monkeypatch, fcntl):
+def test_where_the_system_has_no_locks_a_claim_takes_their_place(path, monkeypatch, fcntl):
     monkeypatch.setitem(sys.modules, "fcntl", fcntl)
     with Journal(path, "mine") as journal:
         assert journal.append({"item": "d"}) == 4
-    assert items(path) == ["a", "b", "c", "d"]
+        with pytest.raises(InputError, match="already open"):
+            Journal(path, "mine")
+    with Journal(path, "mine") as journal:
+        assert journal.append({"item": "e"}) == 5
+    assert items(path) == ["a", "b", "c", "d", "e"]
+    assert [found.name for found in path.parent.iterdir()] == ["journal.jsonl"]

@@ -2,16 +2,21 @@ import json
 import os
 import signal
 import socket
+import stat
 import sys
 import threading
 import time
 from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 from review.review_helpers import Server
 
 from schirn.cli import main
-from schirn.review import open_session
+from schirn.review import open_session, serve
 
 pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
@@ -148,23 +153,101 @@ def test_without_the_packages(folder, tmp_path, capsys, monkeypatch):
     assert main(["review", str(folder), "--export", str(tmp_path / "tags.csv")]) == 0
 
 
-def test_opens_the_browser(folder, monkeypatch):
-    from schirn.review import serve
+def test_opens_the_browser_by_a_private_file(folder, monkeypatch):
+    opened, addresses, pages = threading.Event(), [], []
 
-    opened, addresses = threading.Event(), []
-    monkeypatch.setattr(
-        "webbrowser.open", lambda address: (addresses.append(address), opened.set())
-    )
+    def browse(address):
+        path = Path(url2pathname(urlsplit(address).path))
+        pages.append((address, path, path.read_text(), stat.S_IMODE(path.stat().st_mode)))
+        opened.set()
+
+    monkeypatch.setattr("webbrowser.open", browse)
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: opened.wait(10))
     assert serve(folder, ready=addresses.append) == 0
-    assert len(addresses) == 2
-    assert addresses[0] == addresses[1]
-    assert addresses[0].startswith("http://127.0.0.1:")
+    [(address, path, content, mode)] = pages
+    token = addresses[0].partition("token=")[2]
+    assert len(token) >= 40
+    # The command line of the browser holds this address, and everybody can read it.
+    assert address.startswith("file:")
+    assert token not in address
+    assert f"url={addresses[0]}" in content
+    assert mode == 0o600 or os.name != "posix"
+    assert not path.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
+def test_a_folder_without_permissions_gets_no_private_file(folder, monkeypatch):
+    before = sorted(folder.iterdir())
+    pages = []
+    monkeypatch.setattr("webbrowser.open", pages.append)
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: time.sleep(0.2))
+    real = os.open
+    # As on a file system that gives every file to everybody.
+    monkeypatch.setattr(
+        "schirn.review._serve.os.open",
+        lambda path, flags, mode=0o777, **more: real(
+            path, flags, 0o644 if Path(path).parent == folder and mode == 0o600 else mode, **more
+        ),
+    )
+    serve(folder)
+    assert sorted(p for p in folder.iterdir() if p.name != "journal.jsonl") == before
+    assert str(folder) not in pages[0]
+    assert not Path(url2pathname(urlsplit(pages[0]).path)).parent.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows does not let go of an open file")
+def test_a_replaced_journal_is_refused_and_nothing_is_lost(folder, capsys):
+    with Server(folder) as server:
+        confirmed = [server.decide("keep"), server.decide("drop")]
+        journal = folder / "journal.jsonl"
+        # As git and synchronisation tools do.
+        (folder / "older").write_bytes(journal.read_bytes().splitlines(keepends=True)[0])
+        os.replace(folder / "older", journal)
+        with pytest.raises(HTTPError) as error:
+            server.decide("keep")
+        answer = json.load(error.value)
+        assert error.value.code == 507
+        assert "The decision is not saved" in answer["error"]
+        assert "already open in another schirn review" in sentence(capsys, folder, "--no-browser")
+        server.process.send_signal(signal.SIGINT)
+        _, err = server.process.communicate(timeout=20)
+        assert server.process.returncode == 2
+        assert "replaced, changed or deleted" in err
+        assert err.count("\n") == 1
+    [rescued] = folder.glob("journal-rescued-*.jsonl")
+    os.replace(rescued, journal)
+    records = open_session(folder, write=False).journal.records
+    assert [(record["item"], record["label"]) for record in records] == confirmed
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
+def test_ctrl_c_with_a_half_sent_body(folder):
+    with Server(folder) as server:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+            line.sendall(
+                f"POST /api/decide?token={server.token} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}"
+                f"\r\nOrigin: http://127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: 500\r\n\r\n{{".encode()
+            )
+            server.request("/api/state")
+            server.process.send_signal(signal.SIGINT)
+            _, err = server.process.communicate(timeout=20)
+        assert server.process.returncode == 0
+    assert err.count("\n") == 1
+    assert "stopped; the decisions on 0 tags" in err
+
+
+def test_a_repaired_journal_is_told(folder, capsys, tmp_path):
+    session = open_session(folder)
+    session.decide("keep", "b", "cat", 0)
+    session.journal.close()
+    journal = folder / "journal.jsonl"
+    journal.write_bytes(journal.read_bytes() + b'{"seq": 2, "ti')
+    assert main(["review", str(folder), "--export", str(tmp_path / "tags.csv")]) == 0
+    assert "incomplete last line" in capsys.readouterr().err
 
 
 def test_no_browser_and_nobody_to_tell(folder, monkeypatch, capsys):
-    from schirn.review import serve
-
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: None)
@@ -174,8 +257,6 @@ def test_no_browser_and_nobody_to_tell(folder, monkeypatch, capsys):
 
 
 def test_an_address_that_is_not_of_this_machine(folder, monkeypatch):
-    from schirn.review import serve
-
     monkeypatch.setattr("schirn.review._serve.HOST", "203.0.113.1")
     with pytest.raises(OSError, match="assign requested address"):
         serve(folder, browser=False)

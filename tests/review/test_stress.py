@@ -150,6 +150,68 @@ def test_slow_clients_do_not_hold_up_others(server):
     assert server.request("/api/state")["seq"] > 0
 
 
+def test_half_sent_headers_make_room_for_whole_requests(project, tmp_path):
+    """Many clients that never finish their headers: others are answered, and stderr stays quiet."""
+    other = write_project(tmp_path / "project", [("a", "", {"x": 0.5})], ["x"])
+    with Server(other) as server:
+        slow = []
+        for k in range(300):
+            line = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            line.sendall(b"GET / HTTP/1.1\r\nX-" + b"y" * k)
+            slow.append(line)
+        for _ in range(3):
+            assert server.request("/api/state")["seq"] == 0
+        # The first ones were closed to make room.
+        with suppress(ConnectionError):
+            assert slow[0].recv(10) == b""
+        for line in slow:
+            line.close()
+        server.process.send_signal(signal.SIGINT)
+        _, err = server.process.communicate(timeout=20)
+    assert err.count("\n") == 1, err[:2000]
+
+
+def test_a_request_must_be_complete_in_time(tmp_path, monkeypatch):
+    import uvicorn
+
+    from schirn.review import _connections
+
+    monkeypatch.setattr(_connections, "REQUEST_SECONDS", 0.3)
+
+    async def app(scope, receive, send):
+        while (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    config = uvicorn.Config(
+        app, lifespan="off", log_level="critical", http=_connections.LimitedProtocol
+    )
+    server = uvicorn.Server(config)
+    listener = socket.create_server(("127.0.0.1", 0))
+    running = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    running.start()
+    try:
+        for part in (
+            b"",
+            b"GET / HTT",
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nx",
+        ):
+            with socket.create_connection(listener.getsockname(), timeout=10) as line:
+                line.sendall(part)
+                with suppress(ConnectionError):
+                    assert line.recv(100) == b""
+        # A whole request has no such limit, and its connection can be used again.
+        with socket.create_connection(listener.getsockname(), timeout=10) as line:
+            for _ in range(2):
+                line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert b" 204 " in line.recv(1000)
+    finally:
+        server.should_exit = True
+        running.join(10)
+    assert not running.is_alive()
+
+
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 @pytest.mark.parametrize("announced", [True, False], ids=["with length", "in chunks"])
 def test_huge_bodies_are_refused_and_not_kept(server, announced):

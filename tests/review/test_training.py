@@ -1,3 +1,4 @@
+import subprocess
 import sys
 
 import numpy as np
@@ -6,7 +7,7 @@ from scipy import sparse
 
 from schirn.review import open_session
 from schirn.review._session import DROP, KEEP
-from schirn.review._training import Trainer, _is_tfidf, main, new_confidence
+from schirn.review._training import _COMMAND, Trainer, _is_tfidf, main, new_confidence
 
 
 @pytest.fixture
@@ -170,3 +171,13 @@ def test_weighted_text_is_not_weighted_twice():
     assert _is_tfidf(rows)
     assert not _is_tfidf(2 * rows)
     assert not _is_tfidf(rows.toarray())
+
+
+def test_training_ends_with_the_server(trainable):
+    """The server holds the other end of stdin; nothing closes it before the training is over."""
+    pipe = subprocess.PIPE
+    command = [*_COMMAND, str(trainable), "0"]
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        process.stdin.close()
+        assert process.wait(60) == 1
+        assert process.stdout.read() == b""

@@ -2,7 +2,8 @@
 
 import json
 import secrets
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Any
 
@@ -14,7 +15,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response, Strea
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from schirn.exceptions import InputError
+from schirn._files import reason_of
+from schirn.exceptions import DataError, InputError
 from schirn.report.records import csv_lines, json_lines
 from schirn.review._session import Conflict, Session
 from schirn.review._training import Trainer
@@ -47,8 +49,14 @@ class TooLarge(Exception):
     """A request body over the limit."""
 
 
-def create_app(session: Session, trainer: Trainer, token: str, port: int) -> ASGIApp:
-    """Return the application behind its guard."""
+def create_app(
+    session: Session,
+    trainer: Trainer,
+    token: str,
+    port: int,
+    opened: Callable[[], None] | None = None,
+) -> ASGIApp:
+    """Return the application behind its guard; `opened` is called when the page is opened."""
     session.on_decision = trainer.start_if_due
     routes = [Route(path, _asset(*asset)) for path, asset in _ASSETS.items()]
     routes += [Route(f"/tags.{kind}", _export(session, kind)) for kind in _EXPORTS]
@@ -57,7 +65,7 @@ def create_app(session: Session, trainer: Trainer, token: str, port: int) -> ASG
         Route("/api/state", view.state),
         Route("/api/decide", view.decide, methods=["POST"]),
     ]
-    return Guard(Starlette(routes=routes), token, port)
+    return Guard(Starlette(routes=routes), token, port, opened)
 
 
 class _Api:
@@ -80,6 +88,9 @@ class _Api:
         except ClientDisconnect:
             # Nobody reads this answer, but without it a traceback would reach the terminal.
             return Response(status_code=400)
+        except DataError as error:
+            # Another program has replaced the journal.
+            return JSONResponse({"error": f"The decision is not saved. {error}."}, 507)
         except InputError as error:
             return JSONResponse({"error": str(error)}, 400)
         except Conflict as conflict:
@@ -146,8 +157,10 @@ def _decision(body: bytes) -> tuple[str, str, str, int]:
 class Guard:
     """Admits a request only if Host, Origin and token are right; adds the security headers."""
 
-    def __init__(self, app: ASGIApp, token: str, port: int):
-        self._app, self._token = app, token.encode()
+    def __init__(
+        self, app: ASGIApp, token: str, port: int, opened: Callable[[], None] | None = None
+    ):
+        self._app, self._token, self._opened = app, token.encode(), opened
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         # All ports of a host share their cookies; the name tells two servers apart.
         self._cookie = f"schirn_review_{port}"
@@ -165,7 +178,16 @@ class Guard:
                 self._add_headers(message, remember=given is not None and refusal is None)
             await send(message)
 
-        await (refusal or self._app)(scope, receive, send_safely)
+        if given is not None and refusal is None and self._opened is not None:
+            self._opened()
+        try:
+            await (refusal or self._app)(scope, receive, send_safely)
+        except ClientDisconnect:
+            # Nobody reads the answer.
+            return
+        except Exception as error:
+            # Starlette has answered 500; the same error is shown once.
+            warnings.warn(f"the page could not answer a request ({reason_of(error)})", stacklevel=1)
 
     def _refuse(self, request: Request, given: str | None) -> Response | None:
         # Another site could point its own name at 127.0.0.1, but its Host header gives it away.

@@ -1,16 +1,21 @@
 """The append-only journal of decisions; a decision counts once its line is on the disk."""
 
 import contextlib
+import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from schirn._files import sync_folder
+from schirn._files import atomic_write, brief, disk_errors_named, sync_folder
+from schirn.bench.running.claims import Claims
 from schirn.exceptions import DataError, InputError
 
 FORMAT, VERSION = "schirn-journal", 1
+# Where the folder cannot be locked, the claim of a dead program counts for this long.
+_STALE_SECONDS = 20.0
 
 Record = dict[str, Any]
 
@@ -18,8 +23,12 @@ Record = dict[str, Any]
 class Journal:
     """An append-only file of numbered records; record 0 names the project it belongs to.
 
-    A last line that a crash cut short was never confirmed to anyone: it is ignored, and removed
-    before the next record is written. Damage anywhere else is an error.
+    Each record carries a checksum of itself and all records before it; journals of version 0.1
+    have none and can be read as well. A last line that a crash cut short was never confirmed to
+    anyone: it is dropped before the next record is written. Damage anywhere else is an error.
+
+    Other programs may replace the file while it is open, such as a synchronisation tool. Every
+    `append` therefore compares the open file with the path, and fails if they differ.
 
     Parameters
     ----------
@@ -35,8 +44,8 @@ class Journal:
         The records so far, without record 0.
     sequence : int
         Number of the last record; 0 before the first.
-    repaired : bool
-        Whether an incomplete last line was ignored.
+    repaired : str
+        What was wrong with the last line; empty if nothing was.
 
     Examples
     --------
@@ -51,13 +60,14 @@ class Journal:
 
     def __init__(self, path: Path, fingerprint: str, *, write: bool = True):
         self.path = path
-        self.repaired = False
+        self.repaired = ""
         self._file: int | None = None
-        if write:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        self._release = _lock(path.parent) if write else None
+        self._rescued: Path | None = None
         try:
-            if self._file is not None:
-                _lock(self._file, path)
+            if write:
+                flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
+                self._file = os.open(path, flags, 0o666)
             self._load(fingerprint)
         except BaseException:
             self.close()
@@ -81,61 +91,143 @@ class Journal:
         self.records.append(numbered)
         return self.sequence
 
+    def check(self) -> None:
+        """Raise DataError if the file on the disk is no longer the one that is open here."""
+        if self._file is None:
+            raise InputError(f"{self.path}: the journal is closed")
+        if not self._is_in_place(self._size):
+            raise DataError(self._replaced())
+
     def close(self) -> None:
         """Close the file and release its lock."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
+        if self._release is not None:
+            self._release()
+            self._release = None
 
     def _load(self, fingerprint: str) -> None:
         content = self.path.read_bytes() if self.path.exists() else b""
-        lines, self._size = _whole_lines(self.path, content)
+        self._sums = _Sums()
+        lines, self._size, self.repaired = _whole_lines(self.path, content, self._sums)
         self.records: list[Record] = lines[1:]
-        self.repaired = self._size < len(content)
         if lines:
             _check_head(self.path, lines[0], fingerprint)
         if self._file is None:
             return
-        os.ftruncate(self._file, self._size)
+        if lines and not content[: self._size].endswith(b"\n"):
+            self._put(b"\n")
+        elif self._size < len(content):
+            os.ftruncate(self._file, self._size)
         if not lines:
-            head = {"format": FORMAT, "version": VERSION, "project": fingerprint}
-            self._write({"seq": 0, **head})
+            self._head = {"format": FORMAT, "version": VERSION, "project": fingerprint}
+            self._write({"seq": 0, **self._head})
             sync_folder(self.path.parent)
+        else:
+            self._head = {k: v for k, v in lines[0].items() if k != "seq"}
 
     def _write(self, record: Record) -> None:
-        """Write one complete line; a full disk leaves the file as it was."""
-        if self._file is None:
-            raise InputError(f"{self.path}: the journal is closed")
-        line = json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        """Write one complete line, or leave the file as it was."""
+        self.check()
+        sums = self._sums.copy()
+        self._put(_line(record, sums))
+        self._sums = sums
+
+    def _put(self, content: bytes) -> None:
+        """Write to the end of the file; a full disk leaves the file as it was."""
+        file: Any = self._file
         try:
-            os.lseek(self._file, self._size, os.SEEK_SET)
-            done = 0
-            while done < len(line):
-                done += os.write(self._file, line[done:])
-            os.fsync(self._file)
-        except OSError:
+            with disk_errors_named(self.path):
+                os.lseek(file, self._size, os.SEEK_SET)
+                done = 0
+                while done < len(content):
+                    done += os.write(file, content[done:])
+                os.fsync(file)
+            if not self._is_in_place(self._size + len(content)):
+                raise DataError(self._replaced())
+        except (OSError, DataError):
             with contextlib.suppress(OSError):
-                os.ftruncate(self._file, self._size)
+                os.ftruncate(file, self._size)
             raise
-        self._size += len(line)
+        self._size += len(content)
+
+    def _is_in_place(self, size: int) -> bool:
+        """Whether the path still leads to the open file, and only this program wrote to it."""
+        file: Any = self._file
+        try:
+            found = os.stat(self.path)
+        except OSError:
+            return False
+        return os.path.samestat(found, os.fstat(file)) and found.st_size == size
+
+    def _replaced(self) -> str:
+        """Copy all records to another file, and return a sentence about it."""
+        if self._rescued is None:
+            now = f"{datetime.now():%Y%m%d-%H%M%S}"
+            target = self.path.with_name(f"{self.path.stem}-rescued-{now}{self.path.suffix}")
+            sums = _Sums()
+            with contextlib.suppress(OSError), atomic_write(target) as stream:
+                for record in ({"seq": 0, **self._head}, *self.records):
+                    stream.write(_line(record, sums))
+                self._rescued = target
+        n = self.sequence
+        copy = f"the {n:,} earlier ones are in {self._rescued}"
+        if self._rescued is None:
+            copy = f"the {n:,} earlier ones could not be copied"
+        return (
+            f"{self.path}: another program replaced, changed or deleted this file, so no further "
+            f"decision can be saved; {copy}. Stop schirn review, put the right file back under "
+            f"this name, and start again"
+        )
 
 
-def _whole_lines(path: Path, content: bytes) -> tuple[list[Record], int]:
-    """Return the records and their size in bytes; what follows is an incomplete last line."""
+class _Sums:
+    """Checksums of records, each over all records so far."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def copy(self) -> "_Sums":
+        other = _Sums()
+        other._hash = self._hash.copy()
+        return other
+
+    def next(self, record: Record) -> str:
+        """Return the checksum of the next record."""
+        # Of the content, not the bytes: git may change line ends, which harms nothing.
+        self._hash.update(json.dumps(record, sort_keys=True).encode() + b"\n")
+        return self._hash.hexdigest()[:16]
+
+
+def _line(record: Record, sums: _Sums) -> bytes:
+    whole = {**record, "sum": sums.next(record)}
+    return json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _whole_lines(path: Path, content: bytes, sums: _Sums) -> tuple[list[Record], int, str]:
+    """Return the records, their size in bytes, and what was wrong with the last line."""
     records: list[Record] = []
     size = 0
     for line, last in _lines(content):
         record = _parse(line)
-        if record is None or record.get("seq") != len(records):
-            if last:
-                break
+        if record is None and last:
+            return records, size, f"the incomplete last line {brief(line)} is left out"
+        wanted = None if record is None else record.pop("sum", None)
+        if (
+            record is None
+            or record.get("seq") != len(records)
+            or (sums.next(record) != wanted and wanted is not None)
+        ):
             raise DataError(
-                f"{path}, line {len(records) + 1}: damaged (expected record {len(records)}); "
-                f"restore the file from a backup, or move it away to start over"
+                f"{path}, line {len(records) + 1}: damaged or edited (expected record "
+                f"{len(records)} with a correct checksum); restore the file from a backup, or "
+                f"move it away to start over"
             )
         records.append(record)
         size += len(line)
-    return records, size
+    ended = not content or content.endswith(b"\n")
+    return records, size, "" if ended else "the last line lacks its line end; it is complete"
 
 
 def _lines(content: bytes) -> Iterator[tuple[bytes, bool]]:
@@ -148,8 +240,6 @@ def _lines(content: bytes) -> Iterator[tuple[bytes, bool]]:
 
 
 def _parse(line: bytes) -> Record | None:
-    if not line.endswith(b"\n"):
-        return None
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):
@@ -170,18 +260,30 @@ def _check_head(path: Path, head: Record, fingerprint: str) -> None:
         )
 
 
-def _lock(file: int, path: Path) -> None:
-    """Lock the file for one program at a time; the system releases the lock of a dead one."""
-    try:
+def _lock(folder: Path) -> Callable[[], None]:
+    """Let one program at a time write to a folder; return the function that ends this.
+
+    The folder is locked rather than a file in it, which another program could replace. The system
+    releases the lock of a dead program.
+    """
+    refusal = InputError(
+        f"{folder}: already open in another schirn review; use that page, or stop it first"
+    )
+    with contextlib.suppress(ImportError):
         import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise InputError(
-            f"{path.parent}: already open in another schirn review; use that page, or stop it first"
-        ) from None
-    except OSError:
-        # Some network file systems have no locks; the page works there nevertheless.
-        return
+
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lambda: os.close(handle)
+        except BlockingIOError:
+            os.close(handle)
+            raise refusal from None
+        except OSError:
+            # Windows has no such locks, and neither have some network file systems.
+            os.close(handle)
+    claims = Claims(folder / "open", stale_after=_STALE_SECONDS)
+    if claims.take("journal"):
+        return claims.close
+    claims.close()
+    raise refusal

@@ -5,9 +5,11 @@ import errno
 import os
 import secrets
 import socket
+import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
@@ -56,37 +58,89 @@ create one with: schirn clean TABLE --project /nowhere
     optional("starlette", "review", "The review page")
     uvicorn = optional("uvicorn", "review", "The review page")
     from schirn.review._app import create_app
+    from schirn.review._connections import LimitedProtocol
 
     session = open_session(folder)
     trainer = Trainer(session, retrain_every)
+    page: _RedirectFile | None = None
     try:
         with _listen(port) as listener:
             token, port = secrets.token_urlsafe(32), listener.getsockname()[1]
-            # No access log, because it would contain the token.
+            address = f"http://{HOST}:{port}/?token={token}"
+            page = _RedirectFile(Path(folder), address) if browser else None
+            forget = None if page is None else page.remove
+            # No access log, because it would contain the token. No other log either: whoever sends
+            # nonsense to the port must not fill the terminal. The application reports its errors.
             config = uvicorn.Config(
-                create_app(session, trainer, token, port),
+                create_app(session, trainer, token, port, opened=forget),
+                http=LimitedProtocol,
                 access_log=False,
-                log_level="warning",
+                log_level="critical",
                 lifespan="off",
                 ws="none",
                 server_header=False,
                 proxy_headers=False,
                 timeout_graceful_shutdown=2,
             )
-            address = f"http://{HOST}:{port}/?token={token}"
             if ready is not None:
                 ready(address)
-            if browser:
+            if page is not None:
                 # In a thread, since a browser that runs in the terminal would block.
-                threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+                threading.Thread(target=webbrowser.open, args=(page.address,), daemon=True).start()
             trainer.start_if_due()
             # Ctrl-C is the normal way to stop.
             with contextlib.suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=[listener])
+            session.journal.check()
     finally:
+        if page is not None:
+            page.remove()
         trainer.stop()
         session.journal.close()
     return int(session.view()["progress"]["decided"])
+
+
+class _RedirectFile:
+    """A private file that leads the browser to the page.
+
+    The address contains the token, and every user of the machine can read command lines. The file
+    is in the project folder, since a browser in a sandbox may not read the temporary folder; on a
+    file system without permissions it is in the temporary folder nevertheless.
+    """
+
+    def __init__(self, folder: Path, address: str):
+        self._private: Path | None = None
+        self._path = folder.resolve() / f"open-{secrets.token_hex(4)}.html"
+        if not self._write(address):
+            self._private = Path(tempfile.mkdtemp(prefix="schirn-"))
+            self._path = self._private / self._path.name
+            self._write(address)
+        self.address = self._path.as_uri()
+
+    def remove(self) -> None:
+        """Remove the file after use."""
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+            if self._private is not None:
+                self._private.rmdir()
+
+    def _write(self, address: str) -> bool:
+        """Write the file; return whether others cannot read it."""
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError:
+            return False
+        with open(file, "w", encoding="utf-8") as stream:
+            if os.name == "posix" and os.fstat(file).st_mode & 0o077:
+                self._path.unlink()
+                return False
+            stream.write(
+                f'<!doctype html><meta charset="utf-8"><title>schirn review</title>'
+                f'<meta name="referrer" content="no-referrer">'
+                f'<meta http-equiv="refresh" content="0; url={address}">'
+                f'<p>If nothing happens, <a href="{address}">open the review page</a>.</p>'
+            )
+        return True
 
 
 def _listen(port: int) -> socket.socket:

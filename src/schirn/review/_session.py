@@ -2,6 +2,7 @@
 
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +67,8 @@ create one with: schirn clean TABLE --project /nowhere
     project = read_project(folder)
     journal = Journal(Path(folder, "journal.jsonl"), project.fingerprint, write=write)
     try:
+        if journal.repaired:
+            warnings.warn(f"{journal.path}: {journal.repaired}", stacklevel=2)
         session = Session(project, journal)
         stored = _read_confidence(project, session.sequence)
         if stored is not None:

@@ -5,6 +5,7 @@ array. If it fails, even for lack of memory, the page lives on.
 """
 
 import io
+import os
 import subprocess
 import sys
 import threading
@@ -27,9 +28,12 @@ from schirn.review._session import DROP, KEEP, Session
 Array = np.ndarray
 
 # -P: a module in the user's folder must not replace one of ours.
+# The server holds the other end of stdin; when it is gone, reading returns and the process ends.
 _COMMAND = (
     *(sys.executable, "-P", "-c"),
-    "import sys; from schirn.review._training import main; sys.exit(main(*sys.argv[1:]))",
+    "import os, sys, threading; "
+    "threading.Thread(target=lambda: (os.read(0, 1), os._exit(1)), daemon=True).start(); "
+    "from schirn.review._training import main; sys.exit(main(*sys.argv[1:]))",
 )
 
 
@@ -117,10 +121,19 @@ class Trainer:
         with self._lock:
             if self._stopped:
                 raise RuntimeError("stopped")
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe
-            )
-        out, err = self._process.communicate()
+            # The process ends when its input does, even if this one is killed.
+            theirs, ours = os.pipe()
+            try:
+                self._process = subprocess.Popen(command, stdin=theirs, stdout=pipe, stderr=pipe)
+            except BaseException:
+                os.close(ours)
+                raise
+            finally:
+                os.close(theirs)
+        try:
+            out, err = self._process.communicate()
+        finally:
+            os.close(ours)
         if self._process.returncode != 0:
             lines = err.decode(errors="replace").strip().splitlines()
             code = self._process.returncode

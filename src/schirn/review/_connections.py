@@ -1,0 +1,79 @@
+"""Connections of the review server: limits on their number and on the time for a request."""
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+MAX_CONNECTIONS = 128
+REQUEST_SECONDS = 10.0
+
+
+class LimitedProtocol(H11Protocol):
+    """HTTP that closes a connection whose request is not complete in time.
+
+    A new connection above the limit takes the place of the one that has been waiting longest for
+    the rest of its request; if none is waiting, the new one is closed. Whoever sends a whole
+    request is therefore answered, however many others never finish theirs.
+    """
+
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Accept a connection if there is room."""
+        if len(self.connections) >= MAX_CONNECTIONS:
+            others: Any = self.connections
+            waiting = [other for other in others if other._timer is not None]
+            if not waiting:
+                transport.abort()
+                return
+            min(waiting, key=lambda other: other._timer.when()).give_up()
+        super().connection_made(transport)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._stop_timer()
+        # One that was refused has never been made.
+        if self.transport is not None:
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read the next bytes of a request."""
+        if self.transport is not None:
+            super().data_received(data)
+            self._watch()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        super().on_response_complete()
+        self._watch()
+
+    def shutdown(self) -> None:
+        """End the connection after its answer, or at once if its request is incomplete."""
+        if self._is_waiting():
+            self.give_up()
+        else:
+            super().shutdown()
+
+    def give_up(self) -> None:
+        """Close the connection now."""
+        self._stop_timer()
+        self.connections.discard(self)
+        self.transport.abort()
+
+    def _watch(self) -> None:
+        """Let the timer run exactly while a request is incomplete."""
+        if not self._is_waiting() or self.transport.is_closing():
+            self._stop_timer()
+        elif self._timer is None:
+            self._timer = self.loop.call_later(REQUEST_SECONDS, self.give_up)
+
+    def _is_waiting(self) -> bool:
+        return self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
