@@ -62,6 +62,23 @@ class WrongShape(Mean):
         return np.zeros((len(X), 1))
 
 
+class Infinite(Mean):
+    def decision_function(self, X):
+        scores = super().decision_function(X)
+        scores[3, 1:3] = np.inf
+        return scores
+
+
+class Undefined(Mean):
+    def decision_function(self, X):
+        return super().decision_function(X) * np.nan
+
+
+class Complex(Mean):
+    def decision_function(self, X):
+        return super().decision_function(X) + 0j
+
+
 class Tuned(Mean):
     bench_grid = {"weight": [0.0, 5.0]}
 

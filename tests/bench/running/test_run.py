@@ -7,7 +7,7 @@ from schirn.bench.running.execute import load_data
 from schirn.bench.running.plan import plan_runs
 from schirn.datasets import Dataset, add_noise, make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.methods import Schirn
+from schirn.methods import CandidateRidge, Schirn
 from schirn.metrics import METRICS, average_precision, precision_at_k
 
 ALL = (*METRICS, "noise_auc", "noise_precision", "noise_recall")
@@ -103,9 +103,39 @@ def test_measures_and_scores_are_those_of_the_estimator(tmp_path):
     model = Schirn().fit(data.X[train], data.candidates[train])
     scores = model.decision_function(data.X[test])
     kept = np.load(tmp_path / result["scores"])["scores"]
-    assert kept.dtype == np.float32
-    np.testing.assert_allclose(kept, scores, rtol=1e-6)
-    assert result["metrics"]["average_precision"] == average_precision(data.y_true[test], kept)
+    np.testing.assert_array_equal(kept, scores)
+    assert result["metrics"]["average_precision"] == average_precision(data.y_true[test], scores)
+
+
+class Saturated(CandidateRidge):
+    """The ridge, squeezed into probabilities that single precision cannot distinguish from 1."""
+
+    def decision_function(self, X):
+        return 1 - 1e-10 / (1 + np.exp(super().decision_function(X)))
+
+
+def test_scores_are_measured_in_the_precision_of_the_method(tmp_path):
+    plain, saturated = quick([tiny()], [CandidateRidge, Saturated], tmp_path)[::2]
+    ranked = ("average_precision", "ranking_loss", "coverage", "one_error")
+    assert {name: saturated["metrics"][name] for name in ranked} == {
+        name: plain["metrics"][name] for name in ranked
+    }
+    assert bench.rescore(tmp_path)[2] == saturated
+
+
+@pytest.mark.parametrize(
+    ("method", "reason"),
+    [
+        ("Infinite", "InputError: 2 of 150 scores are not finite; the first is inf, test row 3"),
+        ("Undefined", "InputError: 150 of 150 scores are not finite; the first is nan, test row 0"),
+        ("Complex", "InputError: the scores have the type complex128; they must be real numbers"),
+    ],
+)
+def test_scores_that_are_not_finite_real_numbers_fail(place, method, reason):
+    (result, _) = quick(["tiny.npz:1"], [f"mymethods:{method}"], "out")
+    assert result["status"] == "failed"
+    assert result["reason"].startswith(reason)
+    assert result["metrics"] == {}
 
 
 def test_legacy_noise_starts_at_r_and_other_kinds_at_the_seed():

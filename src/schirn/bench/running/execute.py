@@ -94,7 +94,7 @@ def _execute(run: Run, data: Prepared) -> Output:
     model.fit(fold.X, fold.candidates, **extra)
     fitted, cpu_seconds = time.perf_counter(), time.process_time() - cpu_seconds
     score = getattr(model, "decision_function", None) or model.predict_proba
-    scores = np.asarray(score(fold.X_test))
+    scores = _checked(np.asarray(score(fold.X_test)), fold.truth_test.shape)
     scored = time.perf_counter()
     arrays = _arrays(model, scores, fold)
     fields = {
@@ -160,16 +160,31 @@ def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
     return dict(search.fit(X, candidates, y_clean=truth).best_params_)
 
 
-def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:
-    """What the metrics need, in compact form: bits for 0/1, single precision, candidates only."""
-    if scores.shape != fold.truth_test.shape:
+def _checked(scores: Array, shape: tuple[int, ...]) -> Array:
+    """Scores in the precision of the method; raise unless they are finite numbers of this shape."""
+    if scores.shape != shape:
         raise InputError(
-            f"the scores have shape {scores.shape}, but there are {len(fold.truth_test)} test "
-            f"rows and {fold.truth_test.shape[1]} labels"
+            f"the scores have shape {scores.shape}, but there are {shape[0]} test rows and "
+            f"{shape[1]} labels"
         )
+    if scores.dtype.kind not in "biuf":
+        raise InputError(f"the scores have the type {scores.dtype}; they must be real numbers")
+    bad = np.argwhere(~np.isfinite(scores))
+    if len(bad):
+        row, label = bad[0]
+        raise InputError(
+            f"{len(bad)} of {scores.size} scores are not finite; the first is "
+            f"{scores[row, label]}, test row {row}, label {label}"
+        )
+    # Rounding to single precision would tie saturated probabilities.
+    return scores if scores.dtype.kind == "f" else scores.astype(float)
+
+
+def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:
+    """What the metrics need: scores as they are, bits for 0/1, candidates only."""
     cells = fold.candidates == 1
     arrays = {
-        "scores": scores.astype(np.float32),
+        "scores": scores,
         "truth": np.packbits(fold.truth_test.astype(bool), axis=1),
         "candidate_truth": fold.truth[cells].astype(bool),
     }
@@ -177,7 +192,7 @@ def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:
         predicted = np.asarray(model.predict(fold.X_test)).reshape(scores.shape)
         arrays["predicted"] = np.packbits(predicted.astype(bool), axis=1)
     if hasattr(model, "label_confidence_"):
-        arrays["confidence"] = np.asarray(model.label_confidence_)[cells].astype(np.float32)
+        arrays["confidence"] = np.asarray(model.label_confidence_)[cells]
     if hasattr(model, "noise_"):
         arrays["noise"] = np.asarray(model.noise_)[cells].astype(bool)
     return arrays

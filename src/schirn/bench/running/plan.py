@@ -158,6 +158,8 @@ def _runs(
         "params": method.params,
         "grid": searched,
         "inner_folds": settings.inner_folds if settings.tuning == "candidates" else None,
+        # Results measured on scores rounded to single precision (version 0.1) are run again.
+        "precision": "full",
     }
     if method.sees_truth and searched is not None:
         hidden["tuned_on"] = "truth"
