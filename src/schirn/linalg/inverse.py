@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
 
@@ -90,7 +90,7 @@ class KernelInverse:
         for lam in lams:
             M = _invert(C, max(float(lam), least))
             total = xp.sum(M, axis=1)
-            M -= total[:, None] * (total / xp.sum(total))
+            M = _minus_square(M, total, float(xp.sum(total)))
             self._M.append(M)
             self._intercepts.append(1 / n - mean @ M)
         self._left_out = [_left_out(M, groups) for M in self._M]
@@ -248,6 +248,15 @@ def _inverse(A: Array) -> Array:
         lower = np.tril(inverse[block, block])
         inverse[block, block] = lower + np.tril(lower, -1).T
     return inverse.T
+
+
+def _minus_square(M: Array, v: Array, scale: float) -> Array:
+    """M - v v' / scale for a symmetric M, in its own memory if it is a NumPy array."""
+    if not isinstance(M, np.ndarray):
+        return M - v[:, None] * (v / scale)
+    (ger,) = get_blas_funcs(("ger",), (M,))
+    # BLAS takes columns, and the transpose of M is M.
+    return np.asarray(ger(-1 / scale, v, v, a=M.T, overwrite_a=1)).T
 
 
 def _device(A: Any) -> dict[str, Any]:

@@ -25,10 +25,14 @@ class Kernel(NamedTuple):
         products = products.toarray() if sp.issparse(products) else products
         if self.name == "linear":
             return products
-        distance = _squares(A)[:, None] + _squares(B) - 2 * products
-        xp = namespace(distance)
+        xp = namespace(products)
         if xp is not np:
+            distance = _squares(A)[:, None] + _squares(B) - 2 * products
             return xp.exp(xp.clip(distance, 0, None) / -self.width)
+        # The largest matrix of a fit: no copies.
+        distance = products
+        distance *= -2
+        distance += _squares(A)[:, None] + _squares(B)
         np.maximum(distance, 0, out=distance)
         distance /= -self.width
         return np.exp(distance, out=distance)

@@ -32,8 +32,10 @@ TUNING_ROWS = 600
 # regularisation than noisy ones. A kernel with a width needs no more than the cap.
 WINDOW = np.array([0.05, 0.25, 1.0])
 LARGEST_RBF_LAM = 6.0
-# A third of the rows is held out to fit the pool; few rows need all three thirds.
+# A third of the rows is held out to fit the pool; few rows need all three thirds. Above this
+# number, inverses take most of the time, and two experts are as good as three.
 FEW_ROWS = 2500
+SMALL_WINDOW = np.array([0.1, 0.5])
 # Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
 MARGIN, CERTAIN = 1e-4, 1e-9
 RATES = (1e-4, 0.98)
@@ -201,7 +203,7 @@ def choose_lams(
     trusting: bool,
     rng: np.random.RandomState,
 ) -> Array:
-    """Three ridge weights around the best one for the candidates of rows left out.
+    """Two or three ridge weights around the best one for the candidates of rows left out.
 
     A sample of rows chooses, by squared error, or by average precision if candidates are trusted.
     """
@@ -222,7 +224,9 @@ def choose_lams(
     best = variance * float(GRID[int(np.argmin(losses))])
     if kernel == "rbf":
         best = min(best, LARGEST_RBF_LAM * variance)
-    return np.array([best]) if trusting else best * WINDOW
+    if trusting:
+        return np.array([best])
+    return best * (WINDOW if n < FEW_ROWS else SMALL_WINDOW)
 
 
 class KernelExpansion(NamedTuple):
