@@ -16,7 +16,7 @@ LAYERS = (
     "noise scale datasets",
     "solvers",
     "methods",
-    "model_selection persist testing",
+    "features model_selection persist testing",
     "report cleaning bench deep demo",
     "reproduction",
     "cli review __main__",

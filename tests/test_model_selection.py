@@ -1,5 +1,7 @@
 """Searches on candidates: honest, fast, and in scikit-learn's shape."""
 
+import functools
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import GroupKFold, KFold, ParameterGrid
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -15,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 import schirn
 from schirn.exceptions import InputError
 from schirn.methods import _base
+from schirn.methods import paks as paks_module
 from schirn.methods import sieve as sieve_module
 from schirn.metrics import average_precision, hamming_loss
 from schirn.model_selection import CandidateSearchCV
@@ -25,10 +28,10 @@ GRID = {"lam": [0.01, 1.0, 100.0]}
 def by_hand(model, grid, data, labels, splits):
     """Mean held-out average precision of every setting, by plain fits."""
     means = []
-    for lam in grid["lam"]:
+    for setting in ParameterGrid(grid):
         scores = []
         for train, test in splits:
-            fitted = clone(model).set_params(lam=lam).fit(data.X[train], data.candidates[train])
+            fitted = clone(model).set_params(**setting).fit(data.X[train], data.candidates[train])
             scores.append(average_precision(labels[test], fitted.decision_function(data.X[test])))
         means.append(np.mean(scores))
     return means
@@ -71,6 +74,21 @@ def test_sieve_shares_its_kernel_and_scores_like_plain_fits(small, monkeypatch, 
     assert len(calls) == 3
     expected = by_hand(model, GRID, small, small.candidates, splits)
     np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["admm", "closed_form"])
+def test_paks_solves_its_first_stage_once_per_scale(small, monkeypatch, solver):
+    splits = list(KFold(2, shuffle=True, random_state=1).split(small.X))
+    grid = {"scale": ["standard", "none"], "eta": [1.0, 30.0, 1000.0]}
+    model = schirn.PAKS(solver=solver, max_iter=5)
+    expected = by_hand(model, grid, small, small.candidates, splits)
+    calls, plain = [], paks_module.paks
+    counted = functools.wraps(plain)(lambda *a, **k: calls.append(1) or plain(*a, **k))
+    monkeypatch.setattr(paks_module, "paks", counted)
+    search = CandidateSearchCV(model, grid, cv=splits, refit=False)
+    search.fit(small.X, small.candidates)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
+    assert len(calls) == (4 if solver == "admm" else 0)
 
 
 def test_the_intercept_may_be_searched(small):

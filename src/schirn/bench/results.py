@@ -14,7 +14,7 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    labels of the training rows (``OracleRidge``)
 ``tuning``         requested tuning: "none", "candidates" or "oracle"
 ``oracle``         true if parameters were chosen on the truth of the test rows; never hide this
-``features``       "raw" or "auto"
+``features``       "raw", "auto" or "kernel"
 ``split``          "kfold" or "stored"
 ``seed``           seed of the folds and of the method
 ``folds``          number of folds
@@ -26,8 +26,10 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    on the test rows in the field's convention (shares, not percent; Hamming loss
                    of the method's own ``predict``), and "noise_auc", "noise_precision",
                    "noise_recall" on the training candidates
-``params``         parameters set by the benchmark: fixed, recommended and chosen ones
+``params``         parameters set by the benchmark: fixed, recommended and chosen ones, also those
+                   that the method chose itself
 ``grid``           the grid that was searched, or null
+``search_rows``    largest number of training rows that were searched on; null: all of them
 ``tune_seconds``   search without the final fit; null unless done, like the next three
 ``fit_seconds``    final fit on the training rows of the fold
 ``fit_cpu_seconds``  CPU time of the same fit, which does not depend on other load
@@ -89,6 +91,7 @@ FIELDS = (
     "metrics",
     "params",
     "grid",
+    "search_rows",
     "tune_seconds",
     "fit_seconds",
     "fit_cpu_seconds",

@@ -86,10 +86,17 @@ def _add_grid(parser: Parser) -> None:
         help="number of folds of the search (default: 3)",
     )
     group.add_argument(
+        "--search-rows",
+        type=positive,
+        metavar="N",
+        help="search on at most N training rows of each fold (default: all)",
+    )
+    group.add_argument(
         "--features",
         choices=FEATURES,
         default="raw",
-        help="raw: as in the file (default); auto: scaled according to their kind",
+        help="features of all methods: as in the file (raw, the default), scaled according to "
+        "their kind (auto), or Gaussian kernel features (kernel)",
     )
     group.add_argument(
         "--noise", choices=KINDS, default="legacy", help="kind of noise (default: legacy)"
@@ -165,6 +172,7 @@ def run(args: argparse.Namespace) -> int:
             seeds=[natural_in("--seeds", text) for text in split_list(args.seeds)],
             tuning=args.tuning,
             inner_folds=args.inner_folds,
+            search_rows=args.search_rows,
             features=args.features,
             noise=args.noise,
             noise_seed=args.noise_seed,

@@ -1,7 +1,8 @@
 """PAKS, prior-knowledge regularised self-representation."""
 
 import warnings
-from typing import ClassVar, Literal
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -165,18 +166,44 @@ class PAKS(LinearMethod):
         self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        self.solver_ = self._choose_solver(*X.shape)
-        standard = self.scale == "standard"
-        factor = standard_factor(X) if standard else np.ones(X.shape[1], dtype=X.dtype)
-        scaled = sp.csr_array(X * factor[None, :]) if sp.issparse(X) else X * factor
-        smallest = 2.0 if self.solver_ == "admm" else 1 / self.alpha
-        space = row_space(scaled, ridge=min(self.eta, smallest), fit_intercept=standard)
+        space, factor = self._factor(X, self.eta)
         result = self._solve(space, Y)
         self._set_weights(space, result.w)
         self.coef_ *= factor
         self.outlier_norm_, self.rank_ = result.outliers, result.rank
         self.residual_ = result.residual
         return Fit(None, result.loo_scores, result.n_iter, result.objective)
+
+    def _share_key(self) -> Hashable | None:
+        """All but the ridge weight, which the self-representation does not depend on."""
+        if self.gamma:
+            return None
+        other = ("eta", "threshold", "verbose")
+        return tuple((k, v) for k, v in self.get_params(deep=False).items() if k not in other)
+
+    def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
+        space, factor = self._factor(train, min(model.eta for model in models))
+        rows = space.transform(_scaled(test, factor))
+        solved: list[PAKSResult] = []
+
+        def scores(model: "PAKS", Y: Array) -> Array:
+            model.solver_ = self.solver_
+            if self.solver_ == "closed_form":
+                return rows @ model._solve(space, Y).w
+            if not solved:
+                solved.append(model._solve(space, Y))
+            return rows @ solved[0].with_eta(space, Y, model.eta)
+
+        return scores
+
+    def _factor(self, X: "Array | sp.csr_array", eta: float) -> tuple[RowSpace, Array]:
+        """The scaled X, factored for ridge weights from eta on, and its scaling."""
+        self.solver_ = self._choose_solver(*X.shape)
+        standard = self.scale == "standard"
+        factor = standard_factor(X) if standard else np.ones(X.shape[1], dtype=X.dtype)
+        smallest = 2.0 if self.solver_ == "admm" else 1 / self.alpha
+        ridge = min(eta, smallest)
+        return row_space(_scaled(X, factor), ridge=ridge, fit_intercept=standard), factor
 
     def _choose_solver(self, n: int, d: int) -> str:
         """Choose the solver; raise or warn if the requested one takes too much memory."""
@@ -210,3 +237,7 @@ class PAKS(LinearMethod):
         if self.solver_ == "closed_form":
             return paks_closed_form(space, Y, alpha=self.alpha, eta=self.eta)
         return paks(space, Y, **self._solver_options(paks))
+
+
+def _scaled(X: "Array | sp.csr_array", factor: Array) -> "Array | sp.csr_array":
+    return sp.csr_array(X * factor[None, :]) if sp.issparse(X) else X * factor

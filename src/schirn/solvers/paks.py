@@ -33,6 +33,13 @@ class PAKSResult(NamedTuple):
     n_iter: int
     objective: Array
     residual: Array
+    purified: Array | None = None
+    """Rows of Z X in coordinates of the row space; None in the closed form."""
+
+    def with_eta(self, space: RowSpace, Y: Array, eta: float) -> Array:
+        """Coordinates of the W that another ridge weight gives on the purified rows."""
+        Y = np.asarray(Y != 0, dtype=np.float64)
+        return _coordinates(space, _ridge(self.purified, Y, eta).w)
 
 
 def paks(
@@ -93,7 +100,7 @@ def paks(
     fitted = _ridge(ZF, Y, eta)
     loo_scores = fitted.leave_one_out(F, ZF, Y).astype(space.dtype)
     outliers, w = _lengths(E).astype(space.dtype), _coordinates(space, fitted.w)
-    return PAKSResult(w, outliers, copies.rank, loo_scores, n_iter, objective, residual)
+    return PAKSResult(w, outliers, copies.rank, loo_scores, n_iter, objective, residual, ZF)
 
 
 def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> PAKSResult:

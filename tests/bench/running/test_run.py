@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from bench.bench_helpers import METHODS, quick, stable, tiny, write_workplace
 
+import schirn
 from schirn import bench
 from schirn.bench.running.execute import load_data
 from schirn.bench.running.plan import plan_runs
@@ -9,6 +10,7 @@ from schirn.datasets import Dataset, add_noise, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.methods import CandidateRidge, Schirn
 from schirn.metrics import METRICS, average_precision, precision_at_k
+from schirn.model_selection import CandidateSearchCV
 
 ALL = (*METRICS, "noise_auc", "noise_precision", "noise_recall")
 
@@ -191,6 +193,8 @@ def test_what_decides_a_result_is_in_the_key():
         key(inner_folds=4),
         key(seeds=(1,)),
         key(features="auto"),
+        key(features="kernel"),
+        key(search_rows=30),
         key(noise="exact"),
         key(noise_seed=9),
     ]
@@ -228,8 +232,61 @@ def test_auto_features_undo_a_bad_scale(tmp_path):
     )[0]
     assert off["params"] == {"fit_intercept": False}
     assert off["metrics"] != better
-    raw, auto = (quick([bad], ["Sieve"], tmp_path, features=f)[0] for f in ("raw", "auto"))
-    assert raw["metrics"] == auto["metrics"]
+
+
+@pytest.mark.parametrize("features", ["raw", "auto", "kernel"])
+def test_all_methods_get_the_same_features(tmp_path, monkeypatch, features):
+    seen = {}
+
+    def spy(cls):
+        plain = cls.fit
+
+        def fit(self, X, y, **options):
+            seen[cls.__name__] = X
+            return plain(self, X, y, **options)
+
+        monkeypatch.setattr(cls, "fit", fit)
+
+    for cls in (schirn.Sieve, schirn.CandidateRidge):
+        spy(cls)
+    results = quick([tiny()], ["Sieve", "CandidateRidge"], tmp_path, features=features)
+    np.testing.assert_array_equal(seen["Sieve"], seen["CandidateRidge"])
+    assert results[0]["params"]["features"] == "none"
+    assert results[0]["params"]["kernel"] == "linear"
+    # Fifty rows with distinct features are as many landmarks.
+    assert seen["Sieve"].shape[1] == (5 if features != "kernel" else len(seen["Sieve"]))
+
+
+def test_kernel_features_show_what_linear_ones_hide(tmp_path):
+    X = np.random.RandomState(0).uniform(-1, 1, (240, 2))
+    inside = (X**2).sum(axis=1) < 0.5
+    truth = np.column_stack([inside, ~inside, X[:, 0] * X[:, 1] > 0]).astype(int)
+    ring = Dataset("ring", X, truth, truth)
+    flat, curved = (
+        quick([ring], ["CandidateRidge"], tmp_path, features=features)[0]["metrics"]
+        for features in ("raw", "kernel")
+    )
+    assert curved["average_precision"] > flat["average_precision"] + 0.1
+
+
+def test_a_search_on_some_rows(tmp_path, monkeypatch):
+    seen = []
+    plain = CandidateSearchCV.fit
+
+    def fit(self, X, y, **options):
+        seen.append(len(y))
+        return plain(self, X, y, **options)
+
+    monkeypatch.setattr(CandidateSearchCV, "fit", fit)
+    grids = {"GLC": {"eta": [1.0, 10.0]}}
+    options = dict(grids=grids, tuning="candidates")
+    few = quick([tiny()], ["GLC"], tmp_path, search_rows=20, **options)[0]
+    every = quick([tiny()], ["GLC"], tmp_path, **options)[0]
+    assert seen == [20, 20, 30, 30]
+    assert (few["search_rows"], every["search_rows"]) == (20, None)
+    assert few["n_train"] == every["n_train"] == 30
+    with pytest.raises(InputError, match="search_rows must be at least the number of inner folds"):
+        quick([tiny()], ["GLC"], tmp_path, search_rows=2)
 
 
 def test_an_old_setting_asked_for_again_is_found_again(tmp_path):

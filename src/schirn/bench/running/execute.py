@@ -16,6 +16,7 @@ from schirn.bench.running.methods import import_class
 from schirn.bench.running.plan import Run
 from schirn.bench.running.scores import compute_metrics
 from schirn.exceptions import InputError, MissingExtraError
+from schirn.features import KernelFeatures
 from schirn.linalg.features import learn_scale
 from schirn.model_selection import CandidateSearchCV
 
@@ -83,7 +84,7 @@ def one_line(error: BaseException) -> str:
 def _execute(run: Run, data: Prepared) -> Output:
     cls = import_class(run.method.path)
     fixed = _fixed_params(cls, run)
-    fold = _fold(cls, run, data)
+    fold = _fold(run, data)
     start = time.perf_counter()
     chosen = _tune(cls(**fixed), run, fold) if run.known["grid"] else {}
     tuned = time.perf_counter()
@@ -100,7 +101,7 @@ def _execute(run: Run, data: Prepared) -> Output:
     fields = {
         "status": "done",
         "metrics": compute_metrics(arrays),
-        "params": params,
+        "params": params | _chosen_in_fit(model, run),
         "tune_seconds": round(tuned - start, 4),
         "fit_seconds": round(fitted - tuned, 4),
         "fit_cpu_seconds": round(cpu_seconds, 4),
@@ -116,19 +117,31 @@ def _fixed_params(cls: type, run: Run) -> dict[str, Any]:
     params, known = dict(run.method.params), inspect.signature(cls).parameters
     if "random_state" in known:
         params.setdefault("random_state", run.fields["seed"])
-    if "fit_intercept" in known and run.fields["features"] == "auto":
+    if "fit_intercept" in known and run.fields["features"] != "raw":
         # Scaled features are centred; without an intercept the label frequencies would be lost.
+        # The ridges of Sieve on kernel features have one as well.
         params.setdefault("fit_intercept", True)
     return params
 
 
-def _fold(cls: type, run: Run, data: Prepared) -> _Fold:
-    """Training and test rows; scaled unless the method scales them itself."""
+def _chosen_in_fit(model: Any, run: Run) -> dict[str, Any]:
+    """Parameters that the method chose itself."""
+    if not run.method.tunes_itself:
+        return {}
+    chosen = {name: getattr(model, f"{name}_", None) for name in run.method.grid or ()}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _fold(run: Run, data: Prepared) -> _Fold:
+    """Training and test rows with their features, the same for every method."""
     train, test = data.splits[run.fields["fold"]]
     X, X_test = data.X[train], data.X[test]
-    if run.fields["features"] == "auto" and "features" not in inspect.signature(cls).parameters:
+    if run.fields["features"] == "auto":
         scale = learn_scale(X)
         X, X_test = scale.transform(X), scale.transform(X_test)
+    elif run.fields["features"] == "kernel":
+        kernel = KernelFeatures(random_state=run.fields["seed"]).fit(X)
+        X, X_test = kernel.transform(X), kernel.transform(X_test)
     return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[train])
 
 
@@ -147,8 +160,12 @@ def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
             oracle=sees_truth,
             random_state=run.fields["seed"],
         )
-        extra = {"y_clean": fold.truth} if sees_truth else {}
-        return dict(search.fit(fold.X, fold.candidates, **extra).best_params_)
+        rows, most = np.arange(len(fold.truth)), run.known["search_rows"]
+        if most is not None and most < len(rows):
+            rng = np.random.RandomState(run.fields["seed"])
+            rows = np.sort(rng.choice(rows, most, replace=False))
+        extra = {"y_clean": fold.truth[rows]} if sees_truth else {}
+        return dict(search.fit(fold.X[rows], fold.candidates[rows], **extra).best_params_)
     # One split of all rows: train on the training rows, score on the test rows. The search does
     # not use the candidates of the test rows.
     both = (fold.X, fold.X_test)

@@ -19,6 +19,8 @@ Grid = dict[str, list[Any]]
 
 # In addition to the defaults of each class.
 RECOMMENDED: dict[str, Params] = {
+    # All methods of a comparison get the same features (see `features` of `schirn.bench.run`).
+    "Sieve": {"features": "none", "kernel": "linear"},
     # Support vector machines can take hours on unscaled features.
     "ParticleVLS": {"scale": "minmax"},
     "ParticleMAP": {"scale": "minmax"},
@@ -27,7 +29,7 @@ RECOMMENDED: dict[str, Params] = {
 _RIDGE = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0]
 
 # Values follow the papers where they state them; otherwise they span the range that changed the
-# results of a reconstruction. Each grid is small enough to be searched in every fold. Sieve has
+# results of a reconstruction. Every method is given its whole grid on every data set. Sieve has
 # none because it tunes itself.
 GRIDS: dict[str, Grid] = {
     "Schirn": {
@@ -45,9 +47,9 @@ GRIDS: dict[str, Grid] = {
     "PMLNI": {"lam": [1.0, 10.0, 100.0]},
     "ParticleMAP": {"thr": [0.5, 0.7, 0.9]},
     "ParticleVLS": {"thr": [0.5, 0.7, 0.9]},
-    "PAKS": {"eta": [1.0, 10.0, 100.0, 1000.0]},
+    "PAKS": {"scale": ["standard", "none"], "eta": [1.0, 10.0, 100.0, 1000.0]},
     "GLC": {"alpha": [0.1, 1.0, 10.0], "eta": [0.1, 1.0, 10.0, 100.0, 1000.0]},
-    "PARD": {"beta_0": [0.01, 0.1]},
+    "PARD": {"beta_0": [0.01, 0.1], "warm_up": [5, 30]},
     "CandidateRidge": {"lam": _RIDGE},
     "OracleRidge": {"lam": _RIDGE},
 }
@@ -109,6 +111,8 @@ class Method(NamedTuple):
     sees_truth: bool
     source: str
     """Checksum of the code of a user's class; empty for methods of this library."""
+    tunes_itself: bool = False
+    """Whether `fit` chooses all parameters of the grid on held-out candidates."""
 
 
 @contextmanager
@@ -179,7 +183,8 @@ def _shown(item: Any) -> str:
 def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
     cls = item if inspect.isclass(item) else find_class(str(item))
     own = all_methods().get(cls.__name__) is cls
-    if grid is ...:
+    is_default = grid is ...
+    if is_default:
         grid = default_grid(cls.__name__) if own else getattr(cls, "bench_grid", None)
     fixed = {**(recommended(cls.__name__) if own else {}), **params}
     known = _parameters(cls)
@@ -188,8 +193,18 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
             raise InputError(f"{name} has no parameter {key!r}; {suggest(key, known)}")
     # Parameters fixed by the user are not searched.
     grid = {key: list(values) for key, values in (grid or {}).items() if key not in params}
-    path = f"{cls.__module__}:{cls.__qualname__}"
-    return Method(name, path, fixed, grid or None, sees_truth(cls), "" if own else _code_sum(cls))
+    defaults = inspect.signature(cls).parameters
+    # A parameter of our methods that is None is chosen in `fit`.
+    tunes_itself = own and is_default and all(defaults[key].default is None for key in grid)
+    return Method(
+        name,
+        f"{cls.__module__}:{cls.__qualname__}",
+        fixed,
+        grid or None,
+        sees_truth(cls),
+        "" if own else _code_sum(cls),
+        tunes_itself,
+    )
 
 
 def find_class(text: str) -> type:

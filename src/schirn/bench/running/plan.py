@@ -18,7 +18,7 @@ from schirn.datasets._noise import KINDS
 from schirn.exceptions import DataError, InputError, MissingExtraError
 
 TUNINGS = ("none", "candidates", "oracle")
-FEATURES = ("raw", "auto")
+FEATURES = ("raw", "auto", "kernel")
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Settings:
     seeds: tuple[int, ...] = (0,)
     tuning: str = "candidates"
     inner_folds: int = 3
+    search_rows: int | None = None
     features: str = "raw"
     noise: str = "legacy"
     noise_seed: int | None = None
@@ -46,6 +47,12 @@ class Settings:
                 raise InputError(
                     f"{name} must be at least 2, not {getattr(self, name)!r}", parameter=name
                 )
+        if self.search_rows is not None and self.search_rows < self.inner_folds:
+            raise InputError(
+                f"search_rows must be at least the number of inner folds, {self.inner_folds}, "
+                f"not {self.search_rows!r}",
+                parameter="search_rows",
+            )
         if not self.seeds:
             raise InputError("no seed was given; name at least one")
 
@@ -134,7 +141,10 @@ def _runs(
     source: Source, level: Level, facts: _Facts, method: Method, seed: int, settings: Settings
 ) -> Iterator[Run]:
     """Yield the runs of one method on one data set, one per fold."""
-    searched = method.grid if settings.tuning != "none" else None
+    on_candidates = settings.tuning == "candidates"
+    is_left_to_fit = on_candidates and method.tunes_itself
+    searched = None if settings.tuning == "none" or is_left_to_fit else method.grid
+    search_rows = settings.search_rows if on_candidates and searched is not None else None
     folds = facts.stored or settings.folds
     base: Result = {
         "dataset": source.name,
@@ -157,15 +167,18 @@ def _runs(
         "source": method.source,
         "params": method.params,
         "grid": searched,
-        "inner_folds": settings.inner_folds if settings.tuning == "candidates" else None,
+        "inner_folds": settings.inner_folds if on_candidates else None,
         # Results measured on scores rounded to single precision (version 0.1) are run again.
         "precision": "full",
     }
+    if search_rows is not None:
+        hidden["search_rows"] = search_rows
     if method.sees_truth and searched is not None:
         hidden["tuned_on"] = "truth"
     known: Result = {
         "reason": facts.reason,
         "grid": searched,
+        "search_rows": search_rows,
         **dict(zip(("n_samples", "n_features", "n_labels"), facts.sizes, strict=True)),
         "data_sha256": facts.sha256,
     }

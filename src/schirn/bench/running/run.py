@@ -28,6 +28,7 @@ def run(
     seeds: Sequence[int] = (0,),
     tuning: str = "candidates",
     inner_folds: int = 3,
+    search_rows: int | None = None,
     features: str = "raw",
     noise: str = "legacy",
     noise_seed: int | None = None,
@@ -69,9 +70,14 @@ def run(
         literature does; every result of the latter is marked as such.
     inner_folds : int
         Number of folds of the search on candidates.
-    features : {"raw", "auto"}
-        "auto" scales the features for every method that does not scale them itself, and turns on
-        `fit_intercept` if the method has it.
+    search_rows : int, optional
+        Search on at most this many training rows of each fold, drawn at random. The final fit uses
+        all rows. Methods that choose their parameters in `fit` always use all rows.
+    features : {"raw", "auto", "kernel"}
+        The features that all methods get: as in the file ("raw"), scaled according to their kind
+        ("auto"), or those of `schirn.features.KernelFeatures` ("kernel"), learned from the training
+        rows. With "auto" and "kernel", `fit_intercept` is turned on if the method has it. Sieve
+        does not scale the features again and uses a linear kernel, unless `params` say otherwise.
     noise : str
         Kind of noise, see `schirn.datasets.add_noise`.
     noise_seed : int, optional
@@ -131,6 +137,7 @@ def run(
             seeds=seeds,
             tuning=tuning,
             inner_folds=inner_folds,
+            search_rows=search_rows,
             features=features,
             noise=noise,
             noise_seed=noise_seed,

@@ -1,0 +1,138 @@
+"""The kernel features of Sieve, for any method and any scikit-learn pipeline."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from schirn._input import Number, OneOf, Seed, canonical, check_finite, check_params, check_squares
+from schirn.linalg.features import learn_scale
+from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
+
+Array = np.ndarray
+
+_BLOCK_ROWS = 5000
+
+
+class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Map rows to features whose inner products are the Gaussian kernel that Sieve uses.
+
+    The features are scaled as in `Sieve`, the width of the kernel is the median squared distance
+    between rows, and the map is exact on the landmarks. A linear method on these features is a
+    kernel method, so that methods can be compared with equal features.
+
+    Parameters
+    ----------
+    scale : {"auto", "text", "spread", "none"}
+        Scaling of X. "auto" treats sparse counts as text (tf-idf, rows of length 1) and divides
+        other features by their spread.
+    n_landmarks : int
+        Number of training rows that span the features, drawn at random. With at most this many
+        training rows all of them do, and the inner products of training rows are exact.
+    random_state : int, RandomState or None
+        Seed of the landmarks and of the rows whose distances determine the width.
+
+    Attributes
+    ----------
+    scale_ : the learned scaling.
+    width_ : width w of the kernel exp(-||a - b||^2 / w).
+    landmarks_ : scaled landmarks, an array or a CSR array.
+    weights_ : (landmarks, features) matrix; the features of a row are its kernel with the landmarks
+        times this matrix.
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    Time is O(m^3 + n m (d + m)) for n rows and m landmarks. There are as many features as linearly
+    independent landmarks. The features are not centred; methods with a parameter `fit_intercept`
+    are usually better with it.
+
+    Examples
+    --------
+    >>> from schirn import CandidateRidge
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> from schirn.features import KernelFeatures
+    >>> from sklearn.pipeline import make_pipeline
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> model = make_pipeline(KernelFeatures(n_landmarks=50), CandidateRidge(fit_intercept=True))
+    >>> model.fit(data.X, data.candidates).predict(data.X[:3]).shape
+    (3, 6)
+    """
+
+    _constraints: ClassVar = {
+        "scale": OneOf(("auto", "text", "spread", "none")),
+        "n_landmarks": Number(low=1, integer=True),
+        "random_state": Seed(),
+    }
+
+    def __init__(
+        self, *, scale: str = "auto", n_landmarks: int = 1500, random_state: Any = 0
+    ) -> None:
+        self.scale = scale
+        self.n_landmarks = n_landmarks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "KernelFeatures":
+        """Learn the scaling, the width and the landmarks.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or DataFrame of shape (n, d)
+        y : ignored
+        """
+        check_params(self.get_params(deep=False), self._constraints)
+        X = self._validated(X, reset=True)
+        rng, n = check_random_state(self.random_state), X.shape[0]
+        self.scale_ = learn_scale(X, self.scale)
+        Z = self.scale_.transform(X)
+        self.width_ = sample_width(Z[width_sample(n, rng)])
+        rows = np.arange(n)
+        if n > self.n_landmarks:
+            rows = np.sort(rng.choice(n, self.n_landmarks, replace=False))
+        self.landmarks_ = Z[rows]
+        # In double precision, where the small eigenvalues of a kernel are more than rounding.
+        weights = nystroem_map(self._kernel(), self.landmarks_.astype(np.float64))
+        self.weights_ = weights.astype(X.dtype)
+        return self
+
+    def transform(self, X: Any) -> Array:
+        """Return the features (n, k) of rows, in the precision of X."""
+        check_is_fitted(self)
+        X = self._validated(X)
+        Z, kernel = self.scale_.transform(X), self._kernel()
+        found = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
+        for i in range(0, X.shape[0], _BLOCK_ROWS):
+            found[i : i + _BLOCK_ROWS] = (
+                kernel(Z[i : i + _BLOCK_ROWS], self.landmarks_) @ self.weights_
+            )
+        return found
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.weights_.shape[1]
+
+    def _kernel(self) -> Kernel:
+        return Kernel("rbf", self.width_)
+
+    def _validated(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=(np.float64, np.float32),
+            ensure_all_finite=False,
+        )
+        names = getattr(self, "feature_names_in_", None)
+        check_finite(X, names)
+        check_squares(X, names)
+        return canonical(X) if sp.issparse(X) else X
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
