@@ -8,7 +8,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from schirn._input import Number, OneOf, Seed, canonical, check_finite, check_params, check_squares
+from schirn._input import (
+    Constraint,
+    Number,
+    OneOf,
+    Seed,
+    canonical,
+    check_finite,
+    check_params,
+    check_squares,
+)
 from schirn.linalg.features import learn_scale
 from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
 
@@ -62,7 +71,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     (3, 6)
     """
 
-    _constraints: ClassVar = {
+    _constraints: ClassVar[dict[str, Constraint]] = {
         "scale": OneOf(("auto", "text", "spread", "none")),
         "n_landmarks": Number(low=1, integer=True),
         "random_state": Seed(),

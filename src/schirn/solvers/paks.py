@@ -33,8 +33,8 @@ class PAKSResult(NamedTuple):
     n_iter: int
     objective: Array
     residual: Array
-    purified: Array | None = None
-    """Rows of Z X in coordinates of the row space; None in the closed form."""
+    purified: Array
+    """Rows of Z X in coordinates of the row space; empty in the closed form."""
 
     def with_eta(self, space: RowSpace, Y: Array, eta: float) -> Array:
         """Coordinates of the W that another ridge weight gives on the purified rows."""
@@ -121,7 +121,8 @@ def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> 
     outliers = np.sqrt(space.diagonal(space.penalty * (1 - kept) ** 2))
     shrunk = kept[kept > 0]
     price = float(shrunk.sum() + alpha / 2 * np.sum(outliers.astype(np.float64) ** 2))
-    return PAKSResult(w, outliers, len(shrunk), loo_scores, 1, np.array([price]), np.zeros(1))
+    trace = np.array([price]), np.zeros(1)
+    return PAKSResult(w, outliers, len(shrunk), loo_scores, 1, *trace, np.zeros((0, 0)))
 
 
 def admm_gigabytes(n: int, d: int) -> float:
