@@ -3,7 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from schirn.exceptions import InputError
-from schirn.labels.tags import read_tags, split_tags, without_tags
+from schirn.labels.tags import change_tags, read_tags, split_tags
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,55 @@ def test_cells_that_hold_no_tags(cell):
     ],
 )
 def test_tags_are_taken_out_of_a_cell(cell, left):
-    assert without_tags(cell, {"dog"}, ";") == left
+    assert change_tags(cell, {"dog": []}, [], ";") == left
 
 
 def test_a_number_that_is_removed_leaves_an_empty_cell():
-    assert without_tags(8, {"8"}, ";") is None
+    assert change_tags(8, {"8": []}, [], ";") is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "changed"),
+    [
+        # A rename keeps spaces and place; a merge leaves one of the two.
+        ("beach; dgo ;cat", "beach; dog ;cat"),
+        ("dgo;dog;dgo", "dog"),
+        ("dog;dgo", "dog"),
+        (["beach", " dgo", None, "dog"], ["beach", None, "dog"]),
+        (["dgo", 8], ["dog", 8]),
+    ],
+)
+def test_tags_are_replaced(cell, changed):
+    assert change_tags(cell, {"dgo": ["dog"]}, [], ";") == changed
+
+
+def test_tags_change_places():
+    assert change_tags("a;b", {"a": ["b"], "b": ["a"]}, [], ";") == "b;a"
+
+
+@pytest.mark.parametrize(
+    ("cell", "separator", "changed"),
+    [
+        ("", ";", "sun;dog"),
+        (" ; ", ";", "sun;dog"),
+        ("beach", ";", "beach;sun;dog"),
+        ("beach; cat", ";", "beach; cat; sun; dog"),
+        ("beach | cat", "|", "beach | cat | sun | dog"),
+        ("beach;cat;", ";", "beach;cat;sun;dog;"),
+        ("dog;sun", ";", "dog;sun"),
+        ([], ";", ["sun", "dog"]),
+        (["dog", None], ";", ["dog", None, "sun"]),
+    ],
+)
+def test_tags_are_added_as_the_others_are_set_apart(cell, separator, changed):
+    assert change_tags(cell, {}, ["sun", "dog", "sun"], separator) == changed
+
+
+def test_a_number_has_room_for_one_tag():
+    assert change_tags(8, {"8": ["9"]}, [], ";", int) == 9
+    assert change_tags(None, {}, ["9"], ";", int) == 9
+    with pytest.raises(InputError, match="one number has no room for '9'"):
+        change_tags(8, {}, ["9"], ";", int)
 
 
 ROWS = [["beach", "dog"], [], ["dog"]]

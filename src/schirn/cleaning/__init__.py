@@ -1,6 +1,7 @@
 """Find wrong tags, and train on the tags that are left."""
 
 from schirn.cleaning.audit import Audit, AuditSample, Certificate
+from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
@@ -12,6 +13,8 @@ __all__ = [
     "Audit",
     "AuditSample",
     "Certificate",
+    "Change",
+    "ChangeList",
     "CleanThenFit",
     "LabelSummary",
     "LabelTrust",

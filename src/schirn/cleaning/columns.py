@@ -8,11 +8,12 @@ import numpy as np
 
 from schirn._files import brief_list, read_npy
 from schirn._input import suggest
+from schirn.cleaning.changes import ChangeList
 from schirn.cleaning.find import text_features
 from schirn.cleaning.found import NoisyLabels
 from schirn.datasets.tables import LABEL_COLUMNS, Table
 from schirn.exceptions import DataError, InputError
-from schirn.labels.tags import split_tags, without_tags
+from schirn.labels.tags import split_tags
 
 Array = np.ndarray
 
@@ -86,7 +87,6 @@ class TagTable:
                 parameter="labels",
             )
         self.labels = labels
-        self.new_columns = (f"{labels}_removed", f"{labels}_confidence")
 
     def tags(self) -> list[list[str]]:
         """Return the tags of each row."""
@@ -104,34 +104,85 @@ class TagTable:
             )
         return tags
 
-    def write_clean(self, path: str, found: NoisyLabels) -> None:
-        """Write a copy with the kept tags, and removed tags and confidences as new columns.
+    def new_columns(self, suggest: bool = False, add: bool = False) -> list[str]:
+        """Return the names of the columns that `write_clean` adds."""
+        names = ["removed", "confidence"]
+        names += ["added"] * add + ["suggested", "suggested_confidence"] * suggest
+        return [f"{self.labels}_{name}" for name in names]
 
-        A cell without removed tags stays as it is. Removed tags are a list if the tags are lists;
-        the confidences are a dictionary if the table can hold one, and else a text.
+    def changes(self, found: NoisyLabels, add: float | None = None) -> ChangeList:
+        """List the removals, and additions with at least the confidence `add`."""
+        cells = self.table.column(self.labels)
+        return found.changes(cells, add=add, column=self.labels, separator=self.separator)
+
+    def write_clean(
+        self,
+        path: str,
+        found: NoisyLabels,
+        *,
+        suggest: bool = False,
+        add: float | None = None,
+    ) -> None:
+        """Write a copy with the clean tags, and removed tags and confidences as new columns.
+
+        A cell without changes stays as it is. Columns of tags hold lists if the tags are lists;
+        columns of confidences hold dictionaries if the table can, and else texts.
+
+        Parameters
+        ----------
+        path : str
+        found : NoisyLabels
+        suggest : bool
+            Whether to write columns of suggested tags that are not added, and their confidences.
+        add : float, optional
+            Add suggested tags with at least this confidence; a new column lists them.
         """
-        removed: list[set[str]] = [set() for _ in range(found.n_rows)]
-        confidence: list[dict[str, float]] = [{} for _ in range(found.n_rows)]
-        for record in found.records():
-            row, label = record["row"], record["label"]
-            confidence[row][label] = round(record["confidence"], 4)
-            if record["verdict"] == "removed":
-                removed[row].add(label)
         cells, join = self.table.column(self.labels), self.separator.join
+        changes = self.changes(found, add)
+        clean = changes.apply(cells, spreadsheet=not self.table.lists)
+        removed: list[set[str]] = [set() for _ in range(found.n_rows)]
+        added: list[list[str]] = [[] for _ in range(found.n_rows)]
+        for each in changes:
+            if each.before:
+                removed[each.row].add(each.before)
+            else:
+                added[each.row].append(each.after)
+        listed: list[dict[str, float]] = [{} for _ in range(found.n_rows)]
+        for record in found.records():
+            listed[record["row"]][record["label"]] = round(record["confidence"], 4)
+        suggested: list[dict[str, float]] = [{} for _ in range(found.n_rows)]
+        for record in found.suggestions().records():
+            if add is None or record["confidence"] < add:
+                suggested[record["row"]][record["label"]] = round(record["confidence"], 4)
+
         first = next((cell for cell in cells if cell is not None), "")
         as_text = not self.table.lists or isinstance(first, str)
-        kept: list[Any] = []
-        new: tuple[list[Any], list[Any]] = ([], [])
-        for cell, tags, gone, values in zip(cells, self.tags(), removed, confidence, strict=True):
-            kept.append(without_tags(cell, gone, self.separator) if gone else cell)
-            unique = list(dict.fromkeys(tags))
-            out = [tag for tag in unique if tag in gone]
-            new[0].append(join(out) if as_text else out)
-            pairs = {tag: values[tag] for tag in unique}
-            text = join(f"{tag}={value:.4g}" for tag, value in pairs.items())
-            new[1].append(pairs if self.table.lists else text)
-        added = dict(zip(self.new_columns, new, strict=True))
-        self.table.write(path, {self.labels: kept}, added)
+
+        def tags_cell(tags: list[str]) -> Any:
+            return join(tags) if as_text else tags
+
+        def confidence_cell(values: dict[str, float]) -> Any:
+            text = join(f"{tag}={value:.4g}" for tag, value in values.items())
+            return values if self.table.lists else text
+
+        unique = [list(dict.fromkeys(tags)) for tags in self.tags()]
+        columns = [
+            [
+                tags_cell([tag for tag in tags if tag in out])
+                for tags, out in zip(unique, removed, strict=True)
+            ],
+            [
+                confidence_cell({tag: values[tag] for tag in tags})
+                for tags, values in zip(unique, listed, strict=True)
+            ],
+        ]
+        if add is not None:
+            columns.append([tags_cell(tags) for tags in added])
+        if suggest:
+            columns.append([tags_cell(list(values)) for values in suggested])
+            columns.append([confidence_cell(values) for values in suggested])
+        names = self.new_columns(suggest, add is not None)
+        self.table.write(path, {self.labels: clean}, dict(zip(names, columns, strict=True)))
 
     def features(self) -> Features:
         """Return what to learn from: texts, embeddings or numbers."""

@@ -4,8 +4,8 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from schirn._files import atomic_write, spreadsheet_safe
 from schirn._optional import optional
 from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
+from schirn.cleaning.changes import ChangeList, changes_of
 from schirn.cleaning.trust import Trust
 
 if TYPE_CHECKING:
@@ -220,6 +221,61 @@ class NoisyLabels:
             lists[self.row[k]].append(self.label_names[self.column[k]])
         return lists
 
+    def suggestions(self, confidence: float = 0.0) -> MissingTags:
+        """Return the missing tags with at least this confidence; none if `missing_rate` is 0.
+
+        Parameters
+        ----------
+        confidence : float, default=0
+        """
+        found = self.missing
+        enough = found.confidence >= (confidence if self.missing_rate else np.inf)
+        return replace(
+            found,
+            row=found.row[enough],
+            column=found.column[enough],
+            confidence=found.confidence[enough],
+        )
+
+    @property
+    def missing_sentence(self) -> str:
+        """How many tags are suggested and how far they can be trusted, in words."""
+        suggested = self.suggestions()
+        if self.missing_rate is None:
+            return f"{self.method} did not look for missing tags, so none is suggested."
+        if not self.missing_rate:
+            return "Nothing shows that correct tags are missing, so none is suggested."
+        rate = f"About {self.missing_rate:.1%} of the correct tags are not listed"
+        if not len(suggested):
+            return f"{rate}, but none is sure enough to be suggested."
+        tags = "1 tag is" if len(suggested) == 1 else f"{len(suggested):,} tags are"
+        expected = float(suggested.confidence.mean())
+        return f"{rate}. {tags} suggested, of which about {expected:.0%} should be right."
+
+    def changes(
+        self,
+        cells: Iterable[Any] | None = None,
+        *,
+        add: float | None = None,
+        column: str = "tags",
+        separator: str = ";",
+    ) -> ChangeList:
+        """List every removal as a change that can be looked at, applied and undone.
+
+        Parameters
+        ----------
+        cells : sequence, optional
+            The column of tags that was judged, such as texts "beach;dog"; by default lists of the
+            names in `label_names`.
+        add : float, optional
+            Also list the addition of missing tags with at least this confidence.
+        column : str, default="tags"
+            Name of the column.
+        separator : str, default=";"
+            Text between the tags of a cell.
+        """
+        return changes_of(self, cells, add=add, column=column, separator=separator)
+
     def labels(self) -> list[LabelSummary]:
         """Return one summary per label, the label with the most removed tags first."""
         # The tags of each label, least likely first.
@@ -239,6 +295,7 @@ class NoisyLabels:
         """Return the figures of the whole table."""
         n_tags, removed = len(self.row), int(self.removed.sum())
         close = np.abs(self.confidence - self.threshold) < CLOSE
+        suggested = self.suggestions()
         trust = None if self.trust is None else self.trust.to_dict()
         if trust is not None:
             del trust["labels"]
@@ -256,7 +313,10 @@ class NoisyLabels:
             "claimed_wrong_share": self.wrong_share,
             "largest_wrong_share": self.largest_wrong_share,
             "missing_rate": self.missing_rate,
-            "suggestions": len(self.missing),
+            "suggestions": len(suggested),
+            "expected_right_suggestions": float(suggested.confidence.mean())
+            if len(suggested)
+            else None,
             "rows_changed": len(np.unique(self.row[self.removed])),
             "rows_without_tags": self.n_rows - len(np.unique(self.row)),
             "rows_left_without_tags": len(np.unique(self.row))
@@ -306,7 +366,7 @@ class NoisyLabels:
             "summary": self.summary(),
             "labels": [label.to_dict() for label in self.labels()],
             "tags": list(self.records()),
-            "suggestions": list(self.missing.records()),
+            "suggestions": list(self.suggestions().records()),
         }
         if self.trust is not None:
             document["trust"] = self.trust.to_dict()

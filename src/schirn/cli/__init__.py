@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import schirn.cli.bench as bench
+import schirn.cli.changes as changes
 import schirn.cli.clean as clean
 import schirn.cli.completion as completion
 import schirn.cli.data as data
@@ -31,6 +32,7 @@ COMMANDS = (
     fit,
     predict,
     clean,
+    changes,
     review,
     bench,
     reproduce,

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from schirn._files import check_new_folder, check_writable
 from schirn.cli._parser import Parser, separator
 from schirn.datasets import Dataset, load
-from schirn.datasets._text import format_suffix
+from schirn.datasets._text import format_suffix, is_packed
 from schirn.exceptions import InputError
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl")
@@ -50,6 +51,19 @@ def add_reading(parser: Parser) -> None:
     )
 
 
+def add_text_format(group: Any) -> None:
+    """Add the options that say how a text table is written."""
+    group.add_argument(
+        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file (default: utf-8)"
+    )
+    group.add_argument(
+        "--delimiter",
+        type=_character,
+        metavar="CHARACTER",
+        help="character between CSV cells (default: ,)",
+    )
+
+
 def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
     """Load the data set that the arguments describe; options override `defaults`."""
     suffix = format_suffix(Path(args.data))
@@ -75,6 +89,24 @@ def check_not_input(output: str, *inputs: str) -> None:
             raise InputError(f"{output}: is the input, which is never changed; choose another name")
 
 
+def check_copy(source: str, output: str) -> None:
+    """Raise unless a copy of a table can be written: another path, the same format."""
+    path, copy = Path(source), Path(output)
+    check_not_input(output, source)
+    if path.is_dir() and path.resolve() in copy.resolve().parents:
+        raise InputError(f"{output}: is inside the input folder; choose another path")
+    formats = {(format_suffix(each), is_packed(each)) for each in (path, copy)}
+    if path.is_dir() and copy.suffix.lower() != ".jsonl":
+        check_new_folder(copy)
+    elif not path.is_dir() and len(formats) > 1:
+        suffix = "".join(path.suffixes[-2:]) if is_packed(path) else path.suffix
+        raise InputError(
+            f"{output}: the copy has the format of the input, so its name must end in {suffix}"
+        )
+    else:
+        check_writable(output)
+
+
 def inputs(args: argparse.Namespace) -> list[str]:
     """DATA, and the files that the options of its reader name."""
     return [args.data, *(value for _, value in args.option if isinstance(value, str))]
@@ -82,6 +114,12 @@ def inputs(args: argparse.Namespace) -> list[str]:
 
 def _is_file(path: str) -> bool:
     return "\0" not in path and os.path.isfile(path)
+
+
+def _character(text: str) -> str:
+    if len(text) != 1 or text in '\r\n"':
+        raise argparse.ArgumentTypeError(f"must be one character, not {text!r}")
+    return text
 
 
 def assignment(text: str) -> tuple[str, Any]:

@@ -12,14 +12,14 @@ from schirn._files import atomic_write, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
 from schirn.cleaning import NoisyLabels, find_noisy_labels
+from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, PRECISION, text_params
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive, separator
-from schirn.cli._reading import assignment, check_not_input
+from schirn.cli._reading import add_text_format, assignment, check_copy, check_not_input
 from schirn.cli.fit import make_model
 from schirn.cli.methods import find_method
-from schirn.datasets._text import format_suffix, is_packed
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
 from schirn.review._project import write_project
@@ -29,6 +29,8 @@ schirn clean items.csv --labels tags --text description -o cleaned.csv
 schirn clean items.csv --text description -o cleaned.csv --report report.html
 schirn clean photos.parquet --features embeddings.npy --report report.html
 schirn clean items.jsonl --text caption --project to-review
+schirn clean items.csv --text description --changes changes.csv
+schirn clean items.csv --text description --suggest --add 0.9 -o cleaned.csv
 """
 _MAX_LABELS = 8
 _MAX_TEXT = 2000
@@ -55,7 +57,21 @@ def add(found: Any) -> None:
         "-o", "--output", metavar="FILE", help="write the cleaned copy, in the same format"
     )
     parser.add_argument(
-        "--force", action="store_true", help="write the copy even if most tags are removed"
+        "--changes", metavar="FILE",
+        help="write a .csv or .jsonl list of all changes to look at, for schirn apply and undo",
+    )  # fmt: skip
+    parser.add_argument(
+        "--suggest", action="store_true",
+        help="also write columns of tags that are probably missing; they are not added",
+    )  # fmt: skip
+    parser.add_argument(
+        "--add", type=_share, metavar="P",
+        help="add missing tags whose probability of being correct is at least P",
+    )  # fmt: skip
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="write the copy and the changes even if most tags are removed",
     )
     parser.add_argument("--report", metavar="FILE", help="write an HTML report (.html)")
     parser.add_argument(
@@ -98,13 +114,7 @@ def _add_columns(parser: Parser) -> None:
         help="1 for rows whose tags were checked: these tags are kept, and Sieve (no other method) "
         "learns from them",
     )  # fmt: skip
-    group.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file (default: utf-8)"
-    )
-    group.add_argument(
-        "--delimiter", type=_character, metavar="CHARACTER",
-        help="character between CSV cells (default: ,)",
-    )  # fmt: skip
+    add_text_format(group)
 
 
 def _add_choices(parser: Parser) -> None:
@@ -168,7 +178,8 @@ def run(args: argparse.Namespace) -> None:
         group=args.group,
         known_clean=args.known_clean,
     )
-    taken = [name for name in source.new_columns if name in opened.columns]
+    new = source.new_columns(args.suggest, args.add is not None)
+    taken = [name for name in new if name in opened.columns]
     if args.output and taken:
         raise InputError(
             f"{args.data}: already has a column {taken[0]!r}, perhaps from an earlier run; "
@@ -199,9 +210,12 @@ def run(args: argparse.Namespace) -> None:
             max_memory=args.max_memory,
             random_state=args.seed,
         )
-    if args.output:
+    if args.output or args.changes:
         _check_plausible(args, found)
-        source.write_clean(args.output, found)
+    if args.output:
+        source.write_clean(args.output, found, suggest=args.suggest, add=args.add)
+    if args.changes:
+        source.changes(found, args.add).write(args.changes)
     if args.report or args.project:
         _write_pages(args, source, found, features)
     _print(args, found, features, time.perf_counter() - start)
@@ -214,7 +228,7 @@ def _check_plausible(args: argparse.Namespace, found: NoisyLabels) -> None:
         most = max(most, (found.largest_wrong_share or 0.0) + _MARGIN)
     if share > most and not args.force:
         raise InputError(
-            f"{args.output}: would lose {share:.0%} of the tags, but at most {most:.0%} can be "
+            f"{args.data}: would lose {share:.0%} of the tags, but at most {most:.0%} can be "
             f"expected to be wrong; nothing is written. Look at a --report, then use --force"
         )
 
@@ -243,19 +257,22 @@ def _print(
 ) -> None:
     """Print the summary, or one JSON document."""
     whole = {"data": args.data, "learned_from": features.source, **found.summary()}
+    whole["missing_sentence"] = found.missing_sentence
+    whole["added"] = 0 if args.add is None else len(found.suggestions(args.add))
     whole["seconds"] = round(seconds, 2)
     labels = found.labels()
-    written = {"output": args.output, "report": args.report, "project": args.project}
+    names = ("output", "changes", "report", "project")
+    written = {name: getattr(args, name) for name in names}
     if args.json:
         listed = [label.to_dict() for label in labels]
         for label in listed:
             del label["worst"]
-        suggested = list(found.missing.records())
+        suggested = list(found.suggestions().records())
         if found.trust is not None:
             whole["trust"] = found.trust.to_dict()
         print_json({**whole, "label_summaries": listed, "suggested_tags": suggested, **written})
         return
-    facts(_lines(whole))
+    facts([*_lines(whole), *_missing_lines(args, found)])
     if found.trust is not None:
         say("\nHow far to trust this")
         facts(_trust_lines(found))
@@ -275,6 +292,9 @@ def _print(
     for name, path in written.items():
         if path:
             note(f"wrote the {name} to {path}")
+    if args.changes and not args.output:
+        words = map(shlex.quote, (args.changes, args.data))
+        note(f"to make the changes: schirn apply {' '.join(words)} --output FILE")
     if args.project:
         note(f"to decide the doubtful tags yourself: schirn review {shlex.quote(args.project)}")
 
@@ -290,14 +310,24 @@ def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
         ("estimated wrong", _share_words(rate, whole["largest_wrong_share"])),
         ("close calls", f"{whole['close_calls']:,} tags; check these first"),
     ]
-    if whole["suggestions"]:
-        lines.append(("missing", f"{whole['suggestions']:,} tags suggested; see --json"))
     if whole["unjudged"]:
         lines.append(
             ("not judged", f"{whole['unjudged']:,} tags, too rare or present in every row")
         )
     if whole["rows_left_without_tags"]:
         lines.append(("left without tags", f"{whole['rows_left_without_tags']:,} rows"))
+    return lines
+
+
+def _missing_lines(args: argparse.Namespace, found: NoisyLabels) -> list[tuple[str, str]]:
+    """Lines about missing tags, if there are any or the user asked for them."""
+    wanted = args.suggest or args.add is not None
+    if not wanted and not len(found.suggestions()):
+        return []
+    lines = [("missing", found.missing_sentence + ("" if wanted else " See --suggest."))]
+    if args.add is not None:
+        n = len(found.suggestions(args.add))
+        lines.append(("added", f"{n:,} tags with a probability of at least {args.add:g}"))
     return lines
 
 
@@ -323,28 +353,30 @@ def _share_words(rate: float | None, largest: float | None) -> str:
 
 def _check_paths(args: argparse.Namespace) -> None:
     """Raise InputError for outputs that cannot be written or would replace the input."""
-    source, is_folder = Path(args.data), Path(args.data).is_dir()
+    source = Path(args.data)
     if args.text is not None and (args.columns or args.features):
         raise InputError("give only one of --text, --columns and --features")
-    for path in filter(None, (args.output, args.report, args.project)):
+    if args.suggest and not args.output:
+        raise InputError("--suggest writes columns into the copy; give its path with --output")
+    outputs = {"copy": args.output, "report": args.report, "project": args.project}
+    outputs = {name: path for name, path in {**outputs, "changes": args.changes}.items() if path}
+    taken: dict[str, str] = {}
+    for name, path in outputs.items():
         check_not_input(path, *filter(None, (args.data, args.features)))
-        if is_folder and source.resolve() in Path(path).resolve().parents:
+        if source.is_dir() and source.resolve() in Path(path).resolve().parents:
             raise InputError(f"{path}: is inside the input folder; choose another path")
-    same = args.output and args.report
-    if same and os.path.realpath(args.output) == os.path.realpath(args.report):
-        raise InputError(f"{args.output}: is given for both the copy and the report")
+        other = taken.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise InputError(f"{path}: is given for both the {other} and the {name}")
     if args.output:
-        output = Path(args.output)
-        formats = {(format_suffix(path), is_packed(path)) for path in (source, output)}
-        if is_folder and output.suffix.lower() != ".jsonl":
-            check_new_folder(output)
-        elif not is_folder and len(formats) > 1:
+        check_copy(args.data, args.output)
+    if args.changes:
+        if Path(args.changes).suffix.lower() not in SUFFIXES:
             raise InputError(
-                f"{args.output}: the copy has the format of the input, so its name must end in "
-                f"{''.join(source.suffixes[-2:]) if is_packed(source) else source.suffix}"
+                f"{args.changes}: the name of the list of changes must end in "
+                f"{' or '.join(SUFFIXES)}"
             )
-        else:
-            check_writable(args.output)
+        check_writable(args.changes)
     if args.report:
         if not args.report.lower().endswith((".html", ".htm")):
             raise InputError(f"{args.report}: the name of the report must end in .html")
@@ -366,12 +398,6 @@ def _share(text: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text!r}")
     return value
-
-
-def _character(text: str) -> str:
-    if len(text) != 1 or text in '\r\n"':
-        raise argparse.ArgumentTypeError(f"must be one character, not {text!r}")
-    return text
 
 
 def _gigabytes(text: str) -> float:

@@ -58,7 +58,7 @@ def _describe(action: Any, shtab: Any) -> None:
         action.choices = list(methods())
     elif action.metavar == "DATA":
         action.complete = _data_or_file()
-    elif action.metavar in ("FILE", "MODEL", "TABLE"):
+    elif action.metavar in ("FILE", "MODEL", "TABLE", "CHANGES"):
         action.complete = shtab.FILE
     elif action.metavar == "DIR":
         action.complete = shtab.DIRECTORY

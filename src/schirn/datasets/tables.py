@@ -87,6 +87,7 @@ def open_table(
     delimiter: str | None = None,
     max_bytes: int | None = None,
     text_columns: Callable[[list[str]], Collection[str]] | None = None,
+    empty: bool = False,
 ) -> Table:
     """Read a .csv, .tsv, .jsonl or .parquet file, or a folder of .jsonl files.
 
@@ -102,6 +103,8 @@ def open_table(
         Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
     text_columns : function from the list of columns to those needed as text, optional
         CSV cells of other columns are kept only as numbers. By default all cells are kept.
+    empty : bool
+        Whether a text file without rows is a table too.
     """
     path = Path(path)
     if path.is_dir():
@@ -116,9 +119,9 @@ def open_table(
     if suffix == ".parquet":
         return ParquetTable(path, byte_limit(max_bytes))
     if suffix in (".jsonl", ".ndjson"):
-        return JsonlTable(path, encoding, max_bytes)
+        return JsonlTable(path, encoding, max_bytes, empty)
     delimiter = delimiter or ("\t" if suffix == ".tsv" else ",")
-    return CsvTable(path, encoding, delimiter, text_columns)
+    return CsvTable(path, encoding, delimiter, text_columns, empty)
 
 
 def to_numbers(cells: Sequence[Any]) -> Array | None:
@@ -167,6 +170,7 @@ class CsvTable:
         encoding: str,
         delimiter: str,
         text_columns: Callable[[list[str]], Collection[str]] | None,
+        empty: bool,
     ) -> None:
         self.encoding, self.delimiter = encoding, delimiter
         with _text(path, encoding) as stream:
@@ -176,7 +180,7 @@ class CsvTable:
             self.newline = ends[0] if ends else "\n"
         with _long_cells(), _text(path, encoding, checked=True) as stream:
             self._read(path, stream, text_columns)
-        if not self.n_rows:
+        if not self.n_rows and not empty:
             raise DataError(f"{path}: the table has no rows")
 
     def _read(self, path: Path, stream: IO[str], text_columns: Any) -> None:
@@ -225,9 +229,15 @@ class CsvTable:
         writer = csv.writer(buffer, delimiter=self.delimiter, lineterminator=self.newline)
         writer.writerow([*self.columns, *added])
         writer.writerows(zip(*columns, strict=True))
-        # A tag never comes from outside of the file, so its encoding has all characters.
+        try:
+            content = buffer.getvalue().encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{path}: the encoding {self.encoding} of the table lacks the character "
+                f"{error.object[error.start]!r}"
+            ) from None
         with _writing(path) as stream:
-            stream.write(buffer.getvalue().encode(self.encoding))
+            stream.write(content)
 
 
 class _Numbers:
@@ -253,12 +263,12 @@ class JsonlTable:
     lists = True
     index_columns: Collection[str] = ()
 
-    def __init__(self, path: Path, encoding: str, max_bytes: int | None) -> None:
+    def __init__(self, path: Path, encoding: str, max_bytes: int | None, empty: bool) -> None:
         self.encoding = encoding
-        self._set(path, _objects(path, encoding, max_bytes))
+        self._set(path, _objects(path, encoding, max_bytes), empty)
 
-    def _set(self, path: Path, rows: list[dict[str, Any]]) -> None:
-        if not rows:
+    def _set(self, path: Path, rows: list[dict[str, Any]], empty: bool = False) -> None:
+        if not rows and not empty:
             raise DataError(f"{path}: the table has no rows")
         self.rows, self.n_rows = rows, len(rows)
         self.columns = list(dict.fromkeys(key for row in rows for key in row))
@@ -274,7 +284,11 @@ class JsonlTable:
     def lines(self, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> Iterator[bytes]:
         """Yield the changed objects as lines."""
         for i, row in enumerate(self.rows):
-            own = {key: cells[i] for key, cells in changed.items() if key in row}
+            own = {
+                key: cells[i]
+                for key, cells in changed.items()
+                if key in row or cells[i] is not None
+            }
             new = {key: cells[i] for key, cells in added.items()}
             whole = {**row, **own, **new}
             try:
@@ -374,7 +388,14 @@ class ParquetTable:
             kind = field.type
             if self._arrow.types.is_dictionary(kind):
                 kind = kind.value_type
-            table = table.set_column(k, field.name, self._arrow.array(cells, type=kind))
+            try:
+                column = self._arrow.array(cells, type=kind)
+            except self._arrow.ArrowException as error:
+                reason = reason_of(error)
+                raise DataError(
+                    f"{path}: the column {name!r} holds {kind} only ({reason})"
+                ) from error
+            table = table.set_column(k, field.name, column)
         for name, cells in added.items():
             table = table.append_column(name, self._new(cells))
         with atomic_write(path) as stream:

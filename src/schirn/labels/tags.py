@@ -3,7 +3,7 @@
 Pairs need no room for the cells that are empty, so tens of thousands of rare tags cost little.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,14 +117,75 @@ def split_tags(cell: Any, separator: str) -> list[str]:
     return [tag for tag in map(str.strip, pieces) if tag]
 
 
-def without_tags(cell: Any, removed: set[str], separator: str) -> Any:
-    """Return a cell without some of its tags; a text keeps the spaces around the others."""
+def change_tags(
+    cell: Any,
+    replaced: Mapping[str, Sequence[str]],
+    added: Sequence[str],
+    separator: str,
+    value: Callable[[str], Any] = str,
+) -> Any:
+    """Return a cell with some tags replaced, by nothing or by others, and some added at the end.
+
+    A text keeps the spaces around its tags. No tag is put in that the cell has already.
+
+    Parameters
+    ----------
+    cell : object
+        A text, a list, a number or a missing value, as for `split_tags`.
+    replaced : dict from str to list of str
+        Tags to replace and what takes their place.
+    added : list of str
+    separator : str
+    value : function from str to object
+        Turns a new tag into an element of a list, or into a cell that is neither text nor list.
+
+    Examples
+    --------
+    >>> change_tags("beach; dgo; cat", {"dgo": ["dog"], "cat": []}, ["sun"], ";")
+    'beach; dog; sun'
+    """
+    present = {tag for tag in split_tags(cell, separator) if tag not in replaced}
+
+    def new(tags: Iterable[str]) -> list[str]:
+        found = [tag for tag in dict.fromkeys(tags) if tag not in present]
+        present.update(found)
+        return found
+
     if isinstance(cell, str):
-        kept = [piece for piece in cell.split(separator) if piece.strip() not in removed]
-        return separator.join(kept).strip()
+        pieces = []
+        for piece in cell.split(separator):
+            tag = piece.strip()
+            if tag not in replaced:
+                pieces.append(piece)
+            else:
+                before, after = piece.split(tag, 1)
+                pieces += [before + name + after for name in new(replaced[tag])]
+        if replaced:
+            pieces = separator.join(pieces).strip().split(separator)
+        more = new(added)
+        if not more:
+            return separator.join(pieces) if replaced else cell
+        last = max((k for k, piece in enumerate(pieces) if piece.strip()), default=None)
+        if last is None:
+            return separator.join(more)
+        # As the other tags are set apart: "beach | dog" becomes "beach | dog | sun".
+        before = after = ""
+        if last > 0:
+            after = pieces[0][len(pieces[0].rstrip()) :]
+            before = pieces[1][: len(pieces[1]) - len(pieces[1].lstrip())]
+        joined = f"{after}{separator}{before}".join([pieces[last].rstrip(), *more])
+        return separator.join([*pieces[:last], joined, *pieces[last + 1 :]])
     if isinstance(cell, list | tuple | np.ndarray):
-        return [tag for tag in cell if is_missing(tag) or _text(tag).strip() not in removed]
-    return cell if is_missing(cell) or _text(cell) not in removed else None
+        elements: list[Any] = []
+        for element in cell:
+            tag = "" if is_missing(element) else _text(element).strip()
+            elements += map(value, new(replaced[tag])) if tag in replaced else [element]
+        return [*elements, *map(value, new(added))]
+    kept = [] if is_missing(cell) or _text(cell) in replaced else [cell]
+    gained = new(tag for tags in (*replaced.values(), added) for tag in tags)
+    if len(kept) + len(gained) > 1:
+        raise InputError(f"a cell that holds one number has no room for {brief(gained[-1])}")
+    return next(iter([*kept, *map(value, gained)]), None)
 
 
 def _text(tag: Any) -> str:

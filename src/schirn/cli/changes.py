@@ -1,0 +1,107 @@
+"""`schirn apply` and `schirn undo`: make the changes of a list, or take them back."""
+
+import argparse
+from typing import Any
+
+from schirn.cleaning import ChangeList
+from schirn.cleaning.changes import column_hash
+from schirn.cli._output import facts, note, print_json
+from schirn.cli._parser import add_command
+from schirn.cli._reading import add_text_format, check_copy, check_not_input
+from schirn.datasets.tables import open_table
+from schirn.exceptions import InputError
+
+_APPLY = """
+schirn apply changes.csv items.csv
+schirn apply changes.csv items.csv -o cleaned.csv
+"""
+_UNDO = """
+schirn undo changes.csv cleaned.csv -o restored.csv
+"""
+
+
+def add(found: Any) -> None:
+    """Add both commands."""
+    apply = add_command(
+        found,
+        "apply",
+        run,
+        help="make the changes of a list in a copy of a table",
+        description="Make the changes that schirn clean --changes has listed, in a copy of the "
+        "table. Before, you may delete lines of CHANGES or edit their column 'after'. If the tags "
+        "of a changed row are not what the list says, nothing is written. All other cells stay as "
+        "they are. Without --output, the changes are only checked.",
+        examples=_APPLY,
+    )
+    undo = add_command(
+        found,
+        "undo",
+        run,
+        help="take back the changes of a list in a copy of a table",
+        description="Put back the tags as they were before schirn apply, in a copy of the table. "
+        "If the tags of a changed row are not what schirn apply made of them, nothing is written. "
+        "Without --output, the changes are only checked.",
+        examples=_UNDO,
+    )
+    for parser, forward in ((apply, True), (undo, False)):
+        parser.set_defaults(forward=forward)
+        parser.add_argument("changes", metavar="CHANGES", help="list of changes, .csv or .jsonl")
+        parser.add_argument("data", metavar="TABLE", help="table, which is never changed itself")
+        parser.add_argument(
+            "-o", "--output", metavar="FILE", help="write the copy, in the same format"
+        )
+        add_text_format(parser.add_argument_group("how to read the table"))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Check the list against the table, and write the copy."""
+    if args.output:
+        check_copy(args.data, args.output)
+        check_not_input(args.output, args.changes)
+    changes = ChangeList.read(args.changes)
+    table = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
+    new, name = {}, changes.column
+    same_table = True
+    if len(changes):
+        if name not in table.columns:
+            raise InputError(
+                f"{args.data}: there is no column {name!r}, which {args.changes} is about"
+            )
+        cells = table.column(name)
+        exchange = changes.apply if args.forward else changes.undo
+        try:
+            new[name] = exchange(cells, spreadsheet=not table.lists)
+        except InputError as error:
+            raise InputError(f"{args.data}: {error}") from None
+        before = cells if args.forward else new[name]
+        same_table = column_hash(before) == changes.table_sha256
+    if args.output:
+        table.write(args.output, new, {})
+    _print(args, changes, same_table)
+
+
+def _print(args: argparse.Namespace, changes: ChangeList, same_table: bool) -> None:
+    counts = changes.counts()
+    if args.json:
+        summary = {"changes": len(changes), **{f"{kind}s": n for kind, n in counts.items()}}
+        summary |= {"rows_changed": len(changes.cells), "same_table": same_table}
+        print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
+        return
+    kinds = [f"{n:,} {kind}{'' if n == 1 else 's'}" for kind, n in counts.items() if n]
+    done = "applied" if args.forward else "undone"
+    facts(
+        [
+            ("table", args.data),
+            (done if args.output else "checked", ", ".join(kinds) or "no changes"),
+            ("rows changed", f"{len(changes.cells):,}"),
+        ]
+    )
+    if not same_table:
+        note(
+            "note: the tags of other rows are not those for which the changes were listed; the "
+            "changed rows are"
+        )
+    if args.output:
+        note(f"wrote the output to {args.output}")
+    else:
+        note("all changed rows are as expected; nothing is written without --output")

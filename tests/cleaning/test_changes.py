@@ -1,0 +1,314 @@
+"""The list of changes: apply, undo, files that a person edits."""
+
+import csv
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schirn.cleaning import Change, ChangeList, MissingTags, NoisyLabels
+from schirn.exceptions import InputError
+
+CELLS = ["beach;dgo", "dog; puppy ;cat", "", " sun ;moon;", "dog"]
+CHANGES = [
+    Change(1, "merge", "puppy", "dog", 0.8, "the same"),
+    Change(0, "rename", "dgo", "dog", 0.9, "a typo"),
+    Change(1, "removal", "cat", "", 0.7, "wrong"),
+    Change(2, "addition", "", "sun", None, "missing"),
+    Change(3, "removal", "moon", ""),
+]
+AFTER = ["beach;dog", "dog", "sun", "sun ;", "dog"]
+
+
+@pytest.fixture
+def listed():
+    return ChangeList.from_cells(CELLS, CHANGES)
+
+
+def test_changes_are_applied_and_undone(listed):
+    assert listed.apply(CELLS) == AFTER
+    assert listed.undo(AFTER) == CELLS
+    assert listed.counts() == {"removal": 2, "addition": 1, "merge": 1, "rename": 1}
+    assert [each.row for each in listed] == [0, 1, 1, 2, 3]
+    assert repr(listed) == "ChangeList(2 removals, 1 additions, 1 merges, 1 renames, 4 rows)"
+    assert listed.fits(CELLS)
+    assert not listed.fits(AFTER)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_the_file_says_the_same(listed, tmp_path, suffix):
+    path = tmp_path / f"changes{suffix}"
+    listed.write(path)
+    again = ChangeList.read(path)
+    assert (again.changes, again.cells, again.column) == (listed.changes, listed.cells, "tags")
+    assert (again.separator, again.table_sha256) == (";", listed.table_sha256)
+    assert again.undo(again.apply(CELLS)) == CELLS
+
+
+def read(path):
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def edit(path, lines, **options):
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, list(lines[0]), **options)
+        writer.writeheader()
+        writer.writerows(lines)
+    return ChangeList.read(path)
+
+
+def test_a_person_deletes_lines_and_edits_what_comes_after(listed, tmp_path):
+    listed.write(tmp_path / "c.csv")
+    lines = read(tmp_path / "c.csv")
+    assert [line["row"] for line in lines] == ["1", "2", "2", "3", "4"]
+    del lines[2]
+    lines[0]["after"] = "wolf"
+    lines[1]["after"] = "puppy"  # changes nothing
+    lines[2]["after"] = "sun;moon"
+    # Spreadsheets sort, add columns, and separate cells as the country does.
+    edited = edit(
+        tmp_path / "c.csv", [{**line, "note": "ok"} for line in lines[::-1]], delimiter=";"
+    )
+    after = edited.apply(CELLS)
+    assert after == ["beach;wolf", CELLS[1], "sun;moon", "sun ;", "dog"]
+    assert edited.undo(after) == CELLS
+
+
+def test_a_list_without_changes_changes_nothing(tmp_path):
+    for name in ("c.csv", "c.jsonl"):
+        ChangeList.from_cells(CELLS, []).write(tmp_path / name)
+        again = ChangeList.read(tmp_path / name)
+        assert len(again) == 0
+        assert again.fits(CELLS)
+        assert again.apply(CELLS) == again.undo(CELLS) == CELLS
+    assert (tmp_path / "c.csv").read_text().startswith("row,change,before,after,confidence,why,")
+
+
+def test_a_table_that_differs_at_a_changed_row_is_refused(listed):
+    other = [*CELLS]
+    other[4] = "cat"
+    assert listed.apply(other) == [*AFTER[:4], "cat"]
+    other[1], other[3] = "dog", ""
+    expected = "row 2 holds 'dog', but the list of changes expects 'dog; puppy ;cat'; 1 other row"
+    with pytest.raises(InputError, match=expected + " differs: 4"):
+        listed.apply(other)
+    with pytest.raises(InputError, match=r"row 3 holds '', but .* expects 'sun'"):
+        listed.undo([*AFTER[:2], "", *AFTER[3:]])
+    with pytest.raises(InputError, match="applied already"):
+        listed.apply(AFTER)
+    with pytest.raises(InputError, match="undone already"):
+        listed.undo(CELLS)
+    with pytest.raises(InputError, match="row 4 is to be changed, but the table has 3 rows"):
+        listed.apply(CELLS[:3])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (Change(0, "removal", "cat", ""), "row 1: 'cat' is not among the tags of 'beach;dgo'"),
+        (Change(9, "removal", "dog", ""), "row 10 is to be changed, but the table has 5 rows"),
+        (Change(-1, "removal", "dog", ""), "row 0 is to be changed"),
+        (Change(0, "remove", "dgo", ""), "change must be removal, addition, merge, rename"),
+        (Change(0, "removal", "", ""), "both before and after are empty"),
+    ],
+)
+def test_impossible_changes_are_refused(change, words):
+    with pytest.raises(InputError, match=words):
+        ChangeList.from_cells(CELLS, [change])
+
+
+def test_a_tag_is_changed_once_per_row():
+    twice = [Change(4, "removal", "dog", ""), Change(4, "rename", "dog", "cat")]
+    with pytest.raises(InputError, match="row 5: 'dog' is changed twice"):
+        ChangeList.from_cells(CELLS, twice)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("row", "0", "change 1: row must be a whole number from 1, not 0"),
+        ("row", "9" * 5000, "row must be a whole number"),
+        ("row", "1.5", "row must be a whole number"),
+        ("change", "delete", "change must be removal"),
+        ("cell", "beach;dgo", "cell must stay as it was written"),
+        ("cell", "[" * 100_000, "cell must stay as it was written"),
+        ("cell", "{}", "neither a text of tags nor a list"),
+        ("cell", '"other"', "change 2: another line has a different cell of row 2"),
+        ("confidence", "high", "confidence must be a number"),
+        ("column", "labels", "different columns, separators or tables"),
+        ("separator", "", "separator must be a text"),
+    ],
+)
+def test_a_damaged_file_is_refused_with_the_line(listed, tmp_path, field, value, words):
+    listed.write(tmp_path / "c.csv")
+    lines = read(tmp_path / "c.csv")
+    lines[0][field] = value
+    if words.startswith("change 2"):
+        lines[0]["row"] = "2"
+    with pytest.raises(InputError, match=words):
+        edit(tmp_path / "c.csv", lines)
+
+
+def test_another_file_is_refused(tmp_path):
+    (tmp_path / "t.csv").write_text("row,tags\n1,a\n")
+    with pytest.raises(InputError, match="not a list of changes: there is no column 'change'"):
+        ChangeList.read(tmp_path / "t.csv")
+    with pytest.raises(InputError, match=r"must end in .csv or .jsonl"):
+        ChangeList.read(tmp_path / "t.xlsx")
+    with pytest.raises(InputError, match="no such file"):
+        ChangeList.read(tmp_path / "none.jsonl")
+    (tmp_path / "t.jsonl").write_text('{"row": true, "change": "removal"}\n')
+    with pytest.raises(InputError, match="there is no column 'before'"):
+        ChangeList.read(tmp_path / "t.jsonl")
+
+
+def test_lists_numbers_and_missing_values():
+    lists = [["dog", None, "a;b"], None, [], ("x",), np.array(["y"])]
+    changes = [
+        Change(0, "removal", "a;b", ""),
+        Change(0, "addition", "", "c;d"),
+        Change(1, "addition", "", "cat"),
+        Change(3, "rename", "x", "z"),
+        Change(4, "addition", "", "z"),
+    ]
+    made = ChangeList.from_cells(lists, changes)
+    after = made.apply(lists)
+    assert after == [["dog", None, "c;d"], ["cat"], [], ["z"], ["y", "z"]]
+    assert made.undo(after) == [["dog", None, "a;b"], None, [], ["x"], ["y"]]
+
+    numbers = [[7, 8], [9], [1]]
+    changes = [Change(0, "removal", "7", ""), Change(1, "addition", "", "8")]
+    made = ChangeList.from_cells(numbers, [*changes, Change(2, "rename", "1", "1")])
+    assert made.apply(numbers) == [[8], [9, 8], [1]]
+    assert made.undo([[8], [9, 8], [1]]) == numbers
+
+    single = [7, None, np.nan, 8.5]
+    changes = [Change(0, "rename", "7", "9"), Change(1, "addition", "", "7")]
+    made = ChangeList.from_cells(single, [*changes, Change(3, "removal", "8.5", "")])
+    assert made.apply(single)[:2] == [9, 7]
+    assert made.apply(single)[3] is None
+    with pytest.raises(InputError, match="row 1: a cell that holds one number has no room"):
+        ChangeList.from_cells(single, [Change(0, "addition", "", "9")])
+    with pytest.raises(InputError, match="neither a text of tags nor a list"):
+        ChangeList.from_cells([{"a": 1}], [Change(0, "removal", "a", "")])
+
+
+def test_no_formula_is_put_at_the_start_of_a_cell(tmp_path):
+    cells = ["", "a;b", "=own;x", "x"]
+    changes = [
+        Change(0, "addition", "", "=cmd()"),
+        Change(1, "rename", "a", "@cmd"),
+        Change(2, "removal", "x", ""),
+        Change(3, "addition", "", "+1"),
+    ]
+    made = ChangeList.from_cells(cells, changes)
+    after = made.apply(cells, spreadsheet=True)
+    assert after == ["'=cmd()", "'@cmd;b", "=own", "x;+1"]
+    assert made.undo(after, spreadsheet=True) == cells
+    assert made.apply(cells)[0] == "=cmd()"
+    made.write(tmp_path / "c.csv")
+    cells_of_file = [cell for line in read(tmp_path / "c.csv") for cell in line.values()]
+    assert not [cell for cell in cells_of_file if cell.startswith(("=", "+", "-", "@"))]
+    assert ChangeList.read(tmp_path / "c.csv").changes == made.changes
+
+
+@pytest.mark.parametrize(
+    "tag", ["'=1", "''", "'", "'tis", "-5", '"', "a,b\nc", "é\u2028x", "=" * 3]
+)
+def test_unusual_tags_survive_the_file(tag, tmp_path):
+    made = ChangeList.from_cells([[tag], ["b"]], [Change(0, "removal", tag, "", 1.0, tag)])
+    for name in ("c.csv", "c.jsonl"):
+        made.write(tmp_path / name)
+        again = ChangeList.read(tmp_path / name)
+        assert (again.changes, again.cells) == (made.changes, {0: [tag]})
+
+
+def test_half_of_a_surrogate_pair_needs_json(tmp_path):
+    made = ChangeList.from_cells(["\ud800;a"], [Change(0, "removal", "\ud800", "")])
+    made.write(tmp_path / "c.jsonl")
+    assert ChangeList.read(tmp_path / "c.jsonl").apply(["\ud800;a"]) == ["a"]
+    with pytest.raises(InputError, match=r"surrogate pair, which CSV cannot; write .jsonl"):
+        made.write(tmp_path / "c.csv")
+    assert not (tmp_path / "c.csv").exists()
+
+
+tags = st.text(st.sampled_from("abc '=-é\n\""), max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), lists=st.booleans())
+def test_undo_gives_the_original_back(data, lists):
+    joined = st.lists(tags, max_size=4)
+    column = joined if lists else joined.map("; ".join)
+    cells = data.draw(st.lists(column, min_size=1, max_size=5))
+    changes = []
+    for row, cell in enumerate(cells):
+        pieces = cell if lists else cell.split(";")
+        for tag in sorted({piece.strip() for piece in pieces} - {""}):
+            after = data.draw(tags).strip()
+            if data.draw(st.booleans()):
+                changes.append(Change(row, "rename", tag, after))
+        new = data.draw(tags).strip()
+        if new:
+            changes.append(Change(row, "addition", "", new))
+    made = ChangeList.from_cells(cells, changes)
+    for spreadsheet in (False, True):
+        assert (
+            made.undo(made.apply(cells, spreadsheet=spreadsheet), spreadsheet=spreadsheet) == cells
+        )
+
+
+def make_found(missing_rate=0.1):
+    row, column = np.array([0, 0, 1, 2]), np.array([0, 1, 1, 0])
+    confidence, judged = np.array([0.9, 0.02, 0.0, 0.7]), np.ones(4, dtype=bool)
+    removed = confidence < 0.5
+    names = ["beach", "dog"]
+    missing = MissingTags(np.array([1, 2]), np.array([0, 1]), np.array([0.95, 0.65]), names)
+    return NoisyLabels(
+        *(3, names, row, column, confidence, removed, judged, 0.5, "Sieve"),
+        missing=missing,
+        missing_rate=missing_rate,
+    )
+
+
+def test_verdicts_become_changes(tmp_path):
+    found = make_found()
+    changes = found.changes(["dog;beach", "dog", "beach"], add=0.9)
+    assert changes.changes == [
+        Change(0, "removal", "dog", "", 0.98, "2.0% likely to be correct (Sieve)"),
+        Change(1, "removal", "dog", "", 1.0, "known to be wrong"),
+        Change(
+            1, "addition", "", "beach", 0.95, "not listed, but 95.0% likely to be correct (Sieve)"
+        ),
+    ]
+    assert changes.apply(["dog;beach", "dog", "beach"]) == ["beach", "beach", "beach"]
+    own = found.changes()
+    assert own.apply([["beach", "dog"], ["dog"], ["beach"]]) == found.clean_lists()
+    assert len(found.changes(add=0.5)) == 4
+    with pytest.raises(InputError, match="2 cells, but the verdicts are about 3 rows"):
+        found.changes(["a", "b"])
+
+
+def test_nothing_is_suggested_unless_tags_are_missing():
+    found = make_found()
+    assert list(found.suggestions(0.9).records()) == [
+        {"row": 1, "label": "beach", "confidence": 0.95}
+    ]
+    assert found.summary()["suggestions"] == len(found.suggestions()) == 2
+    assert found.summary()["expected_right_suggestions"] == pytest.approx(0.8)
+    assert "About 10.0% of the correct tags" in found.missing_sentence
+    assert "2 tags are suggested, of which about 80% should be right" in found.missing_sentence
+    none = make_found(missing_rate=0.0)
+    assert len(none.suggestions()) == none.summary()["suggestions"] == 0
+    assert none.missing_sentence == (
+        "Nothing shows that correct tags are missing, so none is suggested."
+    )
+    assert json.loads(none.to_json())["suggestions"] == []
+    assert len(none.changes(add=0.0)) == len(none.changes())
+    assert "did not look for missing" in make_found(missing_rate=None).missing_sentence
+    sure = replace(make_found(), missing=MissingTags())
+    assert "none is sure enough" in sure.missing_sentence
