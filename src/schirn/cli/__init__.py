@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import schirn.cli.apply as apply
 import schirn.cli.bench as bench
-import schirn.cli.changes as changes
 import schirn.cli.clean as clean
 import schirn.cli.completion as completion
 import schirn.cli.data as data
@@ -21,6 +21,7 @@ import schirn.cli.methods as methods
 import schirn.cli.predict as predict
 import schirn.cli.reproduce as reproduce
 import schirn.cli.review as review
+import schirn.cli.undo as undo
 from schirn.cli._output import colours, note
 from schirn.cli._parser import build_parser
 from schirn.exceptions import InputError, MissingExtraError
@@ -32,7 +33,8 @@ COMMANDS = (
     fit,
     predict,
     clean,
-    changes,
+    apply,
+    undo,
     review,
     bench,
     reproduce,

@@ -1,4 +1,4 @@
-"""`schirn apply` and `schirn undo`: make the changes of a list, or take them back."""
+"""`schirn apply`: make the changes of a list in a copy of a table."""
 
 import argparse
 from typing import Any
@@ -6,23 +6,20 @@ from typing import Any
 from schirn.cleaning import ChangeList
 from schirn.cleaning.changes import column_hash
 from schirn.cli._output import facts, note, print_json
-from schirn.cli._parser import add_command
+from schirn.cli._parser import Parser, add_command
 from schirn.cli._reading import add_text_format, check_copy, check_not_input
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
 
-_APPLY = """
+_EXAMPLES = """
 schirn apply changes.csv items.csv
 schirn apply changes.csv items.csv -o cleaned.csv
-"""
-_UNDO = """
-schirn undo changes.csv cleaned.csv -o restored.csv
 """
 
 
 def add(found: Any) -> None:
-    """Add both commands."""
-    apply = add_command(
+    """Add the command."""
+    parser = add_command(
         found,
         "apply",
         run,
@@ -31,30 +28,22 @@ def add(found: Any) -> None:
         "table. Before, you may delete lines of CHANGES or edit their column 'after'. If the tags "
         "of a changed row are not what the list says, nothing is written. All other cells stay as "
         "they are. Without --output, the changes are only checked.",
-        examples=_APPLY,
+        examples=_EXAMPLES,
     )
-    undo = add_command(
-        found,
-        "undo",
-        run,
-        help="take back the changes of a list in a copy of a table",
-        description="Put back the tags as they were before schirn apply, in a copy of the table. "
-        "If the tags of a changed row are not what schirn apply made of them, nothing is written. "
-        "Without --output, the changes are only checked.",
-        examples=_UNDO,
-    )
-    for parser, forward in ((apply, True), (undo, False)):
-        parser.set_defaults(forward=forward)
-        parser.add_argument("changes", metavar="CHANGES", help="list of changes, .csv or .jsonl")
-        parser.add_argument("data", metavar="TABLE", help="table, which is never changed itself")
-        parser.add_argument(
-            "-o", "--output", metavar="FILE", help="write the copy, in the same format"
-        )
-        add_text_format(parser.add_argument_group("how to read the table"))
+    add_arguments(parser, forward=True)
+
+
+def add_arguments(parser: Parser, forward: bool) -> None:
+    """Add the arguments of `schirn apply` (forward) and of `schirn undo`."""
+    parser.set_defaults(forward=forward)
+    parser.add_argument("changes", metavar="CHANGES", help="list of changes, .csv or .jsonl")
+    parser.add_argument("data", metavar="TABLE", help="table, which is never changed itself")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the copy, in the same format")
+    add_text_format(parser.add_argument_group("how to read the table"))
 
 
 def run(args: argparse.Namespace) -> None:
-    """Check the list against the table, and write the copy."""
+    """Check the list against the table, and write the copy; `schirn undo` does too."""
     if args.output:
         check_copy(args.data, args.output)
         check_not_input(args.output, args.changes)

@@ -1,0 +1,25 @@
+"""`schirn undo`: take back the changes of a list in a copy of a table."""
+
+from typing import Any
+
+from schirn.cli._parser import add_command
+from schirn.cli.apply import add_arguments, run
+
+_EXAMPLES = """
+schirn undo changes.csv cleaned.csv -o restored.csv
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found,
+        "undo",
+        run,
+        help="take back the changes of a list in a copy of a table",
+        description="Put back the tags as they were before schirn apply, in a copy of the table. "
+        "If the tags of a changed row are not what schirn apply made of them, nothing is written. "
+        "Without --output, the changes are only checked.",
+        examples=_EXAMPLES,
+    )
+    add_arguments(parser, forward=False)
