@@ -9,6 +9,7 @@ from scipy.stats import beta, binom, hypergeom
 from schirn import find_noisy_labels
 from schirn.cleaning import Certificate, NoisyLabels
 from schirn.cleaning.audit import precision_bound
+from schirn.cleaning.trust import Planted, assess
 from schirn.datasets import load_digits_attributes
 from schirn.exceptions import InputError
 
@@ -434,3 +435,97 @@ def test_a_certificate_of_other_tags_does_not_verify():
     for text in ("{", "[]", "{}"):
         with pytest.raises(InputError, match="certificate"):
             Certificate.from_json(text)
+
+
+def squashed(kappa, **options):
+    """Verdicts of a method that hardly believes them, as `Sieve` does if features are weak."""
+    found, right = verdicts(slope=1, **options)
+    q = 1 - kappa * (1 - found.confidence)
+    return replace(found, confidence=q, removed=q < found.threshold), right
+
+
+def test_answers_see_through_caution():
+    found, right = squashed(0.05)
+    assert not found.removed.any()
+    believed = verdicts()[0]
+    for seed in range(10):
+        _, checked = check(found, right, seed=seed)
+        assert abs(checked.wrong_share - np.mean(~right)) < 0.2
+        # The order stays, and tags that were sure of caution alone become clearly wrong.
+        order = np.argsort(found.confidence)
+        assert (np.diff(checked.confidence[order[:200]]) >= -1e-9).mean() > 0.8
+        low = believed.confidence < 0.05
+        assert checked.confidence[low].mean() < 0.2
+        assert np.mean(~right[checked.removed]) > 0.75
+    recall = [check(found, right, seed=s)[1].removed[~right].mean() for s in range(10)]
+    assert np.mean(recall) > 0.3
+
+
+def trusted(found, planted, share=0.5):
+    trust = assess(
+        found.confidence,
+        found.column,
+        Planted(np.zeros(len(planted), dtype=int), np.zeros(len(planted), dtype=int), planted),
+        share=share,
+        threshold=found.threshold,
+        precision=0.9,
+        label_names=found.label_names,
+    )
+    return replace(found, trust=trust, removed=found.removed & (trust.level == "good"))
+
+
+def test_answers_do_not_remove_what_planted_tags_cannot_tell_apart():
+    # Half of the tags look wrong, and so do half of the planted ones.
+    found, _ = verdicts()
+    blind = trusted(found, np.random.default_rng(1).choice(found.confidence, 2000))
+    assert blind.trust.level == "none"
+    sees = trusted(found, np.full(2000, 0.01))
+    noise = np.random.default_rng(0).random(len(found.row)) < 0.5
+    wrong = np.zeros(len(found.row), dtype=bool)
+    for seed in range(20):
+        cells, checked = check(blind, noise, n=20, seed=seed)
+        assert not np.delete(checked.removed, cells.index).any()
+        assert checked.trust.level == "none"
+        assert "no set of removals" in checked.trust.sentence
+        # If all are wrong, nothing has to be told apart.
+        assert check(blind, wrong, seed=seed)[1].removed.mean() > 0.4
+    assert sees.trust.limit(0.9) > sees.trust.limit(0.5) > sees.trust.limit(0.1)
+    assert found.audited(None, None).trust is None
+
+
+def test_untrusted_verdicts_are_certified_in_the_less_likely_half():
+    found, right = squashed(0.05)
+    blind = trusted(found, np.full(500, 0.99))
+    assert blind.trust.level == "none"
+    cells = blind.audit_sample(50)
+    inside = cells.index[cells.purpose == "certificate"]
+    assert len(inside) == 30
+    assert (found.confidence[inside] <= np.median(found.confidence)).all()
+    assert cells.weight.sum() == pytest.approx(len(found.row))
+    sees = trusted(found, np.quantile(found.confidence, np.linspace(0, 0.3, 500)), share=0.0)
+    holds = []
+    for seed in range(100):
+        _, checked = check(sees, right, seed=seed)
+        about = checked.audit.certified
+        actual = np.mean(~right[about]) if about.any() else 1
+        holds.append(checked.certificate.precision_at_least <= actual)
+        covered = about.sum() / max(1, checked.removed.sum())
+        assert covered > 0.5 or not checked.removed.any()
+    assert np.sum(holds) >= 88
+
+
+def test_trust_after_an_audit_is_that_of_the_answers():
+    found, right = verdicts(slope=2)
+    before = trusted(found, np.quantile(found.confidence[~right], np.linspace(0, 1, 999)))
+    _, checked = check(before, right)
+    trust = checked.trust
+    assert trust.level in ("good", "weak")
+    assert trust.wrong_share == checked.wrong_share
+    assert trust.sentence.startswith(f"By 50 answers, about {checked.wrong_share:.0%} of the tags")
+    # Thresholds follow the confidences, so the check of a second audit fits them.
+    rest = (checked.confidence > 0) & (checked.confidence < 1)
+    for point in trust.curve[1:-1:7]:
+        assert np.mean(checked.confidence[rest] < point.threshold) == pytest.approx(
+            point.flagged, abs=0.03
+        )
+    json.dumps(checked.summary())

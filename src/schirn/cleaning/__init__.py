@@ -5,7 +5,7 @@ from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
-from schirn.cleaning.trust import LabelTrust, Trust
+from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
 from schirn.labels.votes import Votes, votes_to_candidates
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "MissingTags",
     "NoisyLabels",
     "Trust",
+    "TrustPoint",
     "Votes",
     "find_noisy_labels",
     "votes_to_candidates",

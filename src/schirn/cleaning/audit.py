@@ -1,10 +1,14 @@
 """Answers of a person: calibrate the verdicts, and certify the precision of the removals.
 
 A sample has two kinds of cells. "Calibration" cells are drawn at random from all tags that were
-judged, "certificate" cells from the tags that the verdicts call wrong.
+judged, "certificate" cells from the tags that the verdicts call wrong, or from the less likely half
+of all tags if the planted-tag check trusts no removal.
 
 Calibration: logit q' = b + a logit q, by logistic regression on the answers, with ridge penalties
-that pull a to 1 and b to 0, so that few answers change little.
+that pull a to 1 and b to 0, so that few answers change little. Here q is the confidence before
+caution: a `Sieve` that does not believe its verdicts reports 1 - kappa (1 - q) instead, which hides
+how much less likely one tag is than another. The largest reported doubt stands for kappa. The fewer
+answers there are, the more b is pulled to the value that keeps the reported share of wrong tags.
 
 Certificate: the set to remove follows from the answers to the calibration cells alone. Given these,
 the certificate cells inside it are a simple random sample of its tags outside the calibration
@@ -46,7 +50,11 @@ _MIN_FOR_COVARIATES = 100
 _PRECISION, _SHARE_CONFIDENCE = 0.9, 0.9
 _MOST_PLANNED = 20_000
 # Confidences beyond this count as this, and calibrated ones are never certain.
-_SURE, _NEVER = 1e-6, 1e-12
+_SURE, _NEVER = 1e-3, 1e-12
+# Verdicts whose largest doubt is below this were made cautious.
+_DOUBTED = 0.9
+# Answers that weigh as much as the reported share of wrong tags.
+_SHARE_ANSWERS = 5
 CALIBRATION, CERTIFICATE = "calibration", "certificate"
 BINOMIAL = "Clopper-Pearson, one-sided"
 FINITE = "Clopper-Pearson, one-sided, for a finite set (hypergeometric)"
@@ -64,8 +72,8 @@ class AuditSample:
     weight : (k,) float array
         Number of tags that the cell stands for: the inverse of its probability to be drawn.
     purpose : (k,) object array
-        "calibration", drawn from all judged tags, or "certificate", drawn from those that the
-        verdicts call wrong.
+        "calibration", drawn from all judged tags, or "certificate", drawn from the likely wrong
+        ones.
     index : (k,) int array
         Position of the tag in the arrays of `NoisyLabels`.
     sha256 : str
@@ -191,8 +199,8 @@ class Audit:
     n_answers, n_untold : int
         Answers, and cells of the sample without one.
     slope, offset : float
-        Calibration of the confidences: logit q' = offset + slope logit q. With covariates, q comes
-        from the regression on them.
+        Calibration of the confidences: logit q' = offset + slope logit q, with q before caution.
+        With covariates, q comes from the regression on them.
     covariates : list of str
         Names of the covariates; none below 100 answers.
     wrong_share_interval : tuple of two floats
@@ -321,19 +329,27 @@ def audited(
     first = everything
     if (told & is_certificate).any():
         first = index[calibrates], answer[calibrates], np.ones(calibrates.sum())
-    score, covariates = _score(found, votes, undecided, *first)
+    plain = _log_odds(found.confidence, _doubt(found))
+    score, covariates = _with_covariates(found, plain, votes, undecided, *first)
+    claim = _shift(score[undecided], found.confidence[undecided])
     cut, chosen = logit(np.clip(found.threshold, _NEVER, 1 - _NEVER)), undecided & found.removed
+    limit = 1.0
     if len(first[0]):
-        slope, offset = _platt(score, *first)
+        slope, offset = _platt(score, claim, *first)
         cut = (cut - offset) / slope
         if precision is not None:
             calibrated = expit(offset + slope * score[undecided])
             cut = min(cut, _highest(score[undecided], calibrated, precision))
-        chosen = _within_limits(found, score, undecided, score < cut)
+            if found.trust is not None:
+                # Planted tags tell how far the confidences separate; answers, how much is wrong.
+                limit = found.trust.limit(float(np.mean(1 - calibrated)))
+        chosen = _within_limits(found, score, undecided, (score < cut) & (found.confidence < limit))
 
-    slope, offset = _platt(score, *everything)
-    calibrated = np.clip(expit(offset + slope * score), _NEVER, 1 - _NEVER)
-    calibrated = np.where(undecided, calibrated, found.confidence)
+    slope, offset, calibrated = 1.0, 0.0, found.confidence.astype(np.float64)
+    if len(everything[0]):
+        slope, offset = _platt(score, claim, *everything)
+        new = np.clip(expit(offset + slope * score), _NEVER, 1 - _NEVER)
+        calibrated = np.where(undecided, new, found.confidence)
     expected = float(np.mean(1 - calibrated[chosen])) if chosen.any() else np.nan
     meets = _highest(calibrated[undecided], calibrated[undecided], wanted)
 
@@ -371,6 +387,33 @@ def audited(
     largest = found.largest_wrong_share
     threshold = float(expit(offset + slope * cut))
     held_back = judged & ~removed & (calibrated < threshold)
+    trust = found.trust
+    if trust is not None and share is not None and audit.n_answers:
+        about = f"about {share:.0%} of the tags are wrong"
+        low, high = audit.wrong_share_interval
+        if calibrates.any():
+            about += f" (probably {low:.0%} to {high:.0%})"
+        then = f"{expected:.0%} of the removals should be right"
+        if not chosen.any():
+            then = f"no set of removals can be expected to be right in {wanted:.0%} of its tags"
+        moved = [
+            point._replace(threshold=float(expit(offset + slope * at)))
+            for point, at in zip(
+                trust.curve,
+                _log_odds(np.array([point.threshold for point in trust.curve]), _doubt(found)),
+                strict=True,
+            )
+        ]
+        trust = replace(
+            trust,
+            level=("weak" if held_back.any() else "good") if chosen.any() else "none",
+            sentence=f"By {audit.n_answers} answers, {about}, and {then}.",
+            wrong_share=share,
+            expected_precision=expected if chosen.any() else 0.0,
+            threshold=threshold if chosen.any() else 0.0,
+            # Covariates change the order, so thresholds have no counterpart.
+            curve=[] if covariates else moved,
+        )
     return replace(
         found,
         confidence=calibrated,
@@ -380,6 +423,7 @@ def audited(
         held_back=int(held_back.sum()),
         wrong_share=share,
         largest_wrong_share=None if largest is None or share is None else max(largest, share),
+        trust=trust,
         audit=audit,
     )
 
@@ -421,8 +465,18 @@ def _undecided(found: "NoisyLabels") -> Array:
 
 
 def _flagged(found: "NoisyLabels") -> Array:
-    """Tags that the verdicts call wrong, whether they are removed or held back."""
-    return _undecided(found) & (found.removed | (found.confidence < found.threshold))
+    """Tags from which the certificate is drawn.
+
+    These are the tags that the verdicts call wrong, whether they are removed or held back. Verdicts
+    that cannot be trusted may call far too few wrong, so then it is half of the tags at least.
+    """
+    undecided = _undecided(found)
+    flagged = undecided & (found.removed | (found.confidence < found.threshold))
+    if found.trust is not None and found.trust.level == "none":
+        tags = np.flatnonzero(undecided)
+        order = tags[np.argsort(found.confidence[tags], kind="stable")]
+        flagged[order[: len(order) // 2]] = True
+    return flagged
 
 
 def _within_limits(found: "NoisyLabels", score: Array, undecided: Array, low: Array) -> Array:
@@ -525,11 +579,27 @@ def _extra_answers(found: "NoisyLabels", extra: Any, sampled: Array) -> tuple[Ar
     return index[keep], answer[keep]
 
 
-def _score(
-    found: "NoisyLabels", votes: Any, undecided: Array, index: Array, answer: Array, weight: Array
+def _doubt(found: "NoisyLabels") -> float:
+    """The kappa of cautious verdicts; 1 if they are believed."""
+    largest = float((1 - found.confidence[_undecided(found)]).max(initial=0.0))
+    return largest * (1 + _SURE) if 0 < largest < _DOUBTED else 1.0
+
+
+def _log_odds(confidence: Array, doubt: float) -> Array:
+    """Log-odds of confidences before caution."""
+    return np.asarray(logit(np.clip(1 - (1 - confidence) / doubt, _SURE, 1 - _SURE)))
+
+
+def _with_covariates(
+    found: "NoisyLabels",
+    score: Array,
+    votes: Any,
+    undecided: Array,
+    index: Array,
+    answer: Array,
+    weight: Array,
 ) -> tuple[Array, list[str]]:
     """Log-odds of every tag, corrected by covariates if there are enough answers."""
-    score = logit(np.clip(found.confidence, _SURE, 1 - _SURE))
     if len(index) < _MIN_FOR_COVARIATES:
         return score, []
     columns = {
@@ -551,15 +621,32 @@ def _score(
     return score + Z @ theta[2:] / max(theta[1], _MIN_SLOPE), list(columns)
 
 
-def _platt(score: Array, index: Array, answer: Array, weight: Array) -> tuple[float, float]:
+def _shift(score: Array, confidence: Array) -> float:
+    """What to add to log-odds so that their mean probability is that of the confidences."""
+    low, high = -30.0, 30.0
+    if not len(score):
+        return 0.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        if expit(score + middle).mean() < confidence.mean():
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _platt(
+    score: Array, claim: float, index: Array, answer: Array, weight: Array
+) -> tuple[float, float]:
     """Slope and offset of the calibrated log-odds."""
     s, ridge = score[index], np.array([_OFFSET_RIDGE, _SLOPE_RIDGE])
     design = np.column_stack([np.ones(len(s)), s])
-    offset, slope = _logistic(design, answer, weight, np.array([0.0, 1.0]), ridge)
+    start = claim * _SHARE_ANSWERS / (_SHARE_ANSWERS + len(index))
+    offset, slope = _logistic(design, answer, weight, np.array([start, 1.0]), ridge)
     if slope < _MIN_SLOPE:
         # Answers never turn the ranking round.
         stiff = np.array([_OFFSET_RIDGE, 1e9])
-        offset, slope = _logistic(design, answer, weight, np.array([0.0, _MIN_SLOPE]), stiff)
+        offset, slope = _logistic(design, answer, weight, np.array([start, _MIN_SLOPE]), stiff)
     return float(slope), float(offset)
 
 

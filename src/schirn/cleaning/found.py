@@ -298,7 +298,7 @@ class NoisyLabels:
         suggested = self.suggestions()
         trust = None if self.trust is None else self.trust.to_dict()
         if trust is not None:
-            del trust["labels"]
+            del trust["labels"], trust["curve"]
         return {
             "rows": self.n_rows,
             "labels": len(self.label_names),
@@ -386,6 +386,7 @@ class NoisyLabels:
 
         Four in ten are drawn from all judged tags, for calibration; the others, for the
         certificate, from the tags that are removed, or would be if the verdicts could be trusted.
+        Where `trust` is "none", that is the less likely half of all tags.
         Tags with confidence 0 or 1 are known and not drawn.
 
         Parameters

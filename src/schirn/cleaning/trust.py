@@ -51,6 +51,21 @@ class LabelTrust(NamedTuple):
     flagged: float
 
 
+class TrustPoint(NamedTuple):
+    """How the planted-tag check went at one threshold.
+
+    Attributes
+    ----------
+    threshold : float
+    caught, flagged : float
+        Share of the planted tags, and of the listed and judged tags, below the threshold.
+    """
+
+    threshold: float
+    caught: float
+    flagged: float
+
+
 @dataclass(frozen=True, eq=False)
 class Trust:
     """What the planted-tag check says about the removals.
@@ -79,6 +94,8 @@ class Trust:
         "weak", and 0 if it is "none".
     labels : list of LabelTrust
         The check for each label that was judged.
+    curve : list of TrustPoint
+        The check at a hundred thresholds between 0 and 1.
     """
 
     level: str
@@ -91,6 +108,7 @@ class Trust:
     expected_precision: float = 0.0
     threshold: float = 0.0
     labels: list[LabelTrust] = field(default_factory=list, repr=False)
+    curve: list[TrustPoint] = field(default_factory=list, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check for JSON; NaN becomes None."""
@@ -98,7 +116,19 @@ class Trust:
             {key: None if value != value else value for key, value in label._asdict().items()}
             for label in self.labels
         ]
-        return {**vars(self), "labels": labels}
+        return {**vars(self), "labels": labels, "curve": [each._asdict() for each in self.curve]}
+
+    def limit(self, share: float) -> float:
+        """Largest threshold at which most removals should be right, if `share` is wrong.
+
+        It is 0 if there is none, and 1 if there is no curve.
+        """
+        if not self.curve:
+            return 1.0
+        threshold, caught, flagged = np.array(self.curve).T
+        low = _lower_limit(caught, self.planted)
+        enough = (flagged > 0) & (share * low >= _LEAST_PRECISION * flagged)
+        return float(threshold[enough].max(initial=0.0))
 
 
 class Planted(NamedTuple):
@@ -257,28 +287,41 @@ def assess(
         expected,
         limit,
         _by_label(column, below, planted.column, caught_below, label_names),
+        _curve(confidence, planted.confidence),
     )
+
+
+def _curve(confidence: Array, planted: Array) -> list[TrustPoint]:
+    """Shares of planted and of listed tags below quantiles of the latter."""
+    listed, planted = np.sort(confidence), np.sort(planted)
+    # More steps where few tags are flagged; above the largest confidence, all are.
+    limits = np.unique([*np.quantile(listed, np.linspace(0, 1, _STEPS + 1) ** 2), 1.0])
+    caught = np.searchsorted(planted, limits) / len(planted)
+    flagged = np.searchsorted(listed, limits) / len(listed)
+    return [TrustPoint(*map(float, point)) for point in zip(limits, caught, flagged, strict=True)]
 
 
 def _largest_threshold(
     confidence: Array, planted: Array, share: float, threshold: float, precision: float
 ) -> float:
-    """Largest threshold whose expected precision is clearly high enough; 0 if there is none.
-
-    The lower limit of the caught share counts, by Wilson's score interval.
-    """
+    """Largest threshold whose expected precision is clearly high enough; 0 if there is none."""
     below = np.sort(confidence[confidence < threshold])
     if not len(below):
         return 0.0
     steps = below[np.linspace(0, len(below) - 1, min(_STEPS, len(below))).astype(int)]
     limits = np.unique([*steps, threshold])
     flagged = np.searchsorted(below, limits) / len(confidence)
-    m, z2 = len(planted), _ONE_SIDED**2
-    caught = np.searchsorted(np.sort(planted), limits) / m
-    half = _ONE_SIDED * np.sqrt(caught * (1 - caught) / m + z2 / (4 * m * m))
-    low = np.maximum((caught + z2 / (2 * m) - half) / (1 + z2 / m), 0)
+    caught = np.searchsorted(np.sort(planted), limits) / len(planted)
+    low = _lower_limit(caught, len(planted))
     enough = (flagged > 0) & (share * low >= precision * flagged)
     return float(limits[enough][-1]) if enough.any() else 0.0
+
+
+def _lower_limit(share: Array, n: int) -> Array:
+    """One-sided lower limit of shares of n tags, by Wilson's score interval."""
+    z2 = _ONE_SIDED**2
+    half = _ONE_SIDED * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return np.maximum((share + z2 / (2 * n) - half) / (1 + z2 / n), 0)
 
 
 def _sentence(
