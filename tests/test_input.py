@@ -23,6 +23,13 @@ def test_numbers_that_do_not(value):
     assert str(error.value) == f"alpha must be a number of at least 0, got {value!r}"
 
 
+@pytest.mark.parametrize("integer", [True, False])
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_integers_beyond_all_floats_are_refused(value, integer):
+    with pytest.raises(InputError, match="alpha must be a"):
+        Number(integer=integer).check("alpha", value)
+
+
 @pytest.mark.parametrize("value", [np.bool_(True), np.array(1.0), np.array([1.0, 2.0])])
 def test_numpy_booleans_and_arrays_are_no_numbers(value):
     with pytest.raises(InputError, match="alpha must be a number"):

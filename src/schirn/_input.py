@@ -28,7 +28,7 @@ class Number:
             return
         kind = Integral if self.integer else Real
         if isinstance(value, kind) and not isinstance(value, bool):
-            number = float(value)
+            number = _as_float(value)
             above = number > self.low if self.open_low else number >= self.low
             if above and number <= self.high and number != float("inf"):
                 return
@@ -39,6 +39,14 @@ class Number:
         raise InputError(
             f"{name} must be {article} of {bound}{top}{none}, got {value!r}", parameter=name
         )
+
+
+def _as_float(value: Any) -> float:
+    """A number as a float; integers beyond all floats become infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 @dataclass(frozen=True)
@@ -92,27 +100,22 @@ def check_params(values: dict[str, Any], constraints: dict[str, Constraint]) -> 
 
 Array = np.ndarray
 
+# Far below the square root of the largest double, to leave room for products of many squares.
+_LARGEST_DOUBLE = 1e140
 
-def check_finite(X: Any, names: Array | None = None) -> None:
-    """Raise InputError at the first NaN or infinity in an array or CSR matrix."""
+
+def check_values(X: Any, names: Array | None = None) -> None:
+    """Raise InputError at the first NaN, infinity or too large value in an array or CSR matrix."""
     bad = first_bad(X)
     if bad is not None:
         raise bad_value(*bad, names=names)
 
 
-def check_squares(X: Any, names: Array | None = None) -> None:
-    """Raise InputError for single-precision values whose squares overflow when summed."""
-    values = X.data if sp.issparse(X) else X
-    if values.dtype != np.float32 or not values.size:
-        return
-    highest = np.sqrt(np.finfo(np.float32).max / X.shape[0])
-    if max(values.max(), -values.min()) < highest:
-        return
-    row, column, value = _entry(X, int(np.flatnonzero(np.abs(values) >= highest)[0]))
-    raise InputError(
-        f"X holds {value:g} at row {row}, {_column(column, names)}, too large for single "
-        f"precision; is it a code for a missing value? Remove it, or pass X in double precision"
-    )
+def largest_value(dtype: Any, n_rows: int) -> float:
+    """Values of X must be smaller, because methods sum their squares over all rows."""
+    if np.dtype(dtype) == np.float32:
+        return float(np.sqrt(np.finfo(np.float32).max / n_rows))
+    return _LARGEST_DOUBLE
 
 
 def canonical(X: Any) -> sp.csr_array:
@@ -167,13 +170,15 @@ def check_same_length(rows: int, labels: int) -> None:
 
 
 def first_bad(X: Any, first: int = 0) -> tuple[int, int, float] | None:
-    """Row (counted from `first`), column and value of the first entry that is not finite."""
+    """Row (counted from `first`), column and value of the first entry not finite or too large."""
     values = X.data if sp.issparse(X) else X
-    # A sum is finite only if all terms are; it overflows rarely and the scan then decides.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum(dtype=np.float64)) or np.isfinite(values).all():
-            return None
-    row, column, value = _entry(X, int(np.flatnonzero(~np.isfinite(values))[0]))
+    if not values.size:
+        return None
+    highest = largest_value(values.dtype, X.shape[0])
+    # With a NaN among the values both extremes are NaN, and no comparison with NaN is true.
+    if max(values.max(), -values.min()) < highest:
+        return None
+    row, column, value = _entry(X, int(np.flatnonzero(~(np.abs(values) < highest))[0]))
     return first + row, column, value
 
 
@@ -191,9 +196,14 @@ def _column(column: int, names: Array | None) -> str:
 
 
 def bad_value(row: int, column: int, value: float, names: Array | None = None) -> InputError:
-    """The error for an entry of X that is not finite."""
-    kind = "NaN" if np.isnan(value) else "inf"
+    """The error for an entry of X that is not finite or too large."""
+    place = f"at row {row}, {_column(column, names)}"
+    if not np.isfinite(value):
+        kind = "NaN" if np.isnan(value) else "inf"
+        return InputError(f"X contains {kind} {place}; impute or remove such values first")
+    double = abs(value) >= _LARGEST_DOUBLE
+    remedy = "rescale the feature" if double else "pass X in double precision"
     return InputError(
-        f"X contains {kind} at row {row}, {_column(column, names)}; "
-        f"impute or remove such values first"
+        f"X holds {value:g} {place}, too large for {'double' if double else 'single'} precision, "
+        f"because its square overflows; is it a code for a missing value? Remove it, or {remedy}"
     )

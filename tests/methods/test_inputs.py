@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 from sklearn.preprocessing import StandardScaler
 
 import schirn
@@ -94,3 +95,81 @@ def test_a_random_state_of_numpy_is_a_seed(data):
 def test_who_sees_the_truth():
     assert _base.sees_truth(schirn.OracleRidge)
     assert not _base.sees_truth(schirn.Sieve())
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("name", sorted(schirn.methods()))
+def test_values_whose_squares_overflow_are_named_in_fit_and_predict(data, name, storage):
+    X = data.X.copy()
+    X[3, 2] = -1e155
+    model = schirn.methods()[name]()
+    with pytest.raises(InputError, match=r"X holds -1e\+155 at row 3, column 2, too large for dou"):
+        model.fit(storage(X), data.candidates)
+    model.set_params(**({"max_iter": 5} if hasattr(model, "max_iter") else {}))
+    model.fit(np.abs(data.X), data.candidates)
+    with pytest.raises(InputError, match=r"X holds -1e\+155 at row 3, column 2"):
+        model.predict_proba(storage(X))
+
+
+@pytest.mark.parametrize("copies", [1, 20], ids=["few features", "many features"])
+@pytest.mark.parametrize("name", sorted(schirn.methods()))
+def test_squares_that_vanish_in_single_precision_leave_finite_scores(data, name, copies):
+    """X'X is zero in single precision, and nothing may be divided by its eigenvalues."""
+    X = (np.hstack([data.X] * copies) * 1e-30).astype(np.float32)
+    model = schirn.methods()[name]().fit(X, data.candidates)
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.label_confidence_).all()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(
+    ("model", "dtype", "named"),
+    [
+        (schirn.Schirn(mu=1e300, mu_max=1e300), np.float64, r"mu=1e\+300, mu_max=1e\+300"),
+        (schirn.Schirn(beta=1e30), np.float32, r"beta=1e\+30"),
+        (schirn.PMLLRS(mu_max=1e-300), np.float64, "mu_max=1e-300"),
+        (schirn.GLC(mu=1e-100), np.float32, "mu=1e-100"),
+        (schirn.PAKS(gamma=1e300), np.float64, r"gamma=1e\+300"),
+        (schirn.FPML(lam2=1e100), np.float32, r"lam2=1e\+100"),
+        (schirn.NLR(beta=1e100), np.float32, r"beta=1e\+100"),
+        (schirn.PARD(beta_y=1e100, max_iter=8), np.float32, r"beta_y=1e\+100"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_parameters_too_extreme_for_a_finite_solution_are_named(data, model, dtype, named):
+    with pytest.raises(InputError, match=f"found no finite solution .*{named} may be too extreme"):
+        model.fit(data.X.astype(dtype), data.candidates)
+
+
+@pytest.mark.parametrize("name", sorted(schirn.methods()))
+def test_methods_of_an_unfitted_model_say_so(data, name):
+    model = schirn.methods()[name]()
+    for call in (
+        lambda: model.score(data.X, data.candidates),
+        lambda: model.predict(data.X),
+        lambda: model.predict_labels(data.X),
+        lambda: model.disambiguate(data.X, data.candidates),
+    ):
+        with pytest.raises(NotFittedError, match="not fitted yet"):
+            call()
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
+@pytest.mark.parametrize("name", sorted(schirn.methods()))
+def test_an_interrupted_refit_leaves_the_old_model(data, name, error, monkeypatch):
+    """The error comes after the solver, when the new weights are there."""
+    model = schirn.methods()[name]()
+    model.set_params(**({"max_iter": 5} if hasattr(model, "max_iter") else {}))
+    model.fit(data.X, data.candidates, label_names=list("abcd"))
+    before, expected = dict(vars(model)), model.predict_proba(data.X)
+
+    def stop(*args):
+        assert model.label_names_ == list("xyz")
+        raise error
+
+    monkeypatch.setattr(model, "_finish", stop)
+    with pytest.raises(error):
+        model.fit(data.X[:, :5], data.candidates[:, :3], label_names=list("xyz"))
+    monkeypatch.undo()
+    assert vars(model) == before
+    np.testing.assert_array_equal(model.predict_proba(data.X), expected)

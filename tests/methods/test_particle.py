@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import KFold
 
 from schirn import ParticleMAP, ParticleVLS
@@ -132,8 +133,34 @@ def test_a_sparse_matrix_with_negative_values_is_not_shifted(small):
 
 @BOTH
 def test_the_limit_of_iterations_is_reported(cls, small):
-    assert cls(svm_max_iter=2).fit(small.X, small.candidates).n_capped_ > 0
+    model = cls(svm_max_iter=2)
+    with pytest.warns(
+        ConvergenceWarning, match=r"machines reached svm_max_iter=2; set scale="
+    ) as w:
+        model.fit(small.X, small.candidates)
+    assert len(w) == 1
+    assert str(w[0].message).startswith(f"{model.n_capped_} of ")
     assert cls().fit(small.X, small.candidates).n_capped_ == 0
+
+
+@BOTH
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+def test_precisions_agree(cls, storage, small):
+    """Rounded to two digits, rows have many neighbours at the same distance."""
+    X = storage(np.round(small.X, 1).astype(np.float32))
+    single, double = (cls().fit(A, small.candidates) for A in (X, X.astype(np.float64)))
+    np.testing.assert_array_equal(single.noise_, double.noise_)
+    np.testing.assert_allclose(
+        single.predict_proba(X), double.predict_proba(X.astype(np.float64)), rtol=1e-5
+    )
+    assert single.label_confidence_.dtype == single.decision_function(X).dtype == np.float32
+
+
+@BOTH
+def test_features_too_large_for_the_machines_are_named(cls, small):
+    with pytest.raises(InputError, match=r"overflowed on features of up to \de\+20; set scale="):
+        cls().fit(small.X * 1e20, small.candidates)
+    cls(scale="minmax").fit(small.X * 1e20, small.candidates)
 
 
 @BOTH

@@ -99,6 +99,16 @@ def test_bad_parameters_are_quoted(small, params, words):
         schirn.Schirn(**params).fit(small.X, small.candidates)
 
 
+@pytest.mark.parametrize("rho", [1.1, 2])
+def test_ten_thousand_rounds_do_not_overflow_the_penalty(small, rho):
+    """The penalty grows up to `mu_max` only, whatever rho ** max_iter is."""
+    X, Y = small.X[:40], small.candidates[:40]
+    found = schirn.Schirn(max_iter=10_000, rho=rho, tol=1e-4).fit(X, Y)
+    same = schirn.Schirn(max_iter=300, rho=rho, tol=1e-4).fit(X, Y)
+    assert found.n_iter_ < 300
+    np.testing.assert_array_equal(found.coef_, same.coef_)
+
+
 FROZEN = {
     "noise": 481,
     "scores": [0.064816316, -0.01418421, 0.11542214, 0.37938934, 0.55367699, 0.071716052],

@@ -333,3 +333,17 @@ def test_a_method_for_main_memory_says_so(data, tmp_path):
         "NLR works in main memory, but the rows are in files; load them, or use a method that "
         "trains where the rows are: Schirn or Sieve"
     )
+
+
+@pytest.mark.parametrize("cls", [Schirn, Sieve])
+@pytest.mark.parametrize("value", [1e155, -1e300, np.nan, np.inf])
+def test_values_that_overflow_are_named_wherever_the_rows_live(data, cls, value):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    X, Y = data[0].copy(), data[1]
+    X[60, 2] = value
+    for fit in (
+        lambda: fit_in_blocks(cls(), X, Y),
+        lambda: cls().fit(torch.from_numpy(X), Y),
+    ):
+        with pytest.raises(InputError, match=r"X (holds|contains) .* at row 60, column 2"):
+            fit()

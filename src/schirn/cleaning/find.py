@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from schirn._input import Number, canonical, check_finite, is_missing, suggest
+from schirn._input import Number, canonical, check_values, is_missing, suggest
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
 from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.cleaning.trust import MAX_PLANTED, Planted, assess, draw, left_out_confidence, replaced
@@ -149,7 +149,7 @@ def find_noisy_labels(
     if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
         raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
     # Checked here, because a model would report the row of its fold.
-    check_finite(X)
+    check_values(X)
     Number(high=1).check("threshold", threshold)
     Number(integer=True, none=True).check("max_remove_per_row", max_remove_per_row)
     Number(high=1, none=True).check("precision", precision)

@@ -199,7 +199,9 @@ def space_of_gram(
     dtype = X.dtype
     eigenvalues, basis = gram_spectrum(K, floor)
     xp = namespace(basis)
-    eigenvalues = xp.astype(eigenvalues, dtype)
+    # Squares of tiny values vanish in single precision.
+    kept = eigenvalues > xp.finfo(dtype).tiny
+    eigenvalues, basis = xp.astype(eigenvalues[kept], dtype), basis[:, kept]
     basis = np.ascontiguousarray(basis, dtype=dtype) if xp is np else xp.astype(basis, dtype)
     F = None
     if how == "gram-rows":
@@ -316,7 +318,7 @@ def _svd_space(X: Any, centred: Any, mean: Array | None) -> RowSpace:
         U, s, Vt = scipy.linalg.svd(double, full_matrices=False, check_finite=False)
     else:
         U, s, Vt = xp.linalg.svd(double, full_matrices=False)
-    keep = s > float(s[0]) * max(X.shape) * eps(s)
+    keep = s > max(float(s[0]) * max(X.shape) * eps(s), xp.finfo(X.dtype).tiny ** 0.5)
     U, s, V = U[:, keep], s[keep], Vt[keep].T
     F, eigenvalues, V = (xp.astype(A, X.dtype) for A in (U * s, s**2, V))
     V = np.ascontiguousarray(V) if xp is np else V

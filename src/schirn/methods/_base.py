@@ -3,7 +3,9 @@
 import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,10 +16,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from schirn._input import (
     Constraint,
     canonical,
-    check_finite,
     check_params,
     check_same_length,
-    check_squares,
+    check_values,
 )
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
@@ -91,24 +92,50 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
             Names of the label columns, for candidates that carry none.
         """
         self._check()
-        if location(X) in self._locations:
-            fit_rows(self, X, y, label_names)
-            self._label_dtype = _integer_type(y)
-            return self
-        X, Y = self._validate_training(X, y, label_names)
-        if not getattr(self, "fit_intercept", True) and is_centred(X):
-            warnings.warn(
-                "the features are centred, so without an intercept the scores cannot represent "
-                f"label frequencies; use {type(self).__name__}(fit_intercept=True)",
-                CentredFeaturesWarning,
-                stacklevel=2,
-            )
-        self._finish(self._fit(X, Y), Y)
+        with self._all_or_nothing():
+            if location(X) in self._locations:
+                fit_rows(self, X, y, label_names)
+                self._label_dtype = _integer_type(y)
+                return self
+            X, Y = self._validate_training(X, y, label_names)
+            if not getattr(self, "fit_intercept", True) and is_centred(X):
+                warnings.warn(
+                    "the features are centred, so without an intercept the scores cannot represent "
+                    f"label frequencies; use {type(self).__name__}(fit_intercept=True)",
+                    CentredFeaturesWarning,
+                    stacklevel=2,
+                )
+            self._finish(self._fit(X, Y), Y)
         return self
 
     def _check(self) -> None:
         """Raise InputError for invalid constructor parameters."""
         check_params(self.get_params(deep=False), self._constraints)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Keep the attributes of the previous fit if this one fails or is interrupted."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException as error:
+            self.__dict__ = before
+            if isinstance(error, np.linalg.LinAlgError):
+                raise self._not_finite(str(error)) from error
+            raise
+
+    def _not_finite(self, reason: str) -> InputError:
+        """The error for a fit without a finite result."""
+        extreme = [
+            f"{name}={value!r}"
+            for name, value in self.get_params(deep=False).items()
+            if isinstance(value, Real) and not 1e-12 <= abs(float(value) or 1.0) <= 1e12
+        ]
+        cause = f"{', '.join(extreme)} may be too extreme; " if extreme else ""
+        return InputError(
+            f"{type(self).__name__} found no finite solution ({reason}); {cause}choose other "
+            f"parameters, scale the features, or pass X in double precision"
+        )
 
     @abstractmethod
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
@@ -179,6 +206,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""
+        check_is_fitted(self)
         labels = as_labels(y, names=self.label_names_, what="labels")
         scores = to_numpy(self.decision_function(X))
         return average_precision(
@@ -212,13 +240,13 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
             dtype=(np.float64, np.float32),
             ensure_all_finite=False,
         )
-        names = getattr(self, "feature_names_in_", None)
-        check_finite(X, names)
-        check_squares(X, names)
+        check_values(X, getattr(self, "feature_names_in_", None))
         return canonical(X) if sp.issparse(X) else X
 
     def _finish(self, fit: Fit, Y: Array) -> None:
         """Set the fitted attributes that all methods have."""
+        if not np.isfinite(fit.scores).all():
+            raise self._not_finite("the scores overflow")
         self.n_iter_ = fit.n_iter
         self.objective_ = fit.objective
         self.calibration_ = self._calibrate(fit.scores, Y)

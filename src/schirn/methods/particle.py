@@ -1,10 +1,12 @@
 """PARTICLE: credible labels, then votes between pairs of labels."""
 
+import warnings
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
 from schirn._input import Constraint, Jobs, Number, OneOf
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
@@ -65,6 +67,8 @@ class _Particle(PartialMultiLabelClassifier):
     n_jobs: int | None
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        # In single precision, ties between neighbours and between machines would break otherwise.
+        dtype, X = X.dtype, X.astype(np.float64, copy=False)
         scaling = unit_range(X) if self.scale == "minmax" else None
         scaled = X if scaling is None else scaling.apply(X)
         found = credible_labels(scaled, Y, **self._solver_options(credible_labels))
@@ -80,10 +84,17 @@ class _Particle(PartialMultiLabelClassifier):
         )
         self.credible_ = found.credible
         self.n_capped_ = self._models.n_capped
+        if self.n_capped_:
+            warnings.warn(
+                f"{self.n_capped_} of {len(self._models.pairs)} support vector machines reached "
+                f'svm_max_iter={self.svm_max_iter}; set scale="minmax" or raise svm_max_iter',
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         self._learn(votes, found, Y)
-        confidence = np.where(Y, found.F, 0).astype(X.dtype)
+        confidence = np.where(Y, found.F, 0).astype(dtype)
         noise = (Y != 0) & ~found.credible
-        scores = self._from_votes(votes).astype(X.dtype)
+        scores = self._from_votes(votes).astype(dtype)
         return Fit(noise, scores, len(found.changes), found.changes, confidence)
 
     def _learn(self, votes: Array, found: CredibleLabels, Y: Array) -> None:
@@ -94,7 +105,7 @@ class _Particle(PartialMultiLabelClassifier):
         """Scores (n, l) from votes (n, l + 1)."""
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
-        votes = cast_votes(self._models, X, weighted=self._weighted)
+        votes = cast_votes(self._models, X.astype(np.float64, copy=False), weighted=self._weighted)
         return self._from_votes(votes).astype(X.dtype)
 
 
@@ -151,8 +162,8 @@ class ParticleVLS(_Particle):
     label_confidence_ : (n, l) propagated confidences of the candidates, the best of a row at 1;
         0 outside the candidates.
     objective_ : spectral norm of the change in every propagation round.
-    n_capped_ : number of machines that reached `svm_max_iter`; more than a few suggest
-        ``scale="minmax"``.
+    n_capped_ : number of machines that reached `svm_max_iter`, if any with a
+        ConvergenceWarning; more than a few suggest ``scale="minmax"``.
     calibration_, cardinality_, n_iter_, label_names_, n_features_in_, threshold_
 
     Notes
@@ -275,8 +286,8 @@ class ParticleMAP(_Particle):
     label_confidence_ : (n, l) propagated confidences of the candidates, the best of a row at 1;
         0 outside the candidates.
     objective_ : spectral norm of the change in every propagation round.
-    n_capped_ : number of machines that reached `svm_max_iter`; more than a few suggest
-        ``scale="minmax"``.
+    n_capped_ : number of machines that reached `svm_max_iter`, if any with a
+        ConvergenceWarning; more than a few suggest ``scale="minmax"``.
     calibration_, cardinality_, n_iter_, label_names_, n_features_in_, threshold_
 
     Notes

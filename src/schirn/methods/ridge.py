@@ -157,13 +157,14 @@ class OracleRidge(_Ridge):
             Names of the label columns, for candidates that carry none.
         """
         self._check()
-        X, Y = self._validate_training(X, y, label_names)
-        self._truth = Y
-        if y_clean is not None:
-            self._truth = as_labels(y_clean, names=self.label_names_, what="true labels").matrix
-            check_same_length(len(Y), len(self._truth))
-        self._finish(self._fit(X, Y), Y)
-        del self._truth
+        with self._all_or_nothing():
+            X, Y = self._validate_training(X, y, label_names)
+            self._truth = Y
+            if y_clean is not None:
+                self._truth = as_labels(y_clean, names=self.label_names_, what="true labels").matrix
+                check_same_length(len(Y), len(self._truth))
+            self._finish(self._fit(X, Y), Y)
+            del self._truth
         return self
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:

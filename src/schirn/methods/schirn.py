@@ -164,8 +164,9 @@ class Schirn(RowSpaceMethod):
         self.verbose = verbose
 
     def _smallest_ridge(self) -> float:
-        largest_mu = min(self.mu_max, self.mu * self.rho ** (self.max_iter - 1))
-        return 2 * self.lam / largest_mu
+        with np.errstate(over="ignore"):
+            largest_mu = min(self.mu_max, self.mu * np.float64(self.rho) ** (self.max_iter - 1))
+        return float(2 * self.lam / largest_mu)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         solver, reason = choose_solver(X.shape, self.solver)

@@ -217,16 +217,17 @@ class Sieve(PartialMultiLabelClassifier):
         self._check()
         if label_names is None and isinstance(votes, Votes) and y is votes.candidates:
             label_names = votes.label_names
-        X, Y = self._validate_training(X, y, label_names)
-        rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
-        said = None
-        if votes is not None:
-            said = vote_model(*read_votes(votes, Y, self.label_names_))
-        if groups is not None:
-            groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-            check_same_length(len(Y), len(groups))
-        options = Options(rates, as_known(known, Y, self.label_names_), said, groups)
-        self._finish(self._fit_with(X, Y, options), Y)
+        with self._all_or_nothing():
+            X, Y = self._validate_training(X, y, label_names)
+            rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
+            said = None
+            if votes is not None:
+                said = vote_model(*read_votes(votes, Y, self.label_names_))
+            if groups is not None:
+                groups = np.unique(np.asarray(groups), return_inverse=True)[1]
+                check_same_length(len(Y), len(groups))
+            options = Options(rates, as_known(known, Y, self.label_names_), said, groups)
+            self._finish(self._fit_with(X, Y, options), Y)
         return self
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:

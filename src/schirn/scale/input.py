@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import bad_value, first_bad
+from schirn._input import bad_value, first_bad, largest_value
 from schirn.exceptions import InputError
 from schirn.labels.matrix import (
     as_binary,
@@ -75,10 +75,11 @@ def check_device_rows(model: Any, X: Array, reset: bool = False) -> Array:
     X = X.detach() if hasattr(X, "detach") else X
     xp = namespace(X)
     X = X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
-    if not bool(xp.isfinite(xp.sum(X))) and not bool(xp.all(xp.isfinite(X))):
-        row = int(xp.argmax(xp.astype(xp.any(~xp.isfinite(X), axis=1), xp.int8)))
+    fits = xp.abs(X) < largest_value("float32" if X.dtype == xp.float32 else "float64", X.shape[0])
+    if not bool(xp.all(fits)):
+        row = int(xp.argmax(xp.astype(xp.any(~fits, axis=1), xp.int8)))
         values = to_numpy(X[row])
-        column = int(np.flatnonzero(~np.isfinite(values))[0])
+        column = int(xp.argmax(xp.astype(~fits[row], xp.int8)))
         raise bad_value(row, column, float(values[column]))
     return X
 
@@ -91,7 +92,7 @@ class BlockSummary(NamedTuple):
     dtype: str
     sparse: bool
     bad: tuple[int, int, float] | None
-    """Row, column and value of the first entry that is not finite."""
+    """Row, column and value of the first entry that is not finite or too large."""
     n_labels: int
     n_empty: int
     """Rows without candidates."""

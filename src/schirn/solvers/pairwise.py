@@ -15,6 +15,7 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from schirn.exceptions import InputError
 from schirn.linalg.scaling import Scaling
 
 Array = np.ndarray
@@ -102,7 +103,7 @@ def pairwise_svms(
         warnings.catch_warnings(),
         sklearn.config_context(assume_finite=True, skip_parameter_validation=True),
     ):
-        # `n_capped` reports them.
+        # The caller reports how many there are.
         warnings.simplefilter("ignore", ConvergenceWarning)
         found = Parallel(n_jobs=options.n_jobs, prefer="threads")(
             train(X, K, credible, candidates, j, virtual, options) for j in range(credible.shape[1])
@@ -176,7 +177,16 @@ def _train(
         tol=options.tol,
         max_iter=options.max_iter,
         cache_size=50,
-    ).fit(data, target)
+    )
+    try:
+        machine.fit(data, target)
+    except ValueError as error:
+        largest = np.sqrt(abs(data).max()) if K is not None else abs(data).max()
+        raise InputError(
+            f"a support vector machine overflowed on features of up to {largest:.1g}; set "
+            f'scale="minmax", or scale the features first',
+            parameter="scale",
+        ) from error
     dual = machine.dual_coef_
     dual = (dual.toarray() if sp.issparse(dual) else dual).ravel()
     if K is None:

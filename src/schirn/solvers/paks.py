@@ -240,7 +240,8 @@ def _divide(R: Array, s: Array, b: Array, mu: float) -> Array:
         return quotient
     Sb = s[:, None] * b
     small = np.eye(b.shape[1]) + Sb.T @ (Sb / D[:, None])
-    return quotient - scipy.linalg.solve(small, (quotient @ Sb).T, assume_a="pos").T @ (Sb.T / D)
+    inner = scipy.linalg.solve(small, (quotient @ Sb).T, assume_a="pos", check_finite=False)
+    return quotient - inner.T @ (Sb.T / D)
 
 
 def _outliers(left: Array, L1: Array, alpha: float, mu: float) -> tuple[Array, Array, float]:
