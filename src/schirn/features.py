@@ -14,9 +14,8 @@ from schirn._input import (
     OneOf,
     Seed,
     canonical,
-    check_finite,
     check_params,
-    check_squares,
+    check_values,
 )
 from schirn.linalg.features import learn_scale
 from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
@@ -136,8 +135,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             ensure_all_finite=False,
         )
         names = getattr(self, "feature_names_in_", None)
-        check_finite(X, names)
-        check_squares(X, names)
+        check_values(X, names)
         return canonical(X) if sp.issparse(X) else X
 
     def __sklearn_tags__(self) -> Any:
