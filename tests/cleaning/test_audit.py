@@ -422,9 +422,57 @@ def test_a_tampered_certificate_does_not_verify(name, value):
     checked = check(found, right)[1]
     values = json.loads(checked.certificate.to_json())
     assert values[name] != value
-    certificate = Certificate.from_json(json.dumps(values | {name: value}))
     with pytest.raises(InputError, match=f"{name}|precision_at_least"):
-        certificate.verify(checked)
+        Certificate.from_json(json.dumps(values | {name: value})).verify(checked)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("precision_at_least", 0.99),
+        ("precision_at_least", float("nan")),
+        ("precision_at_least", 10**400),
+        ("confidence", 0.999),
+        ("confidence", 0.4),
+        ("precision", 0),
+        ("precision", 0.5),
+        ("n_answers", 500),
+        ("n_answers", 29.0),
+        ("n_answers", True),
+        ("n_wrong", 3),
+        ("n_wrong", -1),
+        ("n_wrong", 10**30),
+        ("n_untold", 1),
+        ("n_untold", -1),
+        ("n_tags", 3),
+        ("n_tags", 10**12),
+        ("more_answers_needed", 7),
+        ("more_answers_needed", "7"),
+        ("method", "magic"),
+        ("date", "yesterday"),
+        ("sha256", None),
+    ],
+)
+def test_a_certificate_that_contradicts_itself_does_not_verify(name, value):
+    found, right = verdicts()
+    certificate = check(found, right)[1].certificate
+    certificate.verify()
+    values = json.loads(certificate.to_json()) | {name: value}
+    with pytest.raises(InputError):
+        Certificate.from_json(json.dumps(values)).verify()
+
+
+def test_the_hash_of_the_table_is_that_of_its_tags():
+    found, right = verdicts()
+    first = check(found, right)[1].certificate
+    # Names in another order are the same tags.
+    order = np.arange(10)[::-1]
+    names = [found.label_names[j] for j in order]
+    turned = replace(found, label_names=names, column=order[found.column])
+    assert check(turned, right)[1].certificate == first
+    assert first.table_sha256 != first.sha256
+    other = check(replace(found, n_rows=found.n_rows + 1), right)[1].certificate
+    assert other.table_sha256 != first.table_sha256
 
 
 def test_a_certificate_of_other_tags_does_not_verify():

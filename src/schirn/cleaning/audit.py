@@ -30,7 +30,7 @@ import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import beta, hypergeom
 
-from schirn._files import atomic_write
+from schirn._files import atomic_write, brief
 from schirn._input import Number, is_missing
 from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.exceptions import InputError
@@ -49,6 +49,8 @@ _MIN_SLOPE = 0.05
 _MIN_FOR_COVARIATES = 100
 _PRECISION, _SHARE_CONFIDENCE = 0.9, 0.9
 _MOST_PLANNED = 20_000
+# A table has fewer tags; the exact bound of a set of 1e12 would take minutes.
+_MOST_TAGS = 10**9
 # Confidences beyond this count as this, and calibrated ones are never certain.
 _SURE, _NEVER = 1e-3, 1e-12
 # Verdicts whose largest doubt is below this were made cautious.
@@ -122,6 +124,9 @@ class Certificate:
     date : str
     sha256 : str
         Hash of the table of tags, with those that the certificate is about.
+    table_sha256 : str
+        Hash of the table of tags alone: of the rows and the names of their tags, whatever their
+        order in a row.
     """
 
     precision_at_least: float
@@ -135,6 +140,7 @@ class Certificate:
     method: str
     date: str
     sha256: str
+    table_sha256: str
 
     def __str__(self) -> str:
         return (
@@ -155,30 +161,39 @@ class Certificate:
         """Read what `to_json` returned."""
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"the certificate is not JSON ({error})") from None
-        names = {each.name for each in fields(cls)}
-        if not isinstance(values, dict) or set(values) != names:
-            raise InputError(f"a certificate has the fields {', '.join(sorted(names))}")
+        kinds: dict[str, Any] = {each.name: each.type for each in fields(cls)}
+        if not isinstance(values, dict) or set(values) != set(kinds):
+            raise InputError(f"a certificate has the fields {', '.join(sorted(kinds))}")
+        for name, kind in kinds.items():
+            value = values[name]
+            # All numbers with a fraction are shares.
+            fits = isinstance(value, int | float) and 0 <= value <= 1
+            if not (fits if kind is float else isinstance(value, kind)) or isinstance(value, bool):
+                raise InputError(f"the certificate has {brief(value)} for {name}")
         return cls(**values)
 
-    def verify(self, found: "NoisyLabels") -> None:
-        """Check the certificate against audited verdicts, and compute its bound again.
+    def verify(self, found: "NoisyLabels | None" = None) -> None:
+        """Compute the bound again, from the numbers of the certificate or from audited verdicts.
 
         Parameters
         ----------
-        found : NoisyLabels
-            What `audited` returned.
+        found : NoisyLabels, optional
+            What `audited` returned. Without it, the certificate is only checked for consistency.
 
         Raises
         ------
         InputError
-            If the tags, the answers or the bound differ.
+            If the numbers do not agree with each other, or with the tags and the answers.
         """
-        if found.audit is None:
+        if found is None:
+            again = self._computed_again()
+        elif found.audit is None:
             raise InputError("the verdicts were not audited; pass what found.audited returns")
-        audit, wanted = found.audit, (self.precision, self.confidence, self.date)
-        again = _certify(found, audit.certified, audit.certificate_answers, *wanted)
+        else:
+            audit, wanted = found.audit, (self.precision, self.confidence, self.date)
+            again = _certify(found, audit.certified, audit.certificate_answers, *wanted)
         for each in fields(self):
             given, right = getattr(self, each.name), getattr(again, each.name)
             same = given == right
@@ -188,6 +203,30 @@ class Certificate:
                 raise InputError(
                     f"the certificate says {each.name} {given!r}, but it must be {right!r}"
                 )
+
+    def _computed_again(self) -> "Certificate":
+        """Return the certificate that follows from the numbers of this one."""
+        Number(high=1, open_low=True).check("precision", self.precision)
+        Number(0.5, high=1 - 1e-9).check("confidence", self.confidence)
+        wrong, n, untold, n_tags = self.n_wrong, self.n_answers, self.n_untold, self.n_tags
+        if not 0 <= wrong <= n <= n + untold <= n_tags <= _MOST_TAGS:
+            raise InputError(
+                f"the certificate counts {brief(wrong)} wrong tags in {brief(n)} answers and "
+                f"{brief(untold)} untold ones on {brief(n_tags)} tags, which cannot be"
+            )
+        try:
+            datetime.date.fromisoformat(self.date)
+        except ValueError:
+            raise InputError(f"the certificate has no date, but {brief(self.date)}") from None
+        bound = precision_bound(wrong, n, self.confidence, None if untold else n_tags)
+        return replace(
+            self,
+            precision_at_least=bound,
+            more_answers_needed=_more_answers(
+                wrong, n, self.precision, self.confidence, n_tags, bound
+            ),
+            method=BINOMIAL if untold else FINITE,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +271,13 @@ class Audit:
     certificate: Certificate
     certified: Array = field(repr=False)
     certificate_answers: Array = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures for JSON, without the arrays; NaN becomes None."""
+        arrays = ("certified", "certificate_answers")
+        figures = {key: value for key, value in vars(self).items() if key not in arrays}
+        figures["certificate"] = asdict(self.certificate)
+        return {key: None if value != value else value for key, value in figures.items()}
 
 
 def precision_bound(
@@ -456,6 +502,7 @@ def _certify(
         method=BINOMIAL if untold else FINITE,
         date=date,
         sha256=_digest(found, certified),
+        table_sha256=tags_digest(found.n_rows, found.label_names, found.row, found.column),
     )
 
 
@@ -493,10 +540,22 @@ def _within_limits(found: "NoisyLabels", score: Array, undecided: Array, low: Ar
 
 def _digest(found: "NoisyLabels", mask: Array) -> str:
     """Hash of the table of tags and of a set of them."""
-    value = hashlib.sha256(json.dumps([found.n_rows, list(map(str, found.label_names))]).encode())
-    for array in (found.row, found.column):
-        value.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
-    value.update(np.ascontiguousarray(mask, dtype=np.uint8).tobytes())
+    return tags_digest(found.n_rows, found.label_names, found.row, found.column, mask)
+
+
+def tags_digest(
+    n_rows: int, names: Sequence[str], row: Array, column: Array, mask: Array | None = None
+) -> str:
+    """Hash of a table of tags, and of a set of them; the order of tags in a row does not count."""
+    used = sorted({str(names[j]) for j in np.unique(column).tolist()})
+    place = {name: k for k, name in enumerate(used)}
+    rank = np.array([place.get(str(name), -1) for name in names], dtype="<i8")[column]
+    order = np.lexsort((rank, row))
+    value = hashlib.sha256(json.dumps([n_rows, used]).encode())
+    for array in (np.asarray(row), rank):
+        value.update(np.ascontiguousarray(array[order], dtype="<i8").tobytes())
+    if mask is not None:
+        value.update(np.ascontiguousarray(mask[order], dtype=np.uint8).tobytes())
     return value.hexdigest()
 
 

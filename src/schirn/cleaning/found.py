@@ -358,7 +358,7 @@ class NoisyLabels:
             stream.write(buffer.getvalue().encode())
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return summary, labels, verdicts, suggestions and trust as one JSON document.
+        """Return summary, labels, verdicts, suggestions, trust and audit as one JSON document.
 
         It is also written to `path`, if given.
         """
@@ -370,6 +370,8 @@ class NoisyLabels:
         }
         if self.trust is not None:
             document["trust"] = self.trust.to_dict()
+        if self.audit is not None:
+            document["audit"] = self.audit.to_dict()
         if self.annotators is not None:
             document["annotators"] = [
                 {**annotator._asdict(), "name": str(annotator.name)}

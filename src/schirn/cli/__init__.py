@@ -11,6 +11,7 @@ from typing import Any
 
 import schirn.cli.apply as apply
 import schirn.cli.bench as bench
+import schirn.cli.certificate as certificate
 import schirn.cli.clean as clean
 import schirn.cli.completion as completion
 import schirn.cli.data as data
@@ -36,6 +37,7 @@ COMMANDS = (
     apply,
     undo,
     review,
+    certificate,
     bench,
     reproduce,
     methods,
@@ -51,8 +53,9 @@ _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return the exit code.
 
-    0: success. 1: a bug, failed fits in `bench` or `reproduce`, or a broken installation found by
-    `doctor`. 2: an error in the arguments or the data, explained in one sentence on stderr.
+    0: success. 1: a bug, failed fits in `bench` or `reproduce`, a broken installation found by
+    `doctor`, or a certificate that does not hold. 2: an error in the arguments or the data,
+    explained in one sentence on stderr.
     3: fits left to do by `reproduce`. 130: interrupted with Ctrl-C.
 
     Parameters

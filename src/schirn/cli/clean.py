@@ -12,6 +12,7 @@ from schirn._files import atomic_write, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
 from schirn.cleaning import NoisyLabels, find_noisy_labels
+from schirn.cleaning.answers import read_answers, write_questions
 from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, PRECISION, text_params
@@ -31,6 +32,8 @@ schirn clean photos.parquet --features embeddings.npy --report report.html
 schirn clean items.jsonl --text caption --project to-review
 schirn clean items.csv --text description --changes changes.csv
 schirn clean items.csv --text description --suggest --add 0.9 -o cleaned.csv
+schirn clean items.csv --text description --audit-sample check.csv
+schirn clean items.csv --text description --audit check.csv -o cleaned.csv
 """
 _MAX_LABELS = 8
 _MAX_TEXT = 2000
@@ -79,6 +82,7 @@ def add(found: Any) -> None:
     )
     _add_columns(parser)
     _add_choices(parser)
+    _add_audit(parser)
 
 
 def _add_columns(parser: Parser) -> None:
@@ -160,6 +164,23 @@ def _add_choices(parser: Parser) -> None:
     )  # fmt: skip
 
 
+def _add_audit(parser: Parser) -> None:
+    group = parser.add_argument_group("check some tags yourself")
+    group.add_argument(
+        "--audit-sample", metavar="FILE",
+        help="write tags drawn at random to a .csv file; fill in its column 'right' with yes or no",
+    )  # fmt: skip
+    group.add_argument(
+        "--audit-size", type=positive, default=50, metavar="N",
+        help="number of tags in the sample (default: 50)",
+    )  # fmt: skip
+    group.add_argument(
+        "--audit", action="append", default=[], metavar="FILE",
+        help="calibrate and certify the removals by these answers; may be repeated, in the order "
+        "in which the samples were drawn",
+    )  # fmt: skip
+
+
 def run(args: argparse.Namespace) -> None:
     """Read the table, judge its tags and write what was asked for."""
     _check_paths(args)
@@ -210,14 +231,19 @@ def run(args: argparse.Namespace) -> None:
             max_memory=args.max_memory,
             random_state=args.seed,
         )
+    for path in args.audit:
+        answers = read_answers(path, found)
+        found = found.audited(*answers[:2], extra=answers.extra, precision=args.precision or None)
     if args.output or args.changes:
         _check_plausible(args, found)
     if args.output:
         source.write_clean(args.output, found, suggest=args.suggest, add=args.add)
     if args.changes:
         source.changes(found, args.add).write(args.changes)
-    if args.report or args.project:
+    if args.report or args.project or args.audit_sample:
         _write_pages(args, source, found, features)
+    if found.certificate is not None and _certificate_path(args):
+        found.certificate.to_json(_certificate_path(args))
     _print(args, found, features, time.perf_counter() - start)
 
 
@@ -226,6 +252,8 @@ def _check_plausible(args: argparse.Namespace, found: NoisyLabels) -> None:
     most, share = _MAX_REMOVED, float(found.removed.mean())
     if found.trust is not None and found.trust.level == "good":
         most = max(most, (found.largest_wrong_share or 0.0) + _MARGIN)
+    if found.audit is not None:
+        most = max(most, found.audit.wrong_share_interval[1])
     if share > most and not args.force:
         raise InputError(
             f"{args.data}: would lose {share:.0%} of the tags, but at most {most:.0%} can be "
@@ -236,7 +264,7 @@ def _check_plausible(args: argparse.Namespace, found: NoisyLabels) -> None:
 def _write_pages(
     args: argparse.Namespace, source: TagTable, found: NoisyLabels, features: Features
 ) -> None:
-    """Write the report and the project folder."""
+    """Write the report, the project folder and the sample to check."""
     texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in source.texts()]
     ids = source.ids()
     twice = repeated(ids)
@@ -245,6 +273,15 @@ def _write_pages(
         ids = [str(i + 1) for i in range(found.n_rows)]
     if args.project:
         write_project(args.project, found, features.X, ids=ids, texts=texts)
+    if args.audit_sample:
+        write_questions(
+            args.audit_sample,
+            found,
+            args.audit_size,
+            random_state=args.seed,
+            texts=texts if any(texts) else None,
+            ids=ids if args.id else None,
+        )
     if args.report:
         title = Path(args.data).name
         page = found.report(texts=texts, ids=ids, images=source.images(), title=title)
@@ -263,6 +300,8 @@ def _print(
     labels = found.labels()
     names = ("output", "changes", "report", "project")
     written = {name: getattr(args, name) for name in names}
+    written["sample"] = args.audit_sample
+    written["certificate"] = found.certificate and _certificate_path(args)
     if args.json:
         listed = [label.to_dict() for label in labels]
         for label in listed:
@@ -270,11 +309,17 @@ def _print(
         suggested = list(found.suggestions().records())
         if found.trust is not None:
             whole["trust"] = found.trust.to_dict()
+        if found.audit is not None:
+            whole["audit"] = found.audit.to_dict()
         print_json({**whole, "label_summaries": listed, "suggested_tags": suggested, **written})
         return
     facts([*_lines(whole), *_missing_lines(args, found)])
+    if found.audit is not None:
+        say("\nWhat the checked tags say")
+        facts(_audit_lines(found))
     if found.trust is not None:
-        say("\nHow far to trust this")
+        before = "" if found.audit is None else ", without the checked tags"
+        say(f"\nHow far to trust this{before}")
         facts(_trust_lines(found))
     shown = [label for label in labels if label.removed][:_MAX_LABELS]
     if shown:
@@ -295,6 +340,11 @@ def _print(
     if args.changes and not args.output:
         words = map(shlex.quote, (args.changes, args.data))
         note(f"to make the changes: schirn apply {' '.join(words)} --output FILE")
+    if args.audit_sample:
+        note(
+            f"in {args.audit_sample}, write yes or no into the column 'right', ? if you cannot "
+            f"tell; then run the same command with --audit instead of --audit-sample"
+        )
     if args.project:
         note(f"to decide the doubtful tags yourself: schirn review {shlex.quote(args.project)}")
 
@@ -344,6 +394,32 @@ def _trust_lines(found: NoisyLabels) -> list[tuple[str, str]]:
     return [*lines, ("in words", trust.sentence)]
 
 
+def _audit_lines(found: NoisyLabels) -> list[tuple[str, str]]:
+    audit: Any = found.audit
+    certificate, (low, high) = audit.certificate, audit.wrong_share_interval
+    untold = f", {audit.n_untold:,} without an answer" if audit.n_untold else ""
+    lines = [
+        ("answers", f"{audit.n_answers:,}{untold}"),
+        ("wrong", f"{found.wrong_share:.1%} of the judged tags, probably {low:.0%} to {high:.0%}"),
+        ("threshold", f"{found.threshold:.3g}"),
+        ("certificate", str(certificate)),
+    ]
+    if not certificate.n_answers:
+        lines[-1] = ("certificate", "none: no answer is about a tag to remove")
+    elif certificate.more_answers_needed is None:
+        lines.append(("to certify", f"{certificate.precision:.0%} cannot be reached at this rate"))
+    elif certificate.more_answers_needed:
+        more = certificate.more_answers_needed
+        lines.append(("to certify", f"{certificate.precision:.0%}, about {more:,} more answers"))
+    return lines
+
+
+def _certificate_path(args: argparse.Namespace) -> str | None:
+    """File of the certificate: beside the copy, or else beside the report."""
+    beside = args.output or args.report
+    return f"{beside.rstrip('/')}.certificate.json" if beside else None
+
+
 def _share_words(rate: float | None, largest: float | None) -> str:
     if rate is None:
         return "unknown"
@@ -359,10 +435,11 @@ def _check_paths(args: argparse.Namespace) -> None:
     if args.suggest and not args.output:
         raise InputError("--suggest writes columns into the copy; give its path with --output")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
-    outputs = {name: path for name, path in {**outputs, "changes": args.changes}.items() if path}
+    outputs |= {"changes": args.changes, "sample": args.audit_sample}
+    outputs = {name: path for name, path in outputs.items() if path}
     taken: dict[str, str] = {}
     for name, path in outputs.items():
-        check_not_input(path, *filter(None, (args.data, args.features)))
+        check_not_input(path, *filter(None, (args.data, args.features, *args.audit)))
         if source.is_dir() and source.resolve() in Path(path).resolve().parents:
             raise InputError(f"{path}: is inside the input folder; choose another path")
         other = taken.setdefault(os.path.realpath(path), name)
@@ -384,6 +461,17 @@ def _check_paths(args: argparse.Namespace) -> None:
         optional("jinja2", "cli", "Writing the report")
     if args.project:
         check_new_folder(args.project)
+    if args.audit_sample:
+        if not args.audit_sample.lower().endswith(".csv"):
+            raise InputError(f"{args.audit_sample}: the name of the sample must end in .csv")
+        check_writable(args.audit_sample)
+    for path in args.audit:
+        if not Path(path).exists():
+            raise InputError(
+                f"{path}: there is no such file; draw the tags to check with --audit-sample {path}"
+            )
+    if args.audit and _certificate_path(args):
+        check_writable(str(_certificate_path(args)))
 
 
 def _names(text: str) -> list[str]:
