@@ -318,8 +318,7 @@ def _print(
         say("\nWhat the checked tags say")
         facts(_audit_lines(found))
     if found.trust is not None:
-        before = "" if found.audit is None else ", without the checked tags"
-        say(f"\nHow far to trust this{before}")
+        say("\nHow far to trust this")
         facts(_trust_lines(found))
     shown = [label for label in labels if label.removed][:_MAX_LABELS]
     if shown:
