@@ -319,3 +319,10 @@ def test_routing_requests_are_not_part_of_the_model(data, tmp_path):
         model.fit(data.X, data.candidates, y_clean=data.y_true)
     schirn.save(model, tmp_path / "m")
     assert schirn.load(tmp_path / "m").lam == model.lam
+
+
+def test_names_with_half_of_a_surrogate_pair_can_be_saved(tmp_path):
+    X = np.random.default_rng(0).normal(size=(12, 3))
+    model = schirn.CandidateRidge().fit(X, [["x\ud83d"], ["dog"], ["x\ud83d", "dog"]] * 4)
+    schirn.save(model, tmp_path / "x.schirn")
+    assert schirn.load(tmp_path / "x.schirn").label_names_ == ["dog", "x\ufffd"]

@@ -133,12 +133,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def check_new_folder(path: str | os.PathLike[str]) -> None:
-    """Raise InputError unless a folder can be created there: nothing or an empty folder exists."""
+    """Raise unless a folder can be created there, before hours of work."""
     folder = Path(path)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{path}: exists already; give a new or empty folder")
     if not folder.resolve().parent.is_dir():
         raise InputError(f"{path}: the folder {str(folder.resolve().parent)!r} does not exist")
+    if not os.access(folder.resolve().parent, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, "no permission to write", os.fspath(path))
 
 
 def followed(path: str | os.PathLike[str]) -> Path:
@@ -178,6 +180,13 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         with disk_errors_named(path):
             yield part
+            for found in part.rglob("*"):
+                if found.is_dir():
+                    sync_folder(found)
+                    continue
+                with found.open("r+b") as stream:
+                    os.fsync(stream.fileno())
+            sync_folder(part)
         umask = os.umask(0)
         os.umask(umask)
         part.chmod(0o777 & ~umask)
@@ -187,6 +196,7 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(part, ignore_errors=True)
         raise
+    sync_folder(target.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -135,6 +135,23 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
+def whole_text(text: str) -> str:
+    r"""Return text that every file can hold: half of a surrogate pair becomes U+FFFD.
+
+    JSON can hold such halves, for instance where a program cut an emoji in two; UTF-8 cannot.
+
+    >>> whole_text("half \ud83d"), whole_text("dog")
+    ('half \ufffd', 'dog')
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def repeated(names: Iterable[str]) -> str | None:
     """The first name that occurs twice, or None."""
     known: set[str] = set()

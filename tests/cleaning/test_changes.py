@@ -207,7 +207,7 @@ def test_no_formula_is_put_at_the_start_of_a_cell(tmp_path):
     ]
     made = ChangeList.from_cells(cells, changes)
     after = made.apply(cells, spreadsheet=True)
-    assert after == ["'=cmd()", "'@cmd;b", "=own", "x;+1"]
+    assert after == ["'=cmd()", "'@cmd;b", "'=own", "x;+1"]
     assert made.undo(after, spreadsheet=True) == cells
     assert made.apply(cells)[0] == "=cmd()"
     made.write(tmp_path / "c.csv")
@@ -230,7 +230,10 @@ def test_unusual_tags_survive_the_file(tag, tmp_path):
 def test_half_of_a_surrogate_pair_needs_json(tmp_path):
     made = ChangeList.from_cells(["\ud800;a"], [Change(0, "removal", "\ud800", "")])
     made.write(tmp_path / "c.jsonl")
-    assert ChangeList.read(tmp_path / "c.jsonl").apply(["\ud800;a"]) == ["a"]
+    # As in every table that is read, such halves are repaired.
+    with pytest.warns(UserWarning, match="half of a character"):
+        again = ChangeList.read(tmp_path / "c.jsonl")
+    assert again.apply(["\ufffd;a"]) == ["a"]
     with pytest.raises(InputError, match=r"surrogate pair, which CSV cannot; write .jsonl"):
         made.write(tmp_path / "c.csv")
     assert not (tmp_path / "c.csv").exists()

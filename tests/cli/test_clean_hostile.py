@@ -2,8 +2,10 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
@@ -47,9 +49,11 @@ def test_hostile_tags_stay_text(tmp_path):
         for column in ("tags_removed", "tags_confidence"):
             assert not new[column].startswith(("=", "+", "-", "@"))
             quoted += new[column].startswith("'=")
-        # The column of tags is the user's own: no apostrophe is put in.
-        assert not new["tags"].startswith("'")
-        assert set(filter(None, new["tags"].split(";"))) <= set(old["tags"].split(";"))
+        # A cell that stays as it is gets no apostrophe; one that changes is the program's.
+        assert new["tags"].startswith("'=") <= (new["tags"] != old["tags"])
+        assert new["tags"].startswith("=") <= (new["tags"] == old["tags"])
+        kept = new["tags"].removeprefix("'")
+        assert set(filter(None, kept.split(";"))) <= set(old["tags"].split(";"))
     assert quoted > 0
 
 
@@ -275,3 +279,119 @@ def test_nothing_is_left_when_the_work_fails(items, tmp_path, monkeypatch, capsy
     assert main(["clean", source, "--text", "description", "-o", out]) == 2
     assert main(["clean", source, "--text", "description", "--project", project]) == 2
     assert [p.name for p in tmp_path.iterdir()] == ["items.csv"]
+
+
+def test_removing_a_tag_never_makes_a_formula(items, tmp_path):
+    """The copy of a cell is changed by the program, so a spreadsheet must not run it."""
+    link = '=HYPERLINK("http://evil.example")'
+    source = tmp_path / "items.csv"
+    write_csv(source, [(text, [*tags, link], wrong) for text, tags, wrong in items])
+    output = tmp_path / "c.csv"
+    argv = ["clean", str(source), "--text", "description", "-o", str(output), "--precision", "0"]
+    assert main([*argv, "--allow-empty", "--keep-threshold", "1", "--force"]) == 0
+    before, after = read_csv(source), read_csv(output)
+    assert any(row["tags"] == f"'{link}" for row in after)
+    for old, new in zip(before, after, strict=True):
+        assert not new["tags"].startswith(("=", "+", "-", "@"))
+        assert new["tags"] == old["tags"] or new["tags"].lstrip("'") in old["tags"]
+
+
+def test_cells_that_stay_are_not_touched(items, tmp_path):
+    source = tmp_path / "items.csv"
+    write_csv(source, [(text, ["=1+1", *tags], wrong) for text, tags, wrong in items])
+    output = tmp_path / "c.csv"
+    argv = ["clean", str(source), "--text", "description", "-o", str(output)]
+    assert main([*argv, "--max-remove-per-row", "0"]) == 0
+    assert [r["tags"] for r in read_csv(output)] == [r["tags"] for r in read_csv(source)]
+
+
+@pytest.mark.parametrize("cell", ["/etc/passwd.png", "../secret.png", "//host/share/x.png",
+                                  "\\\\host\\share\\x.png", "link/secret.png"])  # fmt: skip
+def test_images_come_from_the_folder_of_the_table(items, tmp_path, capsys, cell):
+    folder, page = tmp_path / "table", tmp_path / "r.html"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path)
+    for path in (folder / "own.png", tmp_path / "secret.png"):
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"0" * 20)
+    source = folder / "items.csv"
+    with source.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["description", "tags", "file"])
+        for i, (text, tags, _) in enumerate(items):
+            writer.writerow([text, ";".join(tags), cell if i == 1 else "own.png"])
+    argv = ["clean", str(source), "--text", "description", "--image", "file", "--report", str(page)]
+    told = refused(capsys, *argv)
+    assert "row 2, column 'file'" in told
+    assert told.endswith("(see --image-root)\n")
+    assert not page.exists()
+
+
+def test_images_from_another_folder(items, tmp_path):
+    folder, page = tmp_path / "table", tmp_path / "r.html"
+    folder.mkdir()
+    (tmp_path / "other.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"0" * 20)
+    source = folder / "items.csv"
+    with source.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["description", "tags", "file"])
+        writer.writerows([text, ";".join(tags), "other.png"] for text, tags, _ in items)
+    argv = ["clean", str(source), "--text", "description", "--image", "file", "--report", str(page)]
+    assert main([*argv, "--image-root", str(tmp_path)]) == 0
+    assert "data:image/png" in page.read_text("utf-8")
+
+
+def test_a_project_that_cannot_be_written_is_refused_before_training(
+    items, tmp_path, monkeypatch, capsys
+):
+    source = write_csv(tmp_path / "items.csv", items)
+    monkeypatch.setattr("schirn.cli.clean.find_noisy_labels", lambda *_, **__: 1 / 0)
+    # Root may write everywhere, so the system is asked through a door that can be closed.
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    told = refused(
+        capsys, "clean", source, "--text", "description", "--project", str(tmp_path / "p")
+    )
+    assert "no permission to write" in told
+
+
+def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkeypatch):
+    source, target = write_csv(tmp_path / "items.csv", items), tmp_path / "p"
+    synced, real, replace = set(), os.fsync, os.replace
+
+    def fsync(handle):
+        synced.add(os.fstat(handle).st_ino)
+        real(handle)
+
+    def named(part, path):
+        assert {found.stat().st_ino for found in Path(part).iterdir()} <= synced
+        assert Path(part).stat().st_ino in synced
+        replace(part, path)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(os, "replace", named)
+    assert main(["clean", source, "--text", "description", "--project", str(target)]) == 0
+    assert tmp_path.stat().st_ino in synced
+    assert sorted(path.name for path in target.iterdir()) == [
+        "features.npz", "items.jsonl", "project.json"
+    ]  # fmt: skip
+
+
+def test_json_with_halves_of_characters_becomes_a_usable_project(items, tmp_path, capsys):
+    source = tmp_path / "items.jsonl"
+    rows = [
+        {"description": f"{text} \ud83d", "tags": [*tags, "x\ud83d"]} for text, tags, _ in items
+    ]
+    source.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    project = tmp_path / "p"
+    assert main(["clean", str(source), "--text", "description", "--project", str(project)]) == 0
+    assert "line 1 holds half of a character" in capsys.readouterr().err
+    assert main(["review", str(project), "--export", str(tmp_path / "tags.jsonl")]) == 0
+    assert "\ufffd" in (tmp_path / "tags.jsonl").read_text("utf-8")
+
+
+def test_a_whole_number_beyond_all_floats(tmp_path, capsys):
+    source = tmp_path / "x.jsonl"
+    source.write_text(f'{{"a": 1{"0" * 400}, "tags": "x"}}\n' * 3)
+    assert "no column of numbers" in refused(capsys, "clean", str(source))
+    assert "not a number" in refused(capsys, "clean", str(source), "--columns", "a")
+    source.write_text(f'{{"a": [1{"0" * 400}], "tags": "x"}}\n' * 3)
+    assert "lists of numbers" in refused(capsys, "clean", str(source), "--features", "a")

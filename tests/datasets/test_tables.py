@@ -1,4 +1,5 @@
 import gzip
+import json
 
 import numpy as np
 import pytest
@@ -361,3 +362,44 @@ def test_what_counts_as_a_number(cells, numbers):
         assert found is None
     else:
         np.testing.assert_array_equal(found, numbers)
+
+
+def test_json_lines_and_csv_hold_the_same_numbers(tmp_path):
+    """Numbers as text, and columns whose names sound like dates."""
+    rows = [{"a": "1", "date": 8e8 + k, "modified_at": k, "t": str(k), "tags": "x;y"[: 1 + 2 * k]}
+            for k in range(2)]  # fmt: skip
+    (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    cells = [list(rows[0]), *(map(str, row.values()) for row in rows)]
+    (tmp_path / "x.csv").write_text("".join(",".join(line) + "\n" for line in cells))
+    one, other = (load(tmp_path / name) for name in ("x.jsonl", "x.csv"))
+    assert one.feature_names == other.feature_names == ["a", "date", "modified_at", "t"]
+    np.testing.assert_array_equal(one.X, other.X)
+    # `schirn predict` names the features, and must take the same cells.
+    again = read_table(tmp_path / "x.jsonl", features=one.feature_names, labels=[])
+    np.testing.assert_array_equal(again.X, one.X)
+
+
+def test_half_of_a_surrogate_pair_is_repaired(tmp_path):
+    rows = [
+        {"a": 1, "b\ud83d": 2, "tags": ["x\ud83d", "y \N{DOG}"]},
+        {"a": 2, "b\ud83d": 5, "tags": []},
+    ]
+    (tmp_path / "x.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with pytest.warns(UserWarning, match="line 1 holds half of a character"):
+        data = load(tmp_path / "x.jsonl")
+    assert data.label_names == ["x\ufffd", "y \N{DOG}"]
+    assert data.feature_names == ["a", "b\ufffd"]
+    assert data.X.tolist() == [[1, 2], [2, 5]]
+
+
+def test_whole_surrogate_pairs_are_no_halves(tmp_path):
+    row = {"a": 1, "tags": "\N{DOG}"}
+    (tmp_path / "x.jsonl").write_text(json.dumps(row) + "\n")
+    assert load(tmp_path / "x.jsonl").label_names == ["\N{DOG}"]
+
+
+def test_a_whole_number_beyond_all_floats(tmp_path):
+    (tmp_path / "x.jsonl").write_text(f'{{"a": 1, "b": 1{"0" * 400}, "tags": "x"}}\n')
+    assert load(tmp_path / "x.jsonl").feature_names == ["a"]
+    with pytest.raises(DataError, match="'b' is not numeric"):
+        read_table(tmp_path / "x.jsonl", features=["a", "b"])

@@ -263,3 +263,11 @@ def test_names_of_a_table_are_compared_with_any_container():
 def test_a_name_given_twice_is_refused(y):
     with pytest.raises(InputError, match="label_names holds 'dog' twice"):
         as_labels(y, names=["dog", "cat", "dog"])
+
+
+@pytest.mark.parametrize("names", [None, ["dog", "x\ud83d"]])
+def test_half_of_a_surrogate_pair_in_a_name_is_repaired(names, tmp_path):
+    """No file can hold such a name, so a model that learned it could not be saved."""
+    labels = as_labels([["x\ud83d"], ["dog"]], names=names)
+    assert labels.names == ["dog", "x\ufffd"]
+    assert labels.matrix.tolist() == [[0, 1], [1, 0]]

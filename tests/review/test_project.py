@@ -4,6 +4,7 @@ import pytest
 from review.review_helpers import write_project
 
 from schirn.exceptions import DataError
+from schirn.review import open_session
 from schirn.review._project import read_project
 
 
@@ -93,3 +94,10 @@ def test_empty_lines_are_no_items(folder):
     path.write_text("\n".join([*lines, "{"]), "utf-8")
     with pytest.raises(DataError, match=r"items\.jsonl"):
         read_project(folder)
+
+
+def test_half_of_a_surrogate_pair_is_repaired(tmp_path):
+    items = [("a\ud83d", "half \ud83d", {"x\ud83d": 0.4})]
+    project = read_project(write_project(tmp_path / "p", items, ["x\ud83d"]))
+    assert (project.labels, project.items[0]) == (["x\ufffd"], ("a\ufffd", "half \ufffd"))
+    json.dumps(open_session(tmp_path / "p", write=False).view(), ensure_ascii=False).encode()

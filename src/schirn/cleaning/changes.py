@@ -173,8 +173,8 @@ class ChangeList:
         cells : sequence
             The column before the changes.
         spreadsheet : bool, default=False
-            Whether the cells go to a CSV file. A cell that starts with a new tag, and that a
-            spreadsheet would run as a formula, then gets an apostrophe in front.
+            Whether the cells go to a CSV file. A changed cell that a spreadsheet would run as a
+            formula then gets an apostrophe in front.
 
         Raises
         ------
@@ -313,10 +313,8 @@ class ChangeList:
                 after[row] = new = self._changed(cell, list(lines), empty, numbers)
             except InputError as error:
                 raise InputError(f"row {row + 1}: {error}") from None
-            if spreadsheet and isinstance(new, str) and new.startswith(FORMULA):
-                # A cell of the table is never altered, even if it starts like this.
-                is_own = split_tags(new, self.separator)[0] in split_tags(cell, self.separator)
-                after[row] = new if is_own else spreadsheet_safe(new)
+            if spreadsheet and isinstance(new, str) and new != cell:
+                after[row] = spreadsheet_safe(new)
         return after
 
     def _changed(self, cell: Any, lines: list[Change], empty: Any, numbers: bool) -> Any:

@@ -1,5 +1,6 @@
 """A table to clean: read tags, features and other columns, and write the cleaned copy."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -53,6 +54,8 @@ class TagTable:
     id, image, group, known_clean : str, optional
         Columns with the name of each row, an image file, the group that must stay together, and
         whether the tags were checked.
+    image_root : str, optional
+        Folder of the image files; by default that of the table. Files outside raise InputError.
     """
 
     def __init__(
@@ -69,6 +72,7 @@ class TagTable:
         image: str | None = None,
         group: str | None = None,
         known_clean: str | None = None,
+        image_root: str | None = None,
     ) -> None:
         self.table, self.path, self.separator = table, path, separator
         self._text, self._columns, self._features = text, columns, features
@@ -87,6 +91,8 @@ class TagTable:
                 parameter="labels",
             )
         self.labels = labels
+        self._image_root = Path(image_root or Path(path).parent)
+        self._check_images()
 
     def tags(self) -> list[list[str]]:
         """Return the tags of each row."""
@@ -218,11 +224,24 @@ class TagTable:
         return [str(cell) for cell in self.table.column(self._id)]
 
     def images(self) -> list[Path | None] | None:
-        """Return the image file of each row; paths are relative to the folder of the table."""
+        """Return the image file of each row; paths are relative to the folder of images."""
         if self._image is None:
             return None
-        folder = Path(self.path).parent
-        return [folder / str(cell) if cell else None for cell in self.table.column(self._image)]
+        root = self._image_root
+        return [root / str(cell) if cell else None for cell in self.table.column(self._image)]
+
+    def _check_images(self) -> None:
+        """Raise InputError for an image outside of the folder: whoever wrote the table chose it."""
+        root = os.path.realpath(self._image_root)
+        cells = [] if self._image is None else self.table.column(self._image)
+        for i, cell in enumerate(cells):
+            if cell and not _is_inside(str(cell), root):
+                raise self._bad_cell(
+                    i,
+                    str(self._image),
+                    f"not in the folder of images {root!r}; give the folder that holds them all",
+                    parameter="image_root",
+                )
 
     def known_clean(self) -> Array | None:
         """Return whether the tags of each row were checked."""
@@ -248,7 +267,7 @@ class TagTable:
         try:
             if len(sizes) == 1 and min(sizes) > 0:
                 return np.array(cells, dtype=object).astype(np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             pass
         raise InputError(
             f"{self.path}: the column {self._features!r} must hold lists of numbers, all of the "
@@ -323,5 +342,17 @@ def _is_numeric(cells: list[Any]) -> bool:
 def _number(cell: Any) -> float | None:
     try:
         return float(cell)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    """Whether a path, relative to the folder or absolute, leads to a place inside of it."""
+    # The system would open a connection to find out where //host/share leads.
+    if path.startswith(("//", "\\\\")):
+        return False
+    try:
+        return os.path.commonpath([os.path.realpath(os.path.join(folder, path)), folder]) == folder
+    except ValueError:
+        # Another drive of Windows, or no path at all.
+        return False

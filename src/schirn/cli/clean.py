@@ -107,6 +107,10 @@ def _add_columns(parser: Parser) -> None:
     group.add_argument(
         "--image", metavar="COLUMN", help="column of image files to show in the report"
     )
+    group.add_argument(
+        "--image-root", metavar="DIR",
+        help="folder that holds the image files (default: the folder of the table)",
+    )  # fmt: skip
     group.add_argument("--id", metavar="COLUMN", help="column of row names (default: 1, 2, ...)")
     group.add_argument(
         "--group",
@@ -196,6 +200,7 @@ def run(args: argparse.Namespace) -> None:
         features=args.features,
         id=args.id,
         image=args.image,
+        image_root=args.image_root,
         group=args.group,
         known_clean=args.known_clean,
     )

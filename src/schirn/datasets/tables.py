@@ -36,7 +36,7 @@ from schirn._files import (
     too_large,
     whole_folder,
 )
-from schirn._input import is_missing
+from schirn._input import is_missing, whole_text
 from schirn._optional import optional
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
 from schirn.datasets._text import check_size, format_suffix, is_packed
@@ -189,11 +189,14 @@ class CsvTable:
         self.columns = next(rows, [])
         _check_columns(path, self.columns)
         text = self.columns if text_columns is None else text_columns(self.columns)
-        self._cells: list[Any] = [[] if name in text else _Numbers() for name in self.columns]
+        text = set(text)
+        self._cells: dict[str, Any] = {
+            name: [] if name in text else _Numbers() for name in self.columns
+        }
         self.n_rows = 0
         while block := list(islice(rows, _ROWS_AT_ONCE)):
             self.n_rows += len(block)
-            for column, cells in zip(self._cells, zip(*block, strict=True), strict=True):
+            for column, cells in zip(self._cells.values(), zip(*block, strict=True), strict=True):
                 column.extend(cells)
 
     def _rows(self, path: Path, stream: IO[str]) -> Iterator[list[str]]:
@@ -214,16 +217,16 @@ class CsvTable:
 
     def column(self, name: str) -> list[str]:
         """Return the cells of a column, as text."""
-        return list(self._cells[self.columns.index(name)])
+        return list(self._cells[name])
 
     def numbers(self, name: str) -> Array | None:
         """Return a column as floats, NaN for a missing cell; None if a cell is not a number."""
-        cells = self._cells[self.columns.index(name)]
+        cells = self._cells[name]
         return cells.values() if isinstance(cells, _Numbers) else to_numbers(cells)
 
     def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
         """Write a copy; new cells that a spreadsheet would run get an apostrophe."""
-        columns = [changed.get(name, self.column(name)) for name in self.columns]
+        columns = [changed.get(name, self._cells[name]) for name in self.columns]
         columns += [[spreadsheet_safe(cell) for cell in cells] for cells in added.values()]
         buffer = io.StringIO(newline="")
         writer = csv.writer(buffer, delimiter=self.delimiter, lineterminator=self.newline)
@@ -265,17 +268,29 @@ class JsonlTable:
 
     def __init__(self, path: Path, encoding: str, max_bytes: int | None, empty: bool) -> None:
         self.encoding = encoding
-        self._set(path, _objects(path, encoding, max_bytes), empty)
+        self._set(path, *_objects(path, encoding, max_bytes), empty)
 
-    def _set(self, path: Path, rows: list[dict[str, Any]], empty: bool = False) -> None:
+    def _set(
+        self, path: Path, rows: list[dict[str, Any]], broken: int | None, empty: bool = False
+    ) -> None:
         if not rows and not empty:
             raise DataError(f"{path}: the table has no rows")
         self.rows, self.n_rows = rows, len(rows)
-        self.columns = list(dict.fromkeys(key for row in rows for key in row))
+        self._is_broken = broken is not None
+        if self._is_broken:
+            warnings.warn(
+                f"{path}: line {broken} holds half of a character (a lone surrogate); such halves "
+                f"are read as \N{REPLACEMENT CHARACTER}",
+                stacklevel=4,
+            )
+        # From the column to the key as it is in the file.
+        self._keys = {whole_text(key): key for row in rows for key in row}
+        self.columns = list(self._keys)
 
     def column(self, name: str) -> list[Any]:
         """Return the values of a key; None where an object lacks it."""
-        return [row.get(name) for row in self.rows]
+        cells = [row.get(self._keys[name]) for row in self.rows]
+        return [_whole(cell) for cell in cells] if self._is_broken else cells
 
     def numbers(self, name: str) -> Array | None:
         """Return a column as floats, NaN for a missing cell; None if a cell is not a number."""
@@ -284,10 +299,9 @@ class JsonlTable:
     def lines(self, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> Iterator[bytes]:
         """Yield the changed objects as lines."""
         for i, row in enumerate(self.rows):
+            keys = {self._keys.get(name, name): cells for name, cells in changed.items()}
             own = {
-                key: cells[i]
-                for key, cells in changed.items()
-                if key in row or cells[i] is not None
+                key: cells[i] for key, cells in keys.items() if key in row or cells[i] is not None
             }
             new = {key: cells[i] for key, cells in added.items()}
             whole = {**row, **own, **new}
@@ -311,9 +325,11 @@ class JsonlFolder(JsonlTable):
         paths = sorted(folder.rglob("*.jsonl"))
         if not paths:
             raise DataError(f"{folder}: the folder holds no .jsonl file")
-        files = [(path, _objects(path, encoding, max_bytes)) for path in paths]
-        self._sizes = {path.relative_to(folder).as_posix(): len(rows) for path, rows in files}
-        self._set(folder, [row for _, rows in files for row in rows])
+        files = [(path, *_objects(path, encoding, max_bytes)) for path in paths]
+        self._sizes = {path.relative_to(folder).as_posix(): len(rows) for path, rows, _ in files}
+        broken = [(path, line) for path, _, line in files if line is not None]
+        where, line = broken[0] if broken else (folder, None)
+        self._set(where, [row for _, rows, _ in files for row in rows], line)
 
     def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
         """Write a folder with files of the same names, or one file for a path in .jsonl."""
@@ -505,7 +521,8 @@ def read_table(
             f"{path}: {len(label_columns)} label columns but {len(truth_columns)} true."
         )
     names = names or label_columns
-    left_out = [name for name in reader.names if name not in {*chosen, *taken}]
+    used = {*chosen, *taken}
+    left_out = [name for name in reader.names if name not in used]
     return dataset_from_file(
         path,
         max_bytes,
@@ -551,14 +568,16 @@ class _TableReader:
         """Return the numeric columns that are neither labels nor the index of a DataFrame."""
         free = [name for name in self.names if name not in taken]
         numeric = {name: values for name in free if (values := self._numbers(name)) is not None}
-        chosen = [name for name, values in numeric.items() if not _numbers_rows(name, values)]
-        for name in numeric:
-            if name not in chosen:
-                warnings.warn(
-                    f"{self.path}: the column {brief(name)} has no name and numbers the rows, so "
-                    f"it is left out; give it a name to learn from it",
-                    stacklevel=3,
-                )
+        chosen = []
+        for name, values in numeric.items():
+            if not _numbers_rows(name, values):
+                chosen.append(name)
+                continue
+            warnings.warn(
+                f"{self.path}: the column {brief(name)} has no name and numbers the rows, so it "
+                f"is left out; give it a name to learn from it",
+                stacklevel=3,
+            )
         if not chosen:
             raise DataError(f"{self.path}: no numeric column is left for the features.")
         return chosen
@@ -728,8 +747,11 @@ def _starts_with(path: Path, *marks: bytes) -> bool:
         return bool(stream.read(4).startswith(marks))
 
 
-def _objects(path: Path, encoding: str, max_bytes: int | None) -> list[dict[str, Any]]:
-    rows = []
+def _objects(
+    path: Path, encoding: str, max_bytes: int | None
+) -> tuple[list[dict[str, Any]], int | None]:
+    """Return the objects, and the first line with half of a surrogate pair."""
+    rows, broken = [], None
     check_size(path, max_bytes)
     with _text(path, encoding, newline="\n") as stream:
         for number, line in enumerate(stream, start=1):
@@ -742,7 +764,20 @@ def _objects(path: Path, encoding: str, max_bytes: int | None) -> list[dict[str,
             if not isinstance(row, dict):
                 raise DataError(f"{path}: line {number} is not a JSON object: {line[:40]!r}")
             rows.append(row)
-    return rows
+            if broken is None and ("\\ud" in line or "\\uD" in line) and _whole(row) != row:
+                broken = number
+    return rows, broken
+
+
+def _whole(value: Any) -> Any:
+    """Return a JSON value whose texts every file can hold."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    if isinstance(value, dict):
+        return {whole_text(key): _whole(item) for key, item in value.items()}
+    return value
 
 
 def _check_columns(path: Path, columns: Sequence[str]) -> None:

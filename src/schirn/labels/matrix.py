@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import is_missing, repeated
+from schirn._input import is_missing, repeated, whole_text
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 
 Array = np.ndarray
@@ -48,7 +48,7 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
         y = list(y)
     if are_name_lists(y):
         return _from_names(list(y), names, what)
-    found = [str(column) for column in y.columns] if hasattr(y, "columns") else None
+    found = [whole_text(str(c)) for c in y.columns] if hasattr(y, "columns") else None
     twice = repeated(found or [])
     if twice is not None:
         raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")
@@ -186,7 +186,7 @@ def distinct_names(names: Iterable[Any] | None) -> list[str] | None:
     """Return label names as text; raise InputError for a repeated one."""
     if names is None:
         return None
-    found = [str(name) for name in names]
+    found = [whole_text(str(name)) for name in names]
     twice = repeated(found)
     if twice is not None:
         raise InputError(f"label_names holds {twice!r} twice; give each label its own name")
@@ -231,7 +231,7 @@ def name_rows(
     for i, row in enumerate(rows):
         if isinstance(row, str) or not isinstance(row, Iterable):
             raise InputError(f"row {i} of the {what} is {row!r}, not a list of label names")
-    given = [{str(name) for name in row if not is_missing(name)} for row in rows]
+    given = [{whole_text(str(name)) for name in row if not is_missing(name)} for row in rows]
     known = sorted(set().union(*given)) if names is None else names
     column = {name: j for j, name in enumerate(known)}
     for i, row in enumerate(given):
@@ -254,14 +254,15 @@ def _from_names(rows: list[Any], names: list[str] | None, what: str) -> Labels:
 
 def _reorder(matrix: Array, found: list[str], names: list[str], what: str) -> Array:
     """Return the columns of a table in the order of `names`; absent ones are 0."""
-    unknown = [name for name in found if name not in set(names)]
+    column = {name: j for j, name in enumerate(names)}
+    unknown = [name for name in found if name not in column]
     if unknown:
         raise InputError(
             f"the {what} have a column {unknown[0]!r}, which is not among the known labels "
             f"{_some(names)}"
         )
     out = np.zeros((len(matrix), len(names)), dtype=np.uint8)
-    out[:, [names.index(name) for name in found]] = matrix
+    out[:, [column[name] for name in found]] = matrix
     return out
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import whole_folder
-from schirn._input import repeated
+from schirn._input import repeated, whole_text
 from schirn.cleaning.found import NoisyLabels
 from schirn.exceptions import DataError
 
@@ -170,6 +170,7 @@ def _labels(folder: Path, head: dict[str, Any]) -> list[str]:
     labels = head.get("labels")
     if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
         raise DataError(f"{folder / 'project.json'}: 'labels' must be a list of names")
+    labels = [whole_text(name) for name in labels]
     twice = repeated(labels)
     if twice is not None:
         raise DataError(f"{folder / 'project.json'}: the label {twice!r} is listed twice")
@@ -210,7 +211,7 @@ def _read_items(
     for where, record in _records(path):
         if not isinstance(record, dict) or not isinstance(record.get("id"), str | int):
             raise DataError(f"{where}: not an item with an 'id'; create the project again")
-        item = Item(str(record["id"]), str(record.get("text") or ""))
+        item = Item(whole_text(str(record["id"])), whole_text(str(record.get("text") or "")))
         if item.id in seen:
             raise DataError(f"{where}: the id {item.id!r} occurs twice; give each item its own")
         seen.add(item.id)
@@ -242,6 +243,7 @@ def _tags(where: str, tags: Any, column: dict[str, int]) -> Iterator[tuple[int, 
         raise DataError(f"{where}: 'tags' must be a list, not {tags!r}")
     for tag in tags:
         label = tag.get("label") if isinstance(tag, dict) else tag
+        label = whole_text(label) if isinstance(label, str) else label
         if not isinstance(tag, dict) or not isinstance(label, str) or label not in column:
             raise DataError(f"{where}: the tag {label!r} is not among the labels of project.json")
         if not _is_share(tag.get("confidence")) or not isinstance(tag.get("kept"), bool):
