@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import beta, binom, hypergeom
 
 from schirn import find_noisy_labels
-from schirn.cleaning import Certificate, NoisyLabels
+from schirn.cleaning import Certificate, MissingTags, NoisyLabels
 from schirn.cleaning.audit import precision_bound
 from schirn.cleaning.trust import Planted, assess
 from schirn.datasets import load_digits_attributes
@@ -577,3 +577,81 @@ def test_trust_after_an_audit_is_that_of_the_answers():
             point.flagged, abs=0.03
         )
     json.dumps(checked.summary())
+
+
+def suggested(n=300, share=0.8, seed=0):
+    """Verdicts with suggestions whose confidences are too high, and whether each is correct."""
+    found, _ = verdicts()
+    rng = np.random.default_rng(seed)
+    row, column = np.argwhere(found.matrix(np.ones(len(found.row))) == 0)[:n].T
+    p = 0.5 + 0.5 * rng.random(n)
+    right = rng.random(n) < share * p
+    return replace(found, missing=MissingTags(row, column, p, found.label_names)), right
+
+
+def test_suggestions_are_audited_like_removals():
+    found, right = suggested()
+    cells = found.audit_sample(50, of="missing")
+    assert cells.of == "missing"
+    np.testing.assert_array_equal(cells.row, found.missing.row[cells.index])
+    checked = found.audited(cells, right[cells.index], date=DAY, precision=0.5)
+    assert checked.certificate is None
+    np.testing.assert_array_equal(checked.removed, found.removed)
+    np.testing.assert_array_equal(checked.confidence, found.confidence)
+    missing = checked.missing
+    np.testing.assert_array_equal(missing.confidence[cells.index], right[cells.index])
+    np.testing.assert_array_equal(missing.accepted[cells.index], right[cells.index])
+    assert abs(missing.confidence.mean() - right.mean()) < 0.2
+    assert len(checked.suggestions()) == missing.accepted.sum()
+    certificate = missing.certificate
+    assert "suggested tags are correct" in str(certificate)
+    assert str(certificate) in checked.missing_sentence
+    Certificate.from_json(certificate.to_json()).verify(checked)
+    with pytest.raises(InputError, match="n_wrong"):
+        replace(certificate, n_wrong=certificate.n_wrong - 1).verify(checked)
+    with pytest.raises(InputError, match="not audited"):
+        certificate.verify(found)
+    # A second audit draws other suggestions.
+    again = checked.audit_sample(20, of="missing", random_state=1)
+    assert not np.isin(again.index, cells.index).any()
+
+
+def test_the_certificate_of_suggestions_holds():
+    found, right = suggested()
+    holds = []
+    for seed in range(200):
+        cells = found.audit_sample(50, of="missing", random_state=seed)
+        missing = found.audited(cells, right[cells.index], precision=0.6).missing
+        about = missing.audit.certified
+        actual = right[about].mean() if about.any() else 1
+        holds.append(missing.certificate.precision_at_least <= actual)
+    assert np.sum(holds) >= 181
+
+
+def test_suggestions_can_be_few_or_none():
+    found, _ = verdicts()
+    for each, answers in ((found, []), (suggested(3)[0], [True, None, False])):
+        cells = each.audit_sample(50, of="missing")
+        missing = each.audited(cells, answers).missing
+        assert len(missing) == len(answers)
+        assert missing.certificate.n_tags <= len(answers)
+        assert missing.audit.n_answers == len(answers) - answers.count(None)
+    with pytest.raises(InputError, match="of must be one of"):
+        found.audit_sample(50, of="all")
+    with pytest.raises(InputError, match="one answer for each of 3 cells"):
+        each.audited(cells, [True])
+    with pytest.raises(InputError, match="extra"):
+        each.audited(cells, answers, extra=([0], [0], [True]))
+
+
+def test_dropped_tags_are_suggested_as_often_as_the_check_says():
+    digits = load_digits_attributes(r=2)
+    dropped = (digits.y_true == 1) & (np.random.default_rng(0).random(digits.y_true.shape) < 0.25)
+    found = find_noisy_labels(digits.X, np.where(dropped, 0, digits.candidates))
+    missing = found.suggestions()
+    assert len(missing) > 100
+    assert digits.y_true[missing.row, missing.column].mean() > 0.9
+    share = dropped[missing.row, missing.column].sum() / dropped.sum()
+    assert missing.caught == pytest.approx(share, abs=0.05)
+    assert found.missing_rate == pytest.approx(0.25, abs=0.05)
+    assert f"about {missing.caught:.0%} are found" in found.missing_sentence

@@ -31,7 +31,7 @@ from scipy.special import expit, logit
 from scipy.stats import beta, hypergeom
 
 from schirn._files import atomic_write, brief
-from schirn._input import Number, is_missing
+from schirn._input import Number, OneOf, is_missing
 from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.exceptions import InputError
 from schirn.labels.votes import Votes
@@ -58,6 +58,7 @@ _DOUBTED = 0.9
 # Answers that weigh as much as the reported share of wrong tags.
 _SHARE_ANSWERS = 5
 CALIBRATION, CERTIFICATE = "calibration", "certificate"
+TAGS, MISSING = "tags", "missing"
 BINOMIAL = "Clopper-Pearson, one-sided"
 FINITE = "Clopper-Pearson, one-sided, for a finite set (hypergeometric)"
 
@@ -80,6 +81,8 @@ class AuditSample:
         Position of the tag in the arrays of `NoisyLabels`.
     sha256 : str
         Hash of the verdicts from which the cells were drawn.
+    of : {"tags", "missing"}
+        Whether the cells are listed or suggested tags; `index` is a position among these.
     """
 
     row: Array
@@ -89,6 +92,7 @@ class AuditSample:
     purpose: Array
     index: Array
     sha256: str
+    of: str = TAGS
 
     def __len__(self) -> int:
         return len(self.row)
@@ -102,6 +106,8 @@ class AuditSample:
 class Certificate:
     """A lower bound on the precision of removals, from answers drawn at random among them.
 
+    A certificate of suggestions reads the other way round: they are right if the tag is correct.
+
     It is about the tags to remove that were not calibration cells, as they were before the answers.
     Applying the answers, which keeps tags that are correct after all, only raises the precision.
 
@@ -113,8 +119,8 @@ class Certificate:
     n_tags : int
         Number of tags that the certificate is about.
     n_answers, n_wrong, n_untold : int
-        Answers, how many of them said "wrong", and cells that nobody could tell. If there are any
-        of these, the certificate is about tags that a person can tell.
+        Answers, how many of them said "wrong" ("correct" for suggestions), and cells that nobody
+        could tell. If there are any of these, the certificate is about tags that a person can tell.
     precision : float
         The wanted precision.
     more_answers_needed : int or None
@@ -127,6 +133,8 @@ class Certificate:
     table_sha256 : str
         Hash of the table of tags alone: of the rows and the names of their tags, whatever their
         order in a row.
+    of : {"tags", "missing"}
+        Whether it is about removals of listed tags or about suggestions.
     """
 
     precision_at_least: float
@@ -141,11 +149,13 @@ class Certificate:
     date: str
     sha256: str
     table_sha256: str
+    of: str = TAGS
 
     def __str__(self) -> str:
+        what = "removed tags are wrong" if self.of == TAGS else "suggested tags are correct"
         return (
             f"With {self.confidence:.0%} confidence, at least {self.precision_at_least:.1%} of "
-            f"{self.n_tags:,} removed tags are wrong ({self.n_wrong} of {self.n_answers} answers)"
+            f"{self.n_tags:,} {what} ({self.n_wrong} of {self.n_answers} answers)"
         )
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
@@ -164,6 +174,8 @@ class Certificate:
         except (ValueError, RecursionError) as error:
             raise InputError(f"the certificate is not JSON ({error})") from None
         kinds: dict[str, Any] = {each.name: each.type for each in fields(cls)}
+        if isinstance(values, dict):
+            values = {"of": TAGS, **values}
         if not isinstance(values, dict) or set(values) != set(kinds):
             raise InputError(f"a certificate has the fields {', '.join(sorted(kinds))}")
         for name, kind in kinds.items():
@@ -187,13 +199,17 @@ class Certificate:
         InputError
             If the numbers do not agree with each other, or with the tags and the answers.
         """
+        verdicts: Any = found
+        if found is not None and self.of == MISSING:
+            verdicts = replace(_suggested_as_removed(found), audit=found.missing.audit)
         if found is None:
             again = self._computed_again()
-        elif found.audit is None:
+        elif verdicts.audit is None:
             raise InputError("the verdicts were not audited; pass what found.audited returns")
         else:
-            audit, wanted = found.audit, (self.precision, self.confidence, self.date)
-            again = _certify(found, audit.certified, audit.certificate_answers, *wanted)
+            audit, wanted = verdicts.audit, (self.precision, self.confidence, self.date)
+            again = _certify(verdicts, audit.certified, audit.certificate_answers, *wanted)
+            again = replace(again, of=self.of, table_sha256=_table_digest(found))
         for each in fields(self):
             given, right = getattr(self, each.name), getattr(again, each.name)
             same = given == right
@@ -206,6 +222,7 @@ class Certificate:
 
     def _computed_again(self) -> "Certificate":
         """Return the certificate that follows from the numbers of this one."""
+        OneOf((TAGS, MISSING)).check("of", self.of)
         Number(high=1, open_low=True).check("precision", self.precision)
         Number(0.5, high=1 - 1e-9).check("confidence", self.confidence)
         wrong, n, untold, n_tags = self.n_wrong, self.n_answers, self.n_untold, self.n_tags
@@ -311,9 +328,15 @@ def precision_bound(
     return low / n_tags
 
 
-def audit_sample(found: "NoisyLabels", n: int = 50, *, random_state: int | None = 0) -> AuditSample:
+def audit_sample(
+    found: "NoisyLabels", n: int = 50, *, of: str = TAGS, random_state: int | None = 0
+) -> AuditSample:
     """Draw the cells; see `NoisyLabels.audit_sample`."""
     Number(1, integer=True).check("n", n)
+    OneOf((TAGS, MISSING)).check("of", of)
+    if of == MISSING:
+        cells = audit_sample(_suggested_as_removed(found), n, random_state=random_state)
+        return replace(cells, of=MISSING)
     rng = np.random.default_rng(random_state)
     open_tags = np.flatnonzero(_undecided(found))
     flagged = _flagged(found)
@@ -354,6 +377,27 @@ def audited(
     date: str | datetime.date | None = None,
 ) -> "NoisyLabels":
     """Calibrate the verdicts on answers; see `NoisyLabels.audited`."""
+    if isinstance(cells, AuditSample) and cells.of == MISSING:
+        checked = audited(
+            _suggested_as_removed(found),
+            replace(cells, of=TAGS),
+            # To be correct is to a suggestion what to be wrong is to a removal.
+            1 - _answers(right, len(cells), "right"),
+            precision=precision,
+            confidence=confidence,
+            date=date,
+        )
+        if extra is not None:
+            raise InputError("extra answers are about listed tags; audit these", parameter="extra")
+        report: Any = checked.audit
+        certificate = replace(report.certificate, of=MISSING, table_sha256=_table_digest(found))
+        missing = replace(
+            found.missing,
+            confidence=1 - checked.confidence,
+            accepted=checked.removed,
+            audit=replace(report, certificate=certificate),
+        )
+        return replace(found, missing=missing)
     Number(high=1, open_low=True, none=True).check("precision", precision)
     wanted = _PRECISION if precision is None else precision
     index, answer, weight, is_certificate = _sample_answers(found, cells, right)
@@ -474,6 +518,26 @@ def audited(
     )
 
 
+def _suggested_as_removed(found: "NoisyLabels") -> "NoisyLabels":
+    """Suggestions in the form of verdicts that call all of them wrong."""
+    missing = found.missing
+    return replace(
+        found,
+        row=missing.row,
+        column=missing.column,
+        confidence=1 - missing.confidence,
+        removed=np.ones(len(missing), dtype=bool) if missing.accepted is None else missing.accepted,
+        judged=np.ones(len(missing), dtype=bool),
+        threshold=0.5,
+        wrong_share=None,
+        largest_wrong_share=None,
+        trust=None,
+        max_remove_per_row=None,
+        keep_one=False,
+        audit=None,
+    )
+
+
 def _certify(
     found: "NoisyLabels",
     certified: Array,
@@ -502,7 +566,7 @@ def _certify(
         method=BINOMIAL if untold else FINITE,
         date=date,
         sha256=_digest(found, certified),
-        table_sha256=tags_digest(found.n_rows, found.label_names, found.row, found.column),
+        table_sha256=_table_digest(found),
     )
 
 
@@ -541,6 +605,11 @@ def _within_limits(found: "NoisyLabels", score: Array, undecided: Array, low: Ar
 def _digest(found: "NoisyLabels", mask: Array) -> str:
     """Hash of the table of tags and of a set of them."""
     return tags_digest(found.n_rows, found.label_names, found.row, found.column, mask)
+
+
+def _table_digest(found: "NoisyLabels") -> str:
+    """Hash of the table of tags alone."""
+    return tags_digest(found.n_rows, found.label_names, found.row, found.column)
 
 
 def tags_digest(

@@ -218,7 +218,7 @@ def find_noisy_labels(
         judged=judged,
         threshold=float(threshold),
         method=type(model).__name__,
-        missing=_suggestions(verdicts.missing, known, tags),
+        missing=_suggestions(verdicts, known, tags),
         annotators=_annotators(votes, verdicts.vote_model),
         trust=trust,
         held_back=int(held_back.sum()),
@@ -408,6 +408,8 @@ class Verdicts(NamedTuple):
     shares: dict[str, Any]
     missing: tuple[Array, Array, Array] | None
     """Row, column and confidence of the tags to suggest."""
+    missing_caught: float
+    """Share of the correct tags that would be suggested if they were not listed."""
     planted: Planted
     cautious_share: float | None
     """Cautious share of wrong tags; None if the method has none but the one it claims."""
@@ -428,7 +430,7 @@ def _by_one_fit(
     """Judge all tags by the confidences of one fit that leaves each row or group out."""
     if not len(columns):
         none = np.zeros(len(tags.row), dtype=bool)
-        return Verdicts(np.full(len(none), 0.5), none, {}, None, Planted.none(), None)
+        return Verdicts(np.full(len(none), 0.5), none, {}, None, np.nan, Planted.none(), None)
     Y = tags.dense(columns)
     options: dict[str, Any] = {"label_names": [tags.names[j] for j in columns]}
     if certain.any():
@@ -453,6 +455,10 @@ def _by_one_fit(
     confidence = tags.pick(fitted.label_confidence_, columns, 0.5)
     missing = fitted.missing_.tocoo()
     suggested = missing.row, columns[missing.col], missing.data
+    # Left-out scores do not depend on what a row lists, so dropping its tags changes no score.
+    dropped = fitted._missing(fitted.training_log_odds_, np.zeros_like(Y), 0.5).toarray() > 0
+    likely = np.where(judged, confidence, 0)
+    caught = likely @ tags.pick(dropped, columns, False) / max(likely.sum(), 1e-9)
     wrong = np.where(judged & (certain == 0), _SELDOM + 1 - confidence, 0)
     propensity = fitted.noise_model_.propensity
     drawn = draw(
@@ -469,6 +475,7 @@ def _by_one_fit(
         judged,
         _shares([fitted]),
         suggested,
+        float(caught),
         Planted(drawn.tag, columns[drawn.label], planted),
         fitted.caution_.strict_share,
         fitted.vote_model_,
@@ -507,16 +514,18 @@ def _votes_of(votes: Any, tags: Tags, columns: Array) -> Any:
     return counts[:, columns], votes[1]
 
 
-def _suggestions(missing: tuple[Array, Array, Array] | None, known: Any, tags: Tags) -> MissingTags:
+def _suggestions(verdicts: Verdicts, known: Any, tags: Tags) -> MissingTags:
     """Tags to suggest, without those known to be wrong."""
-    if missing is None:
+    if verdicts.missing is None:
         return MissingTags()
-    row, column, confidence = missing
+    row, column, confidence = verdicts.missing
     if known is not None:
         possible = read_cells(known, tags.names, "known").reshape(tags.shape)[row, column] >= 0
         row, column, confidence = row[possible], column[possible], confidence[possible]
     order = np.lexsort((column, row))
-    return MissingTags(row[order], column[order], confidence[order], tags.names)
+    return MissingTags(
+        row[order], column[order], confidence[order], tags.names, verdicts.missing_caught
+    )
 
 
 def _annotators(votes: Any, model: Any) -> list[Annotator] | None:
@@ -589,7 +598,7 @@ def _out_of_fold(
     cautions = [getattr(fitted, "caution_", None) for fitted in models]
     known_shares = [caution.strict_share for caution in cautions if caution is not None]
     share = float(np.mean(known_shares)) if known_shares else None
-    return Verdicts(*picked, _shares(models), None, Planted.together(planted), share)
+    return Verdicts(*picked, _shares(models), None, np.nan, Planted.together(planted), share)
 
 
 def _prior_odds(prior: Any, tags: Tags) -> Array | None:

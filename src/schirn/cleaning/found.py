@@ -89,18 +89,33 @@ class MissingTags:
     label_names : list of str
     label : (m,) object array
         Name of each tag.
+    caught : float
+        Share of the correct tags that would be suggested if they were not listed: a check of the
+        suggestions as planted tags are one of the removals.
+    accepted : (m,) bool array or None
+        Tags that may be added, by an audit.
+    audit : Audit or None
+        What the answers of a person say, if the suggestions were audited.
     """
 
     row: Array = field(default_factory=_no_rows)
     column: Array = field(default_factory=_no_rows)
     confidence: Array = field(default_factory=lambda: np.zeros(0))
     label_names: list[str] = field(default_factory=list)
+    caught: float = np.nan
+    accepted: Array | None = None
+    audit: Audit | None = None
 
     def __len__(self) -> int:
         return len(self.row)
 
     def __repr__(self) -> str:
         return f"MissingTags({len(self)} suggested)"
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """Lower bound on the share of correct tags among the accepted; None before an audit."""
+        return None if self.audit is None else self.audit.certificate
 
     @property
     def label(self) -> Array:
@@ -224,23 +239,35 @@ class NoisyLabels:
     def suggestions(self, confidence: float = 0.0) -> MissingTags:
         """Return the missing tags with at least this confidence; none if `missing_rate` is 0.
 
+        After an audit of the suggestions, those that it accepts are returned.
+
         Parameters
         ----------
         confidence : float, default=0
         """
         found = self.missing
-        enough = found.confidence >= (confidence if self.missing_rate else np.inf)
+        enough = found.confidence >= confidence
+        if found.accepted is not None:
+            enough = enough & found.accepted
+        elif not self.missing_rate:
+            enough = np.zeros(len(found), dtype=bool)
         return replace(
             found,
             row=found.row[enough],
             column=found.column[enough],
             confidence=found.confidence[enough],
+            accepted=None if found.accepted is None else found.accepted[enough],
         )
 
     @property
     def missing_sentence(self) -> str:
         """How many tags are suggested and how far they can be trusted, in words."""
         suggested = self.suggestions()
+        if self.missing.certificate is not None:
+            return (
+                f"{len(suggested):,} of {len(self.missing):,} suggested tags are accepted. "
+                f"{self.missing.certificate}."
+            )
         if self.missing_rate is None:
             return f"{self.method} did not look for missing tags, so none is suggested."
         if not self.missing_rate:
@@ -250,7 +277,10 @@ class NoisyLabels:
             return f"{rate}, but none is sure enough to be suggested."
         tags = "1 tag is" if len(suggested) == 1 else f"{len(suggested):,} tags are"
         expected = float(suggested.confidence.mean())
-        return f"{rate}. {tags} suggested, of which about {expected:.0%} should be right."
+        text = f"{rate}. {tags} suggested, of which about {expected:.0%} should be right."
+        if np.isnan(self.missing.caught):
+            return text
+        return f"{text} Of the tags that are missing, about {self.missing.caught:.0%} are found."
 
     def changes(
         self,
@@ -383,7 +413,9 @@ class NoisyLabels:
                 stream.write(text.encode())
         return text
 
-    def audit_sample(self, n: int = 50, *, random_state: int | None = 0) -> AuditSample:
+    def audit_sample(
+        self, n: int = 50, *, of: str = "tags", random_state: int | None = 0
+    ) -> AuditSample:
         """Draw tags at random for a person to check.
 
         Four in ten are drawn from all judged tags, for calibration; the others, for the
@@ -395,9 +427,11 @@ class NoisyLabels:
         ----------
         n : int, default=50
             Number of tags. There are fewer if the table has fewer, or if fewer would be removed.
+        of : {"tags", "missing"}, default="tags"
+            "missing" draws from the suggestions in `missing` instead of the listed tags.
         random_state : int, default=0
         """
-        return audit_sample(self, n, random_state=random_state)
+        return audit_sample(self, n, of=of, random_state=random_state)
 
     def audited(
         self,
@@ -413,7 +447,8 @@ class NoisyLabels:
         """Return verdicts that are calibrated on the answers of a person.
 
         The answers are the final verdicts on their own tags. The result has an `audit` and a
-        `certificate`.
+        `certificate`. If the cells are suggestions, only `missing` changes: it gets calibrated
+        confidences, `accepted`, and an `audit` and `certificate` of its own.
 
         Parameters
         ----------

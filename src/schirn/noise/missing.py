@@ -8,7 +8,7 @@ Array = np.ndarray
 
 # Surest shares of the expected true cells, of at least 50 cells, that show how many are listed.
 _SUREST, _LEAST_CELLS = (0.02, 0.05, 0.1), 50
-# One-sided confidence level of the rate, and the rate below which it counts as zero.
+# One-sided confidence level of the shares, and the limit below which the rate is zero.
 _LEVEL, _SMALLEST_RATE = 0.9, 0.07
 # Rate that suggestions assume where none could be shown: some label is always forgotten.
 _ASSUMED_RATE = 0.02
@@ -19,9 +19,10 @@ _EXPLAINED = 0.95
 def missing_rate(log_odds: Array, Y: Array, rate: float) -> float:
     """Share of the true labels that are missing from the candidates; 0 unless it is clear.
 
-    It is the share of unlisted cells among those that look most true, as a lower confidence limit.
-    Labels that go missing at random are missing among the surest cells too, so the smallest of
-    several such limits counts: features that are merely unsure become sure in the end.
+    It is the share of unlisted cells among those that look most true: the median of several such
+    shares. Labels that go missing at random are missing among the surest cells too, so the lower
+    confidence limits of all these shares must be large: features that are merely unsure become sure
+    in the end.
 
     Parameters
     ----------
@@ -39,11 +40,12 @@ def missing_rate(log_odds: Array, Y: Array, rate: float) -> float:
     surest = np.argpartition(-log_odds, sizes[-1] - 1, axis=None)[: sizes[-1]]
     surest = surest[np.argsort(-log_odds.ravel()[surest], kind="stable")]
     listed = Y.ravel()[surest].cumsum()
-    found = 1.0
+    least, shares = 1.0, []
     for m in sizes:
         k = int(listed[m - 1])
-        found = min(found, float(1 - beta.ppf(_LEVEL, k + 1, m - k)) if k < m else 0.0)
-    return found if found > _SMALLEST_RATE else 0.0
+        least = min(least, float(1 - beta.ppf(_LEVEL, k + 1, m - k)) if k < m else 0.0)
+        shares.append(1 - k / m)
+    return float(np.median(shares)) if least > _SMALLEST_RATE else 0.0
 
 
 def completed(log_odds: Array, missing: float) -> Array:
