@@ -1,12 +1,13 @@
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from schirn import find_noisy_labels
-from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.found import MissingTags, NoisyLabels
 from schirn.datasets import load_digits_attributes
 from schirn.report import CleanReport
 
@@ -200,3 +201,61 @@ def test_tags_that_are_held_back_are_shown_as_kept():
     assert f"{found.held_back:,} of them are kept" in text
     highest = max(bar.high for bar in found.report().histogram().bars if bar.removed)
     assert highest <= found.confidence[found.removed].max() < 0.5
+
+
+def suggesting(missing_rate=0.2):
+    """Four rows with a suggestion each, except the first."""
+    names = ["a", "b"]
+    missing = MissingTags(
+        np.array([1, 2, 3]), np.array([0, 1, 0]), np.array([0.6, 0.95, 0.7]), names
+    )
+    found = make(n=4, labels="a", confidence=[0.1, 0.2, 0.9, 0.95])
+    return replace(found, label_names=names, missing=missing, missing_rate=missing_rate)
+
+
+def test_suggestions_are_shown_beside_removals():
+    report = suggesting().report(texts=["one", "two", "three", "four"])
+    cards = report.suggestions()
+    assert [(card.id, card.label, card.verdict) for card in cards] == [
+        ("3", "b", "suggested"),
+        ("4", "a", "suggested"),
+        ("2", "a", "suggested"),
+    ]
+    assert [tag.name for tag in cards[0].tags] == ["a"]
+    page = Page(report.html())
+    verdicts = [card["data-verdict"] for card in page.cards]
+    assert sorted(verdicts) == ["kept"] * 2 + ["removed"] * 2 + ["suggested"] * 3
+    assert "<b>3</b><span>tags are suggested, because about 20.0%" in report.html()
+    assert "3 tags are suggested, of which about 75% should be right." in report.html()
+    assert "3 tags are suggested" in report.markdown()
+    without = suggesting(missing_rate=0.0).report()
+    assert without.suggestions() == []
+    assert "suggested" not in without.html().partition("<script>")[0]
+    assert "suggested" not in without.markdown()
+
+
+def test_the_curve_is_drawn_and_told(found):
+    report = found.report()
+    text, curve = report.html(), report.curve()
+    Page(text)
+    now = found.threshold_curve.at(0.5)
+    assert curve.points[curve.now] == now
+    assert now.sentence in text
+    assert now.sentence in report.markdown()
+    xs, ys = zip(*(map(float, pair.split(",")) for pair in curve.precision.split()), strict=True)
+    assert list(xs) == sorted(xs)
+    assert ys[xs.index(50.0)] == pytest.approx(100 * (1 - now.precision), abs=0.01)
+    assert len(curve.precision_band.split()) == 2 * len(xs)
+    assert [point.threshold for point in curve.rows] == [k / 10 for k in range(1, 10)]
+    assert len(json.loads(report.json())["threshold_curve"]) == len(curve.points)
+    assert "planted wrong tags and from the claimed share" in text
+    assert make().report().curve() is None
+    assert "another threshold" not in make().report().html()
+
+
+def test_the_curve_of_an_audit_comes_from_the_answers(found, digits):
+    cells = found.audit_sample(50)
+    right = digits.y_true[cells.row, cells.column] == 1
+    text = found.audited(cells, right).report().html()
+    Page(text)
+    assert "calibrated on the answers of a person" in text

@@ -1,10 +1,13 @@
-"""The report on cleaned tags in a real browser: sort, filter, search."""
+"""The report on cleaned tags in a real browser: sort, filter, search, try thresholds."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from browser_helpers import needs_browser, open_browser
 
-from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.found import MissingTags, NoisyLabels
+from schirn.cleaning.threshold_curve import planted_curve
 
 pytest.importorskip("jinja2", reason="the report needs jinja2")
 pytestmark = needs_browser
@@ -21,16 +24,21 @@ CONFIDENCE = {
 }
 
 
-def make_page():
-    """Three rows; one tag and one text are code."""
+def make_found():
+    """Three rows; one tag is code."""
     ids, labels = ["a", "b", "c"], ["beach", "dog", NASTY]
     row = np.array([ids.index(i) for i, _ in CONFIDENCE])
     column = np.array([labels.index(label) for _, label in CONFIDENCE])
     confidence = np.array(list(CONFIDENCE.values()))
     judged = np.ones(len(row), dtype=bool)
-    found = NoisyLabels(3, labels, row, column, confidence, confidence < 0.5, judged, 0.5, "Sieve")
+    return NoisyLabels(3, labels, row, column, confidence, confidence < 0.5, judged, 0.5, "Sieve")
+
+
+def make_page():
+    """One text is code as well."""
     texts = ["Sand and waves", f"Barking {NASTY}", "A puppy on the sand"]
-    return found.report(texts=texts, ids=ids, title=f"items {NASTY}").html()
+    ids = ["a", "b", "c"]
+    return make_found().report(texts=texts, ids=ids, title=f"items {NASTY}").html()
 
 
 @pytest.fixture(scope="module")
@@ -128,3 +136,66 @@ def test_the_table_of_tags_is_sorted(page):
     assert heads["removed"].get_attribute("aria-sort") is None
     heads["tag"].find_element("tag name", "button").send_keys("\n")
     assert first_cells(page)[0] == "dog"
+
+
+@pytest.fixture
+def suggesting(driver, tmp_path):
+    """The same rows with two suggestions and a curve."""
+    found = make_found()
+    planted = np.linspace(0, 0.7, 40)
+    curve = planted_curve(found.confidence, planted, threshold=0.5, shares=(0.2, 0.3, 0.4))
+    missing = MissingTags(
+        np.array([0, 1]), np.array([2, 0]), np.array([0.93, 0.6]), found.label_names
+    )
+    whole = replace(found, missing=missing, missing_rate=0.1, threshold_curve=curve)
+    path = tmp_path / "report.html"
+    path.write_text(whole.report(ids=["a", "b", "c"]).html(), "utf-8")
+    driver.get(path.as_uri())
+    yield driver, curve
+    assert driver.get_log("browser") == []
+
+
+def test_suggestions_are_filtered(suggesting):
+    page, _ = suggesting
+    assert len(cards(page)) == 9
+    choose(page, "verdict", "suggested")
+    assert cards(page) == [("b", "beach"), ("a", NASTY)]
+    choose(page, "order", "most likely first")
+    assert cards(page) == [("a", NASTY), ("b", "beach")]
+    assert page.find_element("css selector", ".card .tag.in").text.startswith("+ ")
+    heads = [h.text for h in page.find_elements("css selector", "#labels thead th")]
+    assert heads[-1] == "suggested"
+    page.find_elements("css selector", "#labels thead button")[-1].click()
+    assert set(first_cells(page)[:2]) == {"beach", NASTY}
+
+
+def test_a_threshold_is_tried_by_keyboard(suggesting):
+    page, curve = suggesting
+    slider = page.find_element("id", "threshold")
+    output = page.find_element("css selector", "#pick output")
+    cursor = page.find_element("id", "cursor")
+    assert output.text == curve.at(0.5).sentence
+    slider.send_keys("\ue012" * 5)  # five times left
+    assert output.text == curve.at(0.4).sentence
+    assert float(cursor.get_attribute("x1")) == pytest.approx(40)
+    assert slider.get_attribute("aria-valuetext") == "threshold 0.4"
+    slider.send_keys("\ue010")  # end
+    assert output.text == curve.points[-1].sentence
+    table = page.find_element("css selector", "details table")
+    assert not table.is_displayed()
+    page.find_element("css selector", "summary").send_keys("\n")
+    assert table.is_displayed()
+    assert len(table.find_elements("css selector", "tbody tr")) == 9
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_nothing_sticks_out(suggesting, width):
+    page, _ = suggesting
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        plot = page.find_element("css selector", ".plot svg").rect
+        assert plot["width"] > 0.6 * min(width, 1000)
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -5,6 +5,7 @@ from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
+from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
 from schirn.labels.votes import Votes, votes_to_candidates
 
@@ -20,6 +21,8 @@ __all__ = [
     "LabelTrust",
     "MissingTags",
     "NoisyLabels",
+    "ThresholdCurve",
+    "ThresholdPoint",
     "Trust",
     "TrustPoint",
     "Votes",

@@ -33,6 +33,7 @@ from scipy.stats import beta, hypergeom
 from schirn._files import atomic_write, brief
 from schirn._input import Number, OneOf, is_missing
 from schirn.cleaning.limits import least_likely, with_one_left
+from schirn.cleaning.threshold_curve import answered_curve
 from schirn.exceptions import InputError
 from schirn.labels.votes import Votes
 
@@ -443,6 +444,7 @@ def audited(
     expected = float(np.mean(1 - calibrated[chosen])) if chosen.any() else np.nan
     meets = _highest(calibrated[undecided], calibrated[undecided], wanted)
 
+    before_answers = calibrated[undecided]
     decided = np.r_[index[told], more_index]
     verdict = np.r_[answer[told], more_answer]
     removed, judged = np.where(undecided, chosen, found.removed), found.judged.copy()
@@ -515,6 +517,13 @@ def audited(
         largest_wrong_share=None if largest is None or share is None else max(largest, share),
         trust=trust,
         audit=audit,
+        threshold_curve=answered_curve(
+            before_answers,
+            _flagged(found)[undecided],
+            np.searchsorted(np.flatnonzero(undecided), index[told]),
+            answer[told],
+            threshold=threshold,
+        ),
     )
 
 

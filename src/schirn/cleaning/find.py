@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 from schirn._input import Number, canonical, check_values, is_missing, suggest
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
 from schirn.cleaning.limits import least_likely, with_one_left
+from schirn.cleaning.threshold_curve import planted_curve
 from schirn.cleaning.trust import MAX_PLANTED, Planted, assess, draw, left_out_confidence, replaced
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.known import as_known, read_cells
@@ -197,6 +198,17 @@ def find_noisy_labels(
         precision=PRECISION if precision is None else precision,
         label_names=tags.names,
     )
+    claimed = verdicts.shares.get("wrong_share", share)
+    curve = planted_curve(
+        confidence[doubtful],
+        planted.confidence,
+        threshold=threshold,
+        shares=(
+            min(trust.wrong_share, claimed),
+            claimed,
+            max(claimed, verdicts.shares.get("largest_wrong_share", claimed)),
+        ),
+    )
     confidence = np.where(certain == 0, confidence, certain > 0)
     judged = judged | (certain != 0)
     removed = judged & (confidence < threshold)
@@ -224,6 +236,7 @@ def find_noisy_labels(
         held_back=int(held_back.sum()),
         max_remove_per_row=max_remove_per_row,
         keep_one=keep_one,
+        threshold_curve=curve,
         **verdicts.shares,
     )
 

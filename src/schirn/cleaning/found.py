@@ -14,6 +14,7 @@ from schirn._files import atomic_write, spreadsheet_safe
 from schirn._optional import optional
 from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
 from schirn.cleaning.changes import ChangeList, changes_of
+from schirn.cleaning.threshold_curve import ThresholdCurve
 from schirn.cleaning.trust import Trust
 
 if TYPE_CHECKING:
@@ -167,6 +168,8 @@ class NoisyLabels:
         Limits to what a row may lose; an audit keeps them.
     audit : Audit or None
         What the answers of a person say, if the verdicts were `audited`.
+    threshold_curve : ThresholdCurve or None
+        Expected precision and recall of the removals against the threshold, with bands.
     """
 
     n_rows: int
@@ -188,6 +191,7 @@ class NoisyLabels:
     max_remove_per_row: int | None = None
     keep_one: bool = False
     audit: Audit | None = None
+    threshold_curve: ThresholdCurve | None = None
 
     def __repr__(self) -> str:
         return (
@@ -402,6 +406,8 @@ class NoisyLabels:
             document["trust"] = self.trust.to_dict()
         if self.audit is not None:
             document["audit"] = self.audit.to_dict()
+        if self.threshold_curve is not None:
+            document["threshold_curve"] = list(self.threshold_curve.records())
         if self.annotators is not None:
             document["annotators"] = [
                 {**annotator._asdict(), "name": str(annotator.name)}

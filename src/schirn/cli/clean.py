@@ -316,6 +316,8 @@ def _print(
             whole["trust"] = found.trust.to_dict()
         if found.audit is not None:
             whole["audit"] = found.audit.to_dict()
+        if found.threshold_curve is not None:
+            whole["threshold_curve"] = list(found.threshold_curve.records())
         print_json({**whole, "label_summaries": listed, "suggested_tags": suggested, **written})
         return
     facts([*_lines(whole), *_missing_lines(args, found)])

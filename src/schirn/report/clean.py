@@ -4,6 +4,7 @@ import base64
 import json
 import tempfile
 import webbrowser
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -16,16 +17,19 @@ from schirn.report.page import png_uri, render
 
 if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
+    from schirn.cleaning.threshold_curve import ThresholdPoint
 
 Array = np.ndarray
 
 MAX_CARDS = 240
+MAX_SUGGESTIONS = 80
 MAX_LABELS = 100
 MAX_CONFUSIONS = 12
 _MAX_TEXT = 400
 _MAX_TAGS = 30
 _MAX_IMAGE_BYTES = 300_000
 _BINS = 20
+_TABLE_AT = [k / 10 for k in range(1, 10)]
 _MAGIC = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
 
 
@@ -49,6 +53,12 @@ class Card(NamedTuple):
     image: str
     tags: list[Tag]
     n_more: int
+    suggested: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """Return "suggested", "removed" or "kept"."""
+        return "suggested" if self.suggested else "removed" if self.removed else "kept"
 
 
 class Confusion(NamedTuple):
@@ -80,6 +90,21 @@ class Histogram(NamedTuple):
 
     bars: list[Bar]
     threshold: float
+
+
+class CurvePlot(NamedTuple):
+    """Precision and recall against the threshold; points of SVG lines and areas, in percent."""
+
+    precision: str
+    precision_band: str
+    recall: str
+    recall_band: str
+    points: "list[ThresholdPoint]"
+    rows: "list[ThresholdPoint]"
+    """Some of the points, for a table."""
+    now: int
+    """Index of the point with the threshold in force."""
+    source: str
 
 
 class CleanReport:
@@ -126,7 +151,7 @@ class CleanReport:
 
     def html(self) -> str:
         """Return the report as one page that needs no network."""
-        labels = self.found.labels()
+        labels, suggested = self.found.labels(), self.found.suggestions()
         return render(
             "schirn.report",
             "clean.html",
@@ -137,7 +162,11 @@ class CleanReport:
             n_labels=len(labels),
             confusions=self.confusions(),
             histogram=self.histogram(),
+            curve=self.curve(),
             cards=self.cards(),
+            suggestions=self.suggestions(),
+            n_suggested=Counter(suggested.label.tolist()),
+            missing_sentence=self.found.missing_sentence,
         )
 
     def markdown(self) -> str:
@@ -153,6 +182,8 @@ class CleanReport:
             "",
             *([] if self.found.audit is None else [f"{self.found.certificate}.", ""]),
             *self._trust_lines(),
+            *self._curve_lines(),
+            *([self.found.missing_sentence, ""] if whole["suggestions"] else []),
             "| tag | listed | removed | estimated wrong |",
             "|---|--:|--:|--:|",
         ]
@@ -169,8 +200,12 @@ class CleanReport:
             return []
         return [f"How far to trust this: **{trust.level}**. {trust.sentence}", ""]
 
+    def _curve_lines(self) -> list[str]:
+        curve = self.found.threshold_curve
+        return [] if curve is None else [curve.at(self.found.threshold).sentence, ""]
+
     def json(self) -> str:
-        """Return summary, labels, confusions and histogram as one JSON document."""
+        """Return summary, labels, confusions, histogram and curve as one JSON document."""
         document = {
             "title": self.title,
             "summary": self.found.summary(),
@@ -178,6 +213,8 @@ class CleanReport:
             "confusions": [pair._asdict() for pair in self.confusions()],
             "histogram": [bar.n_tags for bar in self.histogram().bars],
         }
+        if self.found.threshold_curve is not None:
+            document["threshold_curve"] = list(self.found.threshold_curve.records())
         return json.dumps(document, ensure_ascii=False, allow_nan=False)
 
     def open(self) -> Path:
@@ -207,7 +244,49 @@ class CleanReport:
         closest = closest[~np.isin(closest, surest)][: MAX_CARDS - len(surest)]
         both = np.concatenate([surest, closest])
         order = np.argsort(found.confidence[both], kind="stable")
-        return [self._card(k) for k in both[order].tolist()]
+        columns = (found.row, found.column, found.confidence, found.removed)
+        chosen = (values[both[order]].tolist() for values in columns)
+        return [self._card(*values) for values in zip(*chosen, strict=True)]
+
+    def suggestions(self) -> list[Card]:
+        """Return the missing tags that are most likely to be correct, most likely first."""
+        missing = self.found.suggestions()
+        order = np.argsort(-missing.confidence, kind="stable")[:MAX_SUGGESTIONS]
+        columns = (missing.row, missing.column, missing.confidence)
+        chosen = (values[order].tolist() for values in columns)
+        return [
+            self._card(row, column, confidence, False, suggested=True)
+            for row, column, confidence in zip(*chosen, strict=True)
+        ]
+
+    def curve(self) -> CurvePlot | None:
+        """Return precision and recall against the threshold as points of a drawing."""
+        curve = self.found.threshold_curve
+        if curve is None:
+            return None
+
+        def line(name: str, points: "Sequence[ThresholdPoint]") -> str:
+            ends = ((100 * p.threshold, 100 * (1 - getattr(p, name))) for p in points)
+            return " ".join(f"{x:.2f},{y:.2f}" for x, y in ends)
+
+        # Without removals there is no precision.
+        drawn = [point for point in curve if point.removed]
+        areas = {
+            name: f"{line(f'{name}_high', points)} {line(f'{name}_low', points[::-1])}"
+            for name, points in (("precision", drawn), ("recall", curve.points))
+        }
+        now = curve.at(self.found.threshold)
+        rows = {point.threshold: point for point in (*map(curve.at, _TABLE_AT), now)}
+        return CurvePlot(
+            line("precision", drawn),
+            areas["precision"],
+            line("recall", curve.points),
+            areas["recall"],
+            curve.points,
+            [rows[threshold] for threshold in sorted(rows)],
+            curve.points.index(now),
+            curve.source,
+        )
 
     def confusions(self) -> list[Confusion]:
         """Return the pairs of a removed and a kept tag that share more rows than by chance.
@@ -263,18 +342,20 @@ class CleanReport:
         ]
         return Histogram(bars, self.found.threshold)
 
-    def _card(self, k: int) -> Card:
-        found, row = self.found, int(self.found.row[k])
+    def _card(
+        self, row: int, column: int, confidence: float, removed: bool, suggested: bool = False
+    ) -> Card:
+        found = self.found
         of_row = range(*np.searchsorted(found.row, (row, row + 1)).tolist())
         # Of a row with very many tags, the tag in question must be among those shown.
-        shown = sorted(sorted(of_row, key=lambda j: j != k)[:_MAX_TAGS])
+        shown = sorted(sorted(of_row, key=lambda j: found.column[j] != column)[:_MAX_TAGS])
         text = "" if self.texts is None else str(self.texts[row])
         return Card(
             row=row,
             id=str(row + 1 if self.ids is None else self.ids[row]),
-            label=found.label_names[found.column[k]],
-            confidence=float(found.confidence[k]),
-            removed=bool(found.removed[k]),
+            label=found.label_names[column],
+            confidence=confidence,
+            removed=removed,
             text=text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …",
             image="" if self.images is None else _image(self.images[row]),
             tags=[
@@ -286,6 +367,7 @@ class CleanReport:
                 for j in shown
             ],
             n_more=len(of_row) - len(shown),
+            suggested=suggested,
         )
 
 
