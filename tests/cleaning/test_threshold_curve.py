@@ -80,6 +80,11 @@ def test_the_bands_of_an_audit_hold(found, digits):
     assert np.mean(held) >= 0.9
 
 
+def test_without_an_answer_the_curve_stays(found):
+    cells = found.audit_sample(10)
+    assert found.audited(cells, [None] * 10).threshold_curve is found.threshold_curve
+
+
 def test_more_answers_narrow_the_bands(found, digits):
     width = []
     for n in (20, 400):

@@ -478,6 +478,13 @@ def audited(
     )
     largest = found.largest_wrong_share
     threshold = float(expit(offset + slope * cut))
+    curve = answered_curve(
+        before_answers,
+        _flagged(found)[undecided],
+        np.searchsorted(np.flatnonzero(undecided), index[told]),
+        answer[told],
+        threshold=threshold,
+    )
     held_back = judged & ~removed & (calibrated < threshold)
     trust = found.trust
     if trust is not None and share is not None and audit.n_answers:
@@ -517,13 +524,7 @@ def audited(
         largest_wrong_share=None if largest is None or share is None else max(largest, share),
         trust=trust,
         audit=audit,
-        threshold_curve=answered_curve(
-            before_answers,
-            _flagged(found)[undecided],
-            np.searchsorted(np.flatnonzero(undecided), index[told]),
-            answer[told],
-            threshold=threshold,
-        ),
+        threshold_curve=found.threshold_curve if curve is None else curve,
     )
 
 
