@@ -66,7 +66,7 @@ def test_noise_lines_show_the_means(results, ax):
         assert line.get_xdata().tolist() == [1, 2, 3]
         assert line.get_ydata() == pytest.approx(values)
     assert (ax.get_title(), ax.get_ylabel()) == ("scene", "average precision ↑ (%)")
-    assert ax.get_legend().get_title().get_text() == "† oracle-tuned"
+    assert ax.get_legend().get_title().get_text() == "† oracle-tuned, ‡ reconstructed"
 
 
 def test_noise_bars(results, ax):
@@ -126,7 +126,6 @@ def test_convergence_of_one_model_and_of_what_is_not_recorded(small, ax):
 
 
 def test_critical_difference_names_all_ranks(results, ax):
-    pytest.importorskip("scikit_posthocs")
     figures.critical_difference(results, "average_precision", unit="setting", ax=ax)
     result = stats.friedman(results, "average_precision", unit="setting")
     texts = " ".join(text.get_text() for text in ax.texts)
@@ -135,6 +134,48 @@ def test_critical_difference_names_all_ranks(results, ax):
         assert f"{rank:.2f}" in texts
     assert f"critical difference {result.critical_difference:.2f}" in texts
     assert "oracle-tuned" in ax.get_title(loc="center") + ax.get_title(loc="left")
+
+
+def test_critical_difference_has_an_axis_and_joins_what_it_cannot_distinguish(ax):
+    values = {"A": 0.9, "B": 0.8, "C": 0.2, "D": 0.1}
+    results = [
+        make_result(f"d{i}", 1, m, 0, average_precision=v)
+        for m, v in values.items()
+        for i in range(12)
+    ]
+    figures.critical_difference(results, "average_precision", ax=ax)
+    # The critical difference of four methods over 12 data sets is 1.35: one rank, but not two.
+    joined = [line.get_xdata() for line in ax.lines if line.get_linewidth() == 3.5]
+    assert np.round(joined).tolist() == [[1, 2], [2, 3], [3, 4]]
+    assert ax.get_xticks().tolist() == [1, 2, 3, 4]
+    assert (ax.spines["top"].get_visible(), ax.spines["bottom"].get_visible()) == (True, False)
+    assert ax.spines["top"].get_bounds() == (1, 4)
+    assert "12 data sets, 1 is best" in ax.get_title()
+
+
+def test_critical_difference_is_refused_for_too_few_data_sets(ax):
+    results = [
+        make_result(f"d{i}", 1, m, 0, one_error=v) for v, m in enumerate("ABCD") for i in range(2)
+    ]
+    with pytest.raises(InputError, match="4 methods need at least 3, there are 2"):
+        figures.critical_difference(results, "one_error", ax=ax)
+
+
+@pytest.mark.parametrize(
+    ("values", "start"),
+    [((0.80, 0.81, 0.82), 79), ((0.80, 0.60, 0.10), 0), ((0.5, 0.5, 0.5), 0)],
+)
+def test_bars_start_above_zero_only_where_they_would_look_alike(ax, values, start):
+    results = [
+        make_result("d", 1, name, k, average_precision=v)
+        for name, v in zip("ABC", values, strict=True)
+        for k in range(2)
+    ]
+    figures.noise_levels(results, "average_precision", "d", ax=ax)
+    assert ax.get_ylim()[0] == start
+    assert bool(ax.get_title(loc="right")) == bool(start)
+    heights = [bar.get_height() for bar in ax.patches]
+    assert heights == pytest.approx([100 * v for v in values])
 
 
 def test_critical_difference_needs_two_data_sets(results, ax):
@@ -150,7 +191,7 @@ def test_gap_closed_is_sorted_by_the_mean(results, ax):
     names = [tick.get_text() for tick in ax.get_yticklabels()]
     assert names == sorted(means, key=means.get)
     assert names[-1] == "Sieve"
-    dots = ax.lines[2 * names.index("GLC")]
+    dots = ax.lines[2 * names.index("GLC‡")]
     assert len(dots.get_xdata()) == 9
 
 

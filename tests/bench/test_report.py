@@ -1,4 +1,6 @@
 import re
+import shutil
+import subprocess
 from html.parser import HTMLParser
 
 import pytest
@@ -71,6 +73,7 @@ def test_outputs_are_all_there(folder):
     assert names == {
         *(f"results_{m}" for m in ("average_precision", "ranking_loss", "coverage")),
         *(f"results_{m}" for m in ("hamming_loss", "one_error", "noise_auc")),
+        "results",
         "ranks",
         "win_tie_loss",
         "friedman",
@@ -92,6 +95,63 @@ def test_outputs_are_all_there(folder):
         "convergence_residual",
         "convergence_n_noise",
     }
+
+
+def test_figures_come_in_three_formats(folder):
+    figures = list((folder / "figures").iterdir())
+    assert {path.suffix for path in figures} == {".svg", ".png", ".pdf"}
+    starts = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+    assert all(path.read_bytes().startswith(starts[path.suffix]) for path in figures)
+
+
+def test_protocol_and_references_are_ready_to_paste(folder, page):
+    text, latex, entries = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("protocol.txt", "protocol.tex", "references.bib")
+    )
+    assert text.startswith("We compare Sieve, Schirn, NLR†, FPML‡,")
+    for words in (
+        "on 4 data sets: scene (r = 1, 2, 3), birds (r = 3, 7, 11), medical",
+        "5-fold cross-validation",
+        "The parameters of NLR† were chosen on the true labels of the test rows",
+        "FPML‡ and GLC‡ are reconstructions",
+        "Significance: paired t-test over the folds of each setting, level 0.05.",
+        "OracleRidge, an upper bound, sees the true labels",
+        "schirn 0.1, python 3.11, numpy 2.0",
+    ):
+        assert words in text
+    assert " ".join(text.split()) in page.text
+    cited = set(re.findall(r"\\cite\{(\w+)\}", latex))
+    assert cited == set(re.findall(r"@\w+\{(\w+),", entries))
+    assert {"schirn", "si2025schirn", "sun2022glc"} < cited
+    assert latex.isascii()
+    assert entries.count("{") == entries.count("}")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+def test_latex_compiles(folder, tmp_path):
+    inputs = sorted((folder / "tables").glob("*.tex"))
+    body = "\\clearpage\n".join(
+        f"\\input{{{path}}}\n" for path in [*inputs, folder / "protocol.tex"]
+    )
+    document = "\\documentclass{article}\n\\usepackage{booktabs,adjustbox}\n\\begin{document}\n"
+    (tmp_path / "all.tex").write_text(document + body + "\\end{document}\n")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_reference_and_test_reach_every_table(tmp_path):
+    results = [r for r in study() if r["method"] in ("NLR", "GLC", "FPML")]
+    write_outputs(results, tmp_path, reference="GLC", test="corrected", metrics=["one_error"])
+    for name in ("results_one_error", "win_tie_loss"):
+        text = (tmp_path / "tables" / f"{name}.txt").read_text("utf-8")
+        assert "GLC‡" in text.splitlines()[0]
+        assert "corrected resampled t-test" in text.splitlines()[0]
+    assert "corrected resampled" in (tmp_path / "protocol.txt").read_text("utf-8")
+    write_outputs(results, tmp_path / "none", reference=None, metrics=["one_error"])
+    assert not (tmp_path / "none" / "tables" / "win_tie_loss.txt").exists()
+    assert "Significance" not in (tmp_path / "none" / "protocol.txt").read_text("utf-8")
 
 
 def test_page_says_what_was_done(page):

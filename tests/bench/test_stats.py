@@ -139,14 +139,14 @@ def test_holm_by_hand_and_with_gaps():
 
 def test_wilcoxon_is_that_of_scipy_then_holm():
     random = np.random.default_rng(0)
-    means = {name: random.random(9) for name in ("Schirn", "NLR", "GLC", "FPML")}
+    means = {name: random.random(9) for name in ("Schirn", "NLR", "PMLNI", "CandidateRidge")}
     found = {
         pair.contender: pair
         for pair in stats.wilcoxon_holm(flat(means), "Schirn", "average_precision")
     }
     plain = {
         name: reference.wilcoxon(means["Schirn"] - means[name]).pvalue
-        for name in ("NLR", "GLC", "FPML")
+        for name in ("NLR", "PMLNI", "CandidateRidge")
     }
     assert {name: pair.pvalue for name, pair in found.items()} == pytest.approx(plain)
     adjusted = dict(zip(plain, stats.holm(list(plain.values())), strict=True))
@@ -170,7 +170,7 @@ def test_wilcoxon_of_equal_scores_and_of_one_data_set():
 
 def test_friedman_and_nemenyi_are_those_of_scipy_and_posthocs():
     random = np.random.default_rng(1)
-    means = {name: random.random(8) for name in ("Sieve", "Schirn", "NLR", "GLC", "FPML")}
+    means = {name: random.random(8) for name in ("Sieve", "Schirn", "NLR", "A", "B")}
     result = stats.friedman(flat(means), "average_precision")
     theirs = reference.friedmanchisquare(*means.values())
     assert (result.statistic, result.pvalue) == pytest.approx((theirs.statistic, theirs.pvalue))
@@ -189,6 +189,31 @@ def test_critical_difference_of_the_textbook():
     assert stats.friedman(flat(means), "average_precision").critical_difference == pytest.approx(
         2.569 * math.sqrt(4 * 5 / (6 * 14)), abs=2e-3
     )
+
+
+def test_data_sets_needed_to_distinguish_two_methods():
+    """q = 2.569 for four methods: 2.569² · 4 · 5 / (6 · 3²) = 2.44, so that 2 are too few."""
+    enough = flat({name: [0.1 * i, 0.2 * i, 0.3 * i] for i, name in enumerate("ABCD")})
+    result = stats.friedman(enough, "average_precision")
+    assert result.needed == 3
+    assert result.critical_difference < 3
+    assert stats.few_blocks(result, "dataset").startswith("Only 3 data sets")
+    two = stats.friedman([r for r in enough if r["dataset"] != "d2"], "average_precision")
+    assert two.critical_difference > 3
+    assert "4 methods need at least 3, there are 2" in stats.few_blocks(two, "dataset")
+    many = flat({name: np.arange(10) / 20 + i / 100 for i, name in enumerate("ABCD")})
+    assert stats.few_blocks(stats.friedman(many, "average_precision"), "dataset") == ""
+
+
+def test_without_a_test_over_folds_settings_are_won_by_their_means():
+    results = folds("d", 1, "Schirn", [0.5, 0.6], "one_error")
+    results += folds("d", 1, "NLR", [0.5, 0.7], "one_error")
+    results += folds("d", 1, "GLC", [0.6, 0.5], "one_error")
+    found = stats.win_tie_loss(results, "Schirn", "one_error", test="wilcoxon")
+    assert {label: str(counts) for label, counts in found.items()} == {
+        "NLR": "1/0/0",
+        "GLC‡": "0/1/0",
+    }
 
 
 def test_friedman_edges():
@@ -210,7 +235,7 @@ def test_friedman_drops_settings_with_gaps_and_says_so():
     assert "OracleRidge" not in result.ranks
     rare = [*results, make_result("scene", 1, "PARD", 0, average_precision=0.1)]
     kept = stats.friedman(rare, "average_precision", unit="setting")
-    assert kept.blocks.dropped_contenders == ("PARD",)
+    assert kept.blocks.dropped_contenders == ("PARD‡",)
     assert kept.ranks == result.ranks
 
 

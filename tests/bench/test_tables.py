@@ -8,6 +8,7 @@ from reference.bench_results import lost, make_result, study
 from schirn.bench import tables
 from schirn.bench.rendering import SUFFIXES, Cell, Table, latex_escape
 from schirn.exceptions import InputError
+from schirn.methods import methods
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,9 @@ def records(text):
 def test_text_by_hand(hand):
     assert tables.result_table(hand, "average_precision") == "\n".join(
         [
-            "Average precision ↑, in percent, mean ± standard deviation over the folds",
+            "Average precision ↑, in percent, mean ± standard deviation over the folds. "
+            "• Schirn is significantly better, ◦ significantly worse: "
+            "paired t-test over the folds of each setting, level 0.05",
             "",
             "data    r       Schirn           NLR†   OracleRidge",
             "---------------------------------------------------",
@@ -44,8 +47,6 @@ def test_text_by_hand(hand):
             "---------------------------------------------------",
             "* best",
             "The best oracle-tuned method and the best of the others are marked.",
-            "• Schirn is significantly better, ◦ significantly worse.",
-            "Paired t-test over the folds of each setting at level 0.05.",
             "† oracle-tuned: parameters chosen on the true labels of the test rows.",
             "OracleRidge: trained on the true labels, for reference only.",
             "[a] not run",
@@ -80,7 +81,7 @@ def test_csv_has_the_numbers_and_the_reasons(hand):
 
 def test_latex_is_whole_and_escaped(hand):
     text = tables.result_table(hand, "average_precision", format="latex", published=True)
-    assert text.count("\\begin{") == text.count("\\end{") == 2
+    assert text.count("\\begin{") == text.count("\\end{") == 3
     assert [text.count(rule) for rule in ("\\toprule", "\\midrule", "\\bottomrule")] == [1, 1, 1]
     assert "my\\_set" in text
     assert "\\textbf{82.0 $\\pm$ 2.0} {[}86.2, $-$4.2{]}" in text
@@ -190,7 +191,7 @@ def test_ranks_by_hand():
     assert [[cell.text for cell in line] for line in table.body] == [
         ["Schirn", "1.25", "2.75"],
         ["NLR", "1.75", "2.25"],
-        ["GLC", "3.00", "1.00"],
+        ["GLC‡", "3.00", "1.00"],
     ]
     assert [cell.best for cell in table.body[0]] == [False, True, False]
 
@@ -202,7 +203,7 @@ def test_win_tie_loss_totals_leave_the_ceiling_out():
     for line in table.body:
         counts = [[int(n) for n in cell.text.split("/")] for cell in line[1:]]
         assert counts[-1] == [sum(column) for column in zip(*counts[:-2], strict=True)]
-    glc = table.head.index("GLC")
+    glc = table.head.index("GLC‡")
     assert sum(int(n) for n in table.body[0][glc].text.split("/")) == 9
 
 
@@ -296,6 +297,103 @@ def test_a_table_without_notes_has_no_empty_lines_below_it():
     table = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]])
     text = table.render("latex")
     assert "footnotesize" not in text
-    assert text.endswith("\\end{tabular}\n\\end{table}\n")
+    assert text.endswith("\\end{tabular}\n\\end{adjustbox}\n\\end{table}\n")
     noted = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]], ["A note."])
     assert "\\footnotesize\nA note.\n\\end{table}" in noted.render("latex")
+
+
+def over_data_sets(n=8):
+    """MyMethod is a little better than NLR on every data set, three folds each."""
+    return [
+        make_result(f"d{i}", 1, method, k, average_precision=v + i / 50 + k / 100, one_error=1 - v)
+        for i in range(n)
+        for method, v in (("NLR", 0.4), ("pkg:MyMethod", 0.41), ("OracleRidge", 0.6))
+        for k in range(3)
+    ]
+
+
+def test_methods_stand_in_the_order_given_under_their_class_name():
+    results = over_data_sets(2)
+    assert tables.results(results, "one_error").head[2:] == ["NLR", "MyMethod", "OracleRidge"]
+    assert tables.results(results[::-1], "one_error").head[2] == "OracleRidge"
+    twice = [*results, make_result("d0", 1, "other:MyMethod", 0, one_error=0.1)]
+    assert tables.results(twice, "one_error").head[3:] == [
+        "pkg:MyMethod",
+        "OracleRidge",
+        "other:MyMethod",
+    ]
+
+
+@pytest.mark.parametrize("name", ["pkg:MyMethod", "MyMethod", "mymethod"])
+def test_any_method_can_be_the_reference(name):
+    table = tables.win_tie_loss(over_data_sets(), name, ["average_precision"])
+    assert table.title.startswith("Win/tie/loss of MyMethod against each method: paired t-test")
+    assert table.head[1:] == ["NLR", "OracleRidge", "total"]
+    assert table.body[0][1].text == "8/0/0"
+
+
+def test_without_a_reference_nothing_is_tested():
+    table = tables.results(over_data_sets(), "average_precision", reference=None)
+    assert "significant" not in table.render()
+    assert not any(cell.mark for line in table.body for cell in line)
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("paired", "paired t-test over the folds of each setting, level 0.01"),
+        ("corrected", "corrected resampled t-test over the folds of each setting, level 0.01"),
+        (
+            "wilcoxon",
+            "Wilcoxon's signed-rank test over data sets with Holm's correction, level 0.01",
+        ),
+    ],
+)
+def test_the_caption_names_the_test(test, words):
+    options = {"reference": "MyMethod", "alpha": 0.01, "test": test}
+    text = tables.result_table(over_data_sets(), "one_error", format="latex", **options)
+    caption = next(line for line in text.splitlines() if line.startswith("\\caption"))
+    assert f"MyMethod is significantly better, $\\circ$ significantly worse: {words}" in caption
+    assert words in tables.win_tie_loss(over_data_sets(), metrics=["one_error"], **options).title
+
+
+def test_wilcoxon_marks_metrics_instead_of_settings():
+    options = {"reference": "MyMethod", "test": "wilcoxon"}
+    table = tables.results(over_data_sets(), "average_precision", **options)
+    *settings, last = table.body
+    assert not any(cell.mark for line in settings for cell in line)
+    # All 8 differences have the same sign: p = 2 / 2^8.
+    assert [cell.body() for cell in last] == ["p (Holm)", "", "0.00781 •", "", ""]
+    tally = tables.win_tie_loss(over_data_sets(), metrics=["average_precision"], **options)
+    assert [cell.body() for cell in tally.body[0][1:]] == ["8/0/0 •", "0/0/8", "8/0/0"]
+
+
+def test_several_metrics_make_one_table():
+    names = ["average_precision", "one_error"]
+    table = tables.results(over_data_sets(2), names)
+    assert (table.name, table.head[:3]) == ("results", ["metric", "data", "r"])
+    assert [line[0].text for line in table.body] == ["average precision ↑", "", "one-error ↓", ""]
+    for k, name in enumerate(names):
+        single = tables.results(over_data_sets(2), name)
+        assert [line[1:] for line in table.body[2 * k : 2 * k + 2]] == single.body
+        assert set(single.notes) == set(table.notes)
+    assert [record["metric"] for record in table.records] == [
+        name for name in names for _ in "123456"
+    ]
+    assert table.render("latex").count("\\midrule") == 2
+    assert table.render("text").splitlines()[6] == table.render("text").splitlines()[3]
+
+
+def test_reconstructed_methods_are_marked():
+    results = [make_result("d", 1, method, 0, one_error=0.1) for method in methods()]
+    table = tables.results(results, "one_error")
+    marked = {name.rstrip("‡") for name in table.head if name.endswith("‡")}
+    assert marked == {name for name, cls in methods().items() if cls._info.reconstructed}
+    assert "‡ reconstructed: neither code nor full text was available." in table.notes
+    plain = [make_result("d", 1, "NLR", 0, one_error=0.1)]
+    assert not any("‡" in note for note in tables.results(plain, "one_error").notes)
+
+
+def test_few_data_sets_are_pointed_out():
+    notes = tables.friedman_tests(study(), ["one_error"]).notes
+    assert "Only 4 data sets: with fewer than 10, Friedman's test is approximate." in notes

@@ -51,6 +51,26 @@ def test_report_is_written_next_to_the_results(place, capsys):
     assert (place / "out" / "tables" / "results_average_precision.tex").exists()
 
 
+def test_the_reference_can_be_any_method(place):
+    names = "mymethods:Mean,CandidateRidge"
+    args = ("--datasets", "tiny.npz:1", "--methods", names, "--tuning", "none", "--quiet")
+    assert bench(*args, "--reference", "mean", "--test", "corrected") == 0
+    table = place / "out" / "tables" / "results_average_precision.txt"
+    head = table.read_text("utf-8").splitlines()
+    assert "Mean is significantly better" in head[0]
+    assert "corrected resampled t-test" in head[0]
+    assert head[2].split() == ["data", "r", "Mean", "CandidateRidge"]
+    assert bench(*args, "--reference", "none") == 0
+    assert "significant" not in table.read_text("utf-8")
+
+
+def test_an_unknown_reference_is_refused_before_the_work(place, capsys):
+    args = ("--datasets", "tiny.npz:1", "--methods", "Schirn,NLR", "--reference", "Shirn")
+    assert bench(*args) == 2
+    assert "did you mean 'Schirn'?" in capsys.readouterr().err
+    assert not (place / "out").exists()
+
+
 def test_failed_runs_are_counted_and_give_exit_code_1(place, capsys):
     names = "mymethods:Failing,CandidateRidge"
     assert bench("--datasets", "tiny.npz:1", "--methods", names, "--quiet") == 1

@@ -1,4 +1,6 @@
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,20 @@ def test_reconstructed_methods_are_marked(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "CandidateRidge *" in out
     assert "* reconstructed from" in out
+
+
+def test_the_documentation_marks_the_same_methods(capsys):
+    page = Path(__file__).parents[2] / "docs" / "methods.md"
+    lines = re.findall(r"^\| (`.*) \| .* \| (.*) \|$", page.read_text("utf-8"), re.M)
+    documented = {
+        name
+        for names, basis in lines
+        for name in re.findall(r"`(\w+)`", names)
+        if "reconstructed" in basis
+    }
+    main(["methods"])
+    printed = set(re.findall(r"^(\w+) \*", capsys.readouterr().out, re.M))
+    assert printed == documented == {"FPML", "PMLLRS", "GLC", "PAKS", "PARD"}
 
 
 def test_no_mark_is_explained_where_none_is_shown(capsys, monkeypatch):

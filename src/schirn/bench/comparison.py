@@ -1,6 +1,7 @@
 """Results of one metric arranged for comparison: setting × contender, one value per fold."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ Result = Mapping[str, Any]
 Fold = tuple[Any, Any]
 """Seed and fold."""
 
+AUTO = "auto"
 FLOOR, CEILING = "CandidateRidge", "OracleRidge"
-ORACLE_MARK = "†"
+ORACLE_MARK, RECONSTRUCTED_MARK = "†", "‡"
 PAPER_NOISE = ("legacy", "exact")
 HOUSE_METHODS = ("Sieve", "Schirn")
 
@@ -71,7 +73,7 @@ class Contender(NamedTuple):
     """A method with its tuning and its features.
 
     `oracle`: its parameters were chosen on true labels. `ceiling`: it was trained on true labels
-    and serves as an upper bound.
+    and serves as an upper bound. `reconstructed`: written from a description, as the method says.
     """
 
     method: str
@@ -80,6 +82,7 @@ class Contender(NamedTuple):
     label: str
     oracle: bool = False
     ceiling: bool = False
+    reconstructed: bool = False
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ class Comparison:
     def find(self, name: str) -> Contender:
         """Find a contender by label or method; prefer the one tuned on candidates."""
         found = [c for c in self.contenders if c.label == name] or sorted(
-            (c for c in self.contenders if c.method == name), key=lambda c: (c.oracle, c.tuning)
+            (c for c in self.contenders if name.lower() in names_of(c.method)),
+            key=lambda c: (c.oracle, c.tuning),
         )
         if not found:
             known = ", ".join(c.label for c in self.contenders)
@@ -195,6 +199,15 @@ def default_reference(results: Sequence[Result]) -> str | None:
     return next((name for name in HOUSE_METHODS if name in names), None)
 
 
+def names_of(method: str) -> set[str]:
+    """What a user may call a method, in lower case: its name, or the class of its import path.
+
+    >>> sorted(names_of("mypkg:MyMethod"))
+    ['mymethod', 'mypkg:mymethod']
+    """
+    return {method.lower(), re.split("[:.]", method)[-1].lower()}
+
+
 def _put(folds: dict[Fold, float], fold: Fold, value: float, pair: tuple[Any, Any]) -> None:
     if folds.get(fold, value) != value:
         raise InputError(
@@ -242,35 +255,43 @@ def _settings(results: Sequence[Result], kinds: bool) -> tuple[Setting, ...]:
 
 
 def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
-    """Contenders in the order of `schirn.methods()`, others before the two references."""
+    """Contenders in the order in which the results first name their methods."""
     keys: dict[tuple[str, str, str], list[Result]] = {}
     for number, result in enumerate(results):
         for field in ("dataset", "method"):
             if field not in result:
                 raise InputError(f"Benchmark result {number} has no {field!r}.")
         keys.setdefault(key_of(result), []).append(result)
-    order = list(methods())
-    names = [name for name in order if name not in (FLOOR, CEILING)]
-    names += [key[0] for key in keys if key[0] not in order] + [FLOOR, CEILING]
+    known = methods()
     found = []
     for key, own in keys.items():
         oracle = any(_oracle(result) for result in own)
         ceiling = key[0] == CEILING or any(result.get("sees_truth") for result in own)
-        found.append(Contender(*key, _label(key, keys, oracle), oracle, ceiling))
+        reconstructed = key[0] in known and known[key[0]]._info.reconstructed
+        label = _label(key, keys, oracle, reconstructed)
+        found.append(Contender(*key, label, oracle, ceiling, reconstructed))
     # A method without a grid does not depend on the tuning, but may have been run with two.
     labels = Counter(c.label for c in found)
     found = [
         c._replace(label=f"{c.label} ({c.tuning})") if labels[c.label] > 1 else c for c in found
     ]
-    return tuple(
-        sorted(found, key=lambda c: (c.ceiling, names.index(c.method), c.features, c.oracle))
-    )
+    order = list(dict.fromkeys(key[0] for key in keys))
+    return tuple(sorted(found, key=lambda c: (order.index(c.method), c.features, c.oracle)))
 
 
-def _label(key: tuple[str, str, str], keys: Iterable[tuple[str, str, str]], oracle: bool) -> str:
-    """Method with the oracle mark, and whatever else distinguishes it from the others."""
+def _label(
+    key: tuple[str, str, str],
+    keys: Iterable[tuple[str, str, str]],
+    oracle: bool,
+    reconstructed: bool,
+) -> str:
+    """Method with its marks, and whatever else distinguishes it from the others."""
     method, tuning, features = key
-    text = method + (ORACLE_MARK if oracle else "")
+    # An import path shows as its class, unless another method has the same name.
+    name = method.rpartition(":")[2] or method
+    shared = any(k[0].rpartition(":")[2] == name for k in keys if k[0] != method)
+    text = method if shared else name
+    text += (ORACLE_MARK if oracle else "") + (RECONSTRUCTED_MARK if reconstructed else "")
     rest = {k[1] for k in keys if k[0] == method} - {"oracle"}
     if tuning == "none" and len(rest) > 1:
         text += " (untuned)"

@@ -12,6 +12,7 @@ from schirn.bench import stats
 from schirn.bench.comparison import (
     FLOOR,
     ORACLE_MARK,
+    RECONSTRUCTED_MARK,
     Comparison,
     Contender,
     Result,
@@ -82,7 +83,7 @@ def noise_levels(
     ...     for r in (1, 2, 3) for f in range(5)
     ... ]
     >>> noise_levels(results, "one_error", "d").get_xlabel()
-    'wrong labels per result'
+    'wrong labels per row'
     """
     comparison = compare(rows, metric)
     settings = [s for s in comparison.settings if s.dataset == dataset]
@@ -100,6 +101,8 @@ def noise_levels(
     ax.set_ylabel(_unit(comparison))
     if legend and (lines or len(settings) > 1):
         _legend(ax, comparison.contenders)
+    elif legend:
+        ax.set_xlabel(hint(comparison.contenders).strip())
     return ax
 
 
@@ -117,16 +120,12 @@ def sensitivity(
 
     Parameters
     ----------
-    rows : list of dict
-        Results of a benchmark.
+    rows, metric, ax
+        As in `noise_levels`.
     parameter : str
         Parameter to vary, such as "alpha", "beta" or "lam".
-    metric : str
-        Metric to draw.
     method : str, optional
         Method to draw; all results by default.
-    ax : matplotlib Axes, optional
-        Axes to draw into; new ones by default.
 
     Returns
     -------
@@ -180,8 +179,8 @@ def convergence(models: Any, quantity: str = "objective", *, ax: "Axes | None" =
         Fitted methods or traces.
     quantity : {"objective", "residual", "n_noise"}
         Quantity to draw; not every method records all of them.
-    ax : matplotlib Axes, optional
-        Axes to draw into; new ones by default.
+    ax
+        As in `noise_levels`.
 
     Returns
     -------
@@ -221,23 +220,19 @@ def critical_difference(
     unit: str = "dataset",
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw mean ranks on a line; a bar joins methods that Nemenyi's test cannot distinguish.
+    """Draw mean ranks on an axis; a bar joins methods that Nemenyi's test cannot distinguish.
 
-    Needs the extra "stats". Raises InputError if there are fewer than three methods or fewer than
-    two data sets to compare.
+    Raises InputError if there are fewer than three methods, or so few data sets that no two
+    methods could be distinguished.
 
     Parameters
     ----------
-    rows : list of dict
-        Results of a benchmark.
-    metric : str
-        Metric to draw.
+    rows, metric, ax
+        As in `noise_levels`.
     alpha : float
         Significance level.
     unit : {"dataset", "setting"}
         As in `schirn.bench.stats.wilcoxon_holm`.
-    ax : matplotlib Axes, optional
-        Axes to draw into; new ones by default.
 
     Returns
     -------
@@ -245,31 +240,46 @@ def critical_difference(
     """
     rows = list(rows)
     result = stats.friedman(rows, metric, alpha=alpha, unit=unit)
-    if result.note:
-        raise InputError(f"No critical-difference diagram: {result.note}")
-    posthocs = optional("scikit_posthocs", "stats", "The critical-difference diagram")
-    pandas = optional("pandas", "bench", "The critical-difference diagram")
+    few = stats.few_blocks(result, unit)
+    if result.note or len(result.blocks.names) < result.needed:
+        raise InputError(f"No critical-difference diagram: {result.note or few}")
     ax = _axes(ax)
-    names = list(result.ranks)
-    palette = {
-        c.label: style["color"] for c, style in look(compare(rows, metric).contenders).items()
-    }
     ink = ax.xaxis.label.get_color()
-    drawn = posthocs.critical_difference_diagram(
-        result.ranks,
-        pandas.DataFrame(result.nemenyi, index=names, columns=names),
-        alpha=alpha,
-        ax=ax,
-        label_fmt_left="{label}  {rank:.2f}  ",
-        label_fmt_right="  {rank:.2f}  {label}",
-        color_palette={name: palette[name] for name in names},
-        crossbar_props={"color": ink, "linewidth": 3},
-        text_h_margin=0.25,
+    colours = {c.label: s["color"] for c, s in look(compare(rows, metric).contenders).items()}
+    ranked = sorted(result.ranks.items(), key=lambda item: item[1])
+    k, difference = len(ranked), result.critical_difference
+    bars = _indistinguishable([rank for _, rank in ranked], difference)
+    # One unit of y is a line of text; the axis is at 0, names are below the bars.
+    ax.plot([1, 1 + difference], [1.5, 1.5], color=ink, lw=1.5, marker="|", ms=9, clip_on=False)
+    ax.text(
+        1 + difference / 2, 1.7, f"critical difference {difference:.2f}", ha="center", va="bottom"
     )
-    for label in drawn["labels"]:
-        label.set_color(ink)
-        label.set_parse_math(False)
-    _rank_axis(ax, result, ink)
+    for i, (first, last) in enumerate(bars):
+        ends = [ranked[first][1] - 0.04, ranked[last][1] + 0.04]
+        ax.plot(ends, [-0.4 - 0.3 * i] * 2, color=ink, lw=3.5, solid_capstyle="butt")
+    half, edge = math.ceil(k / 2), 0.12 * (k - 1)
+    for i, (name, rank) in enumerate(ranked):
+        left = i < half
+        y = -0.9 - 0.3 * len(bars) - (i if left else k - 1 - i)
+        x = 1 - edge if left else k + edge
+        ax.plot([rank, rank, x], [0, y, y], color=colours[name], lw=1.3)
+        text = f"{_name(name)}  {rank:.2f} " if left else f" {rank:.2f}  {_name(name)}"
+        ax.text(x, y, text, ha="right" if left else "left", va="center")
+    ax.set_ylim(-1.4 - 0.3 * len(bars) - (half - 1), 2.6)
+    ax.set_xlim(1 - edge, k + edge)
+    ax.set_xticks(range(1, k + 1))
+    ax.set_xticks(np.arange(1, k, 0.5), minor=True)
+    ax.set_yticks([])
+    ax.xaxis.tick_top()
+    for side, spine in ax.spines.items():
+        spine.set_visible(side == "top")
+    ax.spines["top"].set_position(("data", 0))
+    ax.spines["top"].set_bounds(1, k)
+    blocks = f"{len(result.blocks.names)} {stats.plural(unit)}"
+    ax.set_title(f"mean rank over {blocks}, 1 is best{hint(compare(rows, metric).contenders)}")
+    if few:
+        ax.set_xlabel(few)
+        ax.xaxis.set_label_position("bottom")
     return ax
 
 
@@ -282,12 +292,8 @@ def gap_closed(
 
     Parameters
     ----------
-    rows : list of dict
-        Results of a benchmark.
-    metric : str
-        Metric to draw.
-    ax : matplotlib Axes, optional
-        Axes to draw into; new ones by default.
+    rows, metric, ax
+        As in `noise_levels`.
 
     Returns
     -------
@@ -312,7 +318,7 @@ def gap_closed(
     ax.set_yticks(range(len(names)), [_name(name) for name in names])
     ax.set_ylim(-0.6, len(names) - 0.4)
     ax.set_xlabel(
-        "gap closed (%)" + _hint(comparison.contenders) + "\n0 = CandidateRidge, 100 = OracleRidge"
+        "gap closed (%)" + hint(comparison.contenders) + "\n0 = CandidateRidge, 100 = OracleRidge"
     )
     ax.set_title(comparison.info.label)
     return ax
@@ -327,12 +333,8 @@ def time_quality(
 
     Parameters
     ----------
-    rows : list of dict
-        Results of a benchmark.
-    metric : str
-        Metric to draw.
-    ax : matplotlib Axes, optional
-        Axes to draw into; new ones by default.
+    rows, metric, ax
+        As in `noise_levels`.
 
     Returns
     -------
@@ -359,7 +361,7 @@ def time_quality(
     ax.set_xscale("log")
     ax.margins(x=0.18, y=0.12)
     unit = "CPU seconds" if known else "seconds"
-    ax.set_xlabel(f"{unit} per fit" + _hint(comparison.contenders))
+    ax.set_xlabel(f"{unit} per fit" + hint(comparison.contenders))
     ax.set_ylabel(_unit(comparison))
     ax.grid(True, alpha=0.6)
     return ax
@@ -387,6 +389,8 @@ def theme(name: str = "light") -> dict[str, Any]:
         "axes.titlesize": 12.0,
         "legend.fontsize": 10.0,
         "svg.hashsalt": "schirn",
+        # Letters that journals accept and programs can edit.
+        "pdf.fonttype": 42,
     }
 
 
@@ -440,12 +444,15 @@ def _name(text: str) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def _hint(contenders: Sequence[Contender]) -> str:
-    return f"   ({ORACLE_MARK} oracle-tuned)" if any(c.oracle for c in contenders) else ""
+def hint(contenders: Sequence[Contender]) -> str:
+    """What the marks mean, as far as there are any."""
+    words = [f"{ORACLE_MARK} oracle-tuned"] * any(c.oracle for c in contenders)
+    words += [f"{RECONSTRUCTED_MARK} reconstructed"] * any(c.reconstructed for c in contenders)
+    return f"   ({', '.join(words)})" if words else ""
 
 
 def _legend(ax: "Axes", contenders: Sequence[Contender]) -> None:
-    title = _hint(contenders).strip(" ()") or None
+    title = hint(contenders).strip(" ()") or None
     ax.legend(title=title, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
@@ -458,7 +465,7 @@ def _level_lines(ax: "Axes", comparison: Comparison, settings: Sequence[Setting]
         style |= {"label": _name(c.label), "capsize": 2, "elinewidth": 0.8}
         ax.errorbar(xs, means, yerr=spread, **style)
     ax.set_xticks(xs, [s.level or "own" for s in settings])
-    ax.set_xlabel("wrong labels per result" if numeric else "noise")
+    ax.set_xlabel("wrong labels per row" if numeric else "noise")
     ax.grid(True, axis="y", alpha=0.6)
 
 
@@ -466,20 +473,39 @@ def _level_bars(ax: "Axes", comparison: Comparison, settings: Sequence[Setting])
     shown = [c for c in comparison.contenders if any((s, c) in comparison.values for s in settings)]
     width = 0.8 / max(1, len(shown))
     styles = bar_look(comparison.contenders)
+    ends: list[float] = []
     for i, c in enumerate(shown):
         xs = np.arange(len(settings)) + (i - (len(shown) - 1) / 2) * width
         means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
         spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
         fill = {"ecolor": ax.xaxis.label.get_color(), **styles[c]}
         ax.bar(xs, means, width * 0.9, yerr=spread, label=_name(c.label), **fill)
+        ends += [m + sign * e for m, e in zip(means, spread, strict=True) for sign in (-1, 1)]
+    _cut_axis(ax, [end for end in ends if not math.isnan(end)])
     if len(settings) > 1:
         ax.set_xticks(range(len(settings)), [s.level or "own" for s in settings])
-        ax.set_xlabel("wrong labels per result")
+        ax.set_xlabel("wrong labels per row")
         return
     xs = (np.arange(len(shown)) - (len(shown) - 1) / 2) * width
     names = [_name(c.label) for c in shown]
     ax.set_xticks(xs, names, rotation=40, ha="right", rotation_mode="anchor")
-    ax.set_xlabel(_hint(shown).strip())
+
+
+def _cut_axis(ax: "Axes", ends: Sequence[float]) -> None:
+    """Let bars start above 0 where they would differ by less than half their height, and say so."""
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    if not 0 < 2 * (high - low) < low:
+        return
+    unit = 10.0 ** math.floor(math.log10(high - low))
+    start = max(0.0, math.floor((low - 0.3 * (high - low)) / unit) * unit)
+    ax.set_ylim(start, high + 0.1 * (high - low))
+    said = f"bars start at {start:g}, not at 0"
+    ax.set_title(said, loc="right", fontsize="small", fontweight="normal")
+    # Two strokes across the foot of the axis are the usual sign of a broken one.
+    for y in (0.02, 0.05):
+        xs, ys = [-0.015, 0.015], [y - 0.012, y + 0.012]
+        colour = ax.xaxis.label.get_color()
+        ax.plot(xs, ys, transform=ax.transAxes, color=colour, lw=1.2, clip_on=False)
 
 
 def _log_axis(ax: "Axes", xs: set[float]) -> None:
@@ -520,17 +546,11 @@ def _trace(model: Any, quantity: str, name: str) -> np.ndarray:
     return np.atleast_1d(np.asarray(found, dtype=float))
 
 
-def _rank_axis(ax: "Axes", result: stats.Friedman, ink: Any) -> None:
-    """Label the axis with whole ranks and draw the critical difference above it."""
-    k = len(result.ranks)
-    ax.set_xlim(0.75, k + 0.25)
-    ax.set_xticks(range(1, k + 1))
-    low, high = ax.get_ylim()
-    top = high + 0.18 * (high - low)
-    ax.plot([1, 1 + result.critical_difference], [top, top], color=ink, lw=1.5, marker="|", ms=9)
-    middle = 1 + result.critical_difference / 2
-    text = f"critical difference {result.critical_difference:.2f}"
-    ax.text(middle, top + 0.03 * (high - low), text, ha="center", va="bottom", color=ink)
-    ax.set_ylim(low, top + 0.15 * (high - low))
-    oracle = any(ORACLE_MARK in name for name in result.ranks)
-    ax.set_title("mean rank" + (f"   ({ORACLE_MARK} oracle-tuned)" if oracle else ""))
+def _indistinguishable(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """First and last of each longest run of sorted mean ranks within the critical difference."""
+    found: list[tuple[int, int]] = []
+    for first, rank in enumerate(ranks):
+        last = max(i for i, other in enumerate(ranks) if other - rank <= difference)
+        if last > first and (not found or last > found[-1][1]):
+            found.append((first, last))
+    return found

@@ -48,6 +48,8 @@ class Table:
         Number of leading columns that name the line.
     foot : int
         Number of last lines, which summarise the others.
+    groups : list of int
+        Lines that start a group after the first, set off by a rule.
     records : list of dict
         Replaces the cells in CSV, which holds numbers without marks.
     """
@@ -59,6 +61,7 @@ class Table:
     notes: Sequence[str] = ()
     stub: int = 1
     foot: int = 0
+    groups: Sequence[int] = ()
     records: Sequence[Mapping[str, Any]] = field(default=(), repr=False)
 
     def render(self, format: str = "text") -> str:
@@ -90,6 +93,10 @@ class Table:
             raise InputError(f"Unknown table format {format!r}; one of: {', '.join(writers)}.")
         return writers[format](self)
 
+    def rules(self) -> list[int]:
+        """Lines before which there is a rule, from the last to the first."""
+        return sorted({*self.groups, *([len(self.body) - self.foot] if self.foot else [])})[::-1]
+
     def __str__(self) -> str:
         return self.render("text")
 
@@ -117,8 +124,8 @@ def _text(table: Table) -> str:
         for line in lines
     ]
     rule = "-" * max(len(line) for line in aligned)
-    if table.foot:
-        aligned.insert(len(aligned) - table.foot, rule)
+    for k in table.rules():
+        aligned.insert(1 + k, rule)
     best = ["* best"] if any(cell.best for line in table.body for cell in line) else []
     foot = [f"[{letter}] {note}" for note, letter in letters.items()]
     return "\n".join(
@@ -170,16 +177,18 @@ def _latex(table: Table) -> str:
     notes = [latex_escape(note) for note in table.notes]
     notes += [f"$^{{{letter}}}$ {latex_escape(note)}" for note, letter in letters.items()]
     body = [" & ".join(show(cell) for cell in line) + " \\\\" for line in table.body]
-    if table.foot:
-        body.insert(len(body) - table.foot, "\\midrule")
+    for k in table.rules():
+        body.insert(k, "\\midrule")
     lines = [
-        "% Needs \\usepackage{booktabs}.",
+        "% Needs \\usepackage{booktabs,adjustbox}.",
         "\\begin{table}[ht]",
         "\\centering",
         "\\setlength{\\tabcolsep}{4pt}",
         f"\\caption{{{latex_escape(table.title)}}}",
         f"\\label{{tab:{table.name.replace('_', '-')}}}",
         "\\small",
+        # Only tables that are too large for the page shrink.
+        "\\begin{adjustbox}{max width=\\linewidth, max totalheight=0.8\\textheight}",
         f"\\begin{{tabular}}{{{columns}}}",
         "\\toprule",
         " & ".join(latex_escape(name) for name in table.head) + " \\\\",
@@ -187,6 +196,7 @@ def _latex(table: Table) -> str:
         *body,
         "\\bottomrule",
         "\\end{tabular}",
+        "\\end{adjustbox}",
     ]
     if notes:
         lines += ["\\par\\smallskip", "\\raggedright\\footnotesize", " \\\\\n".join(notes)]
@@ -206,6 +216,7 @@ _LATEX = {
     "•": r"$\bullet$",
     "◦": r"$\circ$",
     "†": r"$^{\dagger}$",
+    "‡": r"$^{\ddagger}$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "−": "$-$",

@@ -14,6 +14,7 @@ from schirn._optional import optional
 from schirn.bench import figures, stats, tables
 from schirn.bench.comparison import (
     ALL_METRICS,
+    AUTO,
     CEILING,
     FLOOR,
     ORACLE_MARK,
@@ -21,8 +22,9 @@ from schirn.bench.comparison import (
     Result,
     compare,
 )
+from schirn.bench.protocol import bibtex, protocol_facts, protocol_paragraph
 from schirn.bench.rendering import SUFFIXES
-from schirn.bench.tables import AUTO, Table, capital, metrics_in, signed
+from schirn.bench.tables import Table, capital, metrics_in, signed
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.metrics import METRICS
 from schirn.report.page import render
@@ -32,7 +34,7 @@ _SWEPT = ("alpha", "beta", "lam")
 
 
 class Drawing(NamedTuple):
-    """A figure as SVG for light and dark pages and as PNG, with a description.
+    """A figure as SVG for light and dark pages, as PNG and as PDF, with a description.
 
     `missing` explains why there is no figure, or is empty.
     """
@@ -43,6 +45,7 @@ class Drawing(NamedTuple):
     light: bytes = b""
     dark: bytes = b""
     png: bytes = b""
+    pdf: bytes = b""
     missing: str = ""
 
     def uri(self, kind: str = "light") -> str:
@@ -59,6 +62,7 @@ class _Contents(NamedTuple):
     others: dict[str, Table | None]
     drawings: list[Drawing]
     context: dict[str, Any]
+    latex_paragraph: str
 
 
 def write_report(
@@ -88,11 +92,12 @@ def write_report(
     date : str, optional
         Date to print. Without it, equal results give equal files.
     reference : str or None
-        Method that the others are tested against; "auto" takes Sieve, else Schirn.
+        Method that the others are tested against; "auto" takes Sieve, else Schirn; None tests
+        nothing.
     metrics : list of str, optional
         Metrics to show, the most important first. Defaults to all that the results have.
     alpha, test
-        Level and kind of the tests over folds, as in `schirn.bench.stats.win_tie_loss`.
+        Level and kind of the significance tests, as in `schirn.bench.tables.results`.
     protocol : dict of str to str, optional
         Additional lines for the description of the protocol.
     sweep : list of dict, optional
@@ -139,10 +144,12 @@ def write_outputs(
     """Write the report, all tables in all formats and all figures into a folder.
 
     The folder gets ``report.html``; ``tables/`` with every table as ``.txt``, ``.md``, ``.tex`` and
-    ``.csv`` (``results_<metric>``, ``ranks``, ``win_tie_loss``, ``friedman``, ``wilcoxon``,
-    ``gap_closed_<metric>``, ``published``, ``costs``); and ``figures/`` with every figure as
-    ``.svg`` and ``.png``. Each file is replaced completely or not at all. Tables and figures for
-    which results are missing are left out. Options are those of `write_report`.
+    ``.csv`` (``results_<metric>``, ``results`` with all metrics, ``ranks``, ``win_tie_loss``,
+    ``friedman``, ``wilcoxon``, ``gap_closed_<metric>``, ``published``, ``costs``); ``figures/``
+    with every figure as ``.svg``, ``.png`` and ``.pdf``; ``protocol.tex`` and ``protocol.txt``, a
+    paragraph that states the protocol; and ``references.bib``. Each file is replaced completely or
+    not at all. Tables and figures for which results are missing are left out. Options are those of
+    `write_report`.
 
     Returns
     -------
@@ -153,6 +160,12 @@ def write_outputs(
     for name in ("tables", "figures"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     written = [write_file(folder / "report.html", _page(contents).encode())]
+    texts = {
+        "protocol.txt": contents.context["paragraph"] + "\n",
+        "protocol.tex": contents.latex_paragraph + "\n",
+        "references.bib": contents.context["references"],
+    }
+    written += [write_file(folder / name, text.encode()) for name, text in texts.items()]
     for table in (*contents.plain, *(table for table in contents.others.values() if table)):
         for format, suffix in SUFFIXES.items():
             file = folder / "tables" / f"{table.name}.{suffix}"
@@ -162,6 +175,7 @@ def write_outputs(
             file = folder / "figures" / drawing.name
             written.append(write_file(file.with_suffix(".svg"), drawing.light))
             written.append(write_file(file.with_suffix(".png"), drawing.png))
+            written.append(write_file(file.with_suffix(".pdf"), drawing.pdf))
     return written
 
 
@@ -193,6 +207,7 @@ def _contents(
     options: dict[str, Any] = {"reference": reference, "alpha": alpha, "test": test}
     main = [name for name in names if name in METRICS] or names
     made: dict[str, Callable[[], Table]] = {
+        "results": lambda: tables.results(results, main, **options),
         "ranks": lambda: tables.ranks(results, main),
         "win_tie_loss": lambda: tables.win_tie_loss(results, metrics=main, **options),
         "friedman": lambda: tables.friedman_tests(results, main, alpha=alpha),
@@ -202,11 +217,15 @@ def _contents(
         "costs": lambda: tables.costs(results),
     }
     comparison = compare(results, names[0])
+    # Without a reference method, nothing is tested.
+    tested = test if tables.reference_of(results, comparison, reference) else None
     context = {
         "title": title,
         "date": date,
         "summary": summary(results, names[0]),
-        "protocol": _protocol(results, protocol or {}),
+        "protocol": protocol_facts(results, protocol or {}),
+        "paragraph": protocol_paragraph(results, test=tested, alpha=alpha),
+        "references": bibtex([c.method for c in comparison.contenders]),
         "n_settings": len(comparison.settings),
         "n_methods": len(comparison.contenders),
         "n_runs": len(results),
@@ -218,9 +237,10 @@ def _contents(
     return _Contents(
         [tables.results(results, name, published=True, **options) for name in names],
         [tables.results(results, name, **options) for name in names],
-        {name: _possible(make) for name, make in made.items()},
+        {name: _possible(make) for name, make in made.items() if name != "results" or main[1:]},
         _drawings(results, main[0], alpha, list(sweep), models or {}),
         context,
+        protocol_paragraph(results, test=tested, alpha=alpha, latex=True),
     )
 
 
@@ -318,41 +338,6 @@ def _paper(results: Sequence[Result], metric: str, label: str) -> str:
     )
 
 
-def _protocol(results: Sequence[Result], extra: Mapping[str, str]) -> dict[str, str]:
-    """Describe how the results were obtained; `extra` adds or replaces lines."""
-
-    def values(name: str) -> list[str]:
-        found = dict.fromkeys(result.get(name) for result in results)
-        return [str(value) for value in found if value is not None]
-
-    comparison = compare(results, next(iter(ALL_METRICS)))
-    words = {"none": "none", "candidates": "on candidate labels only", "oracle": "on true labels"}
-    tuning = [words.get(name, name) for name in values("tuning") if name != "oracle"]
-    oracle = dict.fromkeys(c.label for c in comparison.contenders if c.oracle)
-    tuning += [f"on true labels: {', '.join(oracle)}"] if oracle else []
-    levels: dict[str, list[str]] = {}
-    for setting in comparison.settings:
-        levels.setdefault(setting.dataset, []).extend([setting.level] if setting.level else [])
-    versions: dict[str, dict[str, None]] = {}
-    for result in results:
-        for package, version in (result.get("versions") or {}).items():
-            versions.setdefault(package, {})[str(version)] = None
-    found = {
-        "Data sets": "; ".join(
-            f"{name} (r = {', '.join(own)})" if own else f"{name} (own candidates)"
-            for name, own in levels.items()
-        ),
-        "Kind of noise": ", ".join(values("noise")),
-        "Tuning": "; ".join(tuning),
-        "Features": ", ".join(values("features")),
-        "Folds": ", ".join(values("folds")) or str(len(values("fold"))),
-        "Seeds": ", ".join(values("seed")),
-        "Threads": ", ".join(values("threads")),
-        "Versions": ", ".join(f"{name} {' and '.join(own)}" for name, own in versions.items()),
-    }
-    return {name: text for name, text in (found | dict(extra)).items() if text}
-
-
 def _drawings(
     results: Sequence[Result],
     metric: str,
@@ -408,7 +393,7 @@ def _draw(
     """Draw a figure for a light and a dark page, or note why that is impossible."""
     matplotlib = optional("matplotlib", "plot", "Drawing a figure")
     module = optional("matplotlib.figure", "plot", "Drawing a figure")
-    saved = {}
+    saved: dict[str, Any] = {}
     try:
         for theme in ("light", "dark"):
             with matplotlib.rc_context(figures.theme(theme)):
@@ -417,15 +402,16 @@ def _draw(
                 saved[theme] = _save(figure, "svg")
                 if theme == "light":
                     saved["png"] = _save(figure, "png", dpi=150, facecolor="white")
+                    saved["pdf"] = _save(figure, "pdf")
     except (InputError, MissingExtraError) as error:
         return Drawing(name, title, alt, missing=str(error))
-    return Drawing(name, title, alt, saved["light"], saved["dark"], saved["png"])
+    return Drawing(name, title, alt, **saved)
 
 
 def _save(figure: Any, format: str, **options: Any) -> bytes:
     stream = io.BytesIO()
     # Without a date, equal results give equal files.
-    metadata = {"Date": None} if format == "svg" else {}
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(format, {})
     figure.savefig(stream, format=format, metadata=metadata, bbox_inches="tight", **options)
     return stream.getvalue()
 
@@ -446,13 +432,12 @@ def _noise_panels(figure: Any, results: Sequence[Result], metric: str) -> None:
         figures.noise_levels(results, metric, name, legend=False, ax=ax)
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    oracle = any(c.oracle for c in compare(results, metric).contenders)
     figure.legend(
         handles.values(),
         handles,
         loc="outside lower center",
         ncols=min(6, len(handles)),
-        title=f"{ORACLE_MARK} oracle-tuned" if oracle else None,
+        title=figures.hint(compare(results, metric).contenders).strip(" ()") or None,
     )
 
 

@@ -30,6 +30,7 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    that the method chose itself
 ``grid``           the grid that was searched, or null
 ``search_rows``    largest number of training rows that were searched on; null: all of them
+``inner_folds``    folds of the search on candidates; null without one
 ``tune_seconds``   search without the final fit; null unless done, like the next three
 ``fit_seconds``    final fit on the training rows of the fold
 ``fit_cpu_seconds``  CPU time of the same fit, which does not depend on other load
@@ -92,6 +93,7 @@ FIELDS = (
     "params",
     "grid",
     "search_rows",
+    "inner_folds",
     "tune_seconds",
     "fit_seconds",
     "fit_cpu_seconds",

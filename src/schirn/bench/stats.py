@@ -21,11 +21,17 @@ from schirn.exceptions import InputError
 
 Array = np.ndarray
 
-TESTS = ("paired", "corrected")
+TESTS = {
+    "paired": "paired t-test over the folds of each setting",
+    "corrected": "corrected resampled t-test over the folds of each setting",
+    "wilcoxon": "Wilcoxon's signed-rank test over data sets with Holm's correction",
+}
 UNITS = ("dataset", "setting")
 
 # Values are compared after rounding to this many digits: ties may differ in the last bit.
 _DIGITS = 12
+# Blocks from which the chi-square distribution of Friedman's statistic is usually relied on.
+_ENOUGH = 10
 
 
 class Significance(NamedTuple):
@@ -80,7 +86,8 @@ class Friedman(NamedTuple):
 
     `ranks` are mean ranks (1 is best); `nemenyi` holds the p-values in the order of `ranks`; two
     mean ranks further apart than `critical_difference` differ at level `alpha`. `note` explains why
-    there is no test, or is empty.
+    there is no test, or is empty. With fewer blocks than `needed`, the critical difference exceeds
+    the largest possible difference of mean ranks, so that no two methods can be distinguished.
     """
 
     statistic: float
@@ -91,6 +98,7 @@ class Friedman(NamedTuple):
     alpha: float
     blocks: Blocks
     note: str
+    needed: int = 2
 
 
 def paired_t(a: Sequence[float], b: Sequence[float]) -> Significance:
@@ -159,9 +167,12 @@ def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Sign
 def verdicts(
     comparison: Comparison, reference: Contender, *, alpha: float = 0.05, test: str = "paired"
 ) -> dict[tuple[Setting, Contender], str]:
-    """Judge the reference per setting and contender: win, tie, loss or missing."""
+    """Judge the reference per setting and contender: win, tie, loss or missing.
+
+    With "wilcoxon", whose test is over data sets, the verdict of a setting compares the means.
+    """
     if test not in TESTS:
-        raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.")
+        raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.", parameter="test")
     ratio = 1 / max(1, comparison.n_folds - 1) if test == "corrected" else 0.0
     sign = 1 if comparison.info.greater_is_better else -1
     found = {}
@@ -170,7 +181,11 @@ def verdicts(
             if contender == reference:
                 continue
             a, b = comparison.paired(setting, reference, contender)
-            result = corrected_t(a, b, ratio=ratio)
+            if test == "wilcoxon" and a:
+                ahead = round(float(np.mean(a) - np.mean(b)), _DIGITS)
+                result = Significance(ahead, 0.0 if ahead else 1.0)
+            else:
+                result = corrected_t(a, b, ratio=ratio)
             found[setting, contender] = _verdict(result, sign, alpha)
     return found
 
@@ -195,9 +210,10 @@ def win_tie_loss(
         Metric to compare.
     alpha : float
         Significance level of each test.
-    test : {"paired", "corrected"}
-        The t-test over folds that papers use (`paired_t`), or that of Nadeau and Bengio
-        (`corrected_t`).
+    test : {"paired", "corrected", "wilcoxon"}
+        The t-test over folds that papers use (`paired_t`), that of Nadeau and Bengio
+        (`corrected_t`), or none: "wilcoxon" compares the means of each setting, since
+        `wilcoxon_holm` tests over data sets.
 
     Returns
     -------
@@ -388,14 +404,16 @@ def friedman(
     note = _why_no_test(n, k, unit)
     result = Significance(math.nan, math.nan) if note else _friedman(values)
     width = math.sqrt(k * (k + 1) / (6 * n)) if n else math.nan
+    quantile = math.nan if note else _studentized(alpha, k)
     return Friedman(
         *result,
         dict(zip(means.contenders, mean_ranks.tolist(), strict=True)),
         np.full((k, k), math.nan) if note else _nemenyi(mean_ranks, width),
-        math.nan if note else _studentized(alpha, k) * width,
+        quantile * width,
         alpha,
         means,
         note,
+        2 if note else math.ceil(quantile**2 * k * (k + 1) / (6 * (k - 1) ** 2)),
     )
 
 
@@ -471,6 +489,23 @@ def _count(
     return WinTieLoss(*(words.count(word) for word in ("win", "tie", "loss", "missing")))
 
 
+def few_blocks(result: Friedman, unit: str) -> str:
+    """Warning about a test over few data sets, or an empty text."""
+    n, k = len(result.blocks.names), len(result.ranks)
+    things = plural(unit)
+    if result.note:
+        return ""
+    if n < result.needed:
+        return (
+            f"Too few {things} for a critical-difference diagram: {k} methods need at least "
+            f"{result.needed}, there are {n}. The critical difference is "
+            f"{result.critical_difference:.2f}, but mean ranks differ by at most {k - 1}."
+        )
+    if n < _ENOUGH:
+        return f"Only {n} {things}: with fewer than {_ENOUGH}, Friedman's test is approximate."
+    return ""
+
+
 def _wilcoxon(advantage: Array) -> Significance:
     if advantage.size < 2:
         return Significance(math.nan, math.nan)
@@ -481,12 +516,17 @@ def _wilcoxon(advantage: Array) -> Significance:
 
 
 def _why_no_test(n: int, k: int, unit: str) -> str:
-    things = "data sets" if unit == "dataset" else "settings"
+    things = plural(unit)
     if k < 3:
         return f"Friedman's test needs three methods with results; there are {k}."
     if n < 2:
         return f"Friedman's test needs two {things} with results of all methods; there is {n}."
     return ""
+
+
+def plural(unit: str) -> str:
+    """Blocks in words."""
+    return "data sets" if unit == "dataset" else "settings"
 
 
 def _friedman(values: Array) -> Significance:

@@ -9,10 +9,12 @@ import numpy as np
 from schirn.bench import stats
 from schirn.bench.comparison import (
     ALL_METRICS,
+    AUTO,
     CEILING,
     FLOOR,
     ORACLE_MARK,
     PAPER_NOISE,
+    RECONSTRUCTED_MARK,
     Comparison,
     Contender,
     Result,
@@ -25,7 +27,7 @@ from schirn.bench.comparison import (
 from schirn.bench.published import Published
 from schirn.bench.published import published as published_value
 from schirn.bench.rendering import Cell, Table
-from schirn.bench.stats import Pairwise, WinTieLoss
+from schirn.bench.stats import TESTS, Pairwise, WinTieLoss, plural
 from schirn.exceptions import InputError
 from schirn.metrics import METRICS
 
@@ -42,39 +44,25 @@ __all__ = [
     "win_tie_loss",
 ]
 
-AUTO = "auto"
 MISSING = "–"
 _MARK = {"win": "•", "loss": "◦"}
+_FLOOR_OF_P = "With n data sets, no p-value can be below 2/2^n before Holm's correction."
 _NO_SETTINGS = WinTieLoss(0, 0, 0)
 
 
 def result_table(
-    rows: Iterable[Result],
-    metric: str,
-    *,
-    format: str = "text",
-    reference: str | None = AUTO,
-    published: bool = False,
-    alpha: float = 0.05,
-    test: str = "paired",
+    rows: Iterable[Result], metric: str | Sequence[str], *, format: str = "text", **options: Any
 ) -> str:
     """Render the mean ± standard deviation of every method in every setting.
 
     Parameters
     ----------
-    rows : list of dict
-        Results of a benchmark.
-    metric : str
-        Metric to show.
+    rows, metric
+        As in `results`.
     format : {"text", "markdown", "latex", "csv"}
         Format of the table.
-    reference : str or None
-        Method that the others are tested against; "auto" takes Sieve, else Schirn; None marks
-        nothing.
-    published : bool
-        Add the published value and the distance from it.
-    alpha, test
-        As in `schirn.bench.stats.win_tie_loss`.
+    **options
+        The other parameters of `results`.
 
     Returns
     -------
@@ -90,13 +78,12 @@ def result_table(
     >>> print(result_table(results, "one_error", format="csv").splitlines()[1])
     d,1,Schirn,none,,one_error,5,0.22,0.0158114,True,reference,,,,
     """
-    table = results(rows, metric, reference=reference, published=published, alpha=alpha, test=test)
-    return table.render(format)
+    return results(rows, metric, **options).render(format)
 
 
 def results(
     rows: Iterable[Result],
-    metric: str,
+    metric: str | Sequence[str],
     *,
     reference: str | None = AUTO,
     published: bool = False,
@@ -105,42 +92,63 @@ def results(
 ) -> Table:
     """Mean ± standard deviation of every method in every setting.
 
-    The best oracle-tuned method and the best of the others are marked.
+    The best oracle-tuned method and the best of the others are marked, and the settings in which
+    the reference differs significantly. With "wilcoxon", the last line of each metric has the
+    p-values instead.
 
     Parameters
     ----------
     rows : list of dict
-        Results of a benchmark.
-    metric : str
-        Metric to show.
-    reference, published, alpha, test
-        As in `result_table`.
+        Results of a benchmark; methods stand in the order of the results.
+    metric : str or list of str
+        Metric to show; several make one combined table.
+    reference : str or None
+        Method that the others are tested against; "auto" takes Sieve, else Schirn; None tests
+        nothing.
+    published : bool
+        Add the published value and the distance from it.
+    alpha : float
+        Significance level.
+    test : {"paired", "corrected", "wilcoxon"}
+        As in `schirn.bench.stats.win_tie_loss`.
 
     Returns
     -------
     Table
     """
     rows = list(rows)
-    comparison = compare(rows, metric)
-    ours = _reference_of(rows, comparison, reference)
-    verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
-    body, records = [], []
-    for setting in comparison.settings:
-        best = _best(comparison, setting)
-        line = [Cell(setting.dataset), Cell(setting.level)]
-        for c in comparison.contenders:
-            verdict = verdicts.get((setting, c), "")
-            line.append(_result(comparison, setting, c, c in best, verdict, published))
-            records.append(_record(comparison, setting, c, c in best, verdict, c == ours))
-        body.append(line)
+    names = [metric] if isinstance(metric, str) else list(metric)
+    several = len(names) > 1
+    comparison = compare(rows, names[0])
+    ours = reference_of(rows, comparison, reference)
+    body: list[list[Cell]] = []
+    records: list[dict[str, Any]] = []
+    groups = []
+    for name in names:
+        comparison = compare(rows, name)
+        groups.append(len(body))
+        lines, more = _results(comparison, ours, published, alpha, test)
+        if ours is not None and test == "wilcoxon":
+            lines.append(_holm_line(rows, comparison, ours, alpha))
+        first = [Cell(comparison.info.label), *[Cell("")] * len(lines)]
+        body += [
+            [start, *line] if several else line for start, line in zip(first, lines, strict=False)
+        ]
+        records += more
+    what = "All metrics" if several else capital(comparison.info.label)
     unit = ", in percent" if comparison.info.in_percent else ""
     return Table(
-        f"results_{metric}",
-        f"{capital(comparison.info.label)}{unit}, mean ± standard deviation over the folds",
-        ["data", "r", *(c.label for c in comparison.contenders)],
+        "results" if several else f"results_{names[0]}",
+        f"{what}{unit}, mean ± standard deviation over the folds" + _tested(ours, alpha, test),
+        [*(["metric"] if several else []), "data", "r", *(c.label for c in comparison.contenders)],
         body,
-        _result_notes(comparison, rows, ours, published, alpha, test),
-        stub=2,
+        [
+            *([_FLOOR_OF_P] if ours is not None and test == "wilcoxon" else []),
+            *_result_notes(comparison, rows, published),
+        ],
+        stub=3 if several else 2,
+        foot=int(not several and ours is not None and test == "wilcoxon"),
+        groups=groups[1:],
         records=records,
     )
 
@@ -304,9 +312,7 @@ def ranks(
     counts = {len(found[name].blocks.names) for name in names}
     dropped = dict.fromkeys(s for name in names for s in found[name].blocks.dropped_settings)
     absent = dict.fromkeys(s for name in names for s in found[name].blocks.dropped_contenders)
-    notes = [
-        f"Mean over {_range(counts)} {_plural(unit)} on which all ranked methods have results."
-    ]
+    notes = [f"Mean over {_range(counts)} {plural(unit)} on which all ranked methods have results."]
     notes += [f"Left out because results are missing: {', '.join(dropped)}."] if dropped else []
     notes += (
         [f"Not ranked in every metric, for lack of results: {', '.join(absent)}."] if absent else []
@@ -344,24 +350,35 @@ def win_tie_loss(
     """
     rows = list(rows)
     names = ranked_metrics(rows) if metrics is None else list(metrics)
-    ours = _reference_of(rows, compare(rows, names[0]), reference)
+    ours = reference_of(rows, compare(rows, names[0]), reference)
     if ours is None:
         raise InputError("Win/tie/loss counts need a reference method; name one that has results.")
     counts = {
         name: stats.win_tie_loss(rows, ours.label, name, alpha=alpha, test=test) for name in names
     }
     others = [c for c in compare(rows, names[0]).contenders if c != ours]
-    lines = [[Cell(ALL_METRICS[name].label), *_tally(counts[name], others)] for name in names]
+    lines = []
+    for name in names:
+        marks = {}
+        if test == "wilcoxon":
+            pairs = stats.wilcoxon_holm(rows, ours.label, name, alpha=alpha)
+            marks = {pair.contender: _holm(pair).mark for pair in pairs}
+        lines.append([Cell(ALL_METRICS[name].label), *_tally(counts[name], others, marks)])
     total = {c.label: _add([counts[name][c.label] for name in names]) for c in others}
-    lines.append([Cell("total"), *_tally(total, others)])
-    notes = [_note_on_test(alpha, test)]
+    lines.append([Cell("total"), *_tally(total, others, {})])
+    notes = []
     if any(c.ceiling for c in others):
         notes.append(f"The total excludes {CEILING}, which is trained on the true labels.")
     if any(w.missing for w in total.values()):
         notes.append("Settings without results of both methods are not counted.")
     return Table(
         "win_tie_loss",
-        f"Win/tie/loss of {ours.label} against each method",
+        f"Win/tie/loss of {ours.label} against each method"
+        + (
+            f": means of the settings{_tested(ours, alpha, test)}"
+            if test == "wilcoxon"
+            else f": {TESTS[test]}, level {alpha:g}"
+        ),
         ["metric", *(c.label for c in others), "total"],
         lines,
         [*notes, *_mark_notes(rows)],
@@ -380,10 +397,8 @@ def friedman_tests(
 
     Parameters
     ----------
-    rows : list of dict
-        Results of a benchmark.
-    metrics : list of str, optional
-        Metrics to show; by default the five of the papers, as far as the results have them.
+    rows, metrics
+        As in `ranks`.
     alpha : float
         Significance level.
     unit : {"dataset", "setting"}
@@ -394,8 +409,10 @@ def friedman_tests(
     Table
     """
     rows, body = list(rows), []
+    few: dict[str, None] = {}
     for name in ranked_metrics(rows) if metrics is None else metrics:
         result = stats.friedman(rows, name, alpha=alpha, unit=unit)
+        few |= dict.fromkeys([text] if (text := stats.few_blocks(result, unit)) else [])
         n, k = result.blocks.values.shape
         best = min(result.ranks, key=result.ranks.__getitem__, default=MISSING)
         body.append(
@@ -411,10 +428,14 @@ def friedman_tests(
         )
     return Table(
         "friedman",
-        f"Friedman's test over {_plural(unit)}",
-        ["metric", "best rank", "chi-square", "p", "critical difference", "methods", _plural(unit)],
+        f"Friedman's test over {plural(unit)}",
+        ["metric", "best rank", "chi-square", "p", "critical difference", "methods", plural(unit)],
         body,
-        [f"Two mean ranks further apart than the critical difference differ (Nemenyi, {alpha:g})."],
+        [
+            "Two mean ranks further apart than the critical difference differ "
+            f"(Nemenyi, {alpha:g}).",
+            *few,
+        ],
         stub=2,
     )
 
@@ -448,7 +469,7 @@ def wilcoxon_tests(
     """
     rows = list(rows)
     names = ranked_metrics(rows) if metrics is None else list(metrics)
-    ours = _reference_of(rows, compare(rows, names[0]), reference)
+    ours = reference_of(rows, compare(rows, names[0]), reference)
     if ours is None:
         raise InputError("Wilcoxon's test needs a reference method; name one that has results.")
     found = {
@@ -462,12 +483,12 @@ def wilcoxon_tests(
     body = [[Cell(label), *(_holm(found[name].get(label)) for name in names)] for label in labels]
     return Table(
         "wilcoxon",
-        f"Wilcoxon's test of {ours.label} over {_plural(unit)}, Holm-corrected p-values",
+        f"Wilcoxon's test of {ours.label} over {plural(unit)}, Holm-corrected p-values",
         ["against", *(ALL_METRICS[name].label for name in names)],
         body,
         [
-            f"• {ours.label} is better, ◦ worse, at level {alpha:g}. With n {_plural(unit)} no "
-            "p-value can be below 2/2^n before the correction.",
+            f"• {ours.label} is better, ◦ worse, at level {alpha:g}.",
+            _FLOOR_OF_P,
             *_mark_notes(rows),
         ],
     )
@@ -492,12 +513,43 @@ def ranked_metrics(results: Iterable[Result]) -> list[str]:
     return [name for name in found if name in METRICS] or found
 
 
+def _results(
+    comparison: Comparison, ours: Contender | None, published: bool, alpha: float, test: str
+) -> tuple[list[list[Cell]], list[dict[str, Any]]]:
+    """Lines of one metric, as table cells and as CSV records."""
+    verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
+    lines, records = [], []
+    for setting in comparison.settings:
+        best = _best(comparison, setting)
+        line = [Cell(setting.dataset), Cell(setting.level)]
+        for c in comparison.contenders:
+            verdict = verdicts.get((setting, c), "")
+            mark = "" if test == "wilcoxon" else _MARK.get(verdict, "")
+            line.append(_result(comparison, setting, c, c in best, mark, published))
+            records.append(_record(comparison, setting, c, c in best, verdict, c == ours))
+        lines.append(line)
+    return lines, records
+
+
+def _holm_line(
+    rows: Sequence[Result], comparison: Comparison, ours: Contender, alpha: float
+) -> list[Cell]:
+    """P-values of the reference against every method; none against one trained on the truth."""
+    found = stats.wilcoxon_holm(rows, ours.label, comparison.metric, alpha=alpha)
+    pairs = {pair.contender: pair for pair in found}
+    cells = [
+        Cell("") if c == ours or c.ceiling else _holm(pairs.get(c.label))
+        for c in comparison.contenders
+    ]
+    return [Cell("p (Holm)"), Cell(""), *cells]
+
+
 def _result(
     comparison: Comparison,
     setting: Setting,
     c: Contender,
     best: bool,
-    verdict: str,
+    mark: str,
     published: bool,
 ) -> Cell:
     """Mean ± standard deviation with its marks, or a dash with the reason."""
@@ -508,7 +560,7 @@ def _result(
         _mean_std(comparison, mean, std),
         mean,
         best,
-        _MARK.get(verdict, ""),
+        mark,
         _distance(comparison, setting, c, mean) if published else "",
         comparison.partial.get((setting, c), ""),
     )
@@ -581,20 +633,10 @@ def _best(comparison: Comparison, setting: Setting) -> set[Contender]:
     return best
 
 
-def _result_notes(
-    comparison: Comparison,
-    results: Sequence[Result],
-    ours: Contender | None,
-    published: bool,
-    alpha: float,
-    test: str,
-) -> list[str]:
+def _result_notes(comparison: Comparison, results: Sequence[Result], published: bool) -> list[str]:
     notes = []
     if {c.oracle for c in comparison.rivals} == {False, True}:
         notes.append("The best oracle-tuned method and the best of the others are marked.")
-    if ours is not None:
-        notes.append(f"• {ours.label} is significantly better, ◦ significantly worse.")
-        notes.append(_note_on_test(alpha, test))
     if published and any(
         _printed(comparison, s, c) for s in comparison.settings for c in comparison.contenders
     ):
@@ -636,7 +678,7 @@ def _reached(advantage: float, std: float) -> str:
 def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> Cell:
     values = [value for result in results if (value := value_of(result, name)) is not None]
     if not values:
-        return Cell(MISSING, note="not metrics_in")
+        return Cell(MISSING, note="not measured")
     value = float(summary(values))
     return Cell(f"{value:.0f}" if value >= 100 else f"{value:.3g}", value)
 
@@ -662,10 +704,13 @@ def _rank(rank: float | None, best: float) -> Cell:
     return Cell(f"{rank:.2f}", rank, best=rank == best)
 
 
-def _tally(counts: dict[str, WinTieLoss], others: Sequence[Contender]) -> list[Cell]:
-    """Counts per contender, and their sum without the ceiling."""
+def _tally(
+    counts: Mapping[str, WinTieLoss], others: Sequence[Contender], marks: Mapping[str, str]
+) -> list[Cell]:
+    """Counts per contender with their marks, and their sum without the ceiling."""
+    own = [(counts[c.label], marks.get(c.label, "")) for c in others]
     total = _add([counts[c.label] for c in others if not c.ceiling])
-    return [Cell(str(w), w.win - w.loss) for w in (*(counts[c.label] for c in others), total)]
+    return [Cell(str(w), w.win - w.loss, mark=mark) for w, mark in (*own, (total, ""))]
 
 
 def _add(counts: Sequence[WinTieLoss]) -> WinTieLoss:
@@ -688,11 +733,7 @@ def _range(counts: set[int]) -> str:
     return str(low) if low == high else f"{low} to {high}"
 
 
-def _plural(unit: str) -> str:
-    return "data sets" if unit == "dataset" else "settings"
-
-
-def _reference_of(
+def reference_of(
     results: Sequence[Result], comparison: Comparison, reference: str | None
 ) -> Contender | None:
     """Contender that the others are tested against."""
@@ -701,22 +742,30 @@ def _reference_of(
 
 
 def _mark_notes(results: Sequence[Result], *, ceiling: bool = True) -> list[str]:
-    """Notes on methods that were tuned or trained on true labels."""
+    """Notes on methods that were tuned or trained on true labels, or are reconstructions."""
     contenders = compare(results, next(iter(ALL_METRICS))).contenders
     notes = []
     if any(c.oracle for c in contenders):
         notes.append(
             f"{ORACLE_MARK} oracle-tuned: parameters chosen on the true labels of the test rows."
         )
+    if any(c.reconstructed for c in contenders):
+        notes.append(
+            f"{RECONSTRUCTED_MARK} reconstructed: neither code nor full text was available."
+        )
     if ceiling and (labels := [c.label for c in contenders if c.ceiling]):
         notes.append(f"{' and '.join(labels)}: trained on the true labels, for reference only.")
     return notes
 
 
-def _note_on_test(alpha: float, test: str) -> str:
-    """Note on the test over folds."""
-    name = "paired t-test" if test == "paired" else "corrected resampled t-test"
-    return f"{capital(name)} over the folds of each setting at level {alpha:g}."
+def _tested(ours: Contender | None, alpha: float, test: str) -> str:
+    """End of a caption: what the marks mean, and by which test."""
+    if ours is None:
+        return ""
+    return (
+        f". • {ours.label} is significantly better, ◦ significantly worse: {TESTS[test]}, "
+        f"level {alpha:g}"
+    )
 
 
 def _number(value: float, form: str, *, note: str = "") -> Cell:

@@ -2,13 +2,17 @@
 
 import argparse
 from collections import Counter
+from collections.abc import Collection
 from typing import Any
 
+from schirn._input import suggest
 from schirn.bench import DEFAULT_METHODS
 from schirn.bench import run as run_bench
 from schirn.bench._overview import counts_text, overview_table, settings_text
+from schirn.bench.comparison import AUTO, names_of
 from schirn.bench.running.data import parse_level
 from schirn.bench.running.plan import FEATURES, TUNINGS
+from schirn.bench.stats import TESTS
 from schirn.cli._bench_output import parse_methods, progress, seconds, split_list
 from schirn.cli._output import note, print_json, printable, say, table
 from schirn.cli._parser import Parser, add_command, natural, positive
@@ -20,6 +24,7 @@ _EXAMPLES = """
 schirn bench --datasets digits_attributes:2 --output out
 schirn bench --datasets birds:3,scene:1 --methods Schirn,NLR --folds 5 --output out
 schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --jobs 4 --output out
+schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod --output out
 schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
 schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
 """
@@ -39,6 +44,7 @@ def add(found: Any) -> None:
     )
     _add_grid(parser)
     _add_how(parser)
+    _add_report(parser)
 
 
 def _add_grid(parser: Parser) -> None:
@@ -153,19 +159,38 @@ def _add_how(parser: Parser) -> None:
         "--no-scores", action="store_true", help="do not store the scores of the test rows"
     )
     group.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def _add_report(parser: Parser) -> None:
+    group = parser.add_argument_group("report")
     group.add_argument(
         "--report",
         action="store_true",
-        help="write report.html, tables (text, Markdown, LaTeX, CSV) and figures to the folder",
+        help="write report.html, tables (text, Markdown, LaTeX, CSV), figures (SVG, PNG, PDF), the "
+        "protocol as a paragraph and BibTeX to the folder",
+    )
+    group.add_argument(
+        "--reference",
+        metavar="METHOD",
+        help="method that the others are tested against, or none (default: Sieve, else Schirn); "
+        "implies --report",
+    )
+    group.add_argument(
+        "--test",
+        choices=TESTS,
+        help="paired: t-test over folds (default); corrected: corrected resampled t-test; "
+        "wilcoxon: Wilcoxon's test over data sets with Holm's correction; implies --report",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the benchmark and print a table; return 1 if runs failed."""
+    methods = parse_methods(args.methods)
+    reference = _reference(args.reference, methods)
     with progress(args.quiet) as report:
         results = run_bench(
             split_list(args.datasets),
-            parse_methods(args.methods),
+            methods,
             output=args.output,
             r=[parse_level(text) for text in split_list(args.r)] if args.r else None,
             folds=args.folds,
@@ -193,13 +218,28 @@ def run(args: argparse.Namespace) -> int:
         print_json({"output": args.output, "counts": counts, "rows": results})
     else:
         _print(results, args.output)
-    if args.report and counts["done"]:
+    if (args.report or args.reference or args.test) and counts["done"]:
         # Drawing needs packages that a plain comparison does not.
         from schirn.bench.report import write_outputs
 
-        page = write_outputs(results, args.output)[0]
+        test = args.test or "paired"
+        page = write_outputs(results, args.output, reference=reference, test=test)[0]
         note(f"report and tables: {printable(str(page))}")
     return _verdict(results, counts)
+
+
+def _reference(name: str | None, methods: Collection[str]) -> str | None:
+    """Find the reference among the methods, before hours of work."""
+    if name is None:
+        return AUTO
+    if name.lower() == "none":
+        return None
+    found = [method for method in methods if name.lower() in names_of(method)]
+    if len(found) != 1:
+        raise InputError(
+            f"--reference {name} must be one of the methods, or none; {suggest(name, methods)}"
+        )
+    return found[0]
 
 
 def _print(results: list[dict[str, Any]], output: str) -> None:

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
         table(("method", "family", "cost per iteration"), rows)
         say("\nn: rows, d: features, l: labels. Start with Sieve (details: schirn methods Sieve).")
         if any(cls._info.reconstructed for cls in all_methods().values()):
-            say("* reconstructed from the paper, since no code was available")
+            say("* reconstructed from descriptions: neither code nor full text was available")
 
 
 def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
@@ -64,7 +64,7 @@ def show(cls: type[PartialMultiLabelClassifier], as_json: bool) -> None:
             ("reference", info.reference),
             ("cost", f"{info.cost} per iteration (n: rows, d: features, l: labels)"),
             ("memory", info.memory),
-            ("reconstructed", "yes, from the paper" if info.reconstructed else "no"),
+            ("reconstructed", "yes, from descriptions" if info.reconstructed else "no"),
         ]
     )
     say("\nParameters and their defaults")

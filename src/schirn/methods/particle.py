@@ -317,7 +317,6 @@ class ParticleMAP(_Particle):
         reference="Partial Multi-Label Learning via Credible Label Elicitation",
         cost="n^2 d + l^2 machines",
         memory="n^2 + n l",
-        reconstructed=True,
     )
 
     def __init__(

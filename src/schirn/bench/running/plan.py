@@ -161,13 +161,14 @@ def _runs(
         "folds": folds,
     }
     # Whatever else determines the metrics enters the key, but is not a field of the result.
+    inner_folds = settings.inner_folds if on_candidates else None
     hidden = {
         "data": facts.sha256 or f"absent {source.where}",
         "path": method.path,
         "source": method.source,
         "params": method.params,
         "grid": searched,
-        "inner_folds": settings.inner_folds if on_candidates else None,
+        "inner_folds": inner_folds,
         # Results measured on scores rounded to single precision (version 0.1) are run again.
         "precision": "full",
     }
@@ -179,6 +180,7 @@ def _runs(
         "reason": facts.reason,
         "grid": searched,
         "search_rows": search_rows,
+        "inner_folds": None if searched is None else inner_folds,
         **dict(zip(("n_samples", "n_features", "n_labels"), facts.sizes, strict=True)),
         "data_sha256": facts.sha256,
     }
