@@ -153,6 +153,7 @@ def _where(comparison: Comparison, results: Sequence[Result]) -> str:
     features = {
         "raw": "features as they come",
         "auto": "features scaled according to their kind",
+        "kernel": "the same kernel features for all methods",
     }
     used = [features.get(name, f"{name} features") for name in _values(results, "features")]
     return text + (f", on {_and(used)}." if used else ".")
@@ -178,7 +179,11 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
     inner = _values(results, "inner_folds")
     sentences = []
     if fair:
-        folds = f" ({_and(inner)} inner folds)" if inner else ""
+        details = [f"{_and(inner)} inner folds"] if inner else []
+        details += (
+            [f"at most {_and(rows)} rows"] if (rows := _values(results, "search_rows")) else []
+        )
+        folds = f" ({', '.join(details)})" if details else ""
         sentences.append(
             f"In every fold, the parameters of {searched(fair)} were chosen by a grid search on "
             f"the candidate labels of held-out training rows{folds}."
@@ -191,7 +196,7 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
     rest = [c for c in comparison.rivals if c not in fair and c not in oracle]
     if rest:
         who = _and([c.label for c in rest]) if fair or oracle else "All methods"
-        sentences.append(f"{who} ran with default parameters or chose their own.")
+        sentences.append(f"{who} used default parameters, or chose them on the training rows.")
     return sentences
 
 
