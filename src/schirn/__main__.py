@@ -2,7 +2,7 @@
 
 import sys
 
-from schirn.cli import main
+from schirn_program import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
+import numpy as np
 import pytest
 from api_listing import walk
 from cli.clean_helpers import refused
@@ -91,10 +93,105 @@ def test_control_c_is_130(capsys, monkeypatch):
     assert capsys.readouterr().err == "schirn: interrupted\n"
 
 
-def test_a_bug_is_not_hidden(monkeypatch):
+def test_a_bug_gets_one_sentence_and_its_traceback_with_debug(capsys, monkeypatch):
     monkeypatch.setattr("schirn.cli.data.read", lambda _: 1 / 0)
+    assert main(["data", "card", "digits_attributes"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("schirn: this should not have happened (ZeroDivisionError: division by")
+    assert "--debug" in told
+    assert told.count("\n") == 1
     with pytest.raises(ZeroDivisionError):
-        main(["data", "card", "digits_attributes"])
+        main(["data", "card", "digits_attributes", "--debug"])
+
+
+def test_control_c_while_the_parser_is_built(capsys, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("schirn.cli.build_parser", stop)
+    assert main(["methods"]) == 130
+    assert capsys.readouterr().err == "schirn: interrupted\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
+def test_control_c_during_the_import(tmp_path):
+    """The package is replaced by one that is interrupted while it is imported."""
+    (tmp_path / "schirn").mkdir()
+    stop = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+    (tmp_path / "schirn" / "__init__.py").write_text(stop)
+    folders = [str(tmp_path), str(Path(schirn.__file__).parents[1])]
+    code = "import sys; from schirn_program import main; sys.exit(main())"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert (done.returncode, done.stderr) == (130, "schirn: interrupted\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the shell of POSIX closes the streams")
+@pytest.mark.parametrize(
+    ("streams", "code"),
+    [(">&-", 0), (">/dev/null 2>&-", 0), ("<&- >&- 2>&-", 0), (">/dev/full", 2)],
+)
+def test_streams_that_take_nothing(streams, code):
+    if "/dev/full" in streams and not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full here")
+    command = f"{sys.executable} -m schirn methods {streams}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
+    assert done.returncode == code
+    assert done.stderr == ("schirn: No space left on device\n" if code else "")
+
+
+DIGITS, BRACKETS = "9" * 400, "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["bench", "--datasets", "digits_attributes", "--seeds", "²"], "not '²'"),
+        (["bench", "--datasets", "digits_attributes", "--seeds", "9" * 5000], "must be a whole number"),
+        (["bench", "--datasets", "digits_attributes", "--r", "²"], "a noise level is a number"),
+        (["fit", "digits_attributes", "--param", f"lam={DIGITS}"], "lam: a number of 400 digits"),
+        (["fit", "digits_attributes", "--param", f"lam=-{DIGITS}"], "lam: a number of 401 digits"),
+        (["fit", "digits_attributes", "--param", f"lam={BRACKETS}"], "lam: too many brackets"),
+        (["fit", "digits_attributes", "--option", f"r={DIGITS}"], "r: a number of 400 digits"),
+        (["fit", "digits_attributes", "--labels", BRACKETS], "is not a JSON list (too many brackets)"),
+    ],
+    ids=range(8),
+)  # fmt: skip
+def test_odd_values_get_one_sentence(argv, words, tmp_path, capsys):
+    told = refused(capsys, *argv, "-o" if argv[0] == "fit" else "--output", str(tmp_path / "x"))
+    assert words in told
+    assert "Error" not in told
+
+
+def test_data_without_rows_or_features(tmp_path, capsys):
+    np.savez(tmp_path / "rows.npz", X=np.zeros((0, 3)), Y=np.zeros((0, 2)))
+    np.savez(tmp_path / "features.npz", X=np.zeros((3, 0)), Y=np.ones((3, 2)))
+    model = ["-o", str(tmp_path / "x.schirn")]
+    for argv in (
+        ["fit", str(tmp_path / "rows.npz"), *model],
+        ["data", "card", str(tmp_path / "rows.npz")],
+    ):
+        assert "has no rows" in refused(capsys, *argv)
+    assert "has no features" in refused(capsys, "fit", str(tmp_path / "features.npz"), *model)
+
+
+def test_a_user_without_a_home(capsys, monkeypatch):
+    """As in a container whose user is not in the list of users."""
+    for name in ("SCHIRN_CACHE", "XDG_CACHE_HOME", "LOCALAPPDATA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pathlib.Path.home", nobody)
+    monkeypatch.setenv("SCHIRN_DATA", "~nosuchuser/data")
+    assert main(["data", "list"]) == 0
+    assert main(["data", "show", "digits_attributes", "--rows", "1"]) == 0
+    assert main(["doctor", "--json"]) in (0, 1)
+    assert json.loads(capsys.readouterr().out.partition("\n{")[2].join(["{", ""]))
+    assert "SCHIRN_CACHE" in refused(capsys, "data", "fetch", "emotions")
+
+
+def nobody():
+    raise RuntimeError("Could not determine home directory.")
 
 
 def test_a_closed_pipe_is_quiet():

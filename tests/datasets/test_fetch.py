@@ -30,6 +30,11 @@ ARFF = (
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.seen.append(self.path)
+        if self.path in self.server.redirects:
+            self.send_response(302)
+            self.send_header("Location", self.server.redirects[self.path])
+            self.end_headers()
+            return
         body = self.server.files.get(self.path)
         if body is None:
             self.send_error(404)
@@ -48,7 +53,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def server():
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
         running.files = {"/good.npz": GOOD, "/short.npz": GOOD, "/page.npz": b"<html>"}
-        running.seen = []
+        running.seen, running.redirects = [], {}
         running.address = f"http://127.0.0.1:{running.server_port}"
         thread = threading.Thread(target=running.serve_forever, args=[0.01])
         thread.start()
@@ -129,9 +134,57 @@ def test_size_limit(server, cache):
     assert files_in(cache) == []
 
 
-def test_web_page_instead_of_data(server):
-    with pytest.raises(DataError, match="not a readable npz archive"):
+def test_a_web_page_instead_of_data_is_not_kept(server, cache):
+    with pytest.raises(DataError, match="the answer is a web page, not a data set"):
         fetch("page", url=f"{server.address}/page.npz")
+    assert files_in(cache) == []
+
+
+def test_a_file_that_cannot_be_read_is_not_kept(server, cache):
+    server.files["/odd.npz"] = b"something else"
+    with pytest.raises(DataError, match="not a readable npz archive"):
+        fetch("odd", url=f"{server.address}/odd.npz")
+    assert files_in(cache) == []
+    server.files["/odd.npz"] = GOOD
+    assert fetch("odd", url=f"{server.address}/odd.npz").n_samples == 3
+
+
+def test_another_file_than_last_time_is_told(server):
+    fetch("mine", url=f"{server.address}/good.npz")
+    other = io.BytesIO()
+    np.savez(other, X=np.ones((1, 1)), Y=np.ones((1, 1)))
+    server.files["/good.npz"] = other.getvalue()
+    with pytest.warns(UserWarning, match="another file than at the last download"):
+        fetch("mine", url=f"{server.address}/good.npz", force=True)
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://example.org/a.npz", "http://127.0.0.1.example.org/a.npz", "ftp://127.0.0.1/a.npz",
+     "http://localhost@example.org/a.npz"],
+)  # fmt: skip
+def test_only_https(url):
+    with pytest.raises(DataError, match="is not an https address"):
+        fetch("mine", url=url)
+
+
+def test_a_redirect_away_from_https_is_not_followed(server, cache):
+    server.redirects["/moved.npz"] = "http://example.org/a.npz"
+    with pytest.raises(DataError, match="'http://example.org/a.npz' is not an https address"):
+        fetch("mine", url=f"{server.address}/moved.npz")
+    server.redirects["/moved.npz"] = f"{server.address}/good.npz"
+    assert fetch("mine", url=f"{server.address}/moved.npz").n_samples == 3
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://[::1", "https://h:y/a.npz", "https://h:99999/a.npz", "https://../a.npz",
+     f"https://{'a' * 300}.com/a.npz", "https://127.0.0.1:1/\xfc.npz", "https://a b/a.npz",
+     "https:///a.npz", "https://h\n/a.npz"],
+)  # fmt: skip
+def test_odd_addresses_get_one_sentence(url):
+    with pytest.raises(DataError, match="is not a web address|no connection"):
+        fetch("mine", url=url, timeout=2)
 
 
 def test_no_network():
@@ -143,7 +196,7 @@ def test_no_network():
 
 def test_only_web_addresses_and_known_suffixes(tmp_path):
     (tmp_path / "a.npz").write_bytes(GOOD)
-    with pytest.raises(DataError, match="is not an http or https address"):
+    with pytest.raises(DataError, match="is not an https address"):
         fetch("mine", url=f"file://{tmp_path}/a.npz")
     with pytest.raises(DataError, match=r"no reader for '\.exe'"):
         fetch("mine", url="http://127.0.0.1/a.exe")

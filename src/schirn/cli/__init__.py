@@ -23,6 +23,7 @@ import schirn.cli.predict as predict
 import schirn.cli.reproduce as reproduce
 import schirn.cli.review as review
 import schirn.cli.undo as undo
+from schirn._files import reason_of
 from schirn.cli._output import colours, note
 from schirn.cli._parser import build_parser
 from schirn.exceptions import InputError, MissingExtraError
@@ -53,9 +54,9 @@ _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return the exit code.
 
-    0: success. 1: a bug, failed fits in `bench` or `reproduce`, a broken installation found by
-    `doctor`, or a certificate that does not hold. 2: an error in the arguments or the data,
-    explained in one sentence on stderr.
+    0: success. 1: a bug (`--debug` shows the traceback), failed fits in `bench` or `reproduce`, a
+    broken installation found by `doctor`, or a certificate that does not hold. 2: an error in the
+    arguments or the data, explained in one sentence on stderr.
     3: fits left to do by `reproduce`. 130: interrupted with Ctrl-C.
 
     Parameters
@@ -73,20 +74,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["data", "list", "--jsn"])
     2
     """
-    try:
-        args = build_parser(COMMANDS).parse_args(argv)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    with colours(args.color):
-        return _run(args)
-
-
-def _run(args: argparse.Namespace) -> int:
-    """Run one command and turn exceptions into a sentence and an exit code."""
-    debug = args.debug or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
+    words = sys.argv[1:] if argv is None else argv
+    debug = "--debug" in words or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
+    args = argparse.Namespace()
     try:
         _prepare_streams()
-        with _warnings_as_notes(debug), _threads(args.threads):
+        try:
+            args = build_parser(COMMANDS).parse_args(argv)
+        except SystemExit as stop:
+            sys.stdout.flush()
+            return int(stop.code or 0)
+        with colours(args.color), _warnings_as_notes(debug), _threads(args.threads):
             code = args.run(args)
         sys.stdout.flush()
         return code or 0
@@ -95,11 +93,20 @@ def _run(args: argparse.Namespace) -> int:
         return 128 + signal.SIGINT
     except BrokenPipeError:
         return _closed_pipe()
-    except _USER_ERRORS as error:
+    except Exception as error:
         if debug:
             raise
-        note(_sentence(error, args))
-        return 2
+        is_bug = not isinstance(error, _USER_ERRORS)
+        note(_bug(error) if is_bug else _sentence(error, args))
+        return 1 if is_bug else 2
+
+
+def _bug(error: Exception) -> str:
+    """Describe an error that nobody has foreseen."""
+    return (
+        f"this should not have happened ({type(error).__name__}: {reason_of(error)}); run the "
+        f"command again with --debug, and report what it prints as a bug"
+    )
 
 
 def _sentence(error: Exception, args: argparse.Namespace) -> str:
@@ -128,6 +135,10 @@ def _option(parameter: str | None, args: argparse.Namespace) -> str | None:
 
 def _prepare_streams() -> None:
     """Print a question mark for a character that the terminal lacks, instead of failing."""
+    # A stream that the caller has closed is None; the next file must not take its place.
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:

@@ -1,6 +1,7 @@
 """The argument parser: one-sentence errors, and help with examples for every command."""
 
 import argparse
+import json
 import re
 import textwrap
 from collections.abc import Iterable
@@ -110,16 +111,35 @@ def _add_common(parser: Parser, default: bool) -> None:
     )
 
 
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number, of a size that a processor can hold."""
+    return text.isascii() and text.isdigit() and len(text) < 19
+
+
+def json_value(text: str) -> Any:
+    """Parse JSON; raise JSONDecodeError for other text and ValueError for what is too large."""
+
+    def whole(digits: str) -> int:
+        if not is_whole(digits.removeprefix("-")):
+            raise ValueError(f"a number of {len(digits)} digits is too large")
+        return int(digits)
+
+    try:
+        return json.loads(text, parse_int=whole)
+    except RecursionError:
+        raise ValueError("too many brackets") from None
+
+
 def positive(text: str) -> int:
     """Parse an integer of at least 1."""
-    if not text.isdigit() or int(text) < 1:
+    if not is_whole(text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
     return int(text)
 
 
 def natural(text: str) -> int:
     """Parse an integer of at least 0."""
-    if not text.isdigit():
+    if not is_whole(text):
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, not {text!r}")
     return int(text)
 
@@ -135,8 +155,8 @@ def memory_size(text: str) -> int:
     """Parse a number of bytes such as 500M or 8G."""
     number, unit = text[:-1], text[-1:].upper()
     powers = {"K": 10, "M": 20, "G": 30, "T": 40}
-    if unit.isdigit():
+    if is_whole(unit):
         number, unit = text, ""
-    if not number.isdigit() or int(number) < 1 or (unit and unit not in powers):
+    if not is_whole(number) or int(number) < 1 or (unit and unit not in powers):
         raise argparse.ArgumentTypeError(f"must be a size such as 500M or 8G, not {text!r}")
     return int(number) * 2 ** powers.get(unit, 0)

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from schirn._files import check_new_folder, check_writable
-from schirn.cli._parser import Parser, separator
+from schirn._files import brief, check_new_folder, check_writable
+from schirn.cli._parser import Parser, is_whole, json_value, separator
 from schirn.datasets import Dataset, load
 from schirn.datasets._text import format_suffix, is_packed
 from schirn.exceptions import InputError
@@ -78,6 +78,8 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
     except TypeError as error:
         # A built-in generator checks its options by its signature.
         raise InputError(f"{args.data}: cannot be read with these options ({error})") from None
+    if not data.n_samples:
+        raise InputError(f"{args.data}: has no rows")
     return _split(data, args.part)
 
 
@@ -128,24 +130,26 @@ def assignment(text: str) -> tuple[str, Any]:
     if not equals or not name.isidentifier():
         raise argparse.ArgumentTypeError(f"must look like NAME=VALUE, not {text!r}")
     try:
-        return name, json.loads(value)
-    except ValueError:
+        return name, json_value(value)
+    except json.JSONDecodeError:
         # Python's spelling of true, false and null is what many will type.
         words = {"True": True, "False": False, "None": None}
         return name, words.get(value, value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from None
 
 
 def _columns(text: str, name: str, suffix: str) -> Any:
     """Parse a number, a JSON list, a comma-separated list, or one name."""
     if suffix == ".mat":
         return text
-    if name == "labels" and suffix == ".arff" and text.isdigit():
+    if name == "labels" and suffix == ".arff" and is_whole(text):
         return int(text)
     if text.startswith("["):
         try:
-            return [str(column) for column in json.loads(text)]
+            return [str(column) for column in json_value(text)]
         except ValueError as error:
-            raise InputError(f"--{name} {text!r} is not a JSON list ({error})") from None
+            raise InputError(f"--{name} {brief(text)} is not a JSON list ({error})") from None
     one_name = "," not in text and name != "features" and suffix != ".arff"
     return text if one_name else [column.strip() for column in text.split(",")]
 

@@ -10,6 +10,7 @@ from schirn import datasets
 from schirn.cli._output import note, print_json, say, table, working
 from schirn.cli._parser import add_command, memory_size, positive
 from schirn.cli._reading import add_reading, read
+from schirn.datasets._cache import recorded_sum
 from schirn.labels.matrix import label_lists
 
 _ABOUT = """\
@@ -75,7 +76,7 @@ def add(found: Any) -> None:
         "schirn data fetch mine --url https://example.org/mine.npz",
     )
     fetched.add_argument("name", metavar="NAME", help="name of the data set")
-    fetched.add_argument("--url", help="address of the file, for a data set that is not on OpenML")
+    fetched.add_argument("--url", help="https address of the file, unless it is on OpenML")
     fetched.add_argument("--sha256", metavar="SUM", help="expected checksum of the file")
     fetched.add_argument(
         "--force", action="store_true", help="download again, even if the file exists"
@@ -136,10 +137,14 @@ def run_fetch(args: argparse.Namespace) -> None:
     """Download a data set."""
     with working(f"downloading {args.name}", quiet=args.json):
         data = datasets.fetch(args.name, url=args.url, sha256=args.sha256, force=args.force)
+    paths = [entry.path for entry in datasets.available() if entry.name == args.name]
+    found = recorded_sum(paths[0]) if paths and paths[0] is not None else None
     if args.json:
-        print_json(datasets.data_card(data).to_dict())
+        print_json({**datasets.data_card(data).to_dict(), "sha256": found})
     else:
         note(f"downloaded {args.name}: {data.n_samples:,} rows, {data.n_labels:,} labels")
+        if found is not None:
+            note(f"to get the same file elsewhere: --sha256 {found}")
 
 
 def _names(data: datasets.Dataset, labels: Any) -> list[list[str]] | None:

@@ -18,6 +18,7 @@ from schirn.cli._output import facts, print_json, say, table
 from schirn.cli._parser import add_command
 from schirn.datasets import available
 from schirn.datasets._cache import cache_folder
+from schirn.exceptions import DataError
 
 _EXAMPLES = """
 schirn doctor
@@ -144,10 +145,16 @@ def _in_short(error: Exception) -> str:
 def data_folders() -> dict[str, Any]:
     """The folders of SCHIRN_DATA, the download cache, and the names of the data sets there."""
     listed = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
-    folders = [Path(name).expanduser() for name in listed if name]
-    cache = cache_folder()
-    # Without a cache, the nearest existing folder above it must allow creating one.
-    nearest = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    folders = [Path(os.path.expanduser(name)) for name in listed if name]
+    writable = False
+    try:
+        cache = str(cache_folder())
+        # Without a cache, the nearest existing folder above it must allow creating one.
+        above = (Path(cache), *Path(cache).parents)
+        nearest = next(folder for folder in above if folder.exists())
+        writable = nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+    except DataError as error:
+        cache = str(error)
     names: list[str] = []
     with suppress(OSError):
         names = [entry.name for entry in available() if entry.where == "folder"]
@@ -156,10 +163,7 @@ def data_folders() -> dict[str, Any]:
             {"path": str(path), "readable": path.is_dir() and os.access(path, os.R_OK | os.X_OK)}
             for path in folders
         ],
-        "cache": {
-            "path": str(cache),
-            "writable": nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK),
-        },
+        "cache": {"path": cache, "writable": writable},
         "sets": names,
     }
 

@@ -78,6 +78,8 @@ def run(args: argparse.Namespace) -> None:
     check_writable(args.output)
     model = make_model(args.method, args.param)
     data = with_candidates(read(args), args.add_noise, args.seed)
+    if not data.n_features:
+        raise InputError(f"{args.data}: has no features to learn from")
     start = time.perf_counter()
     # stdout is for the result; methods with verbose=true print as well.
     with working(f"training {args.method}", quiet=args.json), redirect_stdout(sys.stderr):

@@ -1,7 +1,6 @@
 """`schirn predict`: predict labels with a saved model, or judge candidates."""
 
 import argparse
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,7 @@ import numpy as np
 from schirn._files import check_writable
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import note, print_json
-from schirn.cli._parser import add_command
+from schirn.cli._parser import add_command, json_value
 from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, check_not_input, inputs, read
 from schirn.datasets import Dataset
 from schirn.datasets._text import format_suffix
@@ -228,7 +227,7 @@ def _threshold(text: str | None) -> Any:
     if text is None:
         return None
     try:
-        value = json.loads(text)
+        value = json_value(text)
     except ValueError:
         return text
     is_list = isinstance(value, list) and all(isinstance(item, int | float) for item in value)

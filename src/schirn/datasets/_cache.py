@@ -8,21 +8,28 @@ import os
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write
+from schirn._files import atomic_write, reason_of
 from schirn.exceptions import DataError
 
 
 def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder for downloads: `data_home`, ``SCHIRN_CACHE`` or the user's cache."""
-    if data_home is not None:
-        return Path(data_home).expanduser()
-    if os.environ.get("SCHIRN_CACHE"):
-        return Path(os.environ["SCHIRN_CACHE"]).expanduser()
-    if os.name == "nt":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "schirn"
+    try:
+        if data_home is not None:
+            return Path(data_home).expanduser()
+        if os.environ.get("SCHIRN_CACHE"):
+            return Path(os.environ["SCHIRN_CACHE"]).expanduser()
+        if os.name == "nt":
+            base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        else:
+            base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        # A user without an entry in the list of users, as in some containers.
+        raise DataError(
+            f"the folder for downloads is unknown ({reason_of(error)}); name it in the environment "
+            f"variable SCHIRN_CACHE"
+        ) from None
+    return Path(base) / "schirn"
 
 
 def record_path(path: Path) -> Path:
@@ -34,6 +41,14 @@ def write_record(path: Path, record: dict[str, Any]) -> None:
     """Write the record of a file, whole or not at all."""
     with atomic_write(record_path(path)) as stream:
         stream.write(json.dumps(record, indent=1).encode())
+
+
+def recorded_sum(path: Path) -> str | None:
+    """Return the checksum recorded for a file, or None if there is no record."""
+    try:
+        return str(json.loads(record_path(path).read_text("utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def recorded_options(path: Path) -> dict[str, Any]:

@@ -10,14 +10,21 @@ import json
 import os
 import re
 import urllib.parse
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write
-from schirn.datasets._cache import cache_folder, sha256_of, write_record
+from schirn._files import atomic_write, reason_of
+from schirn.datasets._cache import (
+    cache_folder,
+    record_path,
+    recorded_sum,
+    sha256_of,
+    write_record,
+)
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._registry import NAMED_SUFFIXES, OPENML, load
 from schirn.exceptions import DataError
@@ -45,7 +52,8 @@ def fetch(
     columns, named in the description of the set; its MD5 checksum is verified.
 
     The SHA-256 checksum of a file is recorded next to it at the first download, and verified
-    whenever the file is read.
+    whenever the file is read. Pass it as `sha256` to get the same file elsewhere. A web page in
+    place of a data set, as networks with a login send it, is not kept.
 
     Parameters
     ----------
@@ -56,7 +64,7 @@ def fetch(
     force : bool
         Download again even if the file exists.
     url : str, optional
-        http(s) address of a file that `load` can read by its suffix.
+        Address of a file that `load` can read by its suffix: https, or http on this machine.
     sha256 : str, optional
         Expected checksum; a file with another one is discarded.
     max_bytes : int
@@ -78,16 +86,24 @@ def fetch(
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise DataError(f"{name!r} cannot be the name of a file; use letters, digits, - and _.")
-    suffix = ".arff" if url is None else Path(urllib.parse.urlsplit(url).path).suffix.lower()
+    suffix = ".arff" if url is None else Path(_split(url).path).suffix.lower()
     if suffix not in NAMED_SUFFIXES:
         raise DataError(f"{url}: no reader for {suffix!r}; known are {', '.join(NAMED_SUFFIXES)}.")
     target = cache_folder(data_home) / f"{name}{suffix}"
-    if force or not target.is_file():
+    is_new = force or not target.is_file()
+    if is_new:
         source = _openml(name, timeout) if url is None else _Source(url)
         _download(source, target, sha256, max_bytes, timeout)
     elif sha256 is not None and sha256_of(target) != sha256.lower():
         raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
-    return load(target, **options)
+    try:
+        return load(target, **options)
+    except DataError:
+        # With options the file may be fine; without, it would fail for ever.
+        if is_new and not options:
+            target.unlink(missing_ok=True)
+            record_path(target).unlink(missing_ok=True)
+        raise
 
 
 @dataclass(frozen=True)
@@ -108,11 +124,13 @@ def _openml(name: str, timeout: float) -> _Source:
         text = response.read(CHUNK)
     try:
         about = json.loads(text)["data_set_description"]
-        found, url, target = about["name"], about["url"], about["default_target_attribute"]
-    except (ValueError, KeyError, TypeError):
+        found, url, target = str(about["name"]), about["url"], about["default_target_attribute"]
+        labels = target.split(",") if isinstance(target, str) else list(target)
+        labels = [label.strip() for label in labels]
+        # Some descriptions are older than the https of their server.
+        url = re.sub(r"^http://(?=([a-z]+\.)?openml\.org/)", "https://", url)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DataError(f"{address}: the answer is not a description of a data set.") from None
-    labels = target.split(",") if isinstance(target, str) else list(target)
-    labels = [label.strip() for label in labels]
     if found.lower() != name.lower() or len(labels) < 2:
         raise DataError(
             f"{address}: expected the multi-label set {name!r}, found {found!r} "
@@ -131,12 +149,25 @@ def _download(
     with atomic_write(target) as stream:
         size = 0
         for chunk in _chunks(source.url, max_bytes, timeout):
+            if not size and chunk.lstrip()[:1] == b"<":
+                # None of the formats starts like this.
+                raise DataError(
+                    f"{source.url}: the answer is a web page, not a data set; does this network "
+                    f"ask for a login? Nothing was kept."
+                )
             size += stream.write(chunk)
             sha.update(chunk)
             md5.update(chunk)
         found = sha.hexdigest()
         _check_sum(source.url, "SHA-256", found, sha256)
         _check_sum(source.url, "MD5", md5.hexdigest(), source.md5)
+        before = recorded_sum(target)
+        if before not in (None, found):
+            warnings.warn(
+                f"{source.url}: another file than at the last download (SHA-256 {found}, before "
+                f"{before})",
+                stacklevel=3,
+            )
         record = {"url": source.url, "bytes": size, "sha256": found, "options": source.options}
         # The record goes first: a record without a file is harmless, a file without one is not.
         write_record(target, record)
@@ -160,18 +191,25 @@ def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:
 
 @contextmanager
 def _open(url: str, timeout: float) -> Iterator[Any]:
-    """Open an http(s) address; raise DataError for every failure of the network."""
+    """Open an https address; raise DataError for every failure of the network."""
     import http.client
     import ssl
     import urllib.error
     import urllib.request
 
+    class Redirect(urllib.request.HTTPRedirectHandler):
+        """Follows a server only to addresses that are allowed themselves."""
+
+        def redirect_request(self, *args: Any) -> Any:
+            _check_address(args[-1])
+            return super().redirect_request(*args)
+
     # Not every OSError: a full disk is no failure of the network.
     network = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
-    if urllib.parse.urlsplit(url).scheme not in ("http", "https"):
-        raise DataError(f"{url!r} is not an http or https address.")
+    _check_address(url)
+    opener = urllib.request.build_opener(Redirect)
     try:
-        with urllib.request.urlopen(url, timeout=timeout) as response:
+        with opener.open(url, timeout=timeout) as response:
             yield response
     except urllib.error.HTTPError as error:
         error.close()
@@ -179,6 +217,25 @@ def _open(url: str, timeout: float) -> Iterator[Any]:
     except (*network, ssl.SSLError) as error:
         reason = getattr(error, "reason", None) or error
         raise DataError(f"{url}: no connection, or it was lost ({reason}).") from error
+    except UnicodeError as error:
+        raise DataError(f"{url!r} is not a web address ({reason_of(error)}).") from None
+
+
+def _split(url: str) -> urllib.parse.SplitResult:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise DataError(f"{url!r} is not a web address ({reason_of(error)}).") from None
+    return parts
+
+
+def _check_address(url: str) -> None:
+    """Raise DataError unless nobody on the way can read or change what is sent."""
+    parts = _split(url)
+    is_local = parts.hostname in ("127.0.0.1", "::1", "localhost")
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
+        raise DataError(f"{url!r} is not an https address.")
 
 
 def _check_sum(url: str, kind: str, found: str, expected: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
@@ -193,8 +194,13 @@ def _find(name: str, data_home: str | os.PathLike[str] | None) -> Path | None:
 def _folders(data_home: str | os.PathLike[str] | None) -> list[Path]:
     """Return the folders to search, in this order."""
     listed = os.environ.get("SCHIRN_DATA", "").split(os.pathsep)
-    folders = [Path(folder).expanduser() for folder in listed if folder]
-    return [*folders, cache_folder(data_home)]
+    folders = [_expanded(folder) for folder in listed if folder]
+    if data_home is not None:
+        return [*folders, cache_folder(data_home)]
+    with suppress(DataError):
+        # Without a folder for downloads there are none.
+        folders.append(cache_folder())
+    return folders
 
 
 def _unknown(name: str, data_home: str | os.PathLike[str] | None) -> str:

@@ -85,7 +85,7 @@ def parse_level(text: str) -> Level:
     if text == "own":
         return None
     try:
-        return int(text) if text.isdigit() else float(text)
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else float(text)
     except ValueError:
         raise InputError(f"a noise level is a number or 'own', not {text!r}") from None
 
