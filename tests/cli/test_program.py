@@ -149,13 +149,13 @@ DIGITS, BRACKETS = "9" * 400, "[" * 100_000
     ("argv", "words"),
     [
         (["bench", "--datasets", "digits_attributes", "--seeds", "²"], "not '²'"),
-        (["bench", "--datasets", "digits_attributes", "--seeds", "9" * 5000], "must be a whole number"),
+        (["bench", "--datasets", "digits_attributes", "--seeds", "9" * 5000], "be a whole number"),
         (["bench", "--datasets", "digits_attributes", "--r", "²"], "a noise level is a number"),
         (["fit", "digits_attributes", "--param", f"lam={DIGITS}"], "lam: a number of 400 digits"),
         (["fit", "digits_attributes", "--param", f"lam=-{DIGITS}"], "lam: a number of 401 digits"),
         (["fit", "digits_attributes", "--param", f"lam={BRACKETS}"], "lam: too many brackets"),
         (["fit", "digits_attributes", "--option", f"r={DIGITS}"], "r: a number of 400 digits"),
-        (["fit", "digits_attributes", "--labels", BRACKETS], "is not a JSON list (too many brackets)"),
+        (["fit", "digits_attributes", "--labels", BRACKETS], "JSON list (too many brackets)"),
     ],
     ids=range(8),
 )  # fmt: skip

@@ -170,7 +170,7 @@ def test_only_https(url):
 
 def test_a_redirect_away_from_https_is_not_followed(server, cache):
     server.redirects["/moved.npz"] = "http://example.org/a.npz"
-    with pytest.raises(DataError, match="'http://example.org/a.npz' is not an https address"):
+    with pytest.raises(DataError, match=r"'http://example.org/a.npz' is not an https address"):
         fetch("mine", url=f"{server.address}/moved.npz")
     server.redirects["/moved.npz"] = f"{server.address}/good.npz"
     assert fetch("mine", url=f"{server.address}/moved.npz").n_samples == 3
@@ -183,7 +183,7 @@ def test_a_redirect_away_from_https_is_not_followed(server, cache):
      "https:///a.npz", "https://h\n/a.npz"],
 )  # fmt: skip
 def test_odd_addresses_get_one_sentence(url):
-    with pytest.raises(DataError, match="is not a web address|no connection"):
+    with pytest.raises(DataError, match=r"is not a web address|no connection"):
         fetch("mine", url=url, timeout=2)
 
 
