@@ -17,7 +17,7 @@ from schirn.deep.learner import under
 from schirn.deep.posterior import NoiseLaw
 from schirn.exceptions import InputError, ModelFileError
 from schirn.noise.calibration import Calibration
-from schirn.persist import Decoder, Encoder, _damage_named
+from schirn.persist import Decoder, Encoder, _damage_named, check_model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -186,6 +186,7 @@ def load_model(
         model: DeepSieve = Decoder(arrays).estimator(meta["model"], lambda _: cls)
         model.module = module
         model._rebuild(under(tensors, "network."))
+        check_model(model)
         return model
 
 

@@ -74,6 +74,23 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
     _judges_own_rows: ClassVar[bool] = False
     """Whether `label_confidence_` leaves each row out of its own verdicts. Such a method also has
     `missing_` and `wrong_share_`, and up to `max_kernel_rows` rows its `fit` takes `groups`."""
+    _fitted: ClassVar[dict[str, str]] = {
+        "n_features_in_": "int 1..",
+        "feature_names_in_": "[names (d)]",
+        "label_names_": "names (l)",
+        "_label_dtype": "integer type",
+        "classes_": "int (*)",
+        "noise_": "[sparse bool (n, l)]",
+        "label_confidence_": "[sparse float 0..1 (n, l)]",
+        "calibration_": "Calibration",
+        "cardinality_": "float 0..",
+        "n_iter_": "int 0..",
+        "objective_": "trace (*)",
+        "_cardinality_cut": "LabelThreshold",
+        "_linear_cut": "LabelThreshold?",
+        "threshold_": "LabelThreshold",
+    }
+    """What `fit` sets, in the terms of `schirn.persist`; subclasses describe what they add."""
     threshold: ThresholdRule
 
     def fit(
@@ -316,6 +333,11 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
 class LinearMethod(PartialMultiLabelClassifier):
     """A method whose scores are X W + b. `coef_` is (l, d) and `intercept_` is (l,)."""
+
+    _fitted: ClassVar = {
+        "coef_": "float (l, d)",
+        "intercept_": "float (l)",
+    }
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         scores = X @ near(self.coef_, X).T

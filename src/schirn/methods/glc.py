@@ -118,6 +118,13 @@ class GLC(RowSpaceMethod):
         reconstructed=True,
     )
 
+    _fitted: ClassVar = {
+        "label_coefficients_": "float (l, l)",
+        "rank_": "int 0..",
+        "noise_support_": "int 0..",
+        "residual_": "trace (*)",
+    }
+
     def __init__(
         self,
         *,

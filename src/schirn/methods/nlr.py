@@ -95,6 +95,10 @@ class NLR(RowSpaceMethod):
         memory="n min(n, d) + n l",
     )
 
+    _fitted: ClassVar = {
+        "n_noise_": "int (*)",
+    }
+
     def __init__(
         self,
         *,

@@ -130,6 +130,13 @@ class PAKS(LinearMethod):
         reconstructed=True,
     )
 
+    _fitted: ClassVar = {
+        "solver_": "text: admm, closed_form",
+        "outlier_norm_": "float (*)",
+        "rank_": "int 0..",
+        "residual_": "trace (*)",
+    }
+
     def __init__(
         self,
         *,

@@ -137,6 +137,14 @@ class PARD(PartialMultiLabelClassifier):
         reconstructed=True,
     )
 
+    _fitted: ClassVar = {
+        "network_": "PARDNetwork",
+        "prior_": "float 0..1 (l)",
+        "noise_rate_": "float 0..1 (l)",
+        "held_out_bound_": "trace (*)",
+        "_label_model": "PARDLabelModel",
+    }
+
     def __init__(
         self,
         *,

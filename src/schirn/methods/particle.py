@@ -52,6 +52,11 @@ class HalfTheOdds(LabelThreshold):
 class _Particle(PartialMultiLabelClassifier):
     """The two steps that both variants share."""
 
+    _fitted: ClassVar = {
+        "_models": "PairModels",
+        "credible_": "bool (n, l)",
+        "n_capped_": "int 0..",
+    }
     _weighted: ClassVar[bool]
     k: int
     alpha: float
@@ -318,6 +323,10 @@ class ParticleMAP(_Particle):
         cost="n^2 d + l^2 machines",
         memory="n^2 + n l",
     )
+
+    _fitted: ClassVar = {
+        "log_odds_": "float (l, l)",
+    }
 
     def __init__(
         self,

@@ -93,6 +93,10 @@ class PMLLRS(LinearMethod):
         reconstructed=True,
     )
 
+    _fitted: ClassVar = {
+        "residual_": "trace (*)",
+    }
+
     def __init__(
         self,
         *,

@@ -98,6 +98,11 @@ class PMLNI(LinearMethod):
         memory="(n + d) min(n, d)",
     )
 
+    _fitted: ClassVar = {
+        "noise_coef_": "float (l, d)",
+        "noise_intercept_": "float (l)",
+    }
+
     def __init__(
         self,
         *,

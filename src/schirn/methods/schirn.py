@@ -128,6 +128,11 @@ class Schirn(RowSpaceMethod):
     )
     _locations: ClassVar = ("device", "dask", "files")
 
+    _fitted: ClassVar = {
+        "residual_": "trace (*)",
+        "n_noise_": "int (*)",
+    }
+
     def __init__(
         self,
         *,

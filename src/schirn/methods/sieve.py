@@ -145,6 +145,22 @@ class Sieve(PartialMultiLabelClassifier):
 
     _locations: ClassVar = ("device", "dask", "files")
     _judges_own_rows: ClassVar = True
+    _fitted: ClassVar = {
+        "transformer_": "transformer?",
+        "scale_": "FeatureScale",
+        "expansion_": "KernelExpansion",
+        "pool_": "Pool",
+        "noise_model_": "NoiseModel",
+        "noise_rates_": "trace (*)",
+        "lams_": "float 0.. (*)",
+        "vote_model_": "[VoteModel?]",
+        "caution_": "[Caution]",
+        "wrong_share_": "[float 0..1]",
+        "largest_wrong_share_": "[float 0..1]",
+        "missing_rate_": "[float 0..1]",
+        "training_log_odds_": "[float (n, l)]",
+        "missing_": "[sparse float? 0..1 (n, l)]",
+    }
     wrong_share_: float
     largest_wrong_share_: float
 

@@ -12,7 +12,6 @@ import os
 import zipfile
 from collections.abc import Callable
 from copy import copy
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +31,8 @@ from schirn._files import (
 from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn.exceptions import InputError, ModelFileError
 from schirn.linalg.arrays import is_device_array, to_numpy
-from schirn.linalg.features import FeatureScale
-from schirn.linalg.kernels import Kernel
 from schirn.methods import PartialMultiLabelClassifier, methods
-from schirn.methods.particle import HalfTheOdds
-from schirn.noise.calibration import Calibration
-from schirn.noise.caution import Caution
-from schirn.noise.model import NoiseModel
-from schirn.noise.thresholds import LabelThreshold
-from schirn.noise.votes import VoteModel
-from schirn.solvers.pairwise import PairModels
-from schirn.solvers.pard import LabelModel, Network
-from schirn.solvers.sieve import KernelExpansion, LabelStack, Pool
+from schirn.persist._model import RECORDS, check_model, class_of
 
 Array = np.ndarray
 
@@ -51,25 +40,7 @@ FORMAT = "schirn-model"
 VERSION = 2
 TRAINING_ATTRIBUTES = ("noise_", "label_confidence_", "training_log_odds_", "missing_")
 
-# Named tuples in fitted models, by their names in model files. These names and the fields of the
-# tuples are part of the file format and outlive modules and classes.
-RECORDS: dict[str, type[Any]] = {
-    "Calibration": Calibration,
-    "Caution": Caution,
-    "FeatureScale": FeatureScale,
-    "HalfTheOdds": HalfTheOdds,
-    "Kernel": Kernel,
-    "KernelExpansion": KernelExpansion,
-    "LabelStack": LabelStack,
-    "LabelThreshold": LabelThreshold,
-    "NoiseModel": NoiseModel,
-    "PARDLabelModel": LabelModel,
-    "PARDNetwork": Network,
-    "PairModels": PairModels,
-    "Pool": Pool,
-    "VoteModel": VoteModel,
-}
-_RECORD_NAMES = {cls: name for name, cls in RECORDS.items()}
+_RECORD_NAMES = {record.cls: name for name, record in RECORDS.items()}
 # Format 1 stored the module paths of version 0.1.
 _RECORDS_OF_FORMAT_1 = {
     "schirn.calibration.Calibration": "Calibration",
@@ -92,15 +63,6 @@ _SPARSE: dict[str, Any] = {
     "csr_matrix": sp.csr_matrix,
     "csc_matrix": sp.csc_matrix,
 }
-# Transformers whose fitted state consists of numbers and arrays.
-_TRANSFORMERS: dict[str, str] = {
-    "MaxAbsScaler": "sklearn.preprocessing",
-    "MinMaxScaler": "sklearn.preprocessing",
-    "Normalizer": "sklearn.preprocessing",
-    "StandardScaler": "sklearn.preprocessing",
-    "PCA": "sklearn.decomposition",
-    "TruncatedSVD": "sklearn.decomposition",
-}
 # Set by scikit-learn for metadata routing; it belongs to the caller's pipeline.
 _NOT_STATE = {"_metadata_request"}
 
@@ -108,6 +70,8 @@ _HEADER = "header.json"
 # Bytes in memory per byte of JSON, at most.
 _JSON_GROWTH = 32
 _MOST_MEMBERS = 100_000
+# Kinds of arrays: booleans, integers and floats.
+_NUMBERS = "biuf"
 _DAMAGE = (*DAMAGE, LookupError, AttributeError, ArithmeticError)
 
 
@@ -153,8 +117,13 @@ def save(
         )
     if not hasattr(model, "label_names_"):
         raise InputError(f"this {type(model).__name__} is not fitted; call fit before save")
+    model = _in_memory(model)
+    try:
+        check_model(model)
+    except ValueError as error:
+        raise InputError(f"this model cannot be saved: {reason_of(error)}") from error
     encoder = Encoder()
-    entry = encoder.estimator(_in_memory(model), () if include_training else TRAINING_ATTRIBUTES)
+    entry = encoder.estimator(model, () if include_training else TRAINING_ATTRIBUTES)
     _write(Path(path), entry, encoder.arrays, notes or {})
 
 
@@ -194,6 +163,7 @@ def load(
         model: PartialMultiLabelClassifier = Decoder(arrays).estimator(
             header["model"], lambda _: cls
         )
+        check_model(model)
         return model
 
 
@@ -369,15 +339,23 @@ def _n_bytes(member: dict[str, Any]) -> int:
     shape = [int(side) for side in member["shape"]]
     if min(shape, default=0) < 0:
         raise ValueError("negative array side")
-    return math.prod(shape) * np.dtype(member["dtype"]).itemsize
+    return math.prod(shape) * _dtype(member).itemsize
+
+
+def _dtype(member: dict[str, Any]) -> np.dtype:
+    """The type of an array; one item of a text or record type could take any amount of memory."""
+    dtype = np.dtype(member["dtype"]) if type(member["dtype"]) is str else None
+    if dtype is None or dtype.kind not in _NUMBERS:
+        raise ValueError(f"an array of type {brief(member['dtype'])}, not of numbers")
+    return dtype
 
 
 def _read_array(path: Path, archive: zipfile.ZipFile, member: dict[str, Any]) -> Array:
     """Read one array; its size, type, shape and checksum must be those of the header."""
-    name, dtype, shape = member["member"], np.dtype(member["dtype"]), tuple(member["shape"])
+    name, dtype, shape = member["member"], _dtype(member), tuple(member["shape"])
     with archive.open(name) as stream:
         header = npy_header(stream)
-    agrees = header.shape == shape and header.dtype == dtype and not dtype.hasobject
+    agrees = header.shape == shape and header.dtype == dtype
     if not agrees or header.n_bytes != archive.getinfo(name).file_size:
         raise ModelFileError(f"{path}: the array {brief(name)} does not fit the header")
     with archive.open(name) as stream:
@@ -426,7 +404,7 @@ class Encoder:
             return {type(value).__name__: items}
         if type(value) is dict and all(type(key) is str for key in value):
             return {"dict": {k: self.value(v, f"{where}[{k!r}]") for k, v in value.items()}}
-        if _class_of(type(value).__name__) is type(value):
+        if class_of(type(value).__name__) is type(value):
             return {"estimator": self.estimator(value)}
         raise InputError(
             f"{where} is of type {type(value).__module__}.{type(value).__qualname__}, which a "
@@ -434,13 +412,13 @@ class Encoder:
         )
 
     def _array(self, value: Any, where: str) -> dict[str, Any]:
-        if not value.dtype.hasobject:
+        if value.dtype.kind in _NUMBERS:
             kind = "array" if isinstance(value, np.ndarray) else "number"
             self.arrays.append(np.asanyarray(value))
             return {kind: len(self.arrays) - 1}
         if value.ndim == 1 and all(type(item) is str for item in value):
             return {"names": value.tolist()}
-        raise InputError(f"{where} is an array of Python objects, which a model file cannot hold")
+        raise InputError(f"{where} is an array of {value.dtype}, which a model file cannot hold")
 
     def _sparse(self, value: Any, where: str) -> dict[str, Any]:
         name = type(value).__name__
@@ -470,7 +448,7 @@ class Decoder:
         cls = find(entry["class"])
         model = cls(**{key: self.value(value) for key, value in entry["params"].items()})
         for key, value in entry["attributes"].items():
-            if not key.isidentifier() or key.startswith("__") or callable(getattr(cls, key, None)):
+            if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
                 raise ValueError(f"{key!r} is not the name of a fitted attribute")
             setattr(model, key, self.value(value))
         return model
@@ -517,7 +495,7 @@ class Decoder:
             name = _RECORDS_OF_FORMAT_1.get(f"{body['module']}.{name}")
         if name not in RECORDS:
             raise ValueError(f"{body['name']!r} is not a record of schirn")
-        return RECORDS[name](**self._dict(body["fields"]))
+        return RECORDS[name].cls(**self._dict(body["fields"]))
 
     def _nested(self, body: dict[str, Any]) -> Any:
         return self.estimator(body, _known_class)
@@ -537,16 +515,9 @@ _DECODE: dict[str, Callable[[Decoder, Any], Any]] = {
 }
 
 
-def _class_of(name: str) -> Any:
-    """Return the method or transformer of this name, or None."""
-    if name in _TRANSFORMERS:
-        return getattr(import_module(_TRANSFORMERS[name]), name)
-    return methods().get(name)
-
-
 def _known_class(name: str) -> Any:
     """Return the method or transformer of this name."""
-    cls = _class_of(name)
+    cls = class_of(name)
     if cls is None:
         raise ValueError(f"{name!r} is not a class that a model file may hold")
     return cls

@@ -1,0 +1,336 @@
+"""What a fitted model holds, and the check that its parts fit together.
+
+The parts are described like lines of documentation, for example "float (l, d)": records here,
+attributes in `_fitted` of every method.
+
+- ``float`` numbers are finite, a ``limit`` may be infinite, and a ``trace`` may hold anything;
+  ``int``, ``bool``, ``text: a, b`` (one of these), ``names``, ``integer type``,
+  or the name of a record.
+- ``float?`` may be None, ``[float]`` may be absent, ``sparse float`` may be a CSR or CSC matrix.
+- ``float 0..1`` has bounds; a bound may be a size, as in ``int 0..l``.
+- ``(l, d) | (l)`` lists the allowed shapes; none is a single number. A letter is a size that is the
+  same everywhere in a model (n rows, d features, l labels), ``*`` is any size. A size that occurs
+  first in a value that is None must not occur elsewhere.
+"""
+
+import re
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._files import brief, reason_of
+from schirn.linalg.features import FeatureScale
+from schirn.linalg.kernels import Kernel
+from schirn.methods import PartialMultiLabelClassifier, methods
+from schirn.methods.particle import HalfTheOdds
+from schirn.noise.calibration import Calibration
+from schirn.noise.caution import Caution
+from schirn.noise.model import NoiseModel
+from schirn.noise.thresholds import LabelThreshold
+from schirn.noise.votes import VoteModel
+from schirn.solvers.pairwise import PairModels
+from schirn.solvers.pard import LabelModel, Network
+from schirn.solvers.sieve import KernelExpansion, LabelStack, Pool
+
+Schema = dict[str, str]
+"""Descriptions by name."""
+Records = Mapping[str, Mapping[type, Schema]]
+"""The classes that the name of a record stands for, and their schemas."""
+
+
+class Record(NamedTuple):
+    """A named tuple in fitted models, and the descriptions of its fields."""
+
+    cls: type[Any]
+    fields: Schema
+
+
+_THRESHOLD = {
+    "cut": "limit? () | (1) | (l)",
+    "top": "int? 1..",
+    "scale_rows": "bool",
+    "slopes": "float? (l)",
+}
+# Named tuples by their names in model files. These names and the fields of the tuples are part of
+# the file format and outlive modules and classes.
+RECORDS: dict[str, Record] = {
+    "Calibration": Record(
+        Calibration, {"slope": "float", "offset": "float", "noise_rate": "float 0..1"}
+    ),
+    "Caution": Record(
+        Caution,
+        {
+            "factors": "float 0..1 (l)",
+            "largest_share": "float 0..1",
+            "separation": "float",
+            "strict_share": "float",
+        },
+    ),
+    "FeatureScale": Record(
+        FeatureScale,
+        {
+            "kind": "text: text, spread, none",
+            "weights": "float (0) | (d)",
+            "shift": "float (0) | (d)",
+        },
+    ),
+    "HalfTheOdds": Record(HalfTheOdds, _THRESHOLD),
+    "Kernel": Record(Kernel, {"name": "text: rbf, linear", "width": "float 0.."}),
+    "KernelExpansion": Record(
+        KernelExpansion,
+        {
+            "kernel": "Kernel",
+            "support": "sparse float? (m, f)",
+            "weights": "float (e, m, l) | (e, f, l)",
+            "offsets": "float (e, l)",
+        },
+    ),
+    "LabelStack": Record(
+        LabelStack,
+        {"W": "float (l, r)", "centre": "float (l)", "mean": "float (l)", "right": "float? (r, l)"},
+    ),
+    "LabelThreshold": Record(LabelThreshold, _THRESHOLD),
+    "NoiseModel": Record(
+        NoiseModel,
+        {"rate": "float 0..1 () | (n)", "tilt": "float (l+1)", "propensity": "float? (l)"},
+    ),
+    "PARDLabelModel": Record(
+        LabelModel,
+        {
+            "pi": "float 0..1 (l)",
+            "rho": "float 0..1 (l)",
+            "beta_y": "float 0..",
+            "beta_0": "float 0..",
+        },
+    ),
+    "PARDNetwork": Record(
+        Network, {"W1": "float (d, h)", "b1": "float (h)", "W2": "float (h, l)", "b2": "float (l)"}
+    ),
+    "PairModels": Record(
+        PairModels,
+        {
+            "pairs": "int 0..l (p, 2)",
+            "basis": "sparse float? (m, d)",
+            "coef": "sparse float (m, p) | (d, p)",
+            "intercept": "float (p)",
+            "accuracy": "float 0..1 (p)",
+            "uncontested": "int 0..l (l+1)",
+            "n_capped": "int 0..",
+        },
+    ),
+    "Pool": Record(
+        Pool,
+        {"weights": "float (*)", "prior": "float (l)", "leader": "int 0..", "stack": "LabelStack?"},
+    ),
+    "VoteModel": Record(
+        VoteModel,
+        {
+            "sensitivity": "float 0..1",
+            "false_rates": "float 0..1 (l)",
+            "frequency": "float 0..1 (l)",
+            "log_ratio": "float? (n, l)",
+            "annotator_sensitivity": "float? (a)",
+            "annotator_false_factor": "float? (a)",
+        },
+    ),
+}
+# Transformers whose fitted state consists of numbers and arrays.
+_TRANSFORMERS: dict[str, tuple[str, Schema]] = {
+    "MaxAbsScaler": ("sklearn.preprocessing", {"scale_": "float (d)"}),
+    "MinMaxScaler": ("sklearn.preprocessing", {"scale_": "float (d)", "min_": "float (d)"}),
+    "Normalizer": ("sklearn.preprocessing", {}),
+    "StandardScaler": ("sklearn.preprocessing", {"scale_": "float? (d)", "mean_": "float? (d)"}),
+    "PCA": ("sklearn.decomposition", {"components_": "float (f, d)", "mean_": "float (d)"}),
+    "TruncatedSVD": ("sklearn.decomposition", {"components_": "float (f, d)"}),
+}
+
+
+def check_model(model: PartialMultiLabelClassifier) -> None:
+    """Raise ValueError unless the fitted attributes fit together and the model can score rows."""
+    schema: Schema = {}
+    for cls in reversed(type(model).__mro__):
+        schema |= vars(cls).get("_fitted", {})
+    values, where, sizes = vars(model), type(model).__name__, dict[str, int]()
+    first = {name: schema[name] for name in ("n_features_in_", "label_names_")}
+    records = _records()
+    check_fields(values, first, sizes, records, where)
+    d, l = int(values["n_features_in_"]), sizes["l"]
+    sizes |= {"d": d, "l+1": l + 1}
+    # Of the transformers, only those with components change the number of features.
+    if not hasattr(values.get("transformer_"), "components_"):
+        sizes["f"] = d
+    check_fields(values, schema, sizes, records, where)
+    # What the schema cannot say, two rows tell; a single one could hide that shapes do not agree.
+    try:
+        X, Y = np.zeros((2, d)), np.ones((2, l), dtype=np.uint8)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = [model.decision_function(X), model.predict(X), model.predict_proba(X)]
+            found += [model.disambiguate(X, Y), model.predict(X, threshold="cardinality")]
+    except Exception as error:
+        raise ValueError(f"{where} cannot score a row: {reason_of(error)}") from error
+    if any(scores.shape != (2, l) or not np.isfinite(scores).all() for scores in found):
+        raise ValueError(f"{where} gives no finite score for each of its {l} labels")
+
+
+def _records() -> dict[str, dict[type, Schema]]:
+    """The classes that the name of a record may stand for in a schema."""
+    found = {name: {record.cls: record.fields} for name, record in RECORDS.items()}
+    found["LabelThreshold"] |= found["HalfTheOdds"]
+    found["transformer"] = {class_of(name): _TRANSFORMERS[name][1] for name in _TRANSFORMERS}
+    return found
+
+
+def class_of(name: str) -> Any:
+    """Return the method or transformer of this name, or None."""
+    if name in _TRANSFORMERS:
+        return getattr(import_module(_TRANSFORMERS[name][0]), name)
+    return methods().get(name)
+
+
+_DESCRIPTION = re.compile(
+    r"(?P<sparse>sparse )?(?P<kind>integer type|\w+)(?P<none>\?)?(?:: (?P<values>.+))?"
+    r"(?: (?P<low>[\d.]+?)\.\.(?P<high>\w*))?(?P<shapes> \(.*\))?"
+)
+_TYPES = {"float": "f", "limit": "f", "trace": "f", "int": "iu", "bool": "b"}
+_ROUNDING = 1e-6
+
+
+class Description(NamedTuple):
+    """A parsed description."""
+
+    text: str
+    kind: str
+    none: bool
+    absent: bool
+    sparse: bool
+    values: list[str]
+    low: str | None
+    high: str | None
+    shapes: list[list[str]]
+
+
+@cache
+def parse(text: str) -> Description:
+    """Parse a description.
+
+    >>> parse("float? 0..1 (n, l)").shapes
+    [['n', 'l']]
+    """
+    absent, text = text.startswith("["), text.strip("[]")
+    match = _DESCRIPTION.fullmatch(text)
+    assert match is not None, f"not a description: {text!r}"
+    shapes = [re.findall(r"[^\s,()]+", shape) for shape in (match["shapes"] or "").split("|")]
+    return Description(
+        text,
+        match["kind"],
+        match["none"] is not None,
+        absent,
+        match["sparse"] is not None,
+        (match["values"] or "").split(", "),
+        match["low"],
+        match["high"],
+        shapes,
+    )
+
+
+def check_fields(
+    values: Mapping[str, Any], schema: Schema, sizes: dict[str, int], records: Records, where: str
+) -> None:
+    """Raise ValueError for the first value that is missing or not as described.
+
+    Parameters
+    ----------
+    values : mapping
+        Values by name; those that the schema does not name may be anything.
+    schema : Schema
+    sizes : dict
+        The sizes known so far; others are added as they occur.
+    records : Records
+    where : str
+        What the values belong to, for errors.
+    """
+    for name, text in schema.items():
+        field, value = parse(text), values.get(name)
+        if value is not None:
+            _check(value, field, sizes, records, f"{where}.{name}")
+        elif not (field.none if name in values else field.absent):
+            raise ValueError(f"{where}.{name} is missing")
+        elif name in values:
+            sizes |= {size: sizes.get(size, -1) for shape in field.shapes for size in shape}
+
+
+def _check(
+    value: Any, field: Description, sizes: dict[str, int], records: Records, where: str
+) -> None:
+    if field.kind in records:
+        schema = records[field.kind].get(type(value))
+        if schema is None:
+            raise ValueError(f"{where} should be a {field.kind}, found {brief(value)}")
+        # A record is a named tuple, a transformer an object.
+        values = value._asdict() if hasattr(value, "_asdict") else vars(value)
+        check_fields(values, schema, sizes, records, where)
+    elif field.kind == "text":
+        fits = type(value) is str and value in field.values
+        _expect(fits, value, f"one of {', '.join(field.values)}", where)
+    elif field.kind == "integer type":
+        fits = type(value) is str and re.fullmatch("[<>|=]?[iu][1248]", value) is not None
+        _expect(fits, value, "an integer type", where)
+    elif field.kind == "names":
+        listed = type(value) is list or (isinstance(value, np.ndarray) and value.ndim == 1)
+        fits = listed and all(type(name) is str for name in value)
+        _expect(fits and _fit_shape((len(value),), field, sizes), value, field.text, where)
+    else:
+        _check_numbers(value, field, sizes, where)
+
+
+def _expect(fits: bool, value: Any, what: str, where: str) -> None:
+    if not fits:
+        raise ValueError(f"{where} should be {what}, found {brief(value)}")
+
+
+def _check_numbers(value: Any, field: Description, sizes: dict[str, int], where: str) -> None:
+    """Check type, shape, finiteness and bounds."""
+    known = isinstance(value, bool | int | float | np.generic | np.ndarray) or (
+        field.sparse and sp.issparse(value)
+    )
+    _expect(known, value, field.text, where)
+    matrix: Any = value if sp.issparse(value) else np.asarray(value)
+    array: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
+    # A whole number may stand for a float, unless it is an array.
+    kinds = _TYPES[field.kind] + ("i" if field.kind != "bool" and not matrix.shape else "")
+    if array.dtype.kind not in kinds or not _fit_shape(matrix.shape, field, sizes):
+        raise ValueError(
+            f"{where} should be {field.text} with {_known(sizes)}, found {array.dtype} "
+            f"{matrix.shape}"
+        )
+    if field.kind == "float" and not np.isfinite(array).all():
+        raise ValueError(f"{where} should be finite, found NaN or infinity")
+    if field.kind == "limit" and np.isnan(array).any():
+        raise ValueError(f"{where} should be a number, found NaN")
+    if field.low is not None and array.size:
+        high = float(sizes.get(field.high or "", field.high or np.inf))
+        if array.min() < float(field.low) - _ROUNDING or array.max() > high + _ROUNDING:
+            raise ValueError(f"{where} should be {field.text}, found {array.min()}..{array.max()}")
+
+
+def _known(sizes: dict[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
+
+
+def _fit_shape(shape: tuple[int, ...], field: Description, sizes: dict[str, int]) -> bool:
+    """Whether a shape is one of those allowed; new sizes are kept."""
+    for allowed in field.shapes:
+        found = dict(sizes)
+        if len(shape) == len(allowed) and all(
+            name == "*" or size == (int(name) if name.isdigit() else found.setdefault(name, size))
+            for name, size in zip(allowed, shape, strict=True)
+        ):
+            sizes.update(found)
+            return True
+    return False
