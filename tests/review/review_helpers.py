@@ -10,7 +10,10 @@ import numpy as np
 
 
 def write_project(folder, items, labels, features=None, **head):
-    """Write a project; items are (id, text, {label: confidence})."""
+    """Write a project; items are (id, text, {label: confidence}[, {label: confidence}]).
+
+    The labels of the second dictionary are suggested.
+    """
     folder.mkdir(exist_ok=True)
     document = {
         "format": "schirn-review",
@@ -32,9 +35,14 @@ def write_project(folder, items, labels, features=None, **head):
                     {"label": label, "confidence": value, "kept": value >= 0.5}
                     for label, value in tags.items()
                 ],
+                "suggested": [
+                    {"label": label, "confidence": value}
+                    for suggested in more
+                    for label, value in suggested.items()
+                ],
             }
         )
-        for name, text, tags in items
+        for name, text, tags, *more in items
     ]
     (folder / "items.jsonl").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     if features is not None:

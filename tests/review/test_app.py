@@ -65,10 +65,10 @@ def test_downloads(client):
     answer = client.get("/tags.csv")
     assert 'filename="tags.csv"' in answer.headers["content-disposition"]
     assert answer.text.splitlines() == [
-        "id,tags,removed,checked",
-        "a,dog;beach,cat,",
-        "b,cat,,cat",
-        "c,,dog;beach,",
+        "id,tags,removed,checked,added",
+        "a,dog;beach,cat,,",
+        "b,cat,,cat,",
+        "c,,dog;beach,,",
     ]
     lines = client.get("/tags.jsonl").text.splitlines()
     assert json.loads(lines[1]) == {"id": "b", "tags": ["cat"], "removed": [], "checked": ["cat"]}

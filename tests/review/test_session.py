@@ -136,9 +136,9 @@ def test_unknown_pairs_and_actions(session):
 def test_final_tags(session):
     decide(session, "keep", "drop", "skip")
     assert list(session.final_tags()) == [
-        {"id": "a", "tags": ["beach"], "removed": ["dog", "cat"], "checked": ["dog"]},
-        {"id": "b", "tags": ["cat"], "removed": [], "checked": ["cat"]},
-        {"id": "c", "tags": [], "removed": ["dog", "beach"], "checked": []},
+        {"id": "a", "tags": ["beach"], "removed": ["dog", "cat"], "added": [], "checked": ["dog"]},
+        {"id": "b", "tags": ["cat"], "removed": [], "added": [], "checked": ["cat"]},
+        {"id": "c", "tags": [], "removed": ["dog", "beach"], "added": [], "checked": []},
     ]
 
 

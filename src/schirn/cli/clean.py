@@ -277,7 +277,8 @@ def _write_pages(
         note(f"note: the id {twice!r} occurs more than once; rows are numbered from 1 instead")
         ids = [str(i + 1) for i in range(found.n_rows)]
     if args.project:
-        write_project(args.project, found, features.X, ids=ids, texts=texts)
+        precision = args.precision or None
+        write_project(args.project, found, features.X, ids=ids, texts=texts, precision=precision)
     if args.audit_sample:
         write_questions(
             args.audit_sample,

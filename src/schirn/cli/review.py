@@ -7,13 +7,15 @@ from typing import Any
 
 from schirn._files import check_writable
 from schirn.cli._output import note, printable, say
-from schirn.cli._parser import add_command, natural
+from schirn.cli._parser import add_command, natural, positive
 from schirn.exceptions import InputError
 from schirn.report.records import csv_lines, json_lines, write_lines
+from schirn.review._session import CERTIFICATE_FILE
 
 _EXAMPLES = """
 schirn review photos-review
 schirn review photos-review --port 8000 --no-browser
+schirn review photos-review --audit 50
 schirn review photos-review --export tags.csv
 """
 _FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
@@ -26,9 +28,10 @@ def add(found: Any) -> None:
         "review",
         run,
         help="decide doubtful tags in the browser",
-        description="Decide doubtful tags by keyboard, most informative first, on a page that only "
-        "this machine can open. schirn clean --project writes the folder DIR. Every decision is "
-        "saved immediately in DIR/journal.jsonl; stop with Ctrl-C and continue whenever you like.",
+        description="Decide doubtful and suggested tags by keyboard, most informative first, on a "
+        "page that only this machine can open. schirn clean --project writes the folder DIR. Every "
+        "decision is saved immediately in DIR/journal.jsonl; stop with Ctrl-C and continue "
+        "whenever you like.",
         examples=_EXAMPLES,
         json=False,
     )
@@ -47,6 +50,12 @@ def add(found: Any) -> None:
         help="retrain after every N decisions (default: 20; 0: never)",
     )
     parser.add_argument(
+        "--audit",
+        type=positive,
+        metavar="N",
+        help="ask N tags drawn at random first; the answers certify the removals",
+    )
+    parser.add_argument(
         "--export",
         metavar="FILE",
         help="write the final tags to a .csv or .jsonl file instead of opening the page",
@@ -56,6 +65,8 @@ def add(found: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Serve the page, or export the final tags."""
     if args.export is not None:
+        if args.audit is not None:
+            raise InputError("give only one of --audit and --export")
         _export(args.folder, args.export)
         return
     from schirn.review import serve
@@ -65,10 +76,14 @@ def run(args: argparse.Namespace) -> None:
         port=args.port,
         browser=not args.no_browser,
         retrain_every=args.retrain_every,
+        audit=args.audit,
         ready=lambda address: _announce(args.folder, address),
     )
     tags = "1 tag" if decided == 1 else f"{decided:,} tags"
     note(f"stopped; the decisions on {tags} are in {Path(args.folder, 'journal.jsonl')}")
+    certificate = Path(args.folder, CERTIFICATE_FILE)
+    if certificate.is_file():
+        note(f"the certificate of the audit is in {certificate}")
 
 
 def _announce(folder: str, address: str) -> None:
@@ -87,10 +102,16 @@ def _export(folder: str, output: str) -> None:
 
     session = open_session(folder, write=False)
     write_lines(_FORMATS[kind](session.final_tags()), output)
-    decided = session.view()["progress"]["decided"]
+    view = session.view()
+    decided = view["progress"]["decided"]
     note(
         f"wrote {len(session.project.items):,} items to {output}; {decided:,} tags decided by hand"
     )
+    if session.certificate is not None:
+        session.certificate.to_json(f"{output}.certificate.json")
+        note(f"wrote the certificate to {output}.certificate.json")
+    elif view["audit"] is not None:
+        note(f"the audit is not complete, so there is no certificate ({view['audit']['words']})")
 
 
 def _port(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The web application: one page, three assets, two requests, two downloads, and their guard."""
+"""The web application: one page, three assets, two requests, three downloads, and their guard."""
 
 import json
 import secrets
@@ -62,6 +62,7 @@ def create_app(
     routes += [Route(f"/tags.{kind}", _export(session, kind)) for kind in _EXPORTS]
     view = _Api(session, trainer)
     routes += [
+        Route("/certificate.json", _certificate(session)),
         Route("/api/state", view.state),
         Route("/api/decide", view.decide, methods=["POST"]),
     ]
@@ -123,6 +124,18 @@ def _export(session: Session, kind: str) -> Any:
         content: Iterator[str] = lines(session.final_tags())
         name = f'attachment; filename="tags.{kind}"'
         return StreamingResponse(content, media_type=media, headers={"Content-Disposition": name})
+
+    return send
+
+
+def _certificate(session: Session) -> Any:
+    def send(request: Request) -> Response:
+        certificate = session.certificate
+        if certificate is None:
+            return PlainTextResponse("The audit is not complete, so nothing is certified.", 404)
+        name = 'attachment; filename="certificate.json"'
+        headers = {"Content-Disposition": name}
+        return Response(certificate.to_json(), media_type="application/json", headers=headers)
 
     return send
 

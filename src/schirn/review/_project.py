@@ -11,15 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._files import whole_folder
+from schirn._files import brief, whole_folder
 from schirn._input import repeated, whole_text
+from schirn.cleaning.find import PRECISION
 from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.trust import Trust, TrustPoint
 from schirn.exceptions import DataError
 
 Array = np.ndarray
 
 FORMAT, VERSION = "schirn-review", 1
 FEATURES = "features.npz"
+_LEVELS = ("good", "weak", "none")
 
 
 class Item(NamedTuple):
@@ -30,7 +33,7 @@ class Item(NamedTuple):
 
 
 class Project(NamedTuple):
-    """Items and their tags; the tags are numbered in the order of the file."""
+    """Items and their tags, listed and suggested, numbered in the order of the file."""
 
     folder: Path
     labels: list[str]
@@ -41,6 +44,14 @@ class Project(NamedTuple):
     column: Array
     confidence: Array
     kept: Array
+    judged: Array
+    listed: Array
+    """Whether each tag is in the table; the others are suggestions."""
+    method: str
+    precision: float | None
+    """Precision that the removals should have."""
+    limits: dict[str, Any]
+    """What else an audit needs: `trust`, `keep_one` and `max_remove_per_row` of the verdicts."""
     tag_of: dict[tuple[str, str], int]
     """Number of the tag with an item id and a label."""
     start: Array
@@ -52,9 +63,31 @@ class Project(NamedTuple):
         """Return item id and label of a tag."""
         return self.items[self.row[tag]].id, self.labels[self.column[tag]]
 
+    def verdicts(self) -> NoisyLabels:
+        """Return the verdicts of `schirn clean` on the listed tags."""
+        listed = self.listed
+        return NoisyLabels(
+            n_rows=len(self.items),
+            label_names=self.labels,
+            row=self.row[listed],
+            column=self.column[listed],
+            confidence=self.confidence[listed],
+            removed=~self.kept[listed],
+            judged=self.judged[listed],
+            threshold=self.threshold,
+            method=self.method,
+            **self.limits,
+        )
+
 
 def write_project(
-    path: str, found: NoisyLabels, X: Any, *, ids: list[str], texts: list[str]
+    path: str,
+    found: NoisyLabels,
+    X: Any,
+    *,
+    ids: list[str],
+    texts: list[str],
+    precision: float | None = PRECISION,
 ) -> None:
     """Write a new project folder, completely or not at all.
 
@@ -68,7 +101,10 @@ def write_project(
         Features for retraining.
     ids, texts : list of str
         Name and text of each row.
+    precision : float or None
+        Precision that the removals should have.
     """
+    trust = found.trust
     head = {
         "format": FORMAT,
         "version": VERSION,
@@ -77,7 +113,17 @@ def write_project(
         "method": found.method,
         "n_items": found.n_rows,
         "features": FEATURES,
+        "precision": precision,
+        "keep_one": found.keep_one,
+        "max_remove_per_row": found.max_remove_per_row,
+        "trust": trust
+        and {"level": trust.level, "planted": trust.planted, "curve": list(map(list, trust.curve))},
     }
+    suggested: list[list[dict[str, Any]]] = [[] for _ in range(found.n_rows)]
+    for record in found.suggestions().records():
+        suggested[record["row"]].append(
+            {"label": record["label"], "confidence": record["confidence"]}
+        )
     # The layout of `schirn.datasets.read_npz`.
     start = np.searchsorted(found.row, np.arange(found.n_rows + 1))
     arrays: dict[str, Any] = {
@@ -96,12 +142,13 @@ def write_project(
                 tags = [
                     {
                         "label": found.label_names[found.column[k]],
-                        "confidence": round(float(found.confidence[k]), 6),
+                        "confidence": float(found.confidence[k]),
                         "kept": not found.removed[k],
+                        "judged": bool(found.judged[k]),
                     }
                     for k in range(start[i], start[i + 1])
                 ]
-                item = {"id": name, "text": text, "tags": tags}
+                item = {"id": name, "text": text, "tags": tags, "suggested": suggested[i]}
                 stream.write((json.dumps(item, ensure_ascii=True) + "\n").encode())
         np.savez_compressed(folder / FEATURES, **arrays)
         (folder / "project.json").write_text(json.dumps(head, indent=2), "utf-8")
@@ -126,7 +173,7 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         )
     if not tags:
         raise DataError(f"{folder}: no item has a tag, so there is nothing to review")
-    row, column, confidence, kept = (np.array(values) for values in zip(*tags, strict=True))
+    row, column, confidence, kept, judged, listed = map(np.array, zip(*tags, strict=True))
     names = [(items[i].id, labels[j]) for i, j in zip(row.tolist(), column.tolist(), strict=True)]
     return Project(
         folder=folder,
@@ -138,9 +185,14 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         column=column,
         confidence=confidence.astype(np.float64),
         kept=kept.astype(bool),
+        judged=judged.astype(bool),
+        listed=listed.astype(bool),
+        method=str(head.get("method")),
+        precision=_precision(folder, head),
+        limits=_limits(folder, head),
         tag_of={name: k for k, name in enumerate(names)},
         start=np.searchsorted(row, np.arange(len(items) + 1)),
-        fingerprint=hashlib.sha256(json.dumps(names).encode()).hexdigest(),
+        fingerprint=_fingerprint(names, listed),
     )
 
 
@@ -186,6 +238,47 @@ def _threshold(folder: Path, head: dict[str, Any]) -> float:
     return float(value)  # type: ignore[arg-type]
 
 
+def _precision(folder: Path, head: dict[str, Any]) -> float | None:
+    value = head.get("precision", PRECISION)
+    if value is not None and not (_is_share(value) and value > 0):
+        raise DataError(
+            f"{folder / 'project.json'}: 'precision' must be null or a number from 0 to 1, not "
+            f"{brief(value)}"
+        )
+    return value
+
+
+def _limits(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
+    """Return trust and limits per row of the verdicts; other programs need not write them."""
+    most, trust = head.get("max_remove_per_row"), head.get("trust")
+    whole = isinstance(most, int) and not isinstance(most, bool) and most >= 0
+    if most is not None and not whole:
+        raise DataError(
+            f"{folder / 'project.json'}: 'max_remove_per_row' must be null or a whole number, not "
+            f"{brief(most)}"
+        )
+    if trust is not None:
+        try:
+            curve = [TrustPoint(*map(float, point)) for point in trust["curve"]]
+            shares = all(_is_share(value) for point in curve for value in point)
+            planted, level = trust["planted"], trust["level"]
+            fits = isinstance(planted, int) and planted >= bool(curve) and level in _LEVELS
+            if not shares or not fits:
+                raise ValueError
+            trust = Trust(level, "", planted, curve=curve)
+        except (TypeError, ValueError, KeyError, OverflowError):
+            raise DataError(
+                f"{folder / 'project.json'}: 'trust' is not a planted-tag check; create the "
+                f"project again"
+            ) from None
+    return {"trust": trust, "keep_one": head.get("keep_one") is True, "max_remove_per_row": most}
+
+
+def _fingerprint(names: list[tuple[str, str]], listed: Array) -> str:
+    content = names if listed.all() else [names, listed.tolist()]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
 def _features(folder: Path, head: dict[str, Any]) -> Path | None:
     """Return the file of the features, which must be in the folder itself."""
     name = head.get("features")
@@ -203,10 +296,10 @@ def _features(folder: Path, head: dict[str, Any]) -> Path | None:
 
 def _read_items(
     path: Path, labels: list[str]
-) -> tuple[list[Item], list[tuple[int, int, float, bool]]]:
+) -> tuple[list[Item], list[tuple[int, int, float, bool, bool, bool]]]:
     column = {name: j for j, name in enumerate(labels)}
     items: list[Item] = []
-    tags: list[tuple[int, int, float, bool]] = []
+    tags: list[tuple[int, int, float, bool, bool, bool]] = []
     seen: set[str] = set()
     for where, record in _records(path):
         if not isinstance(record, dict) or not isinstance(record.get("id"), str | int):
@@ -216,7 +309,9 @@ def _read_items(
             raise DataError(f"{where}: the id {item.id!r} occurs twice; give each item its own")
         seen.add(item.id)
         found = list(_tags(where, record.get("tags"), column))
-        if len({j for j, _, _ in found}) < len(found):
+        suggested = record.get("suggested", [])
+        found += _tags(where, suggested, column, suggested=True)
+        if len({tag[0] for tag in found}) < len(found):
             raise DataError(f"{where}: the item {item.id!r} has the same tag twice")
         tags += [(len(items), *tag) for tag in found]
         items.append(item)
@@ -238,20 +333,27 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
         ) from None
 
 
-def _tags(where: str, tags: Any, column: dict[str, int]) -> Iterator[tuple[int, float, bool]]:
+def _tags(
+    where: str, tags: Any, column: dict[str, int], *, suggested: bool = False
+) -> Iterator[tuple[int, float, bool, bool, bool]]:
+    """Yield column, confidence, kept, judged and listed of each tag."""
     if not isinstance(tags, list):
-        raise DataError(f"{where}: 'tags' must be a list, not {tags!r}")
+        name = "suggested" if suggested else "tags"
+        raise DataError(f"{where}: '{name}' must be a list, not {tags!r}")
     for tag in tags:
         label = tag.get("label") if isinstance(tag, dict) else tag
         label = whole_text(label) if isinstance(label, str) else label
         if not isinstance(tag, dict) or not isinstance(label, str) or label not in column:
             raise DataError(f"{where}: the tag {label!r} is not among the labels of project.json")
-        if not _is_share(tag.get("confidence")) or not isinstance(tag.get("kept"), bool):
+        confidence, kept = tag.get("confidence"), False if suggested else tag.get("kept")
+        if not _is_share(confidence) or not isinstance(kept, bool):
             raise DataError(
                 f"{where}: the tag {label!r} needs a 'confidence' from 0 to 1 and 'kept' true or "
-                f"false, not {tag.get('confidence')!r} and {tag.get('kept')!r}"
+                f"false, not {confidence!r} and {kept!r}"
             )
-        yield column[label], float(tag["confidence"]), tag["kept"]
+        # Tags that could not be judged have one half.
+        judged = tag.get("judged", confidence != 0.5) is True
+        yield column[label], float(confidence), kept, judged, not suggested  # type: ignore[arg-type]
 
 
 def _is_share(value: Any) -> bool:

@@ -25,6 +25,7 @@ def serve(
     port: int = 0,
     browser: bool = True,
     retrain_every: int = 20,
+    audit: int | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve the review page until Ctrl-C and return the number of decided tags.
@@ -39,6 +40,8 @@ def serve(
         Whether to open the page in the browser.
     retrain_every : int
         Number of decisions between two trainings; 0 never retrains.
+    audit : int, optional
+        Number of tags to draw at random and to ask first; the answers certify the removals.
     ready : callable, optional
         Called with the address, including the token, as soon as the page can be opened.
 
@@ -62,6 +65,12 @@ create one with: schirn clean TABLE --project /nowhere
 
     session = open_session(folder)
     trainer = Trainer(session, retrain_every)
+    if audit is not None:
+        try:
+            session.start_audit(audit)
+        except BaseException:
+            session.journal.close()
+            raise
     page: _RedirectFile | None = None
     try:
         with _listen(port) as listener:

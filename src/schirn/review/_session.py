@@ -1,5 +1,6 @@
 """A review session: decisions, the next question and the final tags, safe for parallel requests."""
 
+import contextlib
 import os
 import threading
 import warnings
@@ -11,8 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import atomic_write, brief, read_archive
+from schirn.cleaning.audit import Certificate
 from schirn.cleaning.found import CLOSE
 from schirn.exceptions import DataError, InputError
+from schirn.review._audit import ReviewAudit
 from schirn.review._journal import Journal, Record
 from schirn.review._project import Project, read_project
 
@@ -21,8 +24,9 @@ Array = np.ndarray
 OPEN, KEEP, DROP, SKIP = range(4)
 _STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
 _DECISION = {KEEP: "keep", DROP: "drop", SKIP: "skip"}
+_ANSWER = {KEEP: True, DROP: False, SKIP: None}
 ACTIONS = (*_STATUS, "undo")
-CONFIDENCE_FILE = "confidence.npz"
+CONFIDENCE_FILE, CERTIFICATE_FILE = "confidence.npz", "certificate.json"
 # Each closer tag of the same label moves a tag back by this much confidence.
 _VARIETY = 0.01
 
@@ -38,6 +42,8 @@ class Step(NamedTuple):
     before: int
     seq: int
     action: str
+    answers: dict[int, bool | None] | None
+    """Answers of the audit before it; None if it was not one of them."""
 
 
 def open_session(folder: str | os.PathLike[str], *, write: bool = True) -> "Session":
@@ -73,6 +79,8 @@ create one with: schirn clean TABLE --project /nowhere
         stored = _read_confidence(project, session.sequence)
         if stored is not None:
             session.use_confidence(*stored)
+        if write:
+            session.store_certificate()
     except BaseException:
         journal.close()
         raise
@@ -94,6 +102,7 @@ class Session:
         self.project, self.journal = project, journal
         self.status = np.zeros(len(project.row), dtype=np.uint8)
         self.history: list[Step] = []
+        self.audit: ReviewAudit | None = None
         self.on_decision: Callable[[], None] | None = None
         # Number of the last record about each tag.
         self._changed: dict[int, int] = {}
@@ -129,12 +138,58 @@ class Session:
         with self._lock:
             self._check_conflict(action, tag, seen)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            record = {"time": now, "item": item, "label": label, "action": action}
+            record: Record = {"time": now, "item": item, "label": label, "action": action}
+            if self.audit is not None and tag in self.audit and action != "undo":
+                record["audit"] = True
             seq = self.journal.append(record)
-            self._apply(action, tag, seq)
+            self._apply(action, tag, self.journal.records[-1])
+            self.store_certificate()
         if self.on_decision is not None:
             self.on_decision()
         return seq
+
+    def start_audit(self, size: int) -> None:
+        """Draw tags at random, to be asked first; an audit of the same size goes on.
+
+        Parameters
+        ----------
+        size : int
+            Number of tags.
+        """
+        with self._lock:
+            audit, seed = self.audit, 0
+            if audit is not None and audit.size == size:
+                return
+            if audit is not None and not audit.done:
+                raise InputError(
+                    f"{self.project.folder}: an audit of {audit.size} tags has begun, of which "
+                    f"{len(audit.answers)} are answered; go on with --audit {audit.size}"
+                )
+            seed = sum(record["action"] == "audit" for record in self.journal.records)
+            audit = ReviewAudit(self.project, size, seed, self.sequence + 1)
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            record = {"time": now, "action": "audit", "size": size, "seed": seed}
+            self.journal.append({**record, "sample": audit.sha256})
+            self.audit = audit
+            self.store_certificate()
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What a complete audit certifies."""
+        with self._lock:
+            return None if self.audit is None else self.audit.certificate
+
+    def store_certificate(self) -> None:
+        """Write the certificate to the project folder, or remove one that no longer holds."""
+        if self.audit is None:
+            return
+        path, certificate = self.project.folder / CERTIFICATE_FILE, self.certificate
+        # The journal holds all answers, so a full disk loses nothing: the next start writes it.
+        with contextlib.suppress(OSError):
+            if certificate is None:
+                path.unlink(missing_ok=True)
+            elif not path.exists() or path.read_bytes() != certificate.to_json().encode():
+                certificate.to_json(path)
 
     def use_confidence(self, confidence: Array, seq: int) -> None:
         """Use the confidences of a model that was trained on the decisions up to `seq`."""
@@ -143,7 +198,8 @@ class Session:
         # confidence, stay until the reviewer drops them.
         protected = self.project.kept & ((first == 0.5) | (first < threshold))
         with self._lock:
-            self._set_confidence(confidence, (confidence >= threshold) | protected)
+            kept = ((confidence >= threshold) | protected) & self.project.listed
+            self._set_confidence(confidence, kept)
             self.trained_to = seq
 
     def store_confidence(self) -> None:
@@ -157,12 +213,15 @@ class Session:
     def decisions_since(self, seq: int) -> int:
         """Return the number of keeps, drops and undos after record `seq`."""
         with self._lock:
-            return sum(record["action"] != "skip" for record in self.journal.records[seq:])
+            others = ("skip", "audit")
+            return sum(record["action"] not in others for record in self.journal.records[seq:])
 
     def current(self) -> int | None:
-        """Return the tag to ask about: just undone, else open, else skipped, else None."""
+        """Return the tag to ask: just undone, of the audit, open, skipped, or None."""
         if self._undone is not None:
             return self._undone
+        if self.audit is not None and not self.audit.done:
+            return self.audit.next()
         status = self.status[self._order]
         undecided = self._order[status == OPEN]
         if len(undecided):
@@ -182,10 +241,11 @@ class Session:
                 "current": None if tag is None else self._describe(tag),
                 "last": last and {**self._named(last.tag), "action": last.action},
                 "progress": self._progress(),
+                "audit": self.audit and self.audit.view(),
             }
 
     def final_tags(self) -> Iterator[dict[str, Any]]:
-        """Yield one record per item: tags kept, tags removed, tags decided by a person."""
+        """Yield one record per item: tags, and those removed, decided by a person, and added."""
         with self._lock:
             status, kept = self.status.copy(), self._final()
         project = self.project
@@ -195,8 +255,9 @@ class Session:
             yield {
                 "id": item.id,
                 "tags": [label[k] for k in tags if kept[k]],
-                "removed": [label[k] for k in tags if not kept[k]],
+                "removed": [label[k] for k in tags if project.listed[k] and not kept[k]],
                 "checked": [label[k] for k in tags if status[k] in (KEEP, DROP)],
+                "added": [label[k] for k in tags if not project.listed[k] and kept[k]],
             }
 
     def _check_conflict(self, action: str, tag: int, seen: int) -> None:
@@ -211,38 +272,69 @@ class Session:
             raise Conflict("This page belongs to an earlier session and was reloaded.")
 
     def _replay(self, record: Record) -> None:
+        action, seq = record.get("action"), record["seq"]
+        if action == "audit":
+            self._replay_audit(record)
+            return
         item, label = record.get("item"), record.get("label")
         are_names = isinstance(item, str) and isinstance(label, str)
         tag = self.project.tag_of.get((str(item), str(label))) if are_names else None
-        action = record.get("action")
         undoes = bool(self.history) and self.history[-1].tag == tag
-        if tag is None or action not in ACTIONS or (action == "undo" and not undoes):
+        sampled = action != "undo" and self.audit is not None and tag in self.audit
+        fits = tag is not None and action in ACTIONS and bool(record.get("audit")) == sampled
+        if tag is None or not fits or (action == "undo" and not undoes):
             raise DataError(
-                f"{self.journal.path}: record {record['seq']} does not fit the project "
+                f"{self.journal.path}: record {seq} does not fit the project "
                 f"({brief(action)} on {brief(item)}, {brief(label)}); restore the file from a "
                 f"backup, or move it away to start over"
             )
-        self._apply(str(action), tag, record["seq"])
+        self._apply(str(action), tag, record)
 
-    def _apply(self, action: str, tag: int, seq: int) -> None:
-        self._changed[tag] = seq
+    def _replay_audit(self, record: Record) -> None:
+        size, seed = record.get("size"), record.get("seed")
+        try:
+            self.audit = ReviewAudit(self.project, size, seed, record["seq"])  # type: ignore[arg-type]
+            fits = self.audit.sha256 == record.get("sample")
+        except (InputError, TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise DataError(
+                f"{self.journal.path}: the audit of record {record['seq']} was drawn from other "
+                f"verdicts than those in the folder; move the file away to start over"
+            )
+
+    def _apply(self, action: str, tag: int, record: Record) -> None:
+        self._changed[tag] = record["seq"]
+        audit = self.audit
         if action == "undo":
-            self.status[tag] = self.history.pop().before
+            step = self.history.pop()
+            self.status[tag] = step.before
+            if audit is not None and step.answers is not None and step.seq > audit.start:
+                audit.answers = step.answers
             self._undone = tag
             return
-        self.history.append(Step(tag, int(self.status[tag]), seq, action))
-        self.status[tag] = _STATUS[action]
+        status, answers = _STATUS[action], None
+        if audit is not None and tag in audit:
+            answers = audit.answers
+            audit.answers = {**answers, tag: _ANSWER[status]}
+            audit.date = str(record.get("time", ""))[:10]
+        self.history.append(Step(tag, int(self.status[tag]), record["seq"], action, answers))
+        self.status[tag] = status
         self._undone = None
 
     def _set_confidence(self, confidence: Array, kept: Array) -> None:
         self.confidence, self._kept = confidence, kept
-        self._order = review_order(confidence, self.project.column, self.project.threshold)
+        project = self.project
+        self._order = review_order(confidence, project.column, project.threshold, project.listed)
 
     def _final(self) -> Array:
-        return np.where(self.status == KEEP, True, np.where(self.status == DROP, False, self._kept))
+        # The certificate is about the audited verdicts, so no other model may change them.
+        done = self.audit is not None and self.audit.done
+        kept = self.audit.kept() if self.audit is not None and done else self._kept
+        return np.where(self.status == KEEP, True, np.where(self.status == DROP, False, kept))
 
     def _progress(self) -> dict[str, int]:
-        counts = np.bincount(self.status, minlength=4)
+        counts, listed = np.bincount(self.status, minlength=4), self.project.listed
         undecided = (self.status == OPEN) | (self.status == SKIP)
         is_close = np.abs(self.confidence - self.project.threshold) < CLOSE
         return {
@@ -250,8 +342,9 @@ class Session:
             "dropped": int(counts[DROP]),
             "skipped": int(counts[SKIP]),
             "decided": int(counts[KEEP] + counts[DROP]),
-            "doubtful": int((undecided & is_close).sum()),
-            "total": len(self.status),
+            "doubtful": int((undecided & is_close & listed).sum()),
+            "suggested": int((undecided & ~listed).sum()),
+            "total": int(listed.sum()),
         }
 
     def _named(self, tag: int) -> dict[str, str]:
@@ -262,29 +355,39 @@ class Session:
         project = self.project
         i = int(project.row[tag])
         final = self._final()
+        # Who knows the verdict answers differently, so the audit does not show it.
+        blind = self.audit is not None and not self.audit.done
         tags = [
             {
                 "label": project.labels[project.column[k]],
-                "confidence": round(float(self.confidence[k]), 4),
-                "kept": bool(final[k]),
-                "decision": _DECISION.get(int(self.status[k])),
+                "confidence": None if blind else round(float(self.confidence[k]), 4),
+                "kept": bool(final[k]) or blind,
+                "decision": None if blind else _DECISION.get(int(self.status[k])),
+                "suggested": not project.listed[k],
                 "current": k == tag,
             }
             for k in range(project.start[i], project.start[i + 1])
+            if project.listed[k] or not blind
         ]
         return {
             **self._named(tag),
             "text": project.items[i].text,
-            "confidence": round(float(self.confidence[tag]), 4),
+            "confidence": None if blind else round(float(self.confidence[tag]), 4),
+            "kept": None if blind else bool(final[tag]),
+            "suggested": not project.listed[tag],
+            "audit": self.audit is not None and tag in self.audit,
             "tags": tags,
         }
 
 
-def review_order(confidence: Array, column: Array, threshold: float) -> Array:
+def review_order(
+    confidence: Array, column: Array, threshold: float, listed: Array | bool = True
+) -> Array:
     """Return the indices of the tags, most informative first.
 
-    A tag near the threshold is the most informative. So that a label with many such tags does not
-    crowd out the others, the k-th nearest tag of a label counts as k hundredths further away.
+    A listed tag near the threshold is the most informative, and a suggestion that is almost
+    certain. So that a label with many such tags does not crowd out the others, the k-th nearest tag
+    of a label counts as k hundredths further away.
 
     Parameters
     ----------
@@ -294,13 +397,15 @@ def review_order(confidence: Array, column: Array, threshold: float) -> Array:
         Label of each tag.
     threshold : float
         Tags at or above it are kept.
+    listed : (m,) bool array, default=True
+        False for suggestions.
 
     Examples
     --------
     >>> review_order(np.array([0.9, 0.51, 0.511, 0.515]), np.array([0, 0, 0, 1]), 0.5)
     array([1, 3, 2, 0])
     """
-    distance = np.abs(confidence - threshold)
+    distance = np.where(listed, np.abs(confidence - threshold), 1 - confidence)
     by_label = np.lexsort((distance, column))
     _, first, size = np.unique(column[by_label], return_index=True, return_counts=True)
     rank = np.empty(len(column))

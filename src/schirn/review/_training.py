@@ -164,17 +164,21 @@ def new_confidence(project: Project, status: Array) -> Array:
     """Return the confidence of every tag after training with the decisions as knowledge."""
     X = _read_features(project)
     shape = (len(project.items), len(project.labels))
+    # A suggested tag that was added counts as listed; one that was rejected says nothing new.
+    used = project.listed | (status == KEEP)
+    row, column = project.row[used], project.column[used]
     candidates = np.zeros(shape, dtype=np.uint8)
-    candidates[project.row, project.column] = 1
+    candidates[row, column] = 1
     # Tags of rows that were checked beforehand come with confidence 1.
     true = (status == KEEP) | ((project.confidence == 1) & (status != DROP))
     known = np.zeros(shape, dtype=np.int8)
-    known[project.row, project.column] = np.where(true, 1, np.where(status == DROP, -1, 0))
+    known[row, column] = np.where(true, 1, np.where(status == DROP, -1, 0))[used]
     model: Any = make_method(None, text=_is_tfidf(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         model.fit(X, candidates, known=known)
-    confidence = model.label_confidence_[project.row, project.column].astype(np.float64)
+    confidence = project.confidence.copy()
+    confidence[used] = model.label_confidence_[row, column]
     if not np.isfinite(confidence).all():
         raise DataError(f"{project.features}: training gave no usable confidences")
     return confidence

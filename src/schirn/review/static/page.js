@@ -3,6 +3,7 @@
 const $ = (id) => document.getElementById(id);
 const ACTIONS = { k: "keep", d: "drop", s: "skip", u: "undo" };
 const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:" };
+const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
 const POLL_MS = 3000;
 
 let state = null;
@@ -23,6 +24,7 @@ function show(next) {
   const before = state && state.current;
   state = next;
   showProgress(state.progress);
+  showAudit(state.audit);
   showTraining(state.training);
   $("card").hidden = !state.current;
   $("done").hidden = !!state.current;
@@ -30,20 +32,43 @@ function show(next) {
   enable();
 }
 
+function showAudit(audit) {
+  $("audit").hidden = !audit;
+  $("certificate").hidden = !(audit && audit.certificate);
+  if (!audit) return;
+  const blind = "These tags are drawn at random. What the model thinks of them is not shown, so that it does not sway you.";
+  const none = "The audit is complete, but no answer is about a tag to remove, so nothing is certified.";
+  const more = audit.more_answers_needed ? ` About ${number(audit.more_answers_needed)} more answers would certify what you asked for.` : "";
+  const done = audit.certificate ? `${audit.certificate}.${more}` : none;
+  const words = audit.done ? done : `${audit.words}. ${blind}`;
+  if ($("audit-words").textContent !== words) $("audit-words").textContent = words;
+}
+
 function showCurrent(current, before) {
+  $("question").textContent = current.suggested ? "Is this tag missing?" : "Is this tag correct?";
   $("label").textContent = current.label;
   $("text").textContent = current.text || "(no text)";
   $("item").textContent = current.item;
-  const side = current.confidence >= state.threshold ? "keep" : "drop";
-  const opinion = `${percent(current.confidence)} likely to be correct; the model would ${side} it.`;
-  $("verdict").textContent = opinion;
-  $("scale").setAttribute("aria-label", opinion);
-  $("needle").style.left = `${100 * current.confidence}%`;
-  $("mark").style.left = `${100 * state.threshold}%`;
+  const names = current.suggested ? ["Add", "Reject"] : ["Keep", "Drop"];
+  $("keep").firstElementChild.textContent = names[0];
+  $("drop").firstElementChild.textContent = names[1];
+  $("skip").firstElementChild.textContent = current.audit ? "Can’t tell" : "Skip";
+  $("opinion").hidden = current.confidence === null;
+  if (current.confidence !== null) showOpinion(current);
   $("tags").replaceChildren(...current.tags.map(chip));
   if (!before || before.item !== current.item) $("text").scrollTop = 0;
   // A long text must also be reachable and scrollable by keyboard.
   $("text").tabIndex = $("text").scrollHeight > $("text").clientHeight ? 0 : -1;
+}
+
+function showOpinion(current) {
+  const likely = `${percent(current.confidence)} likely to be correct`;
+  const side = current.kept ? "keep" : "drop";
+  const opinion = current.suggested ? `${likely}, although nobody assigned it.` : `${likely}; the model would ${side} it.`;
+  $("verdict").textContent = opinion;
+  $("scale").setAttribute("aria-label", opinion);
+  $("needle").style.left = `${100 * current.confidence}%`;
+  $("mark").style.left = `${100 * state.threshold}%`;
 }
 
 function chip(tag) {
@@ -51,33 +76,41 @@ function chip(tag) {
   item.classList.add("tag");
   if (tag.current) item.classList.add("now");
   else if (tag.decision === "keep" || tag.decision === "drop") item.classList.add(tag.decision);
-  else if (!tag.kept) item.classList.add("out");
+  else if (!tag.kept && !tag.suggested) item.classList.add("out");
+  if (tag.suggested) item.classList.add("plus");
   const name = document.createElement("span");
   name.className = "name";
   name.textContent = tag.label;
   item.append(name, " ");
   const small = document.createElement("small");
-  const words = { keep: "kept by you", drop: "dropped by you" };
-  small.textContent = words[tag.decision] || percent(tag.confidence);
+  const words = tag.suggested
+    ? { keep: "added by you", drop: "rejected by you" }
+    : { keep: "kept by you", drop: "dropped by you" };
+  const likely = tag.confidence === null ? "" : percent(tag.confidence);
+  small.textContent = words[tag.decision] || (tag.suggested ? `${likely}, suggested` : likely);
   item.append(small);
   const spoken = document.createElement("span");
   spoken.className = "hidden";
   if (tag.current) spoken.textContent = " (the tag in question)";
-  else if (!words[tag.decision] && !tag.kept) spoken.textContent = " (the model would drop it)";
+  else if (!words[tag.decision] && !tag.kept && !tag.suggested) spoken.textContent = " (the model would drop it)";
   item.append(spoken);
   return item;
 }
 
 function showProgress(progress) {
   const bar = $("bar");
-  bar.max = Math.max(1, progress.decided + progress.doubtful);
-  bar.value = progress.decided;
-  const stop = state.current && !progress.doubtful;
-  const left = stop ? "no doubtful tags left, so you can stop" : `${number(progress.doubtful)} doubtful left`;
-  const counts = [`${number(progress.decided)} decided`, left];
+  const audit = state.audit && !state.audit.done && state.audit;
+  const left = progress.doubtful + progress.suggested;
+  bar.max = audit ? audit.size : Math.max(1, progress.decided + left);
+  bar.value = audit ? audit.answered : progress.decided;
+  bar.setAttribute("aria-label", audit ? "Tags of the audit checked" : "Doubtful tags decided");
+  const counts = [`${number(progress.decided)} decided`];
+  if (state.current && !left) counts.push("no doubtful tags left, so you can stop");
+  else counts.push(`${number(progress.doubtful)} doubtful left`);
+  if (progress.suggested) counts.push(`${number(progress.suggested)} suggested`);
   if (progress.skipped) counts.push(`${number(progress.skipped)} skipped`);
   counts.push(`${number(progress.total)} tags in total`);
-  $("counts").textContent = counts.join(" · ");
+  $("counts").textContent = audit ? audit.words : counts.join(" · ");
 }
 
 function showTraining(training) {
@@ -106,9 +139,10 @@ function banner(text, bad) {
   $("banner").classList.toggle("bad", !!bad);
 }
 
-function announce(action, label) {
+function announce(action, label, suggested) {
   const next = state.current ? `Next: ${state.current.label}? ${state.current.text.slice(0, 200)}` : "All tags are decided.";
-  $("live").textContent = `${DONE[action]} ${label}. ${next}`;
+  const audit = state.audit && !state.audit.done ? ` ${state.audit.words}.` : "";
+  $("live").textContent = `${(suggested ? DONE_SUGGESTED : DONE)[action]} ${label}.${audit} ${next}`;
 }
 
 async function decide(action) {
@@ -122,7 +156,7 @@ async function decide(action) {
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
     });
-    await answered(response, action, target.label);
+    await answered(response, action, target.label, target.suggested);
   } catch (error) {
     banner("The server does not respond, so your last decision is not confirmed. Start schirn review again.", true);
   } finally {
@@ -130,11 +164,11 @@ async function decide(action) {
   }
 }
 
-async function answered(response, action, label) {
+async function answered(response, action, label, suggested) {
   if (response.ok) {
     banner("");
     show(await response.json());
-    announce(action, label);
+    announce(action, label, suggested);
   } else if (response.status === 409) {
     const answer = await response.json();
     show(answer.state);
