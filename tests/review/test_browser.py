@@ -153,3 +153,91 @@ def test_the_private_file_leads_to_the_page(driver, server, tmp_path):
     WebDriverWait(driver, 20).until(lambda d: "First" in d.find_element("tag name", "body").text)
     page.remove()
     assert not list(tmp_path.glob("open-*.html"))
+
+
+@pytest.fixture
+def audited(tmp_path):
+    """A project with an audit of ten tags; the wrong ones have a low confidence."""
+    labels = ["dog", "cat", "beach"]
+    items = [
+        (f"item {i}", f"Text {i}", {labels[j]: 0.95 if (i + j) % 2 else 0.05 for j in range(3)})
+        for i in range(40)
+    ]
+    items += [("last", "Nobody tagged the sea.", {"dog": 0.95}, {"sea": 0.97})]
+    session = open_session(write_project(tmp_path / "project", items, [*labels, "sea"]))
+    session.start_audit(10)
+    with ThreadServer(session) as server:
+        yield server
+
+
+def answer(driver, session):
+    """Press the key that the project agrees with; wait for the next question."""
+    before, current = session.sequence, session.view()["current"]
+    kept = session.project.kept[session.project.tag_of[current["item"], current["label"]]]
+    press(driver, "k" if kept else "d")
+    WebDriverWait(driver, 10, 0.02).until(lambda _: session.sequence > before)
+    shown = session.view()["current"]
+    wait(driver, "item", shown["item"])
+    wait(driver, "label", shown["label"])
+
+
+def test_an_audit_at_the_keyboard(driver, audited):
+    session = audited.session
+    driver.get_log("browser")
+    driver.get(audited.address)
+    wait(driver, "counts", "0 of 10 checked")
+    assert "drawn at random" in text(driver, "audit")
+    for _ in range(4):
+        answer(driver, session)
+    # Nothing tells what the model thinks.
+    assert not driver.find_element("id", "opinion").is_displayed()
+    assert "%" not in text(driver, "tags")
+    assert text(driver, "skip").startswith("Unsure")
+    press(driver, "s")
+    WebDriverWait(driver, 10, 0.02).until(lambda _: text(driver, "counts").startswith("5 of 10"))
+    press(driver, "u")
+    WebDriverWait(driver, 10, 0.02).until(lambda _: text(driver, "counts").startswith("4 of 10"))
+    assert not driver.find_element("id", "certificate").is_displayed()
+    shown = text(driver, "counts")
+    driver.refresh()
+    wait(driver, "counts", shown)
+    while not session.audit.done:
+        answer(driver, session)
+    WebDriverWait(driver, 10, 0.02).until(
+        lambda _: text(driver, "audit-words").startswith(str(session.certificate))
+    )
+    assert driver.find_element("id", "opinion").is_displayed()
+    assert text(driver, "skip").startswith("Skip")
+    downloaded = driver.execute_async_script(
+        "const done = arguments[0];"
+        "fetch(document.getElementById('certificate').href).then((r) => r.text()).then(done);"
+    )
+    assert downloaded == (session.project.folder / "certificate.json").read_text()
+    # Undo withdraws it.
+    press(driver, "u")
+    WebDriverWait(driver, 10, 0.02).until(lambda _: text(driver, "counts").startswith("9 of 10"))
+    assert not (session.project.folder / "certificate.json").exists()
+    assert driver.get_log("browser") == []
+
+
+@pytest.mark.parametrize("key", ["k", "d"])
+def test_a_suggestion_is_added_or_rejected(driver, audited, key):
+    session = audited.session
+    while not session.view()["current"]["suggested"]:
+        current = session.view()["current"]
+        session.decide("keep", current["item"], current["label"], session.sequence)
+    driver.get(audited.address)
+    wait(driver, "question", "Is this tag missing?")
+    assert text(driver, "label") == "sea"
+    assert "although nobody assigned it" in text(driver, "verdict")
+    assert text(driver, "keep").startswith("Add")
+    assert text(driver, "drop").startswith("Reject")
+    assert "sea 97%, suggested" in text(driver, "tags")
+    press(driver, key)
+    wait(driver, "question", "Is this tag correct?")
+    words = {"k": "Added sea.", "d": "Rejected sea."}[key]
+    live = driver.find_element("id", "live")
+    WebDriverWait(driver, 10, 0.02).until(lambda _: words in live.get_property("textContent"))
+    last = list(session.final_tags())[-1]
+    assert last["added"] == (["sea"] if key == "k" else [])
+    assert ("sea" in last["tags"]) == (key == "k")

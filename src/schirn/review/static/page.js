@@ -36,11 +36,11 @@ function showAudit(audit) {
   $("audit").hidden = !audit;
   $("certificate").hidden = !(audit && audit.certificate);
   if (!audit) return;
-  const blind = "These tags are drawn at random. What the model thinks of them is not shown, so that it does not sway you.";
+  const blind = "These tags are drawn at random. What the model thinks of them is hidden, so that it does not sway you.";
   const none = "The audit is complete, but no answer is about a tag to remove, so nothing is certified.";
   const more = audit.more_answers_needed ? ` About ${number(audit.more_answers_needed)} more answers would certify what you asked for.` : "";
   const done = audit.certificate ? `${audit.certificate}.${more}` : none;
-  const words = audit.done ? done : `${audit.words}. ${blind}`;
+  const words = audit.done ? done : blind;
   if ($("audit-words").textContent !== words) $("audit-words").textContent = words;
 }
 
@@ -52,7 +52,7 @@ function showCurrent(current, before) {
   const names = current.suggested ? ["Add", "Reject"] : ["Keep", "Drop"];
   $("keep").firstElementChild.textContent = names[0];
   $("drop").firstElementChild.textContent = names[1];
-  $("skip").firstElementChild.textContent = current.audit ? "Can’t tell" : "Skip";
+  $("skip").firstElementChild.textContent = current.audit ? "Unsure" : "Skip";
   $("opinion").hidden = current.confidence === null;
   if (current.confidence !== null) showOpinion(current);
   $("tags").replaceChildren(...current.tags.map(chip));
