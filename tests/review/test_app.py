@@ -71,7 +71,14 @@ def test_downloads(client):
         "c,,dog;beach,,",
     ]
     lines = client.get("/tags.jsonl").text.splitlines()
-    assert json.loads(lines[1]) == {"id": "b", "tags": ["cat"], "removed": [], "checked": ["cat"]}
+    expected = {"id": "b", "tags": ["cat"], "removed": [], "checked": ["cat"], "added": []}
+    assert json.loads(lines[1]) == expected
+
+
+def test_no_certificate_without_an_audit(client):
+    answer = client.get("/certificate.json")
+    assert answer.status_code == 404
+    assert "not complete" in answer.text
 
 
 def test_two_clients(client, session):
@@ -206,7 +213,7 @@ def test_forms_and_other_methods(client, session):
 
 
 def test_headers(client):
-    for path in ("/", "/api/state", "/nothing", "/tags.csv"):
+    for path in ("/", "/api/state", "/nothing", "/tags.csv", "/certificate.json"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -220,7 +227,8 @@ def test_headers(client):
 
 def test_the_page_holds_no_content_no_inline_code_and_no_foreign_address(client):
     page = client.get("/").text
-    assert "cat" not in page
+    assert "dog" not in page
+    assert "beach" not in page
     assert "<style" not in page
     assert " style=" not in page
     assert " onclick=" not in page

@@ -126,7 +126,7 @@ def test_export_without_a_server(folder, tmp_path, capsys):
     before = sorted(folder.iterdir())
     assert main(["review", str(folder), "--export", str(tmp_path / "tags.csv")]) == 0
     assert "wrote 3 items" in capsys.readouterr().err
-    assert (tmp_path / "tags.csv").read_text().splitlines()[2] == "b,cat,,cat"
+    assert (tmp_path / "tags.csv").read_text().splitlines()[2] == "b,cat,,cat,"
     assert main(["review", str(folder), "--export", str(tmp_path / "tags.jsonl")]) == 0
     lines = (tmp_path / "tags.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["tags"] == ["dog", "beach"]

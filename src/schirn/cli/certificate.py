@@ -87,14 +87,17 @@ def _digest(args: argparse.Namespace) -> str:
     opened = open_table(args.table, encoding=args.encoding, delimiter=args.delimiter)
     source = TagTable(opened, args.table, labels=args.labels, separator=args.separator)
     rows = source.tags()
+    if f"{source.labels}_removed" in opened.columns:
 
-    def new_tags(name: str) -> list[list[str]]:
-        column = f"{source.labels}_{name}"
-        cells = opened.column(column) if column in opened.columns else [None] * len(rows)
-        return [split_tags(_as_typed(cell), args.separator) for cell in cells]
+        def tags_of(column: str) -> list[list[str]]:
+            cells = opened.column(column) if column in opened.columns else [None] * len(rows)
+            return [split_tags(_as_typed(cell), args.separator) for cell in cells]
 
-    changes = zip(rows, new_tags("removed"), new_tags("added"), strict=True)
-    rows = [[*(tag for tag in tags if tag not in new), *gone] for tags, gone, new in changes]
+        names = (source.labels, f"{source.labels}_removed", f"{source.labels}_added")
+        rows = [
+            [*(tag for tag in tags if tag not in added), *removed]
+            for tags, removed, added in zip(*map(tags_of, names), strict=True)
+        ]
     table = read_tags(rows, None)
     return tags_digest(table.n_rows, table.names, table.row, table.column)
 
