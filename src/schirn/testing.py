@@ -5,6 +5,7 @@
 >>> check_method(CandidateRidge)
 """
 
+import inspect
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,9 +16,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import get_tags
 
 from schirn.datasets import Dataset, make_partial_multilabel
-from schirn.exceptions import EmptyCandidatesWarning, InputError
+from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import average_precision
 
 Array = np.ndarray
@@ -25,7 +27,10 @@ Factory = Callable[..., Any]
 
 
 def check_method(cls: Factory, **params: Any) -> None:
-    """Run every contract check on the class; raise AssertionError at the first failure.
+    """Run every contract check on the class; raise AssertionError at the first broken promise.
+
+    The error names the promise, whatever went wrong, also under ``python -O``. A class that is
+    declared dense-only (`_takes_sparse = False`, or scikit-learn's tag) must refuse sparse rows.
 
     Parameters
     ----------
@@ -33,6 +38,20 @@ def check_method(cls: Factory, **params: Any) -> None:
         The estimator class.
     **params
         Constructor parameters for the checks, such as fewer rounds.
+
+    Examples
+    --------
+    >>> from schirn import CandidateRidge
+    >>> class Boastful(CandidateRidge):
+    ...     def predict_proba(self, X):
+    ...         return 2 * super().predict_proba(X)
+    >>> try:
+    ...     check_method(Boastful)
+    ... except AssertionError as error:
+    ...     print(str(error).partition(": ")[0])
+    ...     print(str(error).rpartition(". ")[2])
+    Boastful breaks the promise "attributes"
+    The probabilities are not all between 0 and 1.
     """
     for _, check in contract_checks():
         check(cls, **params)
@@ -42,7 +61,29 @@ def contract_checks() -> Iterator[tuple[str, Callable[..., None]]]:
     """Return names and functions of all checks; each takes the class and its parameters."""
     for name, check in list(globals().items()):
         if name.startswith("check_") and name != "check_method":
-            yield name.removeprefix("check_"), check
+            short = name.removeprefix("check_")
+            yield short, partial(_check, short, check)
+
+
+def _check(name: str, check: Callable[..., None], cls: Factory, **params: Any) -> None:
+    """Run a check; whatever goes wrong is a broken promise."""
+    try:
+        check(cls, **params)
+    except (Exception, SystemExit) as error:
+        found = str(error).strip()
+        if not isinstance(error, AssertionError):
+            found = f"{type(error).__name__}: {found}".rstrip(": ")
+        promise = " ".join((check.__doc__ or "").split())
+        raise AssertionError(
+            f'{getattr(cls, "__name__", cls)} breaks the promise "{name}": '
+            f"{promise[:1].lower()}{promise[1:]} {found}"
+        ) from error
+
+
+def _holds(condition: Any, otherwise: str) -> None:
+    """Raise AssertionError unless the condition holds; `assert` does nothing under python -O."""
+    if not condition:
+        raise AssertionError(f"{otherwise[:1].upper()}{otherwise[1:]}.")
 
 
 def _data(n: int = 90, d: int = 8, l: int = 5, r: int = 1, seed: int = 0) -> Dataset:
@@ -59,42 +100,59 @@ def _fit(model: Any, X: Any, y: Any) -> Any:
         return model.fit(X, y)
 
 
-def _refuses(action: Callable[[], Any], *words: str) -> None:
+def _refuses(what: str, action: Callable[[], Any], *words: str) -> None:
     """Check that the action raises a one-line ValueError that contains the words."""
     try:
         action()
     except ValueError as error:
         message = str(error)
         missing = [word for word in words if word.lower() not in message.lower()]
-        assert not missing, f"the error says {message!r} without {missing}"
-        assert "\n" not in message.strip(), f"the error has more than one line: {message!r}"
-        return
-    raise AssertionError(f"no error was raised; one that mentions {words} was expected")
+        _holds(not missing, f"the error about {what} says {message!r}, without {missing}")
+        _holds(
+            "\n" not in message.strip(), f"the error about {what} has several lines: {message!r}"
+        )
+    except Exception as error:
+        raise AssertionError(
+            f"{what} raises {type(error).__name__} ({error}) instead of ValueError."
+        ) from error
+    else:
+        raise AssertionError(f"{what} raises no error; it should mention {', '.join(words)}.")
 
 
 def _check_fitted(model: Any, X: Any, Y: Array) -> None:
     """Shapes, types and ranges of everything the contract names."""
-    n, l = Y.shape
+    shape = Y.shape
     scores, proba = model.decision_function(X), model.predict_proba(X)
-    assert scores.shape == proba.shape == (n, l)
-    assert scores.dtype.kind == "f"
-    assert np.isfinite(scores).all()
-    assert ((proba >= 0) & (proba <= 1)).all()
     predicted = model.predict(X)
-    assert predicted.shape == (n, l)
-    assert np.isin(predicted, [0, 1]).all()
-    assert model.noise_.dtype == bool
-    assert model.noise_.shape == (n, l)
-    assert not (model.noise_ & (Y == 0)).any(), "noise_ marks cells that are no candidates"
-    for confidence in (model.label_confidence_, model.disambiguate(X, Y)):
-        assert confidence.shape == (n, l)
-        assert ((confidence >= 0) & (confidence <= 1)).all()
-        assert (confidence[Y == 0] == 0).all()
-    assert model.n_iter_ >= 1
-    assert np.ndim(model.objective_) == 1
-    assert np.isfinite(model.objective_).all()
-    assert len(model.label_names_) == l
-    assert model.n_features_in_ == X.shape[1]
+    _holds(np.shape(scores) == shape, f"the scores have shape {np.shape(scores)}, not {shape}")
+    _holds(scores.dtype.kind == "f", f"the scores have type {scores.dtype}, not a float type")
+    _holds(np.isfinite(scores).all(), "the scores are not all finite")
+    _holds(np.shape(proba) == shape, f"the probabilities have shape {np.shape(proba)}, not {shape}")
+    _holds(_in_unit(proba), "the probabilities are not all between 0 and 1")
+    _holds(np.shape(predicted) == shape, f"`predict` has shape {np.shape(predicted)}, not {shape}")
+    _holds(np.isin(predicted, [0, 1]).all(), "`predict` returns values other than 0 and 1")
+    noise = model.noise_
+    _holds(np.shape(noise) == shape, f"`noise_` has shape {np.shape(noise)}, not {shape}")
+    _holds(noise.dtype == bool, f"`noise_` has type {noise.dtype}, not bool")
+    _holds(not (noise & (Y == 0)).any(), "`noise_` marks cells that are not candidates")
+    for name, confidence in (
+        ("`label_confidence_`", model.label_confidence_),
+        ("`disambiguate`", model.disambiguate(X, Y)),
+    ):
+        _holds(np.shape(confidence) == shape, f"{name} has another shape than the candidates")
+        _holds(_in_unit(confidence), f"{name} has values that are not between 0 and 1")
+        _holds((confidence[Y == 0] == 0).all(), f"{name} is not 0 for labels that are not listed")
+    _holds(model.n_iter_ >= 1, f"`n_iter_` is {model.n_iter_}, not at least 1")
+    trace = np.asarray(model.objective_)
+    _holds(
+        trace.ndim == 1 and np.isfinite(trace).all(), "`objective_` is no list of finite numbers"
+    )
+    _holds(len(model.label_names_) == shape[1], "`label_names_` does not have one name per label")
+    _holds(model.n_features_in_ == X.shape[1], "`n_features_in_` is not the number of features")
+
+
+def _in_unit(values: Any) -> bool:
+    return bool(((values >= 0) & (values <= 1)).all())
 
 
 def check_attributes(cls: Factory, **params: Any) -> None:
@@ -106,12 +164,19 @@ def check_attributes(cls: Factory, **params: Any) -> None:
 def check_parameters(cls: Factory, **params: Any) -> None:
     """`__init__` only stores; parameters are keyword-only; fit leaves them alone."""
     model = cls(**params)
+    kinds = inspect.signature(cls).parameters.values()
+    _holds(
+        all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in kinds),
+        "a parameter of `__init__` is not keyword-only",
+    )
     before = model.get_params()
-    assert all(getattr(model, name) is value for name, value in before.items())
+    for name, value in before.items():
+        _holds(getattr(model, name) is value, f"`__init__` changes {name}")
     data = _data()
     _fit(model, data.X, data.candidates)
-    assert model.get_params() == before
-    assert clone(model).get_params() == before
+    for name, value in model.get_params().items():
+        _holds(value is before[name] or value == before[name], f"`fit` changes {name}")
+    _holds(clone(model).get_params() == before, "`clone` changes a parameter")
 
 
 def check_containers(cls: Factory, **params: Any) -> None:
@@ -125,15 +190,22 @@ def check_containers(cls: Factory, **params: Any) -> None:
     for container in containers:
         model = _fit(cls(**params), data.X, container)
         np.testing.assert_allclose(model.decision_function(data.X), expected, atol=1e-9)
-    assert model.label_names_ == names
+    _holds(list(model.label_names_) == names, "`label_names_` are not the names in the lists")
     np.testing.assert_allclose(model.disambiguate(data.X, lists), model.disambiguate(data.X, Y))
 
 
 def check_sparse_features(cls: Factory, **params: Any) -> None:
-    """A CSR matrix of features gives what the dense one gives."""
+    """CSR features give the same scores as dense ones, or are refused if declared dense-only."""
     data = _data()
     X = np.where(np.abs(data.X) > 0.5, data.X, 0)
     dense = _fit(cls(**params), X, data.candidates)
+    if not get_tags(dense).input_tags.sparse:
+        model = cls(**params)
+        _refuses(
+            "fit on sparse features", lambda: model.fit(sp.csr_array(X), data.candidates), "sparse"
+        )
+        _refuses("predict on sparse features", lambda: dense.predict(sp.csr_array(X)), "sparse")
+        return
     sparse = _fit(cls(**params), sp.csr_array(X), data.candidates)
     expected = dense.decision_function(X)
     atol = 1e-6 * np.abs(expected).max()
@@ -147,8 +219,9 @@ def check_float32(cls: Factory, **params: Any) -> None:
     wide = _fit(cls(**params), data.X, data.candidates).decision_function(data.X)
     X = data.X.astype(np.float32)
     narrow = _fit(cls(**params), X, data.candidates).decision_function(X)
-    assert narrow.dtype == np.float32
-    assert np.corrcoef(wide.ravel(), narrow.ravel())[0, 1] > 0.98
+    _holds(narrow.dtype == np.float32, f"the scores have type {narrow.dtype}")
+    correlation = np.corrcoef(wide.ravel(), narrow.ravel())[0, 1]
+    _holds(correlation > 0.98, f"the correlation with the float64 scores is only {correlation:.3f}")
 
 
 def check_same_seed_same_result(cls: Factory, **params: Any) -> None:
@@ -192,7 +265,11 @@ def check_learns(cls: Factory, **params: Any) -> None:
     model = _fit(cls(**params), data.X[train], data.candidates[train])
     ours = average_precision(data.y_true[test], model.decision_function(data.X[test]))
     prior = np.tile(data.candidates[train].mean(axis=0), (100, 1))
-    assert ours > average_precision(data.y_true[test], prior) + 0.05
+    theirs = average_precision(data.y_true[test], prior)
+    _holds(
+        ours > theirs + 0.05,
+        f"the average precision is {ours:.3f}, that of label frequencies {theirs:.3f}",
+    )
 
 
 def check_thresholds(cls: Factory, **params: Any) -> None:
@@ -204,11 +281,14 @@ def check_thresholds(cls: Factory, **params: Any) -> None:
     np.testing.assert_array_equal(model.predict(data.X, threshold=middle), scores > middle)
     each = np.median(scores, axis=0)
     np.testing.assert_array_equal(model.predict(data.X, threshold=each), scores > each)
-    assert (model.predict(data.X, threshold="top-2").sum(axis=1) == 2).all()
+    counts = model.predict(data.X, threshold="top-2").sum(axis=1)
+    _holds((counts == 2).all(), '`threshold="top-2"` does not predict two labels per row')
     matched = model.predict(data.X, threshold="cardinality").sum() / len(scores)
-    assert 0 <= matched <= l
-    _refuses(lambda: model.predict(data.X, threshold="many"), "threshold", "many")
-    _refuses(lambda: model.predict(data.X, threshold=[0.5] * (l + 1)), "threshold")
+    _holds(0 < matched <= l, f'`threshold="cardinality"` predicts {matched:g} labels per row')
+    many = partial(model.predict, data.X, threshold="many")
+    _refuses("an unknown threshold", many, "threshold", "many")
+    long = partial(model.predict, data.X, threshold=[0.5] * (l + 1))
+    _refuses("a threshold too many", long, "threshold")
 
 
 def check_odd_data(cls: Factory, **params: Any) -> None:
@@ -237,7 +317,7 @@ def check_odd_data(cls: Factory, **params: Any) -> None:
         try:
             _check_fitted(_fit(cls(**params), features, labels), features, labels)
         except Exception as error:
-            raise AssertionError(f"{cls.__name__} fails on {name}: {error}") from error
+            raise AssertionError(f"It fails on {name}: {error}") from error
 
 
 def check_bad_input(cls: Factory, **params: Any) -> None:
@@ -245,25 +325,27 @@ def check_bad_input(cls: Factory, **params: Any) -> None:
     data = _data()
     X, Y = data.X, data.candidates
     model = _fit(cls(**params), X, Y)
+
+    def fit(X: Any, Y: Any) -> Callable[[], Any]:
+        return lambda: cls(**params).fit(X, Y)
+
     for bad, word in ((np.nan, "NaN"), (np.inf, "inf")):
         broken = X.copy()
         broken[3, 2] = bad
         words = (word, "row 3", "column 2")
-        _refuses(partial(cls(**params).fit, broken, Y), *words)
-        _refuses(partial(model.predict, broken), *words)
-    three = Y.astype(int)
-    three[4, 1] = 3
-    _refuses(lambda: cls(**params).fit(X, three), "row 4", "label 1", "3")
-    _refuses(lambda: cls(**params).fit(X[:-1], Y), "89 rows", "90")
-    _refuses(lambda: cls(**params).fit(X, np.zeros_like(Y)), "no row carries a candidate")
-    _refuses(lambda: cls(**params).fit(X, None), "y")
-    _refuses(lambda: model.predict(X[:, :-1]), "7 features", "8 features")
-    _refuses(lambda: model.disambiguate(X, Y[:, :-1]), "4 label", "5")
-    _refuses(lambda: model.disambiguate(X, [["nowhere"]] * len(X)), "nowhere", "row 0")
+        _refuses(f"fit on {word}", fit(broken, Y), *words)
+        _refuses(f"predict on {word}", partial(model.predict, broken), *words)
+    three, empty = Y.astype(int), Y.copy()
+    three[4, 1], empty[7] = 3, 0
+    _refuses("a candidate of 3", fit(X, three), "row 4", "label 1", "3")
+    _refuses("a row of X too few", fit(X[:-1], Y), "89 rows", "90")
+    _refuses("no candidates at all", fit(X, np.zeros_like(Y)), "no row carries a candidate")
+    _refuses("a missing y", fit(X, None), "y")
+    _refuses("a feature too few", lambda: model.predict(X[:, :-1]), "7 features", "8 features")
+    _refuses("a label too few", lambda: model.disambiguate(X, Y[:, :-1]), "4 label", "5")
+    unknown = [["nowhere"]] * len(X)
+    _refuses("an unknown label", lambda: model.disambiguate(X, unknown), "nowhere", "row 0")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        empty = Y.copy()
-        empty[7] = 0
         cls(**params).fit(X, empty)
-    assert any("row 7" in str(w.message) for w in caught), "an empty candidate row must warn"
-    assert issubclass(InputError, ValueError)
+    _holds(any("row 7" in str(w.message) for w in caught), "an empty candidate row does not warn")

@@ -389,11 +389,11 @@ def friedman(
     >>> from schirn.bench.stats import friedman
     >>> results = [
     ...     {"dataset": d, "method": m, "fold": 0, "metrics": {"average_precision": v + d / 100}}
-    ...     for m, v in [("Schirn", 0.5), ("NLR", 0.4), ("GLC", 0.3)] for d in range(6)
+    ...     for m, v in [("Schirn", 0.5), ("NLR", 0.4), ("PMLNI", 0.3)] for d in range(6)
     ... ]
     >>> result = friedman(results, "average_precision")
     >>> result.ranks, round(result.pvalue, 4), round(result.critical_difference, 2)
-    ({'Schirn': 1.0, 'NLR': 2.0, 'GLC': 3.0}, 0.0025, 1.35)
+    ({'Schirn': 1.0, 'NLR': 2.0, 'PMLNI': 3.0}, 0.0025, 1.35)
     """
     means = blocks(rows, metric, unit=unit, methods=methods)
     sign = -1 if metric_info(metric).greater_is_better else 1

@@ -71,6 +71,8 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
     _locations: ClassVar[tuple[str, ...]] = ()
     """Where rows may live besides main memory, as in `schirn.scale.input.location`; a method that
     names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
+    _takes_sparse: ClassVar[bool] = True
+    """Whether X may be sparse. A method that is declared dense-only refuses sparse features."""
     _judges_own_rows: ClassVar[bool] = False
     """Whether `label_confidence_` leaves each row out of its own verdicts. Such a method also has
     `missing_` and `wrong_share_`, and up to `max_kernel_rows` rows its `fit` takes `groups`."""
@@ -249,6 +251,11 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     def _validate_rows(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
         check_in_memory(type(self).__name__, X)
+        if sp.issparse(X) and not self._takes_sparse:
+            raise InputError(
+                f"{type(self).__name__} takes dense features only, but X is sparse; "
+                f"pass X.toarray() if it fits into memory"
+            )
         X = validate_data(
             self,
             X,
@@ -321,7 +328,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self._takes_sparse
         tags.target_tags.required = True
         tags.target_tags.single_output = False
         tags.target_tags.multi_output = True
