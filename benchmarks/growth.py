@@ -4,6 +4,7 @@
     python -m benchmarks.growth                 (some minutes on an idle machine)
     python -m benchmarks.growth --largest 4     (fewer doublings)
     python -m benchmarks.growth --predict       (also extrapolates to large data sets)
+    python -m benchmarks.growth --sieve         (only Sieve on few rows with many labels)
 
 Every point is the CPU time of 10 rounds of Schirn, or of the factorisation, on one thread in double
 precision. The exponent is the slope between the two largest points of a series, printed next to the
@@ -19,11 +20,12 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn.linalg.row_space import RowSpace, row_space
+from schirn import Sieve
+from schirn.linalg.row_space import row_space
 from schirn.solvers.schirn import schirn
 
 ROUNDS = 10
@@ -74,7 +76,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--largest", type=int, default=5, help="doublings (default: 5)")
     parser.add_argument("--predict", action="store_true")
+    parser.add_argument("--sieve", action="store_true")
     args = parser.parse_args()
+    if args.sieve:
+        many_labels()
+        return
     shapes = [
         tuple({**BASE, name: STARTS[name] * 2**k}.values())
         for name in "ndl"
@@ -105,7 +111,19 @@ def measure(n: int, d: int, l: int) -> Point:
     return Point(n, d, l, factor, rounds / ROUNDS)
 
 
-def clocked(work: Callable[[], RowSpace]) -> tuple[RowSpace, float]:
+def many_labels(n: int = 60, d: int = 20) -> None:
+    """Print the time of Sieve for a growing number of labels."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, d))
+    print(f"Sieve, {n} rows\n{'labels':>8} {'fit s':>10}")
+    for l in (500, 1000, 2000, 4000):
+        Y = rng.random((n, l)) < 10 / l
+        Y[np.arange(n), rng.integers(l, size=n)] = True
+        _, seconds = clocked(lambda Y=Y: Sieve().fit(X, Y))
+        print(f"{l:8} {seconds:10.2f}")
+
+
+def clocked(work: Callable[[], Any]) -> tuple[Any, float]:
     """Result of a function, and the smallest CPU time of three runs."""
     best = np.inf
     for _ in range(3):

@@ -1,5 +1,6 @@
 """The Sieve estimator."""
 
+import tracemalloc
 from itertools import pairwise
 
 import numpy as np
@@ -181,3 +182,18 @@ def test_better_than_trusting_the_candidates_on_real_data(real):
 
 
 FROZEN = {"noise": 199, "scores": [2.965742, 1.809053, 5.215814, 5.88511, 10.24239, -4.063066]}
+
+
+def test_no_matrix_of_all_pairs_of_labels_is_made():
+    """With more labels than rows, time and memory grow linearly with the labels."""
+    rng = np.random.default_rng(0)
+    n, l = 20, 3000
+    X, Y = rng.standard_normal((n, 4)), rng.random((n, l)) < 0.002
+    Y[np.arange(n), rng.integers(l, size=n)] = True
+    tracemalloc.start()
+    model = schirn.Sieve(max_iter=2).fit(X, Y)
+    model.predict_proba(X)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert model.pool_.stack is not None
+    assert most < 8 * l**2 / 2

@@ -113,8 +113,9 @@ class Sieve(PartialMultiLabelClassifier):
     -----
     `decision_function` returns log-odds and `predict_proba` their sigmoid; they are calibrated by
     the pool, which is fitted to posteriors of candidates, never to true labels. Time is three
-    Cholesky inverses of n x n, or two eigendecompositions of the landmark features, then products;
-    memory is 6 n^2, or n times the number of landmarks.
+    Cholesky inverses of n x n, or two eigendecompositions of the landmark features, then products:
+    linear in the number of labels as soon as there are more labels than rows. Memory is 6 n^2, or
+    n times the number of landmarks.
 
     Examples
     --------
@@ -139,7 +140,7 @@ class Sieve(PartialMultiLabelClassifier):
     _info: ClassVar = MethodInfo(
         family="leave-one-out posterior",
         reference="this library, docs/sieve.md",
-        cost="4 n^2 l",
+        cost="n^3 + n^2 l",
         memory="n^2 + n l, or n landmarks + n l",
     )
 
