@@ -37,8 +37,8 @@ class Draw(NamedTuple):
     truth: np.ndarray
 
 
-def draw(path: Path, seed: int) -> Draw:
-    """Take three workers per sentence; sentences without a vote are left out."""
+def draw(path: Path, seed: int, workers: int = WORKERS) -> Draw:
+    """Take some workers per sentence at random; the others tell the truth."""
     file = np.load(path, allow_pickle=False)
     texts, names = file["texts"], [str(name) for name in file["label_names"]]
     n, l = len(texts), len(names)
@@ -52,12 +52,12 @@ def draw(path: Path, seed: int) -> Draw:
     table: list[tuple[int, int, str | None]] = []
     others, asked = np.zeros((n, l)), np.zeros(n)
     for item in range(n):
-        workers = rng.permutation(who[item])
-        for worker in workers[:WORKERS]:
+        order = rng.permutation(who[item])
+        for worker in order[:workers]:
             labels = chosen.get((item, worker), [])
             table += [(item, int(worker), names[j]) for j in labels] or [(item, int(worker), None)]
-        asked[item] = len(workers) - WORKERS
-        for worker in workers[WORKERS:]:
+        asked[item] = len(order) - workers
+        for worker in order[workers:]:
             others[item, chosen.get((item, worker), [])] += 1
     votes = votes_to_candidates(*zip(*table, strict=True), order=range(n))
     columns = [names.index(name) for name in votes.label_names]

@@ -764,7 +764,7 @@ def _shift(score: Array, confidence: Array) -> float:
     low, high = -30.0, 30.0
     if not len(score):
         return 0.0
-    for _ in range(60):
+    for _ in range(35):
         middle = (low + high) / 2
         if expit(score + middle).mean() < confidence.mean():
             low = middle
