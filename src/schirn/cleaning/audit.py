@@ -36,6 +36,7 @@ from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.cleaning.threshold_curve import answered_curve
 from schirn.exceptions import InputError
 from schirn.labels.votes import Votes
+from schirn.noise.votes import anchored
 
 if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
@@ -422,7 +423,11 @@ def audited(
         first = index[calibrates], answer[calibrates], np.ones(calibrates.sum())
     plain = _log_odds(found.confidence, _doubt(found))
     score, covariates = _with_covariates(found, plain, votes, undecided, *first)
-    claim = _shift(score[undecided], found.confidence[undecided])
+    claim = 0.0
+    if undecided.any():
+        # What to add so that the mean probability is that of the confidences.
+        mean = np.clip(found.confidence[undecided].mean(keepdims=True), _SURE, 1 - _SURE)
+        claim = float((anchored(score[undecided, None], mean)[0] - score[undecided][0])[0])
     cut, chosen = logit(np.clip(found.threshold, _NEVER, 1 - _NEVER)), undecided & found.removed
     limit = 1.0
     if len(first[0]):
@@ -757,20 +762,6 @@ def _with_covariates(
     theta = _logistic(design[index], answer, weight, np.eye(len(ridge))[1], ridge)
     # Slope and offset are left to the calibration.
     return score + Z @ theta[2:] / max(theta[1], _MIN_SLOPE), list(columns)
-
-
-def _shift(score: Array, confidence: Array) -> float:
-    """What to add to log-odds so that their mean probability is that of the confidences."""
-    low, high = -30.0, 30.0
-    if not len(score):
-        return 0.0
-    for _ in range(35):
-        middle = (low + high) / 2
-        if expit(score + middle).mean() < confidence.mean():
-            low = middle
-        else:
-            high = middle
-    return low
 
 
 def _platt(
