@@ -531,10 +531,13 @@ def test_answers_do_not_remove_what_planted_tags_cannot_tell_apart():
     noise = np.random.default_rng(0).random(len(found.row)) < 0.5
     wrong = np.zeros(len(found.row), dtype=bool)
     for seed in range(20):
-        cells, checked = check(blind, noise, n=20, seed=seed)
+        cells, checked = check(blind, noise, seed=seed)
         assert not np.delete(checked.removed, cells.index).any()
         assert checked.trust.level == "none"
-        assert "no set of removals" in checked.trust.sentence
+        assert "planted tags do not allow any removal" in checked.trust.sentence
+        # A few answers do not overrule the check, whatever they say.
+        cells, checked = check(blind, wrong, n=20, seed=seed)
+        assert not np.delete(checked.removed, cells.index).any()
         # If all are wrong, nothing has to be told apart.
         assert check(blind, wrong, seed=seed)[1].removed.mean() > 0.4
     assert sees.trust.limit(0.9) > sees.trust.limit(0.5) > sees.trust.limit(0.1)

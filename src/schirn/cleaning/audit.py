@@ -57,6 +57,8 @@ _MOST_TAGS = 10**9
 _SURE, _NEVER = 1e-3, 1e-12
 # Verdicts whose largest doubt is below this were made cautious.
 _DOUBTED = 0.9
+# Fewer answers do not remove tags from verdicts that the planted-tag check does not trust.
+_MIN_TO_OVERRULE = 15
 # Answers that weigh as much as the reported share of wrong tags.
 _SHARE_ANSWERS = 5
 CALIBRATION, CERTIFICATE = "calibration", "certificate"
@@ -437,8 +439,12 @@ def audited(
             calibrated = expit(offset + slope * score[undecided])
             cut = min(cut, _highest(score[undecided], calibrated, precision))
             if found.trust is not None:
-                # Planted tags tell how far the confidences separate; answers, how much is wrong.
-                limit = found.trust.limit(float(np.mean(1 - calibrated)))
+                # Planted tags tell how far the confidences separate; answers, how much may be wrong.
+                wrong = float(np.mean(1 - calibrated))
+                error = np.sqrt(wrong * (1 - wrong) / len(first[0]))
+                limit = found.trust.limit(min(1.0, wrong + error))
+                if found.trust.level == "none" and len(first[0]) < _MIN_TO_OVERRULE:
+                    limit = 0.0
         chosen = _within_limits(found, score, undecided, (score < cut) & (found.confidence < limit))
 
     slope, offset, calibrated = 1.0, 0.0, found.confidence.astype(np.float64)
@@ -500,6 +506,8 @@ def audited(
         then = f"{expected:.0%} of the removals should be right"
         if not chosen.any():
             then = f"no set of removals can be expected to be right in {wanted:.0%} of its tags"
+            if not limit:
+                then = "planted tags do not allow any removal"
         moved = [
             point._replace(threshold=float(expit(offset + slope * at)))
             for point, at in zip(

@@ -471,7 +471,8 @@ class NoisyLabels:
             of tags in the row.
         precision : float or None, default=0.9
             The wanted precision of the removals. Tags below the threshold are kept if their removal
-            cannot be expected to reach it. None removes every tag below the threshold.
+            cannot be expected to reach it, by the calibrated confidences and by the planted tags.
+            None removes every tag below the threshold.
         confidence : float, default=0.95
             Confidence of the certificate.
         date : str or datetime.date, optional
