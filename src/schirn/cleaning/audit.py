@@ -439,7 +439,7 @@ def audited(
             calibrated = expit(offset + slope * score[undecided])
             cut = min(cut, _highest(score[undecided], calibrated, precision))
             if found.trust is not None:
-                # Planted tags tell how far the confidences separate; answers, how much may be wrong.
+                # Planted tags tell how far confidences separate; answers, how much may be wrong.
                 wrong = float(np.mean(1 - calibrated))
                 error = np.sqrt(wrong * (1 - wrong) / len(first[0]))
                 limit = found.trust.limit(min(1.0, wrong + error))
