@@ -143,6 +143,24 @@ def _parquet() -> list[bytes]:
     return found
 
 
+def _changes(name: str):
+    def make() -> list[bytes]:
+        from schirn.cleaning import Change, ChangeList
+
+        wanted = [
+            Change(0, "merge", "dgo", "dog", 0.9, "a typo"),
+            Change(0, "removal", "cat", "", 0.7),
+            Change(1, "addition", "", "=sun"),
+            Change(2, "rename", "8", "9"),
+        ]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, name)
+            ChangeList.from_cells(TAGS, wanted).write(path)
+            return [path.read_bytes()]
+
+    return make
+
+
 def _packed(kind: str):
     return lambda: [gzip.compress(seed, mtime=0) for seed in corpus(kind)]
 
@@ -212,6 +230,7 @@ def _confidence() -> list[bytes]:
     return [_saved(np.savez, {"confidence": np.zeros(3), "seq": 1, "project": np.array("x")})]
 
 
+TAGS = ["dog; dgo;cat", None, ["dog", 8]]
 TABLE = b"a,tags\n1,b\n"
 
 
@@ -263,6 +282,8 @@ SEEDS = {
     "clean_csv": _csv,
     "clean_jsonl": _jsonl,
     "clean_parquet": _parquet,
+    "changes_csv": _changes("x.csv"),
+    "changes_jsonl": _changes("x.jsonl"),
     "votes": _csv,
     "embeddings": _embeddings,
 }

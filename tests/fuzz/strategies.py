@@ -23,7 +23,8 @@ def damaged(target: str) -> st.SearchStrategy[bytes]:
         return inside | damages(corpus(target))
     if target in ("npz", "scores", "confidence"):
         return archives(corpus(target)) | damages(corpus(target))
-    if target in ("items", "project", "bench_rows", "journal", "clean_jsonl", "jsonl", "record"):
+    lines = ("items", "project", "bench_rows", "journal", "clean_jsonl", "jsonl", "record")
+    if target in (*lines, "changes_jsonl"):
         return json_lines(corpus(target)) | damages(corpus(target))
     return damages(corpus(target))
 

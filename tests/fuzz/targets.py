@@ -9,13 +9,13 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from fuzz.corpus import TABLE, corpus
+from fuzz.corpus import TABLE, TAGS, corpus
 
 import schirn
 from schirn.bench import read_rows
 from schirn.bench.results import IDENTITY
 from schirn.bench.running.scores import compute_metrics, read_arrays
-from schirn.cleaning import votes_to_candidates
+from schirn.cleaning import ChangeList, votes_to_candidates
 from schirn.datasets import load
 from schirn.datasets._cache import recorded_options
 from schirn.persist import read_notes
@@ -111,6 +111,17 @@ def _clean(name: str) -> Target:
     return read
 
 
+def _changes(name: str) -> Target:
+    """A list of changes, applied to the table for which it was written, and undone."""
+
+    def read(folder: Path, data: bytes) -> object:
+        (folder / name).write_bytes(data)
+        changes = ChangeList.read(folder / name)
+        return changes.undo(changes.apply(TAGS))
+
+    return read
+
+
 def _votes(folder: Path, data: bytes) -> object:
     from schirn.datasets.tables import open_table
 
@@ -158,6 +169,8 @@ TARGETS: dict[str, Target] = {
     "clean_csv": _clean("x.csv"),
     "clean_jsonl": _clean("x.jsonl"),
     "clean_parquet": _clean("x.parquet"),
+    "changes_csv": _changes("x.csv"),
+    "changes_jsonl": _changes("x.jsonl"),
     "votes": _votes,
     "embeddings": _embeddings,
 }

@@ -5,7 +5,7 @@ From planted tags: the share of them below a threshold is the recall, and
     precision = (share of wrong tags) * (recall) / (share of listed tags below the threshold).
 
 The share of wrong tags is known only within limits, which make most of the band; the rest is
-sampling error.
+sampling error and the difference between planted and wrong tags.
 
 From answers of a person: the mean of the calibrated confidences, with a band of Clopper and Pearson
 limits. The answers below a threshold are a random sample of the tags there, separately for the tags
@@ -27,6 +27,9 @@ _STEPS = 50
 _LEVEL = 0.9
 # Half-width of a 90 % interval in standard errors.
 _Z = 1.645
+# Wrong tags are not drawn like planted ones: on the tables of benchmarks/threshold_curve.py, their
+# share p below a threshold differs by up to about this times p (1 - p).
+_DIFFERENCE = 0.2
 
 
 class ThresholdPoint(NamedTuple):
@@ -139,6 +142,8 @@ def planted_curve(
     caught = np.searchsorted(np.sort(planted), at) / m
     flagged = removed / n
     recall_low, recall_high = _wilson(caught, m)
+    recall_low = np.maximum(recall_low - _DIFFERENCE * caught * (1 - caught), 0)
+    recall_high = np.minimum(recall_high + _DIFFERENCE * caught * (1 - caught), 1)
     flagged_low, flagged_high = _wilson(flagged, n)
     ratios = (recall_low, flagged_high), (caught, flagged), (recall_high, flagged_low)
     with np.errstate(invalid="ignore", divide="ignore"):
