@@ -1,0 +1,7 @@
+"""Features of texts, tables and kernels, and the pipeline from a table to tags."""
+
+from schirn.features.kernel import KernelFeatures
+from schirn.features.pipeline import TagPipeline
+from schirn.features.table import TableFeatures, TextFeatures
+
+__all__ = ["KernelFeatures", "TableFeatures", "TagPipeline", "TextFeatures"]

@@ -1,0 +1,182 @@
+"""The whole road from a table to tags, as one estimator."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from schirn._input import suggest
+from schirn.exceptions import InputError
+from schirn.features.table import TableFeatures
+from schirn.labels.tags import read_tags
+from schirn.methods import PartialMultiLabelClassifier, Sieve, methods
+
+Array = np.ndarray
+
+
+class TagPipeline(ClassifierMixin, BaseEstimator):
+    """Learn from columns of a table, and tag the rows of other tables.
+
+    A fitted pipeline is kept in one file by `schirn.save`: words, columns, method and label names.
+    `schirn fit` writes such files, and `schirn predict` reads them.
+
+    Parameters
+    ----------
+    text, columns, vectors
+        What to learn from, as in `TableFeatures`; give one of them.
+    method : estimator, class or str, optional
+        A method of this library, or its name; by default `Sieve`.
+    separator : str
+        Text between the tags of a cell such as "beach;dog".
+
+    Attributes
+    ----------
+    features_ : TableFeatures
+    method_ : the fitted method.
+    label_names_ : list of str
+
+    Examples
+    --------
+    >>> from schirn.features import TagPipeline
+    >>> titles = ["red pan", "steel pan", "red chair", "oak chair"] * 5
+    >>> table = {"title": titles, "tags": ["pan", "pan;oven", "chair", "chair;oak"] * 5}
+    >>> tagger = TagPipeline(text="title").fit(table, table["tags"])
+    >>> tagger.predict_labels({"title": ["blue pan", "blue chair"]})
+    [['pan'], ['chair']]
+    """
+
+    def __init__(
+        self,
+        *,
+        text: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        vectors: str | None = None,
+        method: Any = None,
+        separator: str = ";",
+    ) -> None:
+        self.text = text
+        self.columns = columns
+        self.vectors = vectors
+        self.method = method
+        self.separator = separator
+
+    def fit(
+        self, X: Any, y: Any, *, label_names: Sequence[str] | None = None, **fit_params: Any
+    ) -> "TagPipeline":
+        """Train on a table and the tags of its rows.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+        y : sequence of texts or of lists, or (n, l) 0/1 matrix
+            Tags of the rows, some of them wrong.
+        label_names : list of str, optional
+            Names of the columns of a matrix.
+        **fit_params
+            Passed to the `fit` of the method.
+        """
+        features = TableFeatures(text=self.text, columns=self.columns, vectors=self.vectors)
+        rows = features.fit_transform(X)
+        tags = read_tags(y, label_names, self.separator)
+        if tags.n_rows != rows.shape[0]:
+            raise InputError(
+                f"the table has {rows.shape[0]} rows, but there are tags for {tags.n_rows}"
+            )
+        method = make_method(self.method, text=self.text is not None)
+        candidates = tags.dense(np.arange(len(tags.names)))
+        self.method_ = method.fit(rows, candidates, label_names=tags.names, **fit_params)
+        self.features_ = features
+        return self
+
+    @property
+    def label_names_(self) -> list[str]:
+        """Names of the labels."""
+        names: list[str] = self.method_.label_names_
+        return names
+
+    @property
+    def classes_(self) -> Array:
+        """Indices of the labels."""
+        return np.asarray(self.method_.classes_)
+
+    def decision_function(self, X: Any) -> Array:
+        """Return the scores (n, l) of the rows of a table; higher means more likely true."""
+        return np.asarray(self._method.decision_function(self._rows(X)))
+
+    def predict(self, X: Any, *, threshold: Any = None) -> Array:
+        """Return 0/1 predictions (n, l); the rule is that of the method if none is given."""
+        return np.asarray(self._method.predict(self._rows(X), threshold=threshold))
+
+    def predict_labels(self, X: Any, *, threshold: Any = None) -> list[list[str]]:
+        """Return the names of the predicted labels, one list per row."""
+        return self._method.predict_labels(self._rows(X), threshold=threshold)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the probability (n, l) that each label is true."""
+        return np.asarray(self._method.predict_proba(self._rows(X)))
+
+    def disambiguate(self, X: Any, candidates: Any) -> Array:
+        """Return the probability (n, l) that each tag of new rows is true; 0 elsewhere.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+        candidates : sequence of texts or of lists, or (n, l) 0/1 matrix
+            Tags that are known from training.
+        """
+        tags = read_tags(candidates, self.label_names_, self.separator)
+        matrix = tags.dense(np.arange(len(tags.names)))
+        return np.asarray(self._method.disambiguate(self._rows(X), matrix))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the label-ranking average precision of the scores against the labels y."""
+        tags = read_tags(y, self.label_names_, self.separator)
+        matrix = tags.dense(np.arange(len(tags.names)))
+        return self._method.score(self._rows(X), matrix, sample_weight)
+
+    @property
+    def _method(self) -> PartialMultiLabelClassifier:
+        check_is_fitted(self, "method_")
+        found: PartialMultiLabelClassifier = self.method_
+        return found
+
+    def _rows(self, X: Any) -> Any:
+        check_is_fitted(self, "method_")
+        return self.features_.transform(X)
+
+
+def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifier:
+    """Return an untrained method for a name, a class, an estimator or None.
+
+    Parameters
+    ----------
+    method : estimator, class, str or None
+        None is `Sieve`. An estimator keeps its parameters.
+    text : bool
+        Whether the features are `TextFeatures`, which are scaled already: `Sieve` takes them as
+        they are.
+    """
+    if isinstance(method, str):
+        method = find_method(method)
+    elif method is None:
+        method = Sieve
+    if isinstance(method, type):
+        model = method(**({"features": "none"} if text and method is Sieve else {}))
+    else:
+        model = clone(method)
+    if not isinstance(model, PartialMultiLabelClassifier):
+        raise InputError(
+            f"method must be a method of this library or its name, not {method!r}",
+            parameter="method",
+        )
+    return model
+
+
+def find_method(name: str) -> type[PartialMultiLabelClassifier]:
+    """Return the method of this name, ignoring case."""
+    by_name = {known.lower(): cls for known, cls in methods().items()}
+    if name.lower() in by_name:
+        return by_name[name.lower()]
+    raise InputError(f"there is no method {name!r}; {suggest(name, methods())}", parameter="method")

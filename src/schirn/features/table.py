@@ -1,0 +1,283 @@
+"""Features of a table: texts as tf-idf weights, columns of numbers, or a column of embeddings."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.utils.validation import check_is_fitted
+
+from schirn._files import brief, brief_list
+from schirn._input import is_missing, suggest
+from schirn.datasets.tables import to_numbers
+from schirn.exceptions import InputError
+
+Array = np.ndarray
+
+_MAX_WORDS = 50_000
+
+
+class TextFeatures(TransformerMixin, BaseEstimator):
+    """Turn texts into tf-idf weights of their words and pairs of words, in rows of unit length.
+
+    The weights need no further scaling: use them with ``Sieve(features="none")``.
+
+    Parameters
+    ----------
+    max_words : int
+        Number of words and pairs to keep, the most frequent ones.
+
+    Attributes
+    ----------
+    words_ : ndarray of str
+        Words and pairs of words, one per feature.
+    idf_ : ndarray
+        Inverse document frequency of each.
+
+    Examples
+    --------
+    >>> from schirn.features import TextFeatures
+    >>> texts = ["a red pan", "a red chair"]
+    >>> TextFeatures().fit(texts).get_feature_names_out().tolist()
+    ['chair', 'pan', 'red', 'red chair', 'red pan']
+    """
+
+    def __init__(self, *, max_words: int = _MAX_WORDS) -> None:
+        self.max_words = max_words
+
+    def fit(self, X: Iterable[Any], y: Any = None) -> "TextFeatures":
+        """Learn the words.
+
+        Parameters
+        ----------
+        X : sequence of str
+            Texts; a missing one counts as empty.
+        y : ignored
+        """
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
+        """Learn the words and return the weights of the same texts."""
+        vectorizer = _vectorizer(max_features=self.max_words)
+        try:
+            weights = vectorizer.fit_transform(_clean(X))
+        except ValueError:
+            raise InputError(
+                "the texts have no words of two or more letters, so there is nothing to learn from"
+            ) from None
+        self.words_ = vectorizer.get_feature_names_out()
+        self.idf_ = vectorizer.idf_
+        return sp.csr_array(weights)
+
+    def transform(self, X: Iterable[Any]) -> "sp.csr_array":
+        """Return the weights (n, words) of texts; words that are not known are left out."""
+        check_is_fitted(self)
+        vectorizer = _vectorizer(vocabulary=self.words_.tolist())
+        vectorizer.idf_ = self.idf_
+        return sp.csr_array(vectorizer.transform(_clean(X)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return the words."""
+        check_is_fitted(self)
+        return np.asarray(self.words_, dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        return tags
+
+
+class TableFeatures(TransformerMixin, BaseEstimator):
+    """Turn columns of a table into features for a method.
+
+    Give one of the three parameters.
+
+    Parameters
+    ----------
+    text : str or list of str, optional
+        Columns of text; `TextFeatures` of the texts of a row, one after the other.
+    columns : list of str, optional
+        Columns of numbers.
+    vectors : str, optional
+        A column of lists of numbers, such as the output of an encoder.
+
+    Attributes
+    ----------
+    text_ : TextFeatures or None
+    n_features_ : int
+
+    Examples
+    --------
+    >>> from schirn.features import TableFeatures
+    >>> table = {"title": ["red pan", "red chair"], "price": ["12.5", "80"]}
+    >>> TableFeatures(columns=["price"]).fit_transform(table).tolist()
+    [[12.5], [80.0]]
+    >>> TableFeatures(text="title").fit(table).transform({"title": ["a blue pan"]}).toarray()
+    array([[0., 1., 0., 0., 0.]])
+    """
+
+    def __init__(
+        self,
+        *,
+        text: str | Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        vectors: str | None = None,
+    ) -> None:
+        self.text = text
+        self.columns = columns
+        self.vectors = vectors
+
+    def fit(self, X: Any, y: Any = None) -> "TableFeatures":
+        """Learn the words of texts, and the number of features.
+
+        Parameters
+        ----------
+        X : DataFrame, dict of columns or list of dicts
+        y : ignored
+        """
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> "Array | sp.csr_array":
+        """Learn from a table and return the features of its rows."""
+        given = [name for name, value in self.get_params().items() if value is not None]
+        if len(given) != 1:
+            raise InputError(
+                f"give one of text, columns and vectors, not {' and '.join(given) or 'none'}"
+            )
+        self.text_ = None
+        if self.text is not None:
+            self.text_ = TextFeatures()
+            features = self.text_.fit_transform(self.texts(X))
+        else:
+            features = self._numbers(as_columns(X))
+        self.n_features_ = features.shape[1]
+        return features
+
+    def transform(self, X: Any) -> "Array | sp.csr_array":
+        """Return the features (n, d) of the rows of a table with the same columns."""
+        check_is_fitted(self)
+        if self.text_ is not None:
+            return self.text_.transform(self.texts(X))
+        features = self._numbers(as_columns(X))
+        if features.shape[1] != self.n_features_:
+            raise InputError(
+                f"the column {self.vectors!r} holds lists of {features.shape[1]} numbers, but "
+                f"lists of {self.n_features_} in training",
+                parameter="features",
+            )
+        return features
+
+    def texts(self, X: Any) -> list[str]:
+        """Return the text of each row: its cells of text, one after the other."""
+        table = as_columns(X)
+        names = [self.text] if isinstance(self.text, str) else list(self.text or ())
+        cells = [table.column(name) for name in names]
+        return [
+            " ".join(str(cell) for cell in row if not is_missing(cell) and cell != "")
+            for row in zip(*cells, strict=True)
+        ]
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return words, columns, or numbered names of the vectors."""
+        check_is_fitted(self)
+        if self.text_ is not None:
+            return self.text_.get_feature_names_out()
+        if self.vectors is not None:
+            return np.array([f"{self.vectors}{j}" for j in range(self.n_features_)], dtype=object)
+        return np.array(list(self.columns or ()), dtype=object)
+
+    def source(self) -> str:
+        """Return in words what the features are made of."""
+        if self.text is not None:
+            return self.text if isinstance(self.text, str) else ", ".join(self.text)
+        return self.vectors or brief_list(list(self.columns or ()), 6)
+
+    def _numbers(self, table: "Columns") -> Array:
+        if self.vectors is not None:
+            return _stacked(table.column(self.vectors), self.vectors)
+        names = [self.columns] if isinstance(self.columns, str) else list(self.columns or ())
+        if not names:
+            raise InputError("columns is empty, so there is nothing to learn from")
+        return np.column_stack([_column_of_numbers(table.column(name), name) for name in names])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+
+class Columns(NamedTuple):
+    """Columns of a table in any of its forms."""
+
+    names: list[str]
+    cells: Any
+    """Function from a name to its list of cells."""
+
+    def column(self, name: str) -> list[Any]:
+        """Return the cells of a column."""
+        if name not in self.names:
+            raise InputError(f"there is no column {brief(name)}; {suggest(name, self.names)}")
+        return list(self.cells(name))
+
+
+def as_columns(X: Any) -> Columns:
+    """Return the columns of a DataFrame, a dict of columns, a list of dicts or a `Table`."""
+    if hasattr(X, "column") and hasattr(X, "columns"):
+        return Columns(list(X.columns), X.column)
+    if isinstance(X, Mapping):
+        return Columns([str(name) for name in X], X.__getitem__)
+    if hasattr(X, "columns"):
+        return Columns([str(name) for name in X.columns], lambda name: X[name].to_list())
+    if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
+        names = list(dict.fromkeys(str(key) for row in X for key in row))
+        return Columns(names, lambda name: [row.get(name) for row in X])
+    raise InputError(
+        f"a table is a DataFrame, a dict of columns or a list of dicts, not {type(X).__name__}"
+    )
+
+
+def _column_of_numbers(cells: list[Any], name: str) -> Array:
+    values = to_numbers(cells)
+    if values is None:
+        row = next(i for i, cell in enumerate(cells) if to_numbers([cell]) is None)
+    elif not np.isfinite(values).all():
+        row = int(np.argmin(np.isfinite(values)))
+    else:
+        return values
+    raise InputError(
+        f"row {row + 1}, column {name!r}: {brief(str(cells[row]))} is not a number; fill it in, or "
+        f"choose other columns",
+        parameter="columns",
+    )
+
+
+def _stacked(cells: list[Any], name: str) -> Array:
+    """Return a column of lists of numbers as a matrix."""
+    cells = [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in cells]
+    sizes = {len(cell) if isinstance(cell, list | tuple) else -1 for cell in cells}
+    try:
+        if len(sizes) == 1 and min(sizes) > 0:
+            return np.array(cells, dtype=object).astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise InputError(
+        f"the column {name!r} must hold lists of numbers, all of the same length and not empty",
+        parameter="features",
+    )
+
+
+def _vectorizer(**options: Any) -> TfidfVectorizer:
+    return TfidfVectorizer(
+        sublinear_tf=True, ngram_range=(1, 2), strip_accents="unicode", **options
+    )
+
+
+def _clean(texts: Iterable[Any]) -> list[str]:
+    if isinstance(texts, str):
+        raise InputError("texts must be a sequence of texts, not one text")
+    return ["" if is_missing(text) else str(text) for text in texts]
