@@ -26,6 +26,7 @@ NEIGHBOURS = {
     ("_files", "exceptions"),
     ("_input", "exceptions"),
     ("_optional", "exceptions"),
+    ("persist", "features"),
     ("persist", "model_selection"),
     ("cleaning", "report"),
     ("bench", "report"),

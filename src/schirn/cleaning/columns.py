@@ -10,14 +10,16 @@ import numpy as np
 from schirn._files import brief_list, read_npy
 from schirn._input import suggest
 from schirn.cleaning.changes import ChangeList
-from schirn.cleaning.find import text_features
 from schirn.cleaning.found import NoisyLabels
-from schirn.datasets.tables import LABEL_COLUMNS, Table
+from schirn.datasets.tables import LABEL_COLUMNS, Table, to_numbers
 from schirn.exceptions import DataError, InputError
+from schirn.features import TableFeatures
 from schirn.labels.tags import split_tags
 
 Array = np.ndarray
 
+_WORDS_OF_A_TEXT = 3
+_SEPARATORS = (",", "|", "/", "\t")
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
@@ -31,6 +33,15 @@ class Features(NamedTuple):
     groups: Sequence[Any] | None
     n_duplicates: int = 0
     """Number of texts that repeat an earlier one; they have equal rows in X."""
+    left_out: Sequence[str] = ()
+    """Columns of numbers or sentences that are not learned from."""
+    transformer: TableFeatures | None = None
+    """The fitted features; None if they come from an .npy file."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the features are weights of words."""
+        return self.transformer is not None and self.transformer.text is not None
 
 
 class TagTable:
@@ -43,12 +54,14 @@ class TagTable:
         Name of the table in error messages.
     labels : str, optional
         Column of tags; by default the one called labels, tags, candidates or label.
-    separator : str
-        Text between the tags of a cell.
+    separator : str, optional
+        Text between the tags of a cell; by default a semicolon, unless most cells evidently have
+        another one, which raises InputError.
     text : list of str, optional
         Columns of text to learn from.
     columns : list of str, optional
-        Columns of numbers to learn from; by default all except ids and row numbers.
+        Columns of numbers to learn from. By default all except ids and row numbers, or the one
+        column of sentences if there are no numbers.
     features : str, optional
         An .npy file, or a column of lists, to learn from.
     id, image, group, known_clean : str, optional
@@ -64,7 +77,7 @@ class TagTable:
         path: str,
         *,
         labels: str | None = None,
-        separator: str = ";",
+        separator: str | None = None,
         text: list[str] | None = None,
         columns: list[str] | None = None,
         features: str | None = None,
@@ -74,7 +87,7 @@ class TagTable:
         known_clean: str | None = None,
         image_root: str | None = None,
     ) -> None:
-        self.table, self.path, self.separator = table, path, separator
+        self.table, self.path, self.separator = table, path, separator or ";"
         self._text, self._columns, self._features = text, columns, features
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
         single = (labels, id, image, group, known_clean)
@@ -93,6 +106,8 @@ class TagTable:
         self.labels = labels
         self._image_root = Path(image_root or Path(path).parent)
         self._check_images()
+        if separator is None:
+            self._check_separator()
 
     def tags(self) -> list[list[str]]:
         """Return the tags of each row."""
@@ -109,6 +124,20 @@ class TagTable:
                 f"clean"
             )
         return tags
+
+    def _check_separator(self) -> None:
+        """Raise InputError if another separator than the default is in most cells."""
+        cells = [cell for cell in self.table.column(self.labels) if isinstance(cell, str)]
+        cells = [cell for cell in cells if cell.strip()]
+        if any(self.separator in cell for cell in cells):
+            return
+        for other in _SEPARATORS:
+            if 2 * sum(other in cell for cell in cells) > len(cells):
+                raise InputError(
+                    f"{self.path}: most cells of {self.labels!r} contain {other!r} and none "
+                    f"{self.separator!r}; what separates the tags?",
+                    parameter="separator",
+                )
 
     def new_columns(self, suggest: bool = False, add: bool = False) -> list[str]:
         """Return the names of the columns that `write_clean` adds."""
@@ -192,18 +221,55 @@ class TagTable:
 
     def features(self) -> Features:
         """Return what to learn from: texts, embeddings or numbers."""
+        transformer = self.transformer()
+        if transformer is None:
+            return Features(self._embedding_file(), str(self._features), self._groups())
+        try:
+            X = transformer.fit_transform(self.table)
+            texts = transformer.texts(self.table) if transformer.text is not None else []
+        except InputError as error:
+            raise InputError(f"{self.path}: {error}", parameter=error.parameter) from None
+        source, n_duplicates = transformer.source(), len(texts) - len(set(texts))
+        left_out = self._left_out(transformer)
+        return Features(X, source, self._groups(), n_duplicates, left_out, transformer)
+
+    def transformer(self) -> TableFeatures | None:
+        """Return the untrained features; None if they come from an .npy file.
+
+        Without a choice, columns of numbers or one column of sentences are taken; if the table
+        has both, InputError asks which.
+        """
         if self._text is not None:
-            texts = self.texts()
-            n_duplicates = len(texts) - len(set(texts))
-            source = ",".join(self._text)
-            return Features(text_features(texts), source, self._groups(), n_duplicates)
+            return TableFeatures(text=self._text)
+        if self._columns is not None:
+            return TableFeatures(columns=self._columns)
         if self._features is not None:
             is_column = self._features in self.table.columns
-            X = self._embeddings() if is_column else self._embedding_file()
-            return Features(X, self._features, self._groups())
-        columns = self._columns or self._numeric_columns()
-        X = np.column_stack([self._numbers(name) for name in columns])
-        return Features(X, brief_list(columns, 6), self._groups())
+            return TableFeatures(vectors=self._features) if is_column else None
+        numbers, texts = self._numeric_columns(), self._text_columns()
+        if numbers and not texts:
+            return TableFeatures(columns=numbers)
+        if len(texts) == 1 and not numbers:
+            return TableFeatures(text=texts)
+        if numbers or texts:
+            choice = f"the text of {' or '.join(map(repr, texts))}"
+            if numbers:
+                choice += f" or the numbers of {brief_list(numbers, 6)}"
+            raise InputError(
+                f"{self.path}: what to learn from, {choice}? Choose text or columns",
+                parameter="text",
+            )
+        raise InputError(
+            f"{self.path}: no column of numbers or sentences to learn from; choose columns of "
+            f"text, or give embeddings as features",
+            parameter="text",
+        )
+
+    def _left_out(self, transformer: TableFeatures) -> list[str]:
+        """Return columns of numbers or sentences that are not learned from."""
+        names = transformer.text or transformer.columns or [transformer.vectors]
+        found = [*self._text_columns(), *self._numeric_columns()]
+        return [name for name in found if name not in names]
 
     def texts(self) -> list[str]:
         """Return the text of each row: the columns of text, or else all cells of words."""
@@ -213,7 +279,7 @@ class TagTable:
             used = {self.labels, self._known_clean, self._group, self._image, self._features}
             cells = [self.table.column(name) for name in self.table.columns if name not in used]
             columns = [column for column in cells if any(isinstance(c, str) for c in column)]
-            columns = [column for column in columns if any(_number(c) is None for c in column if c)]
+            columns = [column for column in columns if to_numbers(column) is None]
         texts = [" ".join(str(cell) for cell in row if cell) for row in zip(*columns, strict=True)]
         return texts or [""] * self.table.n_rows
 
@@ -251,7 +317,10 @@ class TagTable:
         for i, cell in enumerate(self.table.column(self._known_clean)):
             word = str(cell).strip().lower()
             if word not in (*_YES, *_NO):
-                raise self._bad_cell(i, self._known_clean, "neither yes nor no; write 1 or 0")
+                raise InputError(
+                    f"{self.path}: row {i + 1}, column {self._known_clean!r}: {str(cell)[:40]!r} is "
+                    f"neither yes nor no; write 1 or 0"
+                )
             values.append(word in _YES)
         return np.array(values)
 
@@ -260,20 +329,6 @@ class TagTable:
             return None
         cells = self.table.column(self._group)
         return [None if isinstance(cell, str) and not cell.strip() else cell for cell in cells]
-
-    def _embeddings(self) -> Array:
-        cells = self.table.column(str(self._features))
-        sizes = {len(cell) if isinstance(cell, list) else -1 for cell in cells}
-        try:
-            if len(sizes) == 1 and min(sizes) > 0:
-                return np.array(cells, dtype=object).astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            pass
-        raise InputError(
-            f"{self.path}: the column {self._features!r} must hold lists of numbers, all of the "
-            f"same length and not empty",
-            parameter="features",
-        )
 
     def _embedding_file(self) -> Array:
         path = Path(str(self._features))
@@ -292,58 +347,33 @@ class TagTable:
             )
         return matrix
 
-    def _numeric_columns(self) -> list[str]:
-        """Return the columns that hold numbers and are neither ids nor row numbers."""
+    def _free_columns(self) -> list[str]:
+        """Return the columns without a role, other than ids."""
         used = {self.labels, self._id, self._known_clean, self._group, self._image}
         free = [name for name in self.table.columns if name not in used]
-        free = [name for name in free if name.lower() not in _ID_COLUMNS]
-        chosen = [name for name in free if _is_numeric(self.table.column(name))]
-        if chosen:
-            return chosen
-        lengths = {
-            name: sum(len(cell) for cell in self.table.column(name) if isinstance(cell, str))
-            for name in free
-        }
-        best = max(lengths, key=lambda name: lengths[name], default=None)
-        example = "" if best is None else f" such as {best!r}"
-        raise InputError(
-            f"{self.path}: no column of numbers to learn from; choose a column of text{example}, "
-            f"or give embeddings as features",
-            parameter="text",
-        )
+        return [name for name in free if name.lower() not in _ID_COLUMNS]
 
-    def _numbers(self, name: str) -> Array:
-        values = []
-        for i, cell in enumerate(self.table.column(name)):
-            value = _number(cell)
-            if value is None or not np.isfinite(value):
-                advice = "not a number; fill it in, or choose other columns"
-                raise self._bad_cell(i, name, advice, parameter="columns")
-            values.append(value)
-        return np.array(values)
+    def _numeric_columns(self) -> list[str]:
+        """Return the free columns that hold numbers, other than row numbers."""
+        found = []
+        for name in self._free_columns():
+            values = self.table.numbers(name)
+            if values is None or np.isnan(values).all():
+                continue
+            steps = np.diff(values)
+            if not (len(steps) > 1 and np.all(steps == 1)):
+                found.append(name)
+        return found
 
-    def _bad_cell(self, i: int, name: str, advice: str, **about: str) -> InputError:
-        cell = str(self.table.column(name)[i])[:40]
-        return InputError(
-            f"{self.path}: row {i + 1}, column {name!r}: {cell!r} is {advice}", **about
-        )
-
-
-def _is_numeric(cells: list[Any]) -> bool:
-    """Return whether all filled cells are numbers, other than a running number."""
-    filled = [cell for cell in cells if cell is not None and str(cell).strip()]
-    values = [_number(cell) for cell in filled]
-    if not values or any(value is None for value in values):
-        return False
-    steps = np.diff(np.array(values, dtype=np.float64))
-    return not (len(steps) > 1 and np.all(steps == 1))
-
-
-def _number(cell: Any) -> float | None:
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return None
+    def _text_columns(self) -> list[str]:
+        """Return the free columns of sentences: texts of at least three words on average."""
+        found = []
+        for name in self._free_columns():
+            cells = [c for c in self.table.column(name) if isinstance(c, str) and c.strip()]
+            n_words = sum(len(cell.split()) for cell in cells)
+            if cells and n_words >= _WORDS_OF_A_TEXT * len(cells):
+                found.append(name)
+        return found
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -19,6 +19,8 @@ from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.cleaning.threshold_curve import planted_curve
 from schirn.cleaning.trust import MAX_PLANTED, Planted, assess, draw, left_out_confidence, replaced
 from schirn.exceptions import EmptyCandidatesWarning, InputError
+from schirn.features import TextFeatures
+from schirn.features.pipeline import make_method
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
@@ -35,7 +37,6 @@ _BYTES_PER_KERNEL_CELL, _BYTES_PER_CELL = 350, 150
 # double precision, in single precision with three inner splits, and with one; then landmarks.
 _BYTES_PER_ENTRY = {1000: 130, 2500: 70}
 _BYTES_PER_ENTRY_OF_MANY, _BYTES_PER_LANDMARK_ENTRY = 40, 30
-_MAX_WORDS = 50_000
 _FOLDS = 5
 # Even sure tags are sometimes replaced by planted ones.
 _SELDOM = 1e-3
@@ -241,83 +242,34 @@ def find_noisy_labels(
     )
 
 
-def text_features(texts: Iterable[Any]) -> "sp.csr_array":
-    """Return tf-idf weights of the words and word pairs of each text, in rows of unit length."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    words = ["" if is_missing(text) else str(text) for text in texts]
-    vectorizer = TfidfVectorizer(
-        sublinear_tf=True, ngram_range=(1, 2), max_features=_MAX_WORDS, strip_accents="unicode"
-    )
-    try:
-        return sp.csr_array(vectorizer.fit_transform(words))
-    except ValueError:
-        raise InputError(
-            "the texts have no words of two or more letters, so there is nothing to learn from"
-        ) from None
-
-
-def text_params(method: type) -> dict[str, Any]:
-    """Return the parameters that a method needs for the rows of `text_features`.
-
-    These rows are weighted and scaled already, so `Sieve` must take them as they are.
-    """
-    return {"features": "none"} if method is Sieve else {}
-
-
-def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifier:
-    """Return an untrained method for a name, a class, an estimator or None.
-
-    Parameters
-    ----------
-    method : estimator, class, str or None
-        None is `Sieve`. An estimator keeps its parameters.
-    text : bool
-        Whether the features are those of `text_features`.
-    """
-    if isinstance(method, str):
-        by_name = {name.lower(): cls for name, cls in methods().items()}
-        if method.lower() not in by_name:
-            raise InputError(
-                f"there is no method {method!r}; {suggest(method, methods())}", parameter="method"
-            )
-        method = by_name[method.lower()]
-    elif method is None:
-        method = Sieve
-    if isinstance(method, type):
-        model = method(**(text_params(method) if text else {}))
-    else:
-        model = clone(method)
-    if not isinstance(model, PartialMultiLabelClassifier):
-        raise InputError(
-            f"method must be a method of this library or its name, not {method!r}",
-            parameter="method",
-        )
-    if isinstance(model, OracleRidge):
-        raise InputError(
-            "OracleRidge needs the true labels; choose another method", parameter="method"
-        )
-    return model
-
-
 def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     """Return the features as an array or CSR matrix, and the method for them."""
     if not sp.issparse(X) and not hasattr(X, "columns"):
         values = list(X) if not hasattr(X, "shape") else X
         flat = values if getattr(values, "ndim", 1) == 1 else ()
         if isinstance(next((value for value in flat if not is_missing(value)), None), str):
-            return text_features(values), make_method(method, text=True)
+            return TextFeatures().fit_transform(values), _method(method, text=True)
         X = np.asarray(values)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if sp.issparse(X):
-        return canonical(X), make_method(method)
+        return canonical(X), _method(method)
     if X.dtype.kind not in "biuf":
         try:
             X = X.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise InputError(f"X must hold numbers, or one text per row ({error})") from None
-    return X, make_method(method)
+    return X, _method(method)
+
+
+def _method(method: Any, text: bool = False) -> PartialMultiLabelClassifier:
+    """Return an untrained method that learns from tags alone."""
+    model = make_method(method, text=text)
+    if isinstance(model, OracleRidge):
+        raise InputError(
+            "OracleRidge needs the true labels; choose another method", parameter="method"
+        )
+    return model
 
 
 def _is_nameless(candidates: Any) -> bool:

@@ -6,10 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from schirn._files import brief, check_new_folder, check_writable
+from schirn.cleaning.columns import TagTable
 from schirn.cli._parser import Parser, is_whole, json_value, separator
 from schirn.datasets import Dataset, load
 from schirn.datasets._text import format_suffix, is_packed
+from schirn.datasets.tables import LABEL_COLUMNS, Table, open_table
 from schirn.exceptions import InputError
 
 TABLES = (".csv", ".tsv", ".parquet", ".jsonl")
@@ -27,10 +31,12 @@ def add_reading(parser: Parser) -> None:
         "labels",
     )
     group.add_argument("--truth", metavar="COLUMNS", help="columns with the true labels")
+    add_learned_columns(group)
     group.add_argument(
         "--features",
         metavar="COLUMNS",
-        help="feature columns such as a,b,c (default: all other numeric columns)",
+        help="learn from an .npy matrix, from a column of lists, or from numeric columns such as "
+        "a,b,c",
     )
     group.add_argument(
         "--separator",
@@ -49,6 +55,35 @@ def add_reading(parser: Parser) -> None:
         metavar="NAME=VALUE",
         help="any other option of the reader, such as missing=zero or n_features=500",
     )
+    add_text_format(group)
+
+
+def add_columns(parser: Parser) -> Any:
+    """Add the options that name the columns of a table of tags, and return their group."""
+    group = parser.add_argument_group("columns of the table")
+    group.add_argument(
+        "--labels", metavar="COLUMN", help="column of tags, such as beach;dog or lists"
+    )
+    group.add_argument(
+        "--separator", type=separator, metavar="TEXT", help="text between tags (default: ;)"
+    )
+    add_learned_columns(group)
+    group.add_argument(
+        "--features", metavar="FILE", help="learn from an .npy matrix, or from a column of lists"
+    )
+    add_text_format(group)
+    return group
+
+
+def add_learned_columns(group: Any) -> None:
+    """Add the options that name columns to learn from."""
+    group.add_argument(
+        "--text", metavar="COLUMNS", type=_names, help="learn from these text columns"
+    )
+    group.add_argument(
+        "--columns", metavar="COLUMNS", type=_names,
+        help="learn from these numeric columns, such as a,b,c",
+    )  # fmt: skip
 
 
 def add_text_format(group: Any) -> None:
@@ -83,6 +118,40 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
     return _split(data, args.part)
 
 
+def read_tag_table(args: argparse.Namespace, **defaults: Any) -> TagTable | None:
+    """Open DATA if it is a table with one column of tags; None for any other data set.
+
+    Options override `defaults`. Tables with true labels, with 0/1 columns, or with options of
+    their reader are read by `read`.
+    """
+    path = Path(args.data)
+    if not path.is_dir() and (not path.is_file() or format_suffix(path) not in TABLES):
+        return None
+    if args.truth is not None or args.option:
+        return None
+    opened = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
+    features, columns = args.features, args.columns
+    if features is not None and not features.endswith(".npy"):
+        names = [features] if features in opened.columns else _names(features)
+        lists = any(name in opened.columns and _holds_lists(opened, name) for name in names)
+        if not lists:
+            features, columns = None, names
+    chosen = {"labels": args.labels, "separator": args.separator, "text": args.text}
+    chosen |= {"columns": columns, "features": features}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    if any(name in given for name in ("text", "columns", "features")):
+        defaults = {k: v for k, v in defaults.items() if k in ("labels", "separator")}
+    labels = given.get("labels", defaults.get("labels"))
+    is_list = isinstance(labels, str) and labels not in opened.columns and "," in labels
+    if is_list or (labels is None and not set(LABEL_COLUMNS) & set(opened.columns)):
+        return None
+    source = TagTable(opened, args.data, **{**defaults, **given})
+    values = opened.numbers(source.labels)
+    if values is not None and np.isin(values[~np.isnan(values)], (-1, 0, 1)).all():
+        return None
+    return source
+
+
 def check_not_input(output: str, *inputs: str) -> None:
     """Raise if an output is one of the inputs, also through a link."""
     for used in inputs:
@@ -112,6 +181,14 @@ def check_copy(source: str, output: str) -> None:
 def inputs(args: argparse.Namespace) -> list[str]:
     """DATA, and the files that the options of its reader name."""
     return [args.data, *(value for _, value in args.option if isinstance(value, str))]
+
+
+def _holds_lists(table: Table, name: str) -> bool:
+    return any(isinstance(cell, list) for cell in table.column(name))
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
 
 
 def _is_file(path: str) -> bool:

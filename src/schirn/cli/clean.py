@@ -8,19 +8,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write, check_new_folder, check_writable
+from schirn._files import atomic_write, brief_list, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
 from schirn.cleaning import NoisyLabels, find_noisy_labels
 from schirn.cleaning.answers import read_answers, write_questions
 from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable
-from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, PRECISION, text_params
+from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, PRECISION
 from schirn.cli._output import facts, note, print_json, say, table, working
-from schirn.cli._parser import Parser, add_command, natural, positive, separator
-from schirn.cli._reading import add_text_format, assignment, check_copy, check_not_input
+from schirn.cli._parser import Parser, add_command, natural, positive
+from schirn.cli._reading import add_columns, assignment, check_copy, check_not_input
 from schirn.cli.fit import make_model
-from schirn.cli.methods import find_method
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
 from schirn.review._project import write_project
@@ -80,30 +79,7 @@ def add(found: Any) -> None:
     parser.add_argument(
         "--project", metavar="DIR", help="write a new project folder for schirn review"
     )
-    _add_columns(parser)
-    _add_choices(parser)
-    _add_audit(parser)
-
-
-def _add_columns(parser: Parser) -> None:
-    group = parser.add_argument_group("columns of the table")
-    group.add_argument(
-        "--labels", metavar="COLUMN", help="column of tags, such as beach;dog or lists"
-    )
-    group.add_argument(
-        "--separator", type=separator, default=";", metavar="TEXT",
-        help="text between tags (default: ;)",
-    )  # fmt: skip
-    group.add_argument(
-        "--text", metavar="COLUMNS", type=_names, help="learn from these text columns"
-    )
-    group.add_argument(
-        "--columns", metavar="COLUMNS", type=_names,
-        help="learn from these numeric columns, such as a,b,c",
-    )  # fmt: skip
-    group.add_argument(
-        "--features", metavar="FILE", help="learn from an .npy matrix, or from a column of lists"
-    )
+    group = add_columns(parser)
     group.add_argument(
         "--image", metavar="COLUMN", help="column of image files to show in the report"
     )
@@ -122,7 +98,8 @@ def _add_columns(parser: Parser) -> None:
         help="1 for rows whose tags were checked: these tags are kept, and Sieve (no other method) "
         "learns from them",
     )  # fmt: skip
-    add_text_format(group)
+    _add_choices(parser)
+    _add_audit(parser)
 
 
 def _add_choices(parser: Parser) -> None:
@@ -212,9 +189,8 @@ def run(args: argparse.Namespace) -> None:
             f"rename or delete it"
         )
     tags = source.tags()
-    defaults = {} if args.text is None else text_params(find_method(args.method))
-    model = make_model(args.method, [*defaults.items(), *args.param])
     features = source.features()
+    model = make_model(args.method, args.param, text=features.is_text)
     if features.n_duplicates:
         texts = "1 text is a duplicate"
         if features.n_duplicates > 1:
@@ -299,7 +275,8 @@ def _print(
     args: argparse.Namespace, found: NoisyLabels, features: Features, seconds: float
 ) -> None:
     """Print the summary, or one JSON document."""
-    whole = {"data": args.data, "learned_from": features.source, **found.summary()}
+    whole = {"data": args.data, "learned_from": features.source, "left_out": features.left_out}
+    whole |= found.summary()
     whole["missing_sentence"] = found.missing_sentence
     whole["added"] = 0 if args.add is None else len(found.suggestions(args.add))
     whole["seconds"] = round(seconds, 2)
@@ -361,6 +338,7 @@ def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
     lines = [
         ("table", f"{whole['data']}, {whole['rows']:,} rows"),
         ("learned from", f"{whole['learned_from']} ({whole['method']}, {whole['seconds']:.1f} s)"),
+        *[("left out", brief_list(whole["left_out"], 6))] * bool(whole["left_out"]),
         ("tags", f"{whole['tags']:,} ({whole['labels']:,} distinct)"),
         ("removed", f"{whole['removed']:,} ({whole['removed_share']:.1%} of the tags)"),
         ("rows changed", f"{whole['rows_changed']:,}"),
@@ -479,10 +457,6 @@ def _check_paths(args: argparse.Namespace) -> None:
             )
     if args.audit and _certificate_path(args):
         check_writable(str(_certificate_path(args)))
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
 
 
 def _share(text: str) -> float:

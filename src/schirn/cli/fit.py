@@ -6,25 +6,40 @@ import sys
 import time
 from contextlib import redirect_stdout
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from schirn._files import check_writable
+import numpy as np
+
+from schirn._files import brief_list, check_writable
 from schirn._input import suggest
+from schirn.cleaning.columns import Features, TagTable
 from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_command, natural, positive
-from schirn.cli._reading import add_reading, assignment, check_not_input, inputs, read
-from schirn.cli.methods import find_method
+from schirn.cli._reading import (
+    add_reading,
+    assignment,
+    check_not_input,
+    inputs,
+    read,
+    read_tag_table,
+)
 from schirn.datasets import Dataset, add_noise
+from schirn.datasets._text import base_name
 from schirn.exceptions import InputError
-from schirn.methods import PartialMultiLabelClassifier
+from schirn.features import TagPipeline
+from schirn.features.pipeline import make_method
+from schirn.labels.tags import read_tags
+from schirn.methods import PartialMultiLabelClassifier, find_method
 from schirn.methods._base import sees_truth
 from schirn.metrics import noise_report
 from schirn.persist import save
 
 _EXAMPLES = """
-schirn fit photos.csv -o photos.schirn
-schirn fit photos.csv --labels tags --method Schirn --param lam=1 -o photos.schirn
+schirn fit items.csv --labels tags --text description -o tagger.schirn
+schirn fit photos.parquet --features embedding -o photos.schirn
+schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
 schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
 schirn fit eurlex4k --part train --add-noise 5 --device cuda -o eurlex.schirn
 schirn fit scene.arff --labels 6 --add-noise 2 --seed 0 -o scene.schirn
@@ -39,7 +54,9 @@ def add(found: Any) -> None:
         run,
         help="train a method and write the model to a file",
         description="Train a method on rows with candidate labels and write the model to a file. "
-        "If a data set has only true labels, the method is trained on those.",
+        "The model of a table with a column of tags includes how its columns become features, so "
+        "that schirn predict tags the rows of another table. If a data set has only true labels, "
+        "the method is trained on those.",
         examples=_EXAMPLES,
     )
     add_reading(parser)
@@ -76,10 +93,16 @@ def run(args: argparse.Namespace) -> None:
     """Read, train, write, report."""
     check_not_input(args.output, *inputs(args))
     check_writable(args.output)
-    model = make_model(args.method, args.param)
-    data = with_candidates(read(args), args.add_noise, args.seed)
+    make_model(args.method, args.param)
+    source = read_tag_table(args) if args.add_noise is None else None
+    if source is None:
+        data, columns = with_candidates(read(args), args.add_noise, args.seed), None
+    else:
+        columns = source.features()
+        data = _tagged(source, columns)
     if not data.n_features:
         raise InputError(f"{args.data}: has no features to learn from")
+    model = make_model(args.method, args.param, text=columns is not None and columns.is_text)
     start = time.perf_counter()
     # stdout is for the result; methods with verbose=true print as well.
     with working(f"training {args.method}", quiet=args.json), redirect_stdout(sys.stderr):
@@ -89,22 +112,34 @@ def run(args: argparse.Namespace) -> None:
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
     if data.zero_based is not None:
         notes["zero_based"] = data.zero_based
-    save(model, args.output, include_training=not args.drop_training, notes=notes)
+    whole = model
+    if source is not None and columns is not None:
+        notes |= {"labels": source.labels, "learned_from": columns.source}
+        if columns.transformer is not None:
+            whole = TagPipeline.from_fitted(columns.transformer, model, source.separator)
+    save(whole, args.output, include_training=not args.drop_training, notes=notes)
     report = _report(model, data, seconds)
+    if columns is not None:
+        report |= {"learned_from": columns.source, "left_out": columns.left_out}
     if args.json:
         print_json({**report, "params": model.get_params(deep=False), "model": args.output})
     else:
         facts([*_lines(report), ("model", args.output)])
 
 
-def make_model(method: str, params: list[tuple[str, Any]]) -> PartialMultiLabelClassifier:
-    """Return an unfitted method with the given parameters."""
+def make_model(
+    method: str, params: list[tuple[str, Any]], *, text: bool = False
+) -> PartialMultiLabelClassifier:
+    """Return an unfitted method with the given parameters, for features of texts or others."""
     cls = find_method(method)
     known = list(inspect.signature(cls).parameters)
     for name, _ in params:
         if name not in known:
             raise InputError(f"{cls.__name__} has no parameter {name!r}; {suggest(name, known)}")
-    return cls(**dict(params))
+    model = make_method(cls, text=text)
+    for name, value in params:
+        setattr(model, name, value)
+    return model
 
 
 def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
@@ -121,6 +156,18 @@ def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
         note(f"note: {data.name} has only true labels; they are used as the candidates")
         return replace(data, candidates=data.y_true)
     return data
+
+
+def _tagged(source: TagTable, columns: Features) -> Dataset:
+    """The features and tags of a table as a data set."""
+    tags = read_tags(source.tags(), None)
+    return Dataset(
+        name=base_name(Path(source.path)),
+        X=columns.X,
+        candidates=tags.dense(np.arange(len(tags.names))),
+        label_names=tags.names,
+        feature_names=None if columns.transformer is None else columns.transformer.columns,
+    )
 
 
 def train(model: PartialMultiLabelClassifier, data: Dataset) -> None:
@@ -155,8 +202,11 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     found = report.get("noise_finding")
     rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
     share = report["judged_wrong"] / max(1, report["candidates"])
+    learned = report.get("learned_from")
     lines = [
         ("data", report["data"]),
+        *[("learned from", learned)] * bool(learned),
+        *[("left out", brief_list(report.get("left_out", ()), 6))] * bool(report.get("left_out")),
         ("method", f"{report['method']}, {rounds}, {report['seconds']:.2f} s"),
         ("rows", f"{report['rows']:,}"),
         ("features", f"{report['features']:,}"),

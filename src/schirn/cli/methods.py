@@ -6,11 +6,9 @@ import re
 import textwrap
 from typing import Any
 
-from schirn._input import suggest
 from schirn.cli._output import facts, print_json, say, table
 from schirn.cli._parser import add_command
-from schirn.exceptions import InputError
-from schirn.methods import PartialMultiLabelClassifier
+from schirn.methods import PartialMultiLabelClassifier, find_method
 from schirn.methods import methods as all_methods
 
 _EXAMPLES = """
@@ -85,14 +83,6 @@ def parameters(cls: type[PartialMultiLabelClassifier]) -> list[dict[str, Any]]:
         {"name": name, "default": parameter.default, "meaning": meanings.get(name, "")}
         for name, parameter in inspect.signature(cls).parameters.items()
     ]
-
-
-def find_method(name: str) -> type[PartialMultiLabelClassifier]:
-    """Return the method of this name, ignoring case."""
-    by_lower = {known.lower(): cls for known, cls in all_methods().items()}
-    if name.lower() in by_lower:
-        return by_lower[name.lower()]
-    raise InputError(f"there is no method {name!r}; {suggest(name, all_methods())}")
 
 
 def _meanings(doc: str) -> dict[str, str]:

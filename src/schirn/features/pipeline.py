@@ -7,11 +7,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from schirn._input import suggest
 from schirn.exceptions import InputError
 from schirn.features.table import TableFeatures
 from schirn.labels.tags import read_tags
-from schirn.methods import PartialMultiLabelClassifier, Sieve, methods
+from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
 
 Array = np.ndarray
 
@@ -89,6 +88,13 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         self.method_ = method.fit(rows, candidates, label_names=tags.names, **fit_params)
         self.features_ = features
         return self
+
+    @classmethod
+    def from_fitted(cls, features: TableFeatures, method: Any, separator: str = ";") -> Any:
+        """Return a pipeline of parts that are fitted already."""
+        pipeline = cls(**features.get_params(), method=clone(method), separator=separator)
+        pipeline.features_, pipeline.method_ = features, method
+        return pipeline
 
     @property
     def label_names_(self) -> list[str]:
@@ -172,11 +178,3 @@ def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifi
             parameter="method",
         )
     return model
-
-
-def find_method(name: str) -> type[PartialMultiLabelClassifier]:
-    """Return the method of this name, ignoring case."""
-    by_name = {known.lower(): cls for known, cls in methods().items()}
-    if name.lower() in by_name:
-        return by_name[name.lower()]
-    raise InputError(f"there is no method {name!r}; {suggest(name, methods())}", parameter="method")

@@ -263,7 +263,7 @@ def _stacked(cells: list[Any], name: str) -> Array:
     try:
         if len(sizes) == 1 and min(sizes) > 0:
             return np.array(cells, dtype=object).astype(np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     raise InputError(
         f"the column {name!r} must hold lists of numbers, all of the same length and not empty",

@@ -1,5 +1,7 @@
 """All methods, one per file."""
 
+from schirn._input import suggest
+from schirn.exceptions import InputError
 from schirn.methods._base import (
     Fit,
     LinearMethod,
@@ -38,6 +40,7 @@ __all__ = [
     "RowSpaceMethod",
     "Schirn",
     "Sieve",
+    "find_method",
     "methods",
 ]
 
@@ -65,3 +68,17 @@ def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
     (['Sieve', 'Schirn', 'NLR'], ['CandidateRidge', 'OracleRidge'])
     """
     return {method.__name__: method for method in _METHODS}
+
+
+def find_method(name: str) -> type[PartialMultiLabelClassifier]:
+    """Return the method of this name, ignoring case.
+
+    >>> find_method("sieve").__name__
+    'Sieve'
+    """
+    by_name = {known.lower(): cls for known, cls in methods().items()}
+    if name.lower() not in by_name:
+        raise InputError(
+            f"there is no method {name!r}; {suggest(name, methods())}", parameter="method"
+        )
+    return by_name[name.lower()]

@@ -30,6 +30,7 @@ from schirn._files import (
 )
 from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn.exceptions import InputError, ModelFileError
+from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.methods import PartialMultiLabelClassifier, methods
 from schirn.persist._model import RECORDS, check_model, class_of
@@ -76,7 +77,7 @@ _DAMAGE = (*DAMAGE, LookupError, AttributeError, ArithmeticError)
 
 
 def save(
-    model: PartialMultiLabelClassifier,
+    model: PartialMultiLabelClassifier | TagPipeline,
     path: str | os.PathLike[str],
     *,
     include_training: bool = True,
@@ -86,8 +87,8 @@ def save(
 
     Parameters
     ----------
-    model : PartialMultiLabelClassifier
-        A fitted method of `schirn.methods()`.
+    model : PartialMultiLabelClassifier or TagPipeline
+        A fitted method of `schirn.methods()`, or a pipeline with one.
     path : path
         Any suffix; the program uses ``.schirn``. An existing file is replaced.
     include_training : bool
@@ -110,21 +111,25 @@ def save(
     >>> bool((same.predict(data.X) == model.predict(data.X)).all())
     True
     """
-    if methods().get(type(model).__name__) is not type(model):
+    if _models().get(type(model).__name__) is not type(model):
         raise InputError(
-            f"only methods of schirn can be saved ({', '.join(methods())}), "
+            f"only methods of schirn can be saved ({', '.join(_models())}), "
             f"not {type(model).__name__}"
         )
     if not hasattr(model, "label_names_"):
         raise InputError(f"this {type(model).__name__} is not fitted; call fit before save")
-    model = _in_memory(model)
+    leave_out = () if include_training else TRAINING_ATTRIBUTES
+    if isinstance(model, TagPipeline):
+        model = copy(model)
+        model.method_ = _in_memory(model.method_, leave_out)
+    else:
+        model = _in_memory(model, leave_out)
     try:
         check_model(model)
     except ValueError as error:
         raise InputError(f"this model cannot be saved: {reason_of(error)}") from error
     encoder = Encoder()
-    entry = encoder.estimator(model, () if include_training else TRAINING_ATTRIBUTES)
-    _write(Path(path), entry, encoder.arrays, notes or {})
+    _write(Path(path), encoder.estimator(model), encoder.arrays, notes or {})
 
 
 def load(
@@ -133,7 +138,7 @@ def load(
     """Read a model that `save` wrote.
 
     Nothing in the file is executed: it contains no pickle, and its class is looked up in
-    `schirn.methods()` only.
+    `schirn.methods()` only, or is `TagPipeline`.
 
     Parameters
     ----------
@@ -186,13 +191,21 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
         return dict(_read_header(path, archive, byte_limit())["notes"])
 
 
-def _in_memory(model: PartialMultiLabelClassifier) -> PartialMultiLabelClassifier:
-    """Return the model, or a copy of it with arrays of a device brought into main memory."""
-    found = {name: to_numpy(v) for name, v in vars(model).items() if is_device_array(v)}
-    if found:
-        model = copy(model)
-        for name, value in found.items():
-            setattr(model, name, value)
+def _models() -> dict[str, Any]:
+    """All classes that a file may hold by themselves."""
+    return {**methods(), "TagPipeline": TagPipeline}
+
+
+def _in_memory(
+    model: PartialMultiLabelClassifier, leave_out: tuple[str, ...]
+) -> PartialMultiLabelClassifier:
+    """Return a copy with arrays of a device in main memory, and without some attributes."""
+    model = copy(model)
+    for name, value in list(vars(model).items()):
+        if name in leave_out:
+            delattr(model, name)
+        elif is_device_array(value):
+            setattr(model, name, to_numpy(value))
     return model
 
 
@@ -309,11 +322,11 @@ def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, 
 
 def _find_class(path: Path, header: dict[str, Any]) -> type[PartialMultiLabelClassifier]:
     name = header["model"]["class"]
-    cls = methods().get(name)
+    cls = _models().get(name)
     if cls is None:
         raise ModelFileError(
             f"{path}: holds a model of the class {brief(name)}, which this version of schirn "
-            f"({', '.join(methods())}) does not have"
+            f"({', '.join(_models())}) does not have"
         )
     return cls
 
@@ -376,10 +389,10 @@ class Encoder:
     def __init__(self) -> None:
         self.arrays: list[Array] = []
 
-    def estimator(self, model: Any, leave_out: tuple[str, ...] = ()) -> dict[str, Any]:
+    def estimator(self, model: Any) -> dict[str, Any]:
         """Return class name, parameters and fitted attributes."""
         params = model.get_params(deep=False)
-        kept = {k: v for k, v in vars(model).items() if k not in {*params, *leave_out, *_NOT_STATE}}
+        kept = {k: v for k, v in vars(model).items() if k not in {*params, *_NOT_STATE}}
         name = type(model).__name__
         return {
             "class": name,

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief, reason_of
+from schirn.features import TableFeatures, TagPipeline, TextFeatures
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel
 from schirn.methods import PartialMultiLabelClassifier, methods
@@ -150,8 +151,18 @@ _TRANSFORMERS: dict[str, tuple[str, Schema]] = {
 }
 
 
-def check_model(model: PartialMultiLabelClassifier) -> None:
+# The features of a `TagPipeline`.
+_FEATURES: dict[str, tuple[type[Any], Schema]] = {
+    "TableFeatures": (TableFeatures, {"text_": "TextFeatures?", "n_features_": "int 1.."}),
+    "TextFeatures": (TextFeatures, {"words_": "names (w)", "idf_": "float (w)"}),
+}
+
+
+def check_model(model: Any) -> None:
     """Raise ValueError unless the fitted attributes fit together and the model can score rows."""
+    if isinstance(model, TagPipeline):
+        check_pipeline(model)
+        model = model.method_
     schema: Schema = {}
     for cls in reversed(type(model).__mro__):
         schema |= vars(cls).get("_fitted", {})
@@ -178,6 +189,30 @@ def check_model(model: PartialMultiLabelClassifier) -> None:
         raise ValueError(f"{where} gives no finite score for each of its {l} labels")
 
 
+def check_pipeline(pipeline: TagPipeline) -> None:
+    """Raise ValueError unless the features of a pipeline are those that its method takes."""
+    records = {name: {cls: schema} for name, (cls, schema) in _FEATURES.items()}
+    check_fields(vars(pipeline), {"features_": "TableFeatures"}, {}, records, "TagPipeline")
+    method, features = vars(pipeline).get("method_"), pipeline.features_
+    if not isinstance(method, PartialMultiLabelClassifier):
+        raise ValueError(f"TagPipeline.method_ should be a method, found {brief(method)}")
+    names = {name: value for name, value in vars(features).items() if name in ("text", "columns")}
+    given = [value for value in (*names.values(), features.vectors) if value is not None]
+    texts = [[value] if isinstance(value, str) else value for value in given]
+    if len(given) != 1 or not all(
+        isinstance(names, list) and names and all(type(name) is str for name in names)
+        for names in texts
+    ):
+        raise ValueError("TagPipeline.features_ should name columns in one of its parameters")
+    d = features.n_features_
+    if features.text is not None and features.text_ is None:
+        raise ValueError("TagPipeline.features_ has no words")
+    if features.text_ is not None:
+        d = len(features.text_.words_)
+    if vars(method).get("n_features_in_") not in {d} & {features.n_features_}:
+        raise ValueError("TagPipeline.method_ takes another number of features")
+
+
 def _records() -> dict[str, dict[type, Schema]]:
     """The classes that the name of a record may stand for in a schema."""
     found = {name: {record.cls: record.fields} for name, record in RECORDS.items()}
@@ -190,7 +225,7 @@ def class_of(name: str) -> Any:
     """Return the method or transformer of this name, or None."""
     if name in _TRANSFORMERS:
         return getattr(import_module(_TRANSFORMERS[name][0]), name)
-    return methods().get(name)
+    return _FEATURES[name][0] if name in _FEATURES else methods().get(name)
 
 
 _DESCRIPTION = re.compile(

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import read_archive
-from schirn.cleaning.find import make_method
+from schirn.features.pipeline import make_method
 from schirn.datasets._npz import features_of
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.review._journal import Journal
