@@ -138,7 +138,7 @@ def test_embeddings_numbers_and_known_clean(tmp_path, capsys):
 
 
 def test_the_project_is_what_review_reads(items, tmp_path, capsys):
-    from schirn.cleaning.find import text_features
+    from schirn.features import TextFeatures
 
     source = write_csv(tmp_path / "items.csv", items)
     folder = tmp_path / "project"
@@ -164,7 +164,7 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     assert f"schirn review {folder}" in capsys.readouterr().err
     data = read_npz(folder / "features.npz")
     texts = [text for text, _, _ in items]
-    assert abs(data.X - text_features(texts)).max() == 0
+    assert abs(data.X - TextFeatures().fit_transform(texts)).max() == 0
     assert data.label_names == sorted(WORDS)
     assert main(argv) == 2
 

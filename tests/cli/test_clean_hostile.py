@@ -208,7 +208,7 @@ def test_one_tag_only(items, tmp_path, capsys):
         ("a,b\nx,1\n", [], "which column holds the tags?"),
         ("tags,a\nx,1\ny,2\n", ["--labels", "tgas"], "did you mean 'tags'?"),
         ("tags,a\n,1\n,3\n", [], "holds no tags"),
-        ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "no column of numbers to learn from"),
+        ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "no column of numbers or sentences to learn from"),
         ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "a column of text such as 'b b', or"),
         ("tags,a\nx,1\ny,\nx,2\n", [], "row 2, column 'a': '' is not a number"),
         ("tags,a\nx,1\ny,nan\nx,2\n", [], "row 2, column 'a': 'nan' is not a number"),

@@ -97,15 +97,14 @@ def test_a_guessed_index_base_is_noted(tmp_path, data, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_the_index_that_pandas_writes_is_left_out_with_a_note(tmp_path, capsys):
+def test_the_index_that_pandas_writes_is_left_out(tmp_path, capsys):
     pytest.importorskip("pandas")
     rows = "".join(f"{i},{i % 5},{'ab'[i % 5 > 2]}\n" for i in range(30))
     (tmp_path / "t.csv").write_text(",x,tags\n" + rows)
     model = str(tmp_path / "m")
     argv = ["fit", str(tmp_path / "t.csv"), "--method", "CandidateRidge", "-o", model]
     assert main(argv) == 0
-    err = capsys.readouterr().err
-    assert "t.csv: the column 'Unnamed: 0' has no name and numbers the rows" in err
+    assert "learned from  x" in capsys.readouterr().out
     assert read_notes(model)["feature_names"] == ["x"]
     (tmp_path / "new.csv").write_text("x\n1\n4\n")
     assert main(["predict", model, str(tmp_path / "new.csv")]) == 0

@@ -43,6 +43,12 @@ class Features(NamedTuple):
         """Whether the features are weights of words."""
         return self.transformer is not None and self.transformer.text is not None
 
+    @property
+    def column_names(self) -> list[str] | None:
+        """The columns of numbers, if the features are numbers."""
+        columns = None if self.transformer is None else self.transformer.columns
+        return None if columns is None else list(columns)
+
 
 class TagTable:
     """A table with the roles of its columns; raises InputError for a column that does not exist.
@@ -223,7 +229,8 @@ class TagTable:
         """Return what to learn from: texts, embeddings or numbers."""
         transformer = self.transformer()
         if transformer is None:
-            return Features(self._embedding_file(), str(self._features), self._groups())
+            X = matrix_for(str(self._features), self.table.n_rows, self.path)
+            return Features(X, str(self._features), self._groups())
         try:
             X = transformer.fit_transform(self.table)
             texts = transformer.texts(self.table) if transformer.text is not None else []
@@ -252,22 +259,28 @@ class TagTable:
         if len(texts) == 1 and not numbers:
             return TableFeatures(text=texts)
         if numbers or texts:
-            choice = f"the text of {' or '.join(map(repr, texts))}"
-            if numbers:
-                choice += f" or the numbers of {brief_list(numbers, 6)}"
+            choices = [f"the text of {name!r}" for name in texts]
+            choices += [f"the numbers of {brief_list(numbers, 6)}"] * bool(numbers)
             raise InputError(
-                f"{self.path}: what to learn from, {choice}? Choose text or columns",
+                f"{self.path}: learn from {' or from '.join(choices)}? Name the columns of text, "
+                f"or the columns of numbers",
                 parameter="text",
             )
+        lengths = {
+            name: sum(len(cell) for cell in self.table.column(name) if isinstance(cell, str))
+            for name in self._free_columns()
+        }
+        best = max(lengths, key=lambda name: lengths[name], default=None)
+        example = "" if best is None else f" such as {best!r}"
         raise InputError(
-            f"{self.path}: no column of numbers or sentences to learn from; choose columns of "
-            f"text, or give embeddings as features",
+            f"{self.path}: no column of numbers or sentences to learn from; choose a column of "
+            f"text{example}, or give embeddings as features",
             parameter="text",
         )
 
     def _left_out(self, transformer: TableFeatures) -> list[str]:
         """Return columns of numbers or sentences that are not learned from."""
-        names = transformer.text or transformer.columns or [transformer.vectors]
+        names = (*(transformer.text or ()), *(transformer.columns or ()), transformer.vectors)
         found = [*self._text_columns(), *self._numeric_columns()]
         return [name for name in found if name not in names]
 
@@ -317,10 +330,7 @@ class TagTable:
         for i, cell in enumerate(self.table.column(self._known_clean)):
             word = str(cell).strip().lower()
             if word not in (*_YES, *_NO):
-                raise InputError(
-                    f"{self.path}: row {i + 1}, column {self._known_clean!r}: {str(cell)[:40]!r} is "
-                    f"neither yes nor no; write 1 or 0"
-                )
+                raise self._bad_cell(i, self._known_clean, "neither yes nor no; write 1 or 0")
             values.append(word in _YES)
         return np.array(values)
 
@@ -329,23 +339,6 @@ class TagTable:
             return None
         cells = self.table.column(self._group)
         return [None if isinstance(cell, str) and not cell.strip() else cell for cell in cells]
-
-    def _embedding_file(self) -> Array:
-        path = Path(str(self._features))
-        if path.suffix.lower() != ".npy":
-            raise InputError(
-                f"{self._features!r} is neither an .npy file nor a column of {self.path}",
-                parameter="features",
-            )
-        matrix = np.asarray(read_npy(path))
-        fits = matrix.ndim == 2 and len(matrix) == self.table.n_rows and matrix.shape[1] > 0
-        if not fits or matrix.dtype.kind not in "biuf":
-            raise DataError(
-                f"{path}: {matrix.dtype} of shape {matrix.shape}, but {self.path} has "
-                f"{self.table.n_rows} rows; give a matrix of numbers with as many rows and at "
-                f"least one column"
-            )
-        return matrix
 
     def _free_columns(self) -> list[str]:
         """Return the columns without a role, other than ids."""
@@ -374,6 +367,29 @@ class TagTable:
             if cells and n_words >= _WORDS_OF_A_TEXT * len(cells):
                 found.append(name)
         return found
+
+    def _bad_cell(self, i: int, name: str, advice: str, **about: str) -> InputError:
+        cell = str(self.table.column(name)[i])[:40]
+        return InputError(
+            f"{self.path}: row {i + 1}, column {name!r}: {cell!r} is {advice}", **about
+        )
+
+
+def matrix_for(features: str, n_rows: int, table: str) -> Array:
+    """Read the features of the rows of a table from an .npy file."""
+    path = Path(features)
+    if path.suffix.lower() != ".npy":
+        raise InputError(
+            f"{features!r} is neither an .npy file nor a column of {table}", parameter="features"
+        )
+    matrix = np.asarray(read_npy(path))
+    fits = matrix.ndim == 2 and len(matrix) == n_rows and matrix.shape[1] > 0
+    if not fits or matrix.dtype.kind not in "biuf":
+        raise DataError(
+            f"{path}: {matrix.dtype} of shape {matrix.shape}, but {table} has {n_rows} rows; give "
+            f"a matrix of numbers with as many rows and at least one column"
+        )
+    return matrix
 
 
 def _is_inside(path: str, folder: str) -> bool:

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from schirn._input import Number, canonical, check_values, is_missing, suggest
+from schirn._input import Number, canonical, check_values, is_missing
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
 from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.cleaning.threshold_curve import planted_curve
@@ -24,7 +24,7 @@ from schirn.features.pipeline import make_method
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
-from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve, methods
+from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
 
 Array = np.ndarray
 

@@ -166,7 +166,7 @@ def _tagged(source: TagTable, columns: Features) -> Dataset:
         X=columns.X,
         candidates=tags.dense(np.arange(len(tags.names))),
         label_names=tags.names,
-        feature_names=None if columns.transformer is None else columns.transformer.columns,
+        feature_names=columns.column_names,
     )
 
 

@@ -9,22 +9,27 @@ from typing import Any
 import numpy as np
 
 from schirn._files import check_writable
+from schirn.cleaning.columns import TagTable, matrix_for
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import note, print_json
 from schirn.cli._parser import add_command, json_value
 from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, check_not_input, inputs, read
 from schirn.datasets import Dataset
-from schirn.datasets._text import format_suffix
+from schirn.datasets._text import base_name, format_suffix, is_packed
+from schirn.datasets.tables import Table, open_table
 from schirn.exceptions import InputError
+from schirn.features import TagPipeline
 from schirn.labels.matrix import as_labels, label_lists
+from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
 from schirn.report.records import csv_lines, json_lines, write_lines
 
 _EXAMPLES = """
-schirn predict photos.schirn new.csv
-schirn predict photos.schirn new.csv --threshold top-3 --proba -o tags.csv
+schirn predict tagger.schirn new.csv -o tagged.csv
+schirn predict tagger.schirn new.csv --threshold top-3 --proba
+schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
 schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
 schirn predict digits.schirn digits_attributes --scores -o scores.npz
 """
@@ -41,8 +46,11 @@ def add(found: Any) -> None:
         run,
         help="predict labels, or judge the candidates of new rows",
         description="Predict labels for the rows of DATA, or judge the candidates of these rows. "
-        "Rows are numbered from 0. In CSV files, an apostrophe is put in front of label names that "
-        "a spreadsheet would read as a formula (those that start with =, +, - or @).",
+        "A model that was trained on a table tags the rows of another table with the same columns; "
+        "an output of the same format is a copy of the table with the predicted tags and their "
+        "probabilities as new columns. Other outputs number the rows from 0. In CSV files, an "
+        "apostrophe is put in front of label names that a spreadsheet would read as a formula "
+        "(those that start with =, +, - or @).",
         examples=_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")
@@ -62,18 +70,27 @@ def add(found: Any) -> None:
     )
     add_device(parser)
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help=".csv, .jsonl or .npz (default: CSV to stdout)"
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="a copy of the table, or .csv, .jsonl or .npz (default: CSV to stdout)",
     )
 
 
 def run(args: argparse.Namespace) -> None:
     """Read model and rows, predict, write."""
     kind = _check_arguments(args)
-    model = load(args.model)
+    model: Any = load(args.model)
     notes = read_notes(args.model)
-    data = _matched(args, notes, read(args, **_defaults(args, model, notes)))
+    table = _new_table(args, model)
+    if table is not None:
+        data = _table_rows(args, model, notes, table)
+        model = getattr(model, "method_", model)
+    else:
+        model = getattr(model, "method_", model)
+        data = _matched(args, notes, read(args, **_defaults(args, model, notes)))
+        _note_index_base(args, notes, data)
     _check_fit(args, model, data)
-    _note_index_base(args, notes, data)
     data = replace(data, X=to_device(data.X, args))
     arrays, records = (_verdicts if args.disambiguate else _predictions)(args, model, data)
     summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
@@ -83,7 +100,10 @@ def run(args: argparse.Namespace) -> None:
         else:
             write_lines(csv_lines(records), None)
         return
-    if kind == ".npz":
+    if table is not None and not args.disambiguate and _same_format(args):
+        prefix = str(notes.get("labels", "labels"))
+        table.write(args.output, {}, _new_columns(args, prefix, table, arrays))
+    elif kind == ".npz":
         write_lines(arrays, args.output)
     else:
         write_lines((csv_lines if kind == ".csv" else json_lines)(records), args.output)
@@ -98,12 +118,84 @@ def _check_arguments(args: argparse.Namespace) -> str:
     if args.disambiguate and (args.threshold or args.proba or args.scores):
         raise InputError("--disambiguate cannot be combined with --threshold, --proba or --scores")
     kind = Path(args.output).suffix.lower() if args.output else ".csv"
-    if kind not in _FORMATS:
-        raise InputError(f"{args.output}: the output must end in .csv, .jsonl or .npz")
+    if kind not in _FORMATS and not _same_format(args):
+        raise InputError(
+            f"{args.output}: the output must end in .csv, .jsonl or .npz, or as {args.data} does"
+        )
     if args.output:
         check_not_input(args.output, args.model, *inputs(args))
         check_writable(args.output)
     return kind
+
+
+def _same_format(args: argparse.Namespace) -> bool:
+    """Whether the output can be a copy of the table."""
+    paths = [Path(args.data), Path(args.output)]
+    formats = {(format_suffix(path), is_packed(path)) for path in paths}
+    return len(formats) == 1 and formats.pop()[0] in TABLES
+
+
+def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
+    """Open DATA if its columns, or an .npy file beside it, become features of a model."""
+    path = Path(args.data)
+    is_table = path.is_dir() or (path.is_file() and format_suffix(path) in TABLES)
+    from_file = args.features is not None and args.features.endswith(".npy")
+    whole = isinstance(model, TagPipeline) and args.features is None and args.columns is None
+    if not is_table or args.option or not (whole or from_file):
+        return None
+    return open_table(path, encoding=args.encoding, delimiter=args.delimiter)
+
+
+def _table_rows(
+    args: argparse.Namespace, model: Any, notes: dict[str, Any], table: Table
+) -> Dataset:
+    """The features of the rows of a table, and its tags if they are judged."""
+    roles: dict[str, Any] = {"labels": args.labels or notes.get("labels")}
+    roles |= {"separator": args.separator or getattr(model, "separator", None)}
+    if args.features is not None:
+        X = matrix_for(args.features, table.n_rows, args.data)
+    else:
+        try:
+            X = model.features_.transform(table)
+        except InputError as error:
+            raise InputError(f"{args.data}: {error}", parameter=error.parameter) from None
+    if not args.disambiguate:
+        return Dataset(name=base_name(Path(args.data)), X=X)
+    tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
+    matrix = tags.dense(np.arange(len(tags.names)))
+    name = base_name(Path(args.data))
+    return Dataset(name=name, X=X, candidates=matrix, label_names=tags.names)
+
+
+def _new_columns(
+    args: argparse.Namespace, prefix: str, table: Table, arrays: dict[str, Any]
+) -> dict[str, list[Any]]:
+    """Columns of predicted tags and their probabilities, of all tags with --proba and --scores."""
+    names, predicted = arrays["label_names"].tolist(), arrays["predicted"]
+    join = (args.separator or ";").join
+
+    def values_cell(values: np.ndarray, chosen: np.ndarray) -> Any:
+        pairs = {names[j]: round(float(values[j]), 4) for j in np.flatnonzero(chosen)}
+        return pairs if table.lists else join(f"{k}={v:.4g}" for k, v in pairs.items())
+
+    tags = label_lists(predicted, names)
+    columns: dict[str, list[Any]] = {
+        f"{prefix}_predicted": tags if table.lists else [join(each) for each in tags]
+    }
+    for name, key, shown in (
+        ("probability", "proba", np.ones_like(predicted) if args.proba else predicted),
+        ("score", "score", np.ones_like(predicted)),
+    ):
+        if key in arrays:
+            cells = map(values_cell, arrays[key], shown)
+            columns[f"{prefix}_{name}"] = list(cells)
+    taken = [name for name in columns if name in table.columns]
+    if taken:
+        raise InputError(
+            f"{args.data}: already has a column {taken[0]!r}, perhaps from an earlier run; "
+            f"rename or delete it"
+        )
+    return columns
 
 
 def _defaults(
@@ -177,7 +269,8 @@ def _predictions(
     """Predicted labels, with probabilities and scores if requested."""
     predicted = to_numpy(model.predict(data.X, threshold=_threshold(args.threshold)))
     values: dict[str, np.ndarray] = {}
-    if args.proba:
+    copied = args.output is not None and _same_format(args)
+    if args.proba or copied:
         values["proba"] = to_numpy(model.predict_proba(data.X))
     if args.scores:
         values["score"] = to_numpy(model.decision_function(data.X))
@@ -188,6 +281,7 @@ def _predictions(
             extra = {
                 key: dict(zip(names, matrix[row].tolist(), strict=True))
                 for key, matrix in values.items()
+                if key != "proba" or args.proba
             }
             yield {"row": row, "labels": labels, **extra}
 

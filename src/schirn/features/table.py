@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
@@ -61,23 +60,26 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 
     def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
         """Learn the words and return the weights of the same texts."""
-        vectorizer = _vectorizer(max_features=self.max_words)
+        vectorizer, texts = _vectorizer(max_features=self.max_words), _clean(X)
         try:
-            weights = vectorizer.fit_transform(_clean(X))
+            weights = sp.csr_array(vectorizer.fit_transform(texts))
         except ValueError:
             raise InputError(
                 "the texts have no words of two or more letters, so there is nothing to learn from"
             ) from None
         self.words_ = vectorizer.get_feature_names_out()
         self.idf_ = vectorizer.idf_
-        return sp.csr_array(weights)
+        weights.sort_indices()
+        return weights
 
     def transform(self, X: Iterable[Any]) -> "sp.csr_array":
         """Return the weights (n, words) of texts; words that are not known are left out."""
         check_is_fitted(self)
         vectorizer = _vectorizer(vocabulary=self.words_.tolist())
         vectorizer.idf_ = self.idf_
-        return sp.csr_array(vectorizer.transform(_clean(X)))
+        weights = sp.csr_array(vectorizer.transform(_clean(X)))
+        weights.sort_indices()
+        return weights
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the words."""
@@ -271,7 +273,10 @@ def _stacked(cells: list[Any], name: str) -> Array:
     )
 
 
-def _vectorizer(**options: Any) -> TfidfVectorizer:
+def _vectorizer(**options: Any) -> Any:
+    # Loaded on use: it takes longer than all of this package.
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
     return TfidfVectorizer(
         sublinear_tf=True, ngram_range=(1, 2), strip_accents="unicode", **options
     )

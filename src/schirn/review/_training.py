@@ -18,9 +18,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import read_archive
-from schirn.features.pipeline import make_method
 from schirn.datasets._npz import features_of
 from schirn.exceptions import DataError, EmptyCandidatesWarning
+from schirn.features.pipeline import make_method
 from schirn.review._journal import Journal
 from schirn.review._project import Project, read_project
 from schirn.review._session import DROP, KEEP, Session
