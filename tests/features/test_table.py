@@ -92,7 +92,7 @@ def test_vectors_that_do_not_fit_are_named(cells):
 
 def test_a_cell_that_is_no_number_is_named():
     for cell in ("dear", "", None, "inf"):
-        with pytest.raises(InputError, match="row 2, column 'p': .* is not a number"):
+        with pytest.raises(InputError, match=r"row 2, column 'p': .* is not a number"):
             TableFeatures(columns=["p"]).fit({"p": [1, cell]})
 
 

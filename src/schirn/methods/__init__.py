@@ -40,7 +40,6 @@ __all__ = [
     "RowSpaceMethod",
     "Schirn",
     "Sieve",
-    "find_method",
     "methods",
 ]
 

@@ -1,0 +1,173 @@
+"""clean, fit and predict: from a table of noisy tags to tags of new rows."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from cli.clean_helpers import read_csv, refused
+
+import schirn
+from schirn.cli import main
+from schirn.features import TagPipeline
+
+KINDS = ["pan", "chair", "lamp"]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    found = []
+    for i in range(90):
+        k = int(rng.integers(3))
+        tags = [KINDS[k]] + [KINDS[(k + 1) % 3]] * (i % 6 == 0)
+        vector = [float(k == j) + 0.1 * float(rng.random()) for j in range(3)]
+        colour = rng.choice(["red", "blue", "green"])
+        title = f"a {colour} {KINDS[k]} of steel"
+        row = {"title": title, "tags": tags, "truth": KINDS[k], "vector": vector}
+        found.append({**row, "size": vector[0], "weight": vector[1]})
+    return found
+
+
+def write(path, rows, columns, separator=";"):
+    """Write a CSV or a JSONL table of some columns."""
+    if path.suffix == ".jsonl":
+        lines = [json.dumps({name: row[name] for name in columns}) for row in rows]
+        path.write_text("".join(line + "\n" for line in lines))
+        return str(path)
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(columns)
+        for row in rows:
+            cells = [row[name] for name in columns]
+            writer.writerow([separator.join(c) if isinstance(c, list) else c for c in cells])
+    return str(path)
+
+
+def test_clean_fit_and_predict_with_texts(rows, tmp_path, capsys):
+    table = write(tmp_path / "items.csv", rows[:70], ["title", "tags"])
+    new = write(tmp_path / "new.csv", rows[70:], ["title"])
+    cleaned, model, out = (str(tmp_path / name) for name in ("c.csv", "m.schirn", "t.csv"))
+    assert main(["clean", table, "--text", "title", "-o", cleaned]) == 0
+    assert main(["fit", cleaned, "--text", "title", "-o", model]) == 0
+    assert "learned from  title" in capsys.readouterr().out
+    assert main(["predict", model, new, "-o", out]) == 0
+    tagged = read_csv(out)
+    assert [row["title"] for row in tagged] == [row["title"] for row in rows[70:]]
+    assert [row["tags_predicted"] for row in tagged] == [row["truth"] for row in rows[70:]]
+    assert all(float(row["tags_probability"].split("=")[1]) > 0.5 for row in tagged)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_numbers_are_learned_from_their_columns(rows, tmp_path, capsys, suffix):
+    columns = ["size", "weight", "tags"]
+    table = write(tmp_path / f"items{suffix}", rows[:70], columns)
+    # In another order, with one more column.
+    new = write(tmp_path / f"new{suffix}", rows[70:], ["truth", "weight", "size"])
+    model, out = str(tmp_path / "m.schirn"), tmp_path / f"out{suffix}"
+    assert main(["fit", table, "-o", model]) == 0
+    assert "learned from  size, weight" in capsys.readouterr().out
+    assert main(["predict", model, new, "-o", str(out)]) == 0
+    if suffix == ".csv":
+        found = [row["tags_predicted"].split(";") for row in read_csv(out)]
+    else:
+        found = [json.loads(line)["tags_predicted"] for line in out.read_text().splitlines()]
+    assert found == [[row["truth"]] for row in rows[70:]]
+
+
+def test_embeddings_are_a_column_or_a_file(rows, tmp_path, capsys):
+    table = write(tmp_path / "items.jsonl", rows[:70], ["vector", "tags"])
+    new = write(tmp_path / "new.jsonl", rows[70:], ["vector"])
+    model, out = str(tmp_path / "m.schirn"), tmp_path / "out.jsonl"
+    assert main(["fit", table, "--features", "vector", "-o", model]) == 0
+    assert main(["predict", model, new, "-o", str(out)]) == 0
+    column = [json.loads(line)["tags_predicted"] for line in out.read_text().splitlines()]
+    assert column == [[row["truth"]] for row in rows[70:]]
+    matrix = np.array([row["vector"] for row in rows])
+    np.save(tmp_path / "train.npy", matrix[:70])
+    np.save(tmp_path / "new.npy", matrix[70:])
+    tags = write(tmp_path / "tags.csv", rows[:70], ["truth", "tags"])
+    titles = write(tmp_path / "titles.csv", rows[70:], ["title"])
+    argv = ["fit", tags, "--features", str(tmp_path / "train.npy"), "-o", model]
+    assert main(argv) == 0
+    beside = ["--features", str(tmp_path / "new.npy")]
+    assert main(["predict", model, titles, *beside, "-o", str(tmp_path / "o.csv")]) == 0
+    found = [[row["tags_predicted"]] for row in read_csv(tmp_path / "o.csv")]
+    assert found == column
+    wrong = ["--features", str(tmp_path / "train.npy")]
+    capsys.readouterr()
+    assert "titles.csv has 20 rows" in refused(capsys, "predict", model, titles, *wrong)
+
+
+def test_the_file_is_a_pipeline_in_python(rows, tmp_path):
+    table = write(tmp_path / "items.csv", rows, ["title", "tags"])
+    model = tmp_path / "m.schirn"
+    assert main(["fit", table, "--text", "title", "--drop-training", "-o", str(model)]) == 0
+    tagger = schirn.load(model)
+    assert type(tagger) is TagPipeline
+    assert tagger.predict_labels([{"title": "one more lamp"}]) == [["lamp"]]
+
+
+def test_a_new_table_can_be_judged_and_printed(rows, tmp_path, capsys):
+    table = write(tmp_path / "items.csv", rows, ["title", "tags"])
+    model = str(tmp_path / "m.schirn")
+    assert main(["fit", table, "--text", "title", "-o", model]) == 0
+    capsys.readouterr()
+    assert main(["predict", model, table, "--disambiguate", "--json"]) == 0
+    results = json.loads(capsys.readouterr().out)["results"]
+    found = {(r["row"], r["label"]): r["confidence"] for r in results}
+    listed = [(i, tag) for i, row in enumerate(rows) for tag in row["tags"]]
+    assert list(found) == [(i, tag) for i, tag in sorted(listed)]
+    right = [found[i, tag] for i, tag in listed if tag == rows[i]["truth"]]
+    wrong = [found[i, tag] for i, tag in listed if tag != rows[i]["truth"]]
+    assert max(wrong) < min(right)
+    assert main(["predict", model, table, "--json"]) == 0
+    first = json.loads(capsys.readouterr().out)["results"][0]
+    assert first == {"row": 0, "labels": [rows[0]["truth"]]}
+
+
+def test_all_probabilities_and_scores_on_request(rows, tmp_path, capsys):
+    table = write(tmp_path / "items.csv", rows, ["title", "tags"])
+    model, out = str(tmp_path / "m.schirn"), str(tmp_path / "o.csv")
+    assert main(["fit", table, "--text", "title", "-o", model]) == 0
+    assert main(["predict", model, table, "--proba", "--scores", "-o", out]) == 0
+    first = read_csv(out)[0]
+    assert [cell.split("=")[0] for cell in first["tags_probability"].split(";")] == sorted(KINDS)
+    assert first["tags_score"].count("=") == 3
+    again = str(tmp_path / "again.csv")
+    capsys.readouterr()
+    message = refused(capsys, "predict", model, out, "-o", again)
+    assert "already has a column 'tags_predicted'" in message
+
+
+@pytest.mark.parametrize("command", ["clean", "fit"])
+def test_doubtful_guesses_are_errors(rows, tmp_path, capsys, command):
+    table = write(tmp_path / "both.csv", rows, ["title", "size", "tags"])
+    output = ["-o", str(tmp_path / "o.csv")]
+    message = refused(capsys, command, table, *output)
+    assert "learn from the text of 'title' or from the numbers of size?" in message
+    several = [{**row, "tags": [*row["tags"], "shop"]} for row in rows]
+    table = write(tmp_path / "commas.csv", several, ["title", "tags"], separator=", ")
+    message = refused(capsys, command, table, "--text", "title", *output)
+    assert "most cells of 'tags' contain ',' and none ';'" in message
+    argv = [command, table, "--text", "title", "--separator", ",", *output, "--json"]
+    assert main(argv) == 0
+    assert json.loads(capsys.readouterr().out)["labels"] == 4
+
+
+def test_the_only_column_of_sentences_is_learned_from_and_named(rows, tmp_path, capsys):
+    table = write(tmp_path / "items.csv", rows, ["title", "tags"])
+    assert main(["fit", table, "-o", str(tmp_path / "m")]) == 0
+    assert "learned from  title" in capsys.readouterr().out
+    table = write(tmp_path / "more.csv", rows, ["title", "size", "tags"])
+    assert main(["fit", table, "--columns", "size", "-o", str(tmp_path / "m"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left_out"] == ["title"]
+
+
+def test_a_table_without_the_columns_of_training_is_named(rows, tmp_path, capsys):
+    table = write(tmp_path / "items.csv", rows, ["title", "tags"])
+    model = str(tmp_path / "m.schirn")
+    assert main(["fit", table, "--text", "title", "-o", model]) == 0
+    capsys.readouterr()
+    new = write(tmp_path / "new.csv", rows, ["truth", "size"])
+    assert "new.csv: there is no column 'title'" in refused(capsys, "predict", model, new)
