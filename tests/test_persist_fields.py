@@ -14,6 +14,7 @@ from sklearn.decomposition import PCA
 import schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError, ModelFileError
+from schirn.features import TagPipeline
 
 DATA = make_partial_multilabel(n_samples=40, n_features=5, n_labels=4, r=1, random_state=0)
 QUICK = {"max_iter": 3, "hidden_size": 4}
@@ -45,6 +46,9 @@ VALUES = [
 
 
 def fitted(name, **params):
+    if name == "TagPipeline":
+        texts = [f"{'red' if tag else 'blue'} thing" for tag in DATA.candidates[:, 0]]
+        return TagPipeline(text="t", method="CandidateRidge").fit({"t": texts}, DATA.candidates)
     model = schirn.methods()[name](**params)
     own = {k: v for k, v in QUICK.items() if k in model.get_params()}
     return model.set_params(**own).fit(DATA.X, DATA.candidates)
@@ -104,6 +108,11 @@ def damaged(array):
 
 def use(model):
     """Everything a loaded model is asked for."""
+    if isinstance(model, TagPipeline):
+        X = {"t": ["red pan", "", "blue"]}
+        model.predict_proba(X)
+        model.predict_labels(X)
+        model = model.method_
     X = DATA.X if model.n_features_in_ == 5 else np.zeros((3, model.n_features_in_))
     Y = np.ones((len(X), len(model.label_names_)), dtype=np.uint8)
     found = model.decision_function(X), model.predict(X), model.predict_proba(X)
@@ -115,7 +124,7 @@ def use(model):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", [*sorted(schirn.methods()), "Sieve with PCA"])
+@pytest.mark.parametrize("name", [*sorted(schirn.methods()), "Sieve with PCA", "TagPipeline"])
 def test_a_damaged_field_is_refused_or_harmless(name, tmp_path):
     """Every field is deleted or replaced, every array changed; any other error fails the test."""
     path, rng = tmp_path / "m", np.random.default_rng(0)

@@ -196,21 +196,19 @@ def check_pipeline(pipeline: TagPipeline) -> None:
     method, features = vars(pipeline).get("method_"), pipeline.features_
     if not isinstance(method, PartialMultiLabelClassifier):
         raise ValueError(f"TagPipeline.method_ should be a method, found {brief(method)}")
-    names = {name: value for name, value in vars(features).items() if name in ("text", "columns")}
-    given = [value for value in (*names.values(), features.vectors) if value is not None]
-    texts = [[value] if isinstance(value, str) else value for value in given]
-    if len(given) != 1 or not all(
-        isinstance(names, list) and names and all(type(name) is str for name in names)
-        for names in texts
-    ):
-        raise ValueError("TagPipeline.features_ should name columns in one of its parameters")
-    d = features.n_features_
-    if features.text is not None and features.text_ is None:
-        raise ValueError("TagPipeline.features_ has no words")
+    given = [features.text, features.columns, features.vectors]
+    names = [[each] if isinstance(each, str) else each for each in given if each is not None]
+    if len(names) != 1 or not isinstance(names[0], list | tuple) or not names[0]:
+        raise ValueError("TagPipeline.features_ should have columns in one of its parameters")
+    if not all(type(name) is str for name in names[0]):
+        raise ValueError(f"TagPipeline.features_ should name columns, found {brief(names[0])}")
+    if (features.text is None) != (features.text_ is None):
+        raise ValueError("TagPipeline.features_ should have words if it learns from text")
+    found = {features.n_features_, vars(method).get("n_features_in_")}
     if features.text_ is not None:
-        d = len(features.text_.words_)
-    if vars(method).get("n_features_in_") not in {d} & {features.n_features_}:
-        raise ValueError("TagPipeline.method_ takes another number of features")
+        found.add(len(features.text_.words_))
+    if len(found) != 1:
+        raise ValueError(f"TagPipeline has parts with {sorted(map(str, found))} features")
 
 
 def _records() -> dict[str, dict[type, Schema]]:
