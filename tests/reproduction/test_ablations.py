@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from bench.bench_helpers import tiny
 
-from schirn.bench import read_rows
+from schirn.bench import run
 from schirn.datasets import Dataset, make_partial_multilabel
 from schirn.reproduction import ablations
 
@@ -15,7 +15,7 @@ def data():
 
 
 def test_sweeps_leave_out_runs_that_failed():
-    at = {**ablations.CENTRE, "alpha": 1.0}
+    at = {**ablations.CENTRE, "alpha": 0.5}
     results = [
         {"dataset": "a", "params": dict(ablations.CENTRE), "metrics": {"average_precision": 0.5}},
         {"dataset": "a", "params": at, "metrics": {"average_precision": 0.75}},
@@ -24,28 +24,23 @@ def test_sweeps_leave_out_runs_that_failed():
         {"dataset": "c", "params": at, "metrics": {"average_precision": 0.6}},
     ]
     assert [[cell.text for cell in line] for line in ablations.sensitivity_table(results).body] == [
-        ["a", "alpha", "50.0", "0.2", "75.0", "1", "25.0"],
+        ["a", "alpha", "50.0", "0.8", "75.0", "0.5", "25.0"],
         ["a", "beta", "50.0", "0.05", "50.0", "0.05", "0.0"],
-        ["a", "lam", "50.0", "10", "50.0", "10", "0.0"],
-        ["c", "alpha", "60.0", "1", "60.0", "1", "0.0"],
+        ["a", "lam", "50.0", "100", "50.0", "100", "0.0"],
+        ["c", "alpha", "60.0", "0.5", "60.0", "0.5", "0.0"],
     ]
 
 
-def test_authors_folds_with_runs_that_failed(tmp_path, monkeypatch):
+def test_authors_folds_with_runs_that_failed():
     folds = [(np.arange(30), np.arange(30, 60)), (np.arange(30, 60), np.arange(30))]
     data = tiny()
     split = Dataset("mine", data.X, data.y_true, data.candidates, folds=folds)
     fields = {"fold": 0, "oracle": False}
-    made = {
-        "ridge(1)": fields | {"status": "done", "metrics": {"coverage": 0.5}},
-        "Schirn": fields | {"status": "failed", "metrics": {}},
-    }
-
-    def run(*, methods, **_):
-        return [result | {"method": name} for name, result in made.items() if name in methods]
-
-    monkeypatch.setattr(ablations, "run", run)
-    study = ablations.authors_folds(split, tmp_path)
+    made = [
+        fields | {"method": "ridge(1)", "status": "done", "metrics": {"coverage": 0.5}},
+        fields | {"method": "Schirn", "status": "failed", "metrics": {}},
+    ]
+    study = ablations.authors_folds(made, split)
     ridge, schirn = study.records
     assert ridge["metrics"]["coverage_all_rows"] == pytest.approx(0.5)
     assert schirn["metrics"] == {}
@@ -55,15 +50,13 @@ def test_authors_folds_with_runs_that_failed(tmp_path, monkeypatch):
 
 
 def test_ablation_runs_every_variant_once(data, tmp_path):
-    study = ablations.ablation([data], tmp_path, folds=2)
+    results = run(**ablations.ablation_request([data], 2), output=tmp_path, jobs=0)
+    study = ablations.ablation(results)
     assert len(study.records) == 2 * len(ablations.VARIANTS)
     assert all(result["status"] == "done" for result in study.records)
     params = {result["method"]: result["params"] for result in study.records}
     assert params["low rank"]["rank_term"] == "low"
     assert params["no sparsity, printed rule"]["noise_rule"] == "printed"
-    before = sorted(tmp_path.glob("*.jsonl")), len(read_rows(tmp_path, every=True))
-    ablations.ablation([data], tmp_path, folds=2)
-    assert (sorted(tmp_path.glob("*.jsonl")), len(read_rows(tmp_path, every=True))) == before
 
 
 def test_cooccurrence_ties_labels(data, tmp_path):
@@ -71,24 +64,29 @@ def test_cooccurrence_ties_labels(data, tmp_path):
     columns = np.asarray(tied.y_true).T
     assert len(np.unique(columns, axis=0)) == 3
     assert (tied.candidates.sum(axis=1) - tied.y_true.sum(axis=1) <= level).all()
-    study = ablations.cooccurrence([data], tmp_path, folds=2)
+    results = run(**ablations.cooccurrence_request([tied], 2), output=tmp_path, jobs=0)
+    study = ablations.cooccurrence(results, [data])
     assert {result["method"] for result in study.records} >= {"high rank", "low rank", "NLR"}
     assert any("after tying" in note for note in study.table.notes)
 
 
 def test_sensitivity_varies_one_parameter_at_a_time(data, tmp_path):
-    results = ablations.sensitivity([data], tmp_path, every=3, folds=2).records
+    request = ablations.sensitivity_request([data], 2, every=3)
+    results = ablations.sensitivity(run(**request, output=tmp_path, jobs=0)).records
     for result in results:
         changed = [k for k, v in ablations.CENTRE.items() if result["params"][k] != v]
         assert len(changed) == (result["method"] != "centre")
-    assert {result["params"]["lam"] for result in results} == {0.01, 10.0, 10_000.0}
+    assert {result["params"]["lam"] for result in results} == {0.01, 10.0, 100.0, 10_000.0}
 
 
 def test_authors_folds_compares_ridge_and_the_best_of_the_grid(data, tmp_path):
     rows = np.arange(60)
     folds = [(rows[rows % 2 == k], rows[rows % 2 != k]) for k in (0, 1)]
     split = Dataset("mine", data.X, data.y_true, data.candidates, folds=folds)
-    study = ablations.authors_folds(split, tmp_path)
+    results = []
+    for request in ablations.authors_folds_requests(split):
+        results += run(**request, output=tmp_path, jobs=0)
+    study = ablations.authors_folds(results, split)
     assert {result["split"] for result in study.records} == {"stored"}
     assert {result["method"] for result in study.records if result["oracle"]} == {
         "Schirn",

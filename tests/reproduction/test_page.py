@@ -4,13 +4,18 @@ import pytest
 from reference.bench_results import lost, make_result, study
 
 from schirn.bench.rendering import Cell, Table
-from schirn.reproduction.experiments import FULL, QUICK, SMALL
-from schirn.reproduction.page import Facts, page
+from schirn.reproduction.experiments import FULL, QUICK
+from schirn.reproduction.page import Facts, Tables
+from schirn.reproduction.page import page as make_page
 from schirn.reproduction.studies import Study
 
 
-def facts(part=FULL, methods=("Schirn",), searched=None, missing=None):
-    return Facts(part, methods, {}, None, searched or {}, missing or {})
+def facts(part=FULL, methods=("Schirn",), left_out=None, missing=None):
+    return Facts(part, methods, {}, None, left_out or {}, missing or {})
+
+
+def page(results, *rest):
+    return make_page(Tables(results), *rest)
 
 
 def lines(text, start):
@@ -76,21 +81,61 @@ def test_only_the_quick_part_is_called_so(whole):
 
 def test_methods_left_out_are_named_with_their_sets():
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
-    searched = {
-        "birds": {"Schirn": SMALL["Schirn"], "Sieve": None},
-        "scene": {"Schirn": None, "PAKS": {"k": [1, 2]}, "Sieve": None},
-        "enron": {"Schirn": {"lam": [1.0, 2.0, 3.0]}, "Sieve": None},
-    }
-    text = page(results, {}, facts(methods=("Schirn", "PAKS", "Sieve"), searched=searched), {})
+    text = page(results, {}, facts(left_out={"PAKS": ["birds", "enron"]}), {})
     assert lines(text, "- Left out") == [
         "- Left out because it takes too long: PAKS on birds, enron."
     ]
-    assert table(text, "Points searched in every fold") == [
-        ["Schirn", "16", "0", "3"],
-        ["PAKS", "–", "2", "–"],
-        ["Sieve", "own", "own", "own"],
+
+
+def test_grids_are_those_that_were_searched():
+    searched = {"grid": {"lam": [1.0, 2.0], "scale": ["none"]}, "search_rows": 600}
+    results = [
+        make_result("mine", 1, "PMLNI", 0, average_precision=0.5) | searched,
+        make_result("mine", 1, "Sieve", 0, average_precision=0.5) | {"grid": None},
     ]
-    assert "Schirn's small grid of 16 points had 8 in a first quick run" in text
+    assert table(page(results, {}, facts(), {}), "Grids, searched in every fold") == [
+        ["PMLNI", "lam: 1, 2; scale: none", "2", "held-out rows, at most 600 in all"],
+        ["Sieve", "–", "–", "in fit, all rows"],
+    ]
+
+
+def test_kernel_tables_have_their_own_references_and_no_printed_numbers():
+    flat = [
+        make_result("scene", r, name, fold, average_precision=value + fold / 100)
+        for r in (1, 2, 3)
+        for name, value in (("CandidateRidge", 0.5), ("Sieve", 0.6), ("OracleRidge", 0.7))
+        for fold in (0, 1)
+    ]
+    curved = [
+        result | {"features": "kernel", "metrics": {"average_precision": 0.1 + value}}
+        for result in flat
+        if (value := result["metrics"]["average_precision"])
+    ]
+    text = make_page(Tables(flat, kernel=curved), {}, facts(), {})
+    raw, kernel = text.split("## Tables: kernel features")
+    assert "60.5 ± 0.7" in raw
+    assert "70.5 ± 0.7" not in raw.split("## Tables: features as in the paper")[1]
+    assert "70.5 ± 0.7" in kernel
+    assert "[" not in kernel
+    assert "With kernel features for all methods, OracleRidge" not in text
+    assert "With kernel features for all methods, depending on the setting, Sieve closes" in text
+
+
+def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
+    rows = [
+        make_result("birds", r, "Schirn", fold, average_precision=0.5)
+        for r in (3, 7)
+        for fold in (0, 1)
+    ]
+    best = [
+        make_result("birds", r, "Schirn", 0, average_precision=0.52)
+        | {"tuning": "oracle", "oracle": True}
+        for r in (3, 7)
+    ]
+    text = make_page(Tables(rows, oracle=best), {}, facts(), {})
+    assert "Schirn†" in text.split("**Average precision")[1]
+    assert "Schirn gains +2.0 points of average precision over the choice on held-out" in text
+    assert "Only the first fold of 5, for time: Schirn†." in text
 
 
 def test_what_is_not_finished_is_named():

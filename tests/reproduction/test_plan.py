@@ -1,8 +1,12 @@
 """What a reproduction reads, from a folder with some of the files."""
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from schirn.bench.running.methods import default_grid
 from schirn.datasets import add_noise, load, make_partial_multilabel
 from schirn.reproduction.costs import expected_seconds
 from schirn.reproduction.experiments import FULL, QUICK
@@ -80,8 +84,27 @@ def test_candidates_are_the_own_ones_or_drawn_as_in_the_tables(place):
 def test_a_run_that_cannot_be_executed_costs_nothing(place):
     save(place, "mine")
     plan = make_plan(QUICK, sets=["mine:1"], methods=["CandidateRidge"], folds=2)
-    (batch,) = plan_batches(plan, place / "out", [])
-    run = batch.runs[0]
+    run = plan_batches(plan, place / "out", [])[0].runs[0]
     assert expected_seconds(run) > 0
     run.known["reason"] = "mine has no true labels to score on"
     assert expected_seconds(run) == 0
+
+
+def test_tables_with_kernel_features_and_with_schirn_tuned_on_the_truth(place):
+    save(place, "mine")
+    part = replace(QUICK, some_folds={"oracle": 1, ("kernel", "mine"): 2, ("NLR", "mine"): 3})
+    chosen = ["Schirn", "NLR", "FPML", "CandidateRidge"]
+    plan = make_plan(part, sets=["mine:1"], methods=chosen, folds=4)
+    found = {batch.folder.name: batch.runs for batch in plan_batches(plan, place, ["ablation"])}
+    assert list(found) == ["rows", "kernel", "oracle", "ablation"]
+    counts = {name: Counter(run.fields["method"] for run in runs) for name, runs in found.items()}
+    assert counts["rows"] == {"Schirn": 4, "NLR": 3, "FPML": 4, "CandidateRidge": 4}
+    assert counts["kernel"] == {"Schirn": 2, "NLR": 2, "CandidateRidge": 2}
+    assert counts["oracle"] == {"Schirn": 1}
+    assert {run.fields["features"] for run in found["kernel"]} == {"kernel"}
+    assert all(run.fields["oracle"] for run in found["oracle"])
+    # Whatever the data set, a method searches its whole grid, or chooses in `fit`.
+    grids = {run.fields["method"]: run.known["grid"] for run in found["rows"]}
+    assert grids["FPML"] == default_grid("FPML")
+    rows = {run.known["search_rows"] for run in found["rows"] if run.known["grid"]}
+    assert rows == {part.search_rows}

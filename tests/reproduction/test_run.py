@@ -201,7 +201,8 @@ def test_keys_know_neither_versions_nor_folders(place, monkeypatch):
         keys.append([run.key for batch in batches for run in batch.runs])
         assert [path.name for path in plan.files] == ["tiny.npz"]
     assert keys[0] == keys[1]
-    assert len(set(keys[0])) == len(keys[0]) == 2 * (2 + 5 + 5)
+    # Tables with raw and kernel features, one fold of the oracle, and two studies.
+    assert len(set(keys[0])) == len(keys[0]) == 2 * (2 + 2) + 1 + 2 * (5 + 5)
 
 
 def test_plan_as_json(place, capsys):

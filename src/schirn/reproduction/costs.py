@@ -1,11 +1,11 @@
-"""How long fits and runs will take, and which grids keep within the time limit."""
+"""How long fits and runs will take."""
 
 import math
 from collections.abc import Sequence
 
-from schirn.bench.running.methods import Grid, default_grid
+from schirn.bench.running.methods import Grid
 from schirn.bench.running.plan import Run
-from schirn.reproduction.experiments import LEAST, METHODS, SMALL, Part
+from schirn.reproduction.experiments import Part
 
 Shape = tuple[int, int, int]
 """Rows, features, labels."""
@@ -26,16 +26,14 @@ _COSTS = {
 }
 # The same per unit of l^3, for decompositions of label matrices, whatever the number of rows.
 _LABEL_COSTS = {"Schirn": 6e-8, "NLR": 3e-8}
-# Cost of one grid point on three inner folds, in fits; a shared factorisation makes it cheaper.
-_POINT = {
-    "Schirn": 1.3,
-    "NLR": 1.5,
-    "PMLLRS": 3.3,
-    "PMLNI": 2.5,
-    "GLC": 1.4,
-    "CandidateRidge": 0.55,
-    "OracleRidge": 0.55,
-}
+# Cost of a grid point on one inner fold, in fits of that size; methods that share a factorisation
+# or a first stage between points are cheaper.
+_POINT = {"PMLLRS": 1.3, "GLC": 0.7, "CandidateRidge": 0.4, "OracleRidge": 0.4, "PAKS": 0.3}
+_INNER_FOLDS = 3
+# Cost of a search inside `fit`, in fits.
+_OWN_SEARCH = {"Schirn": 8.0, "NLR": 8.0, "CandidateRidge": 4.0, "OracleRidge": 4.0}
+# Landmarks of `schirn.features.KernelFeatures`, and seconds per cubed landmark.
+_LANDMARKS, _EIGEN = 1500, 1.2e-9
 
 
 def fit_seconds(method: str, shape: Shape) -> float:
@@ -62,11 +60,17 @@ def _label_seconds(method: str, shape: Shape) -> float:
     return _LABEL_COSTS.get(method, 0.0) * shape[2] ** 3
 
 
-def run_seconds(method: str, shape: Shape, grid: Grid | None) -> float:
+def run_seconds(
+    method: str, shape: Shape, grid: Grid | None, search_rows: int | None = None
+) -> float:
     """Estimate the seconds of one run: a search with three inner folds, and the fit."""
-    points = math.prod(len(values) for values in grid.values()) if grid else 0
-    fit, fixed = fit_seconds(method, shape), _label_seconds(method, shape)
-    return fit + points * (_POINT.get(method, 2.0) * (fit - fixed) + 3 * fixed)
+    fit = fit_seconds(method, shape)
+    if not grid:
+        return fit
+    rows = min(shape[0], search_rows or shape[0]) * (_INNER_FOLDS - 1) // _INNER_FOLDS
+    points = math.prod(len(values) for values in grid.values())
+    inner = fit_seconds(method, (max(1, rows), *shape[1:]))
+    return fit + points * _INNER_FOLDS * _POINT.get(method, 1.0) * inner
 
 
 def expected_seconds(run: Run) -> float:
@@ -74,25 +78,21 @@ def expected_seconds(run: Run) -> float:
     if run.known["reason"] is not None:
         return 0.0
     sizes = (run.known["n_samples"], run.known["n_features"], run.known["n_labels"])
-    shape = train_shape(sizes, run.fields["folds"])
-    name = run.method.path.rpartition(":")[2]
-    # The oracle has no inner folds, but trains on all rows of the fold.
-    share = 0.5 if run.fields["oracle"] else 1.0
-    return share * run_seconds(name, shape, run.known["grid"])
-
-
-def choose_grid(method: str, shape: Shape, part: Part) -> Grid | None:
-    """Return the largest grid that keeps within its time limit, or None."""
-    whole = default_grid(method) if part.name == "full" else None
-    limits = (
-        (whole, part.run_seconds),
-        (SMALL.get(method), part.run_seconds),
-        (LEAST.get(method), part.least_seconds),
-    )
-    for grid, limit in limits:
-        if grid is not None and run_seconds(method, shape, grid) <= limit:
-            return grid
-    return None
+    n, d, l = train_shape(sizes, run.fields["folds"])
+    mapping = 0.0
+    if run.fields["features"] == "kernel":
+        d = min(n, _LANDMARKS)
+        mapping = _EIGEN * d**3 + 3e-10 * n * d**2
+    name, grid = run.method.path.rpartition(":")[2], run.known["grid"]
+    if run.fields["oracle"]:
+        # No inner folds, but every point is fitted to all rows of the fold.
+        points = math.prod(len(values) for values in grid.values())
+        return mapping + (1 + points * _POINT.get(name, 1.0)) * fit_seconds(name, (n, d, l))
+    seconds = run_seconds(name, (n, d, l), grid, run.known["search_rows"])
+    if run.method.tunes_itself and run.fields["tuning"] == "candidates":
+        left = [key for key in run.method.grid or () if key not in run.method.params]
+        seconds *= 1 + _OWN_SEARCH.get(name, 0.0) * bool(left)
+    return mapping + seconds
 
 
 def choose_methods(methods: Sequence[str], shape: Shape, part: Part) -> list[str]:
@@ -114,8 +114,3 @@ def describe(seconds: float) -> str:
     amount, unit = (seconds / 3600, "hour") if seconds >= 5400 else (seconds / 60, "minute")
     rounded = max(1, round(amount))
     return f"{rounded} {unit}{'s' if rounded > 1 else ''}"
-
-
-def choose_grids(methods: Sequence[str], shape: Shape, part: Part) -> dict[str, Grid | None]:
-    """Return the grid of each method; a user's own method keeps the one it brings."""
-    return {name: choose_grid(name, shape, part) for name in methods if name in METHODS}

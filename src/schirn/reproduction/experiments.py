@@ -1,9 +1,9 @@
 """The published experiments, in full and as a quick part: data sets, methods and grids."""
 
 import math
-from dataclasses import dataclass, replace
-
-from schirn.bench.running.methods import Grid
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 METHODS = (
     "Schirn",
@@ -21,29 +21,8 @@ METHODS = (
     "OracleRidge",
 )
 
-# Searched if the whole grid takes too long.
-SMALL: dict[str, Grid] = {
-    "Schirn": {"alpha": [0.0, 0.2, 0.5, 1.0], "lam": [1.0, 10.0, 100.0, 1000.0]},
-    "NLR": {"gamma": [10.0, 1000.0], "lam": [1.8, 2.5]},
-    "FPML": {"lam3": [1.0, 10.0, 100.0]},
-    "PMLLRS": {"gamma": [0.01, 1.0, 100.0]},
-    "PMLNI": {"lam": [1.0, 10.0, 100.0]},
-    "GLC": {"eta": [1.0, 10.0, 100.0, 1000.0]},
-    "CandidateRidge": {"lam": [1.0, 10.0, 100.0, 1000.0]},
-    "OracleRidge": {"lam": [1.0, 10.0, 100.0, 1000.0]},
-}
-
-# Searched if even the small grid takes too long.
-LEAST: dict[str, Grid] = {
-    "Schirn": {"lam": [1.0, 10.0, 100.0, 1000.0]},
-    "NLR": {"gamma": [10.0, 1000.0]},
-    "FPML": {"lam3": [1.0, 100.0]},
-    "PMLLRS": {"gamma": [0.01, 1.0, 100.0]},
-    "PMLNI": {"lam": [1.0, 100.0]},
-    "GLC": {"eta": [10.0, 1000.0]},
-    "CandidateRidge": {"lam": [10.0, 1000.0]},
-    "OracleRidge": {"lam": [10.0, 1000.0]},
-}
+KERNEL_METHODS = ("Schirn", "NLR", "PMLNI", "GLC", "Sieve", "CandidateRidge", "OracleRidge")
+"""Methods of the tables with kernel features."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +41,11 @@ class Part:
         Data sets whose labels are tied.
     folds : int
         Number of folds.
-    run_seconds : float
-        Longest estimated time of a run with a whole or small grid.
-    least_seconds : float
-        Longest estimated time of a run with the least grid.
+    search_rows : int
+        Largest number of training rows of a fold that a grid is searched on.
+    some_folds : dict
+        Number of folds to run, the first ones of `folds`, where they are not all: by the name of a
+        batch ("oracle", "sensitivity"), or by a batch or method and a data set.
     fit_seconds : float
         Methods with a longer estimated fit are left out.
     draws : int
@@ -81,12 +61,18 @@ class Part:
     ablation: tuple[str, ...]
     cooccurrence: tuple[str, ...]
     folds: int = 5
-    run_seconds: float = 22.0
-    least_seconds: float = 80.0
+    search_rows: int = 600
+    some_folds: Mapping[Any, int] = field(default_factory=dict)
     fit_seconds: float = math.inf
     draws: int = 50
     every: int = 1
     is_published: bool = True
+
+    def folds_of(self, batch: str, method: str, dataset: str) -> int:
+        """Number of folds that a method runs on a data set."""
+        keys = (batch, (batch, dataset), (method, dataset))
+        limits = (self.some_folds.get(key) for key in keys)
+        return min([self.folds, *(limit for limit in limits if limit is not None)])
 
     def with_sets(self, sets: tuple[str, ...]) -> "Part":
         """Return the same part for the data sets of a user."""
@@ -107,6 +93,14 @@ FULL = Part(
     ),
     ("scene:1", "birds:3", "medical:3", "enron:3", "chess:10", "philosophy:10"),
     ("yeastmf", "yeastcc", "yeastbp"),
+    some_folds={
+        "oracle": 1,
+        "sensitivity": 2,
+        ("kernel", "yeastbp"): 2,
+        ("kernel", "philosophy"): 2,
+        ("PAKS", "yeastbp"): 2,
+        ("PAKS", "philosophy"): 2,
+    },
 )
 
 QUICK = Part(
@@ -114,8 +108,8 @@ QUICK = Part(
     ("birds:3", "birds:7", "birds:11", "scene:1", "medical:3", "yeastmf"),
     ("scene:1", "birds:3", "medical:3"),
     ("yeastmf",),
-    run_seconds=20.0,
-    least_seconds=20.0,
+    search_rows=300,
+    some_folds={"oracle": 1, "sensitivity": 2},
     fit_seconds=10.0,
     draws=10,
     every=2,

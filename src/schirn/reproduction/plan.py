@@ -8,19 +8,18 @@ from typing import Any, NamedTuple
 from schirn.bench.running.data import Level, Source, parse_datasets, unusable
 from schirn.bench.running.engine import Batch
 from schirn.bench.running.methods import importable_here
-from schirn.bench.running.plan import plan_runs
+from schirn.bench.running.plan import Run, plan_runs
 from schirn.datasets import Dataset, add_noise, available, load
 from schirn.exceptions import DataError, InputError, MissingExtraError
 from schirn.reproduction import ablations
 from schirn.reproduction.costs import (
     Shape,
-    choose_grids,
     choose_methods,
     describe,
     expected_seconds,
     train_shape,
 )
-from schirn.reproduction.experiments import FULL, METHODS, Part
+from schirn.reproduction.experiments import FULL, KERNEL_METHODS, METHODS, Part
 
 STUDIES = (
     "label_ranks",
@@ -32,6 +31,8 @@ STUDIES = (
     "sensitivity",
     "cooccurrence",
 )
+TABLES = ("rows", "kernel", "oracle")
+"""Folders of the tables: features as in the paper, kernel features, Schirn tuned on the truth."""
 AUTHORS = "birds_nlr_r3"
 _LABELS_ONLY = "_labels_only"
 # Share of ranks, traces, tables and figures, which one process makes after the fits.
@@ -167,27 +168,38 @@ def _files(plan: Plan) -> Iterator[Path]:
 
 def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch]:
     """Plan all fits: those of the tables first, then those of each study, each in its folder."""
-    wanted = {"rows": _table_requests(plan), **_study_requests(plan, studies)}
+    wanted = {name: _table_requests(plan, name) for name in TABLES}
+    wanted |= _study_requests(plan, studies)
     with importable_here():
-        return [
-            Batch(folder / name, [run for request in requests for run in plan_runs(**request)])
-            for name, requests in wanted.items()
-        ]
+        return [Batch(folder / name, planned(plan, name, wanted[name])) for name in wanted]
 
 
-def _table_requests(plan: Plan) -> list[ablations.Request]:
-    """Requests of the tables, one per data set, because grids depend on its size."""
+def planned(plan: Plan, batch: str, requests: Sequence[ablations.Request]) -> list[Run]:
+    """Runs of some requests, without the folds that the part leaves out."""
+    return [
+        run
+        for request in requests
+        for run in plan_runs(**request)
+        if run.fields["split"] == "stored"
+        or run.fields["fold"] < plan.part.folds_of(batch, *_pair(run))
+    ]
+
+
+def _pair(run: Run) -> tuple[str, str]:
+    return run.fields["method"], run.fields["dataset"]
+
+
+def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
+    """Requests of a kind of tables, one per data set, because slow methods may be left out."""
+    among = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
+    fixed: ablations.Request = {"folds": plan.part.folds, "search_rows": plan.part.search_rows}
+    fixed |= {"kernel": {"features": "kernel"}, "oracle": {"tuning": "oracle"}}.get(batch, {})
     requests = []
-    for items in by_dataset(plan).values():
-        methods, grids = _methods_and_grids(plan, items)
-        requests.append(
-            {
-                "datasets": [as_item(*plan.sources[item]) for item in items],
-                "methods": methods,
-                "folds": plan.part.folds,
-                "grids": grids,
-            }
-        )
+    for name, items in by_dataset(plan).items():
+        methods = [method for method in methods_on(plan, name) if method in among]
+        if methods:
+            datasets = [as_item(*plan.sources[item]) for item in items]
+            requests.append(fixed | {"datasets": datasets, "methods": methods})
     return requests
 
 
@@ -209,11 +221,10 @@ def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablatio
     return requests
 
 
-def _methods_and_grids(plan: Plan, items: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Methods and grids for the settings of one data set."""
-    shape = train_shape(plan.shapes[items[0]], plan.part.folds)
-    methods = choose_methods(plan.methods, shape, plan.part)
-    return methods, choose_grids(methods, shape, plan.part)
+def methods_on(plan: Plan, dataset: str) -> list[str]:
+    """Methods that are fast enough for a data set."""
+    shape = train_shape(plan.shapes[by_dataset(plan)[dataset][0]], plan.part.folds)
+    return choose_methods(plan.methods, shape, plan.part)
 
 
 def as_item(source: Source, level: Level) -> tuple[Any, Level]:
@@ -226,15 +237,6 @@ def by_dataset(plan: Plan) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for name, (source, _) in plan.sources.items():
         found.setdefault(source.name, []).append(name)
-    return found
-
-
-def searched(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Grids to search, by data set and method; methods that are left out are missing."""
-    found = {}
-    for name, items in by_dataset(plan).items():
-        methods, grids = _methods_and_grids(plan, items)
-        found[name] = {**dict.fromkeys(methods), **grids}
     return found
 
 

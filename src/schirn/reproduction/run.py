@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,17 +20,18 @@ from schirn.bench.running.run import results_of
 from schirn.exceptions import DataError, InputError
 from schirn.reproduction import ablations, studies
 from schirn.reproduction.costs import expected_seconds
-from schirn.reproduction.page import Facts, page
+from schirn.reproduction.page import Facts, Tables, page
 from schirn.reproduction.plan import (
     STUDIES,
+    TABLES,
     Plan,
-    as_item,
     authors,
+    by_dataset,
     candidates_of,
     labelled,
+    methods_on,
     own_noise,
     plan_batches,
-    searched,
     studied,
     to_tie,
 )
@@ -141,24 +142,44 @@ def write_results(
     with all fits; it lists what is missing.
     """
     folder = Path(output)
-    batches = _batches(output, plan, chosen)
-    results, missing = complete(results_of(*batches[0]), batches[0].runs)
-    unfinished = [b.folder.name for b in batches[1:] if len(results_of(*b)) < len(b.runs)]
+    batches = {batch.folder.name: batch for batch in _batches(output, plan, chosen)}
+    tables: dict[str, list[Result]] = {}
+    missing: dict[str, list[str]] = {}
+    for name in TABLES:
+        tables[name], absent = complete(results_of(*batches[name]), batches[name].runs)
+        suffix = {"kernel": " with kernel features", "oracle": " tuned on the truth"}.get(name, "")
+        missing |= {f"{method}{suffix}": settings for method, settings in absent.items()}
+    results = {name: results_of(*batch) for name, batch in batches.items() if name not in TABLES}
+    unfinished = [name for name in results if len(results[name]) < len(batches[name].runs)]
     missing |= {f"the study {name.replace('_', ' ')}": [] for name in unfinished}
-    found = list(_studies(plan, folder, [n for n in chosen if n not in unfinished], say))
+    chosen = [name for name in chosen if name not in unfinished]
+    found = list(_studies(plan, results, chosen, say))
     say("tables and figures")
     written = _write_studies(folder, found)
+    title = "Reproduction of the published experiments"
     written += write_outputs(
-        results,
+        tables["rows"],
         folder,
-        title="Reproduction of the published experiments",
+        title=title,
         date=date,
         sweep=_records(found, "sensitivity"),
         models=_models(_records(found, "convergence")),
     )
-    facts = Facts(plan.part, plan.methods, plan.skipped, date, searched(plan), missing)
-    text = page(results, {study.name: study for study in found}, facts, _figures(folder))
+    if tables["kernel"]:
+        kernel_title = f"{title}, with kernel features"
+        written += write_outputs(tables["kernel"], folder / "kernel", title=kernel_title, date=date)
+    facts = Facts(plan.part, plan.methods, plan.skipped, date, _left_out(plan), missing)
+    text = page(Tables(**tables), {study.name: study for study in found}, facts, _figures(folder))
     return [write_file(folder / "reproduction.md", text.encode()), *written]
+
+
+def _left_out(plan: Plan) -> dict[str, list[str]]:
+    """Data sets on which a method takes too long for the part."""
+    found: dict[str, list[str]] = {}
+    for name in by_dataset(plan):
+        for method in set(plan.methods) - set(methods_on(plan, name)):
+            found.setdefault(method, []).append(name)
+    return found
 
 
 def complete(
@@ -212,13 +233,14 @@ def _figures(folder: Path) -> dict[str, str]:
 
 
 def _studies(
-    plan: Plan, folder: Path, chosen: Sequence[str], say: Callable[[str], None]
+    plan: Plan,
+    results: Mapping[str, list[Result]],
+    chosen: Sequence[str],
+    say: Callable[[str], None],
 ) -> Iterable[Study]:
     """Make the chosen studies from the available data and the finished fits."""
     part = plan.part
-    items = studied(plan)
-    sets = [as_item(source, level) for source, level in items]
-    loaded = [(source.load(), level) for source, level in items]
+    loaded = [(source.load(), level) for source, level in studied(plan)]
     noisy = [(data, candidates_of(data, level)) for data, level in loaded]
     own = [(data, data.candidates) for data in own_noise(plan)]
     titles = [f"{d.name}{'' if level is None else f' r={level}'}" for d, level in loaded]
@@ -226,7 +248,6 @@ def _studies(
     matrices = [(title, c, d.y_true) for title, (d, c) in zip(titles, noisy, strict=True)]
     matrices += [(d.name, c, d.y_true) for d, c in own]
     tied, theirs = to_tie(plan), authors(plan)
-    fixed: dict[str, Any] = {"folds": part.folds, "jobs": 0}
     made: dict[str, tuple[bool, Callable[[], Study]]] = {
         "label_ranks": (True, lambda: studies.label_ranks(labelled(plan))),
         "prediction_ranks": (True, lambda: studies.prediction_ranks(own or noisy)),
@@ -234,16 +255,13 @@ def _studies(
         "convergence": (bool(noisy), lambda: studies.convergence(triples)),
         "authors_folds": (
             bool(theirs),
-            lambda: ablations.authors_folds(theirs[0], folder / "authors_folds", jobs=0),
+            lambda: ablations.authors_folds(results["authors_folds"], theirs[0]),
         ),
-        "ablation": (bool(sets), lambda: ablations.ablation(sets, folder / "ablation", **fixed)),
-        "sensitivity": (
-            bool(sets),
-            lambda: ablations.sensitivity(sets, folder / "sensitivity", every=part.every, **fixed),
-        ),
+        "ablation": (bool(noisy), lambda: ablations.ablation(results["ablation"])),
+        "sensitivity": (bool(noisy), lambda: ablations.sensitivity(results["sensitivity"])),
         "cooccurrence": (
             bool(tied),
-            lambda: ablations.cooccurrence(tied, folder / "cooccurrence", **fixed),
+            lambda: ablations.cooccurrence(results["cooccurrence"], tied),
         ),
     }
     for name, (possible, make) in made.items():

@@ -49,7 +49,7 @@ GRIDS: dict[str, Grid] = {
     "ParticleVLS": {"thr": [0.5, 0.7, 0.9]},
     "PAKS": {"scale": ["standard", "none"], "eta": [1.0, 10.0, 100.0, 1000.0]},
     "GLC": {"alpha": [0.1, 1.0, 10.0], "eta": [0.1, 1.0, 10.0, 100.0, 1000.0]},
-    "PARD": {"beta_0": [0.01, 0.1], "warm_up": [5, 30]},
+    "PARD": {"beta_0": [0.01, 0.1], "warm_up": [5, 30], "max_iter": [30, 60]},
     "CandidateRidge": {"lam": _RIDGE},
     "OracleRidge": {"lam": _RIDGE},
 }
