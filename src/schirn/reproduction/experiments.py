@@ -98,8 +98,9 @@ FULL = Part(
         "sensitivity": 2,
         ("kernel", "yeastbp"): 2,
         ("kernel", "philosophy"): 2,
-        ("PAKS", "yeastbp"): 2,
-        ("PAKS", "philosophy"): 2,
+        **{(method, "yeastbp"): 2 for method in ("ParticleMAP", "ParticleVLS", "PAKS", "PARD")},
+        **{(method, "philosophy"): 2 for method in ("ParticleMAP", "ParticleVLS", "PAKS")},
+        ("PAKS", "scene"): 2,
     },
 )
 
