@@ -230,6 +230,6 @@ def test_spread_on_birds_beside_the_printed_one():
 
 
 def test_a_whole_study_has_the_gap_and_the_spread():
-    gap, spread = findings(study(), {})
+    gap, ridge, spread = findings(study(), {})
     assert gap.startswith("Depending on the setting, Sieve closes")
     assert spread.startswith("On Birds")

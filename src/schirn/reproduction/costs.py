@@ -28,7 +28,7 @@ _COSTS = {
 _LABEL_COSTS = {"Schirn": 6e-8, "NLR": 3e-8, "GLC": 8e-8, "PMLNI": 1.2e-7, "PMLLRS": 8e-8}
 # Cost of a grid point on one inner fold, in fits of that size; methods that share a factorisation
 # or a first stage between points are cheaper.
-_POINT = {"PMLLRS": 1.3, "CandidateRidge": 0.4, "OracleRidge": 0.4, "PAKS": 0.3}
+_POINT = {"Schirn": 0.6, "PMLLRS": 1.3, "CandidateRidge": 0.4, "OracleRidge": 0.4, "PAKS": 0.3}
 _INNER_FOLDS = 3
 # Cost of a search inside `fit`, in fits.
 _OWN_SEARCH = {"Schirn": 4.0, "NLR": 10.0, "CandidateRidge": 4.0, "OracleRidge": 4.0}

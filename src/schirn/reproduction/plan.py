@@ -19,7 +19,7 @@ from schirn.reproduction.costs import (
     expected_seconds,
     train_shape,
 )
-from schirn.reproduction.experiments import FULL, KERNEL_METHODS, METHODS, Part
+from schirn.reproduction.experiments import FULL, KERNEL_METHODS, METHODS, ORACLE_GRID, Part
 
 STUDIES = (
     "label_ranks",
@@ -193,7 +193,8 @@ def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
     """Requests of a kind of tables, one per data set, because slow methods may be left out."""
     among = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
     fixed: ablations.Request = {"folds": plan.part.folds, "search_rows": plan.part.search_rows}
-    fixed |= {"kernel": {"features": "kernel"}, "oracle": {"tuning": "oracle"}}.get(batch, {})
+    oracle = {"tuning": "oracle", "grids": {"Schirn": ORACLE_GRID}}
+    fixed |= {"kernel": {"features": "kernel"}, "oracle": oracle}.get(batch, {})
     requests = []
     for name, items in by_dataset(plan).items():
         methods = [method for method in methods_on(plan, name) if method in among]
