@@ -231,5 +231,6 @@ def test_spread_on_birds_beside_the_printed_one():
 
 def test_a_whole_study_has_the_gap_and_the_spread():
     gap, ridge, spread = findings(study(), {})
+    assert "it is better in 10 of 10 settings" in ridge
     assert gap.startswith("Depending on the setting, Sieve closes")
     assert spread.startswith("On Birds")
