@@ -193,8 +193,11 @@ def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
     """Requests of a kind of tables, one per data set, because slow methods may be left out."""
     among = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
     fixed: ablations.Request = {"folds": plan.part.folds, "search_rows": plan.part.search_rows}
-    oracle = {"tuning": "oracle", "grids": {"Schirn": ORACLE_GRID}}
-    fixed |= {"kernel": {"features": "kernel"}, "oracle": oracle}.get(batch, {})
+    own: dict[str, ablations.Request] = {
+        "kernel": {"features": "kernel"},
+        "oracle": {"tuning": "oracle", "grids": {"Schirn": ORACLE_GRID}},
+    }
+    fixed |= own.get(batch, {})
     requests = []
     for name, items in by_dataset(plan).items():
         methods = [method for method in methods_on(plan, name) if method in among]
