@@ -173,7 +173,7 @@ def test_no_fit_is_begun_that_would_end_too_late(place, capsys):
 @pytest.mark.parametrize("stop_after", [None, 3600.0])
 def test_longest_fits_come_first_unless_the_time_is_limited(place, stop_after):
     plan = make_plan(QUICK, sets=["tiny.npz:1"], methods=["CandidateRidge", "PARD", "NLR"], folds=2)
-    runs = {run.key: run for run in plan_batches(plan, place, [])[0].runs}
+    runs = {run.key: run for batch in plan_batches(plan, place, []) for run in batch.runs}
     keys = []
     run_fits(
         place / "out",
@@ -198,7 +198,7 @@ def test_keys_know_neither_versions_nor_folders(place, monkeypatch):
         monkeypatch.setenv("SCHIRN_DATA", str(folder))
         plan = make_plan(QUICK, sets=["tiny:1"], methods=["Schirn", "NLR"], folds=2)
         batches = plan_batches(plan, folder / "out", ["ablation", "cooccurrence"])
-        keys.append([run.key for batch in batches for run in batch.runs])
+        keys.append([(batch.folder.name, run.key) for batch in batches for run in batch.runs])
         assert [path.name for path in plan.files] == ["tiny.npz"]
     assert keys[0] == keys[1]
     # Tables with raw and kernel features, one fold of the oracle, and two studies.
