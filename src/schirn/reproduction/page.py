@@ -147,7 +147,7 @@ def _protocol(found: Tables, studies: Mapping[str, Study], facts: Facts) -> str:
     ]
     if part.name == "quick":
         lines.append(
-            "**This is the quick part**: few data sets, small grids, a few values of each "
+            "**This is the quick part**: few data sets, searches on few rows, a few values of each "
             "parameter. `schirn reproduce` runs everything overnight on two cores; "
             "`schirn reproduce --plan` shows what will be run and how long it takes.\n"
         )
