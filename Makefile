@@ -5,6 +5,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 FUZZ_SECONDS ?= 600
+SOAK_SECONDS ?= 600
+RELEASE := .venv-release
+RELEASE_STAMP := $(RELEASE)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 
 # One interpreter per Python version from 3.11 on, found on the PATH and in pyenv.
@@ -15,10 +18,10 @@ PYTHONS = $(shell for p in python3.11 python3.12 python3.13 python3.14 python3.1
 WHEEL = $(shell ls -t dist/schirn-*.whl 2>/dev/null | head -n 1)
 
 .PHONY: install demo test check lint types docs docs-test fuzz benchmark clean
-.PHONY: test-oldest test-newest test-pythons api coverage mutants dist smoke
+.PHONY: test-oldest test-newest test-pythons api coverage mutants dist smoke soak audit lock
 
 # Matrices in tests and examples are small: more threads would only slow them down.
-test docs-test docs fuzz test-oldest test-newest coverage mutants: export OMP_NUM_THREADS ?= 1
+test docs-test docs fuzz soak test-oldest test-newest coverage mutants: export OMP_NUM_THREADS ?= 1
 
 install: $(STAMP)
 
@@ -59,6 +62,10 @@ docs: $(DOCS_STAMP)
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
 
+# Kill benchmark, clean, review server and model writing at random moments; count what is lost.
+soak: $(STAMP)
+	$(BIN)/python -m benchmarks.soak --seconds $(SOAK_SECONDS)
+
 # Run the whole suite in a new environment $(1) of the interpreter $(2), with the pip options $(3).
 define fresh-suite
 $(2) -m venv --clear $(1)
@@ -97,19 +104,43 @@ mutants: $(STAMP)
 	.venv-mutants/bin/mutmut run
 	.venv-mutants/bin/mutmut results
 
-# Build wheel and sdist; each must stay below one megabyte.
-dist: $(STAMP)
+# The tools of a release, in versions whose checksums are in the repository.
+$(RELEASE_STAMP): release/tools.txt
+	$(PYTHON) -m venv --clear $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--require-hashes --no-deps -r release/tools.txt
+	@touch $(RELEASE_STAMP)
+
+# Newest versions with checksums, of the tools and of what users install; commit the result.
+lock: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--no-annotate --custom-compile-command "make lock" release/tools.in -o release/tools.txt
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
+		--custom-compile-command "make lock" --extra all pyproject.toml -o release/versions.txt
+
+# Build wheel and sdist. The wheel must stay below one megabyte, and the sdist, with tests and
+# documentation, below one and a half: no data slip in.
+dist: $(RELEASE_STAMP)
 	rm -rf dist
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
-	$(BIN)/python -m build --outdir dist .
-	@for f in dist/*; do size=$$(wc -c < $$f); echo "$$f: $$size bytes"; test $$size -lt 1000000; done
+	$(RELEASE)/bin/python -m build --no-isolation --outdir dist .
+	@for f in dist/*; do size=$$(wc -c < $$f); echo "$$f: $$size bytes"; \
+		case $$f in *.whl) most=1000000;; *) most=1500000;; esac; test $$size -lt $$most || exit 1; done
 
 # Run what the README shows, with the built wheel in an empty environment.
 smoke: dist
 	$(BIN)/python tests/smoke.py $(WHEEL)
 
+# Before a release: code that bandit warns about and that release/bandit.json does not list, known
+# weaknesses of the dependencies (skipped where the database cannot be reached), and a bill of
+# materials next to the wheel.
+audit: dist
+	$(RELEASE)/bin/bandit --quiet --recursive --severity-level medium --baseline release/bandit.json src
+	@$(PYTHON) release/known_weaknesses.py $(RELEASE)/bin/pip-audit
+	@$(PYTHON) release/sbom.py $(WHEEL) $(WHEEL:.whl=.cdx.json)
+
 benchmark: $(STAMP)
 	$(BIN)/python -m benchmarks.speed
 
 clean:
-	rm -rf $(VENV) .venv-oldest .venv-newest .venv-mutants build dist mutants htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery docs/api/generated
+	rm -rf $(VENV) $(RELEASE) .venv-oldest .venv-newest .venv-mutants build dist mutants htmlcov .pytest_cache .mypy_cache .ruff_cache .hypothesis docs/_build docs/gallery docs/api/generated

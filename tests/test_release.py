@@ -1,5 +1,7 @@
 """Versions, licence and documents of a release agree."""
 
+import hashlib
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -114,3 +116,51 @@ def test_the_smoke_test_writes_a_table(tmp_path):
 def test_documents_that_a_release_needs_are_there():
     for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"):
         assert (ROOT / name).stat().st_size > 200, name
+
+
+def locked(name):
+    """Package -> number of checksums in a list of versions."""
+    text = (ROOT / "release" / name).read_text("utf-8")
+    entries = re.split(r"\n(?=[a-z0-9])", text)
+    return {
+        match[1]: entry.count("--hash=sha256:")
+        for entry in entries
+        if (match := re.match(r"([\w.-]+)(?:\[[\w,]+\])?==", entry))
+    }
+
+
+def test_the_tools_of_a_release_are_locked():
+    wanted = (ROOT / "release" / "tools.in").read_text("utf-8").split("\n")
+    found = locked("tools.txt")
+    assert {line for line in wanted if line and not line.startswith("#")} <= set(found)
+    assert min(found.values()) > 0
+
+
+def test_what_users_install_is_locked(project):
+    found = locked("versions.txt")
+    extras = project["project"]["optional-dependencies"]
+    names = re.findall(r"\w+", extras["all"][0])[1:]
+    lines = [line for name in names for line in extras[name]] + project["project"]["dependencies"]
+    wanted = {re.split(r"[\[>]", line)[0].lower() for line in lines} - {"schirn"}
+    assert wanted <= set(found)
+    assert min(found.values()) > 0
+
+
+def test_the_bill_of_materials(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "release")
+    import sbom
+
+    wheel = tmp_path / "schirn-1.2.3-py3-none-any.whl"
+    wheel.write_bytes(b"wheel")
+    assert sbom.main(str(wheel), str(tmp_path / "bill.json")) == 0
+    bill = json.loads((tmp_path / "bill.json").read_text())
+    own = bill["metadata"]["component"]
+    assert (own["name"], own["version"]) == ("schirn", "1.2.3")
+    assert own["hashes"][0]["content"] == hashlib.sha256(b"wheel").hexdigest()
+    scope = {component["name"]: component["scope"] for component in bill["components"]}
+    required = {name for name, value in scope.items() if value == "required"}
+    assert {"numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl"} <= required
+    assert not required & {"jinja2", "starlette", "pandas", "matplotlib", "dask"}
+    assert set(scope) == set(locked("versions.txt"))
+    with pytest.raises(SystemExit, match="numpy has no checksum"):
+        sbom.bill(wheel, "numpy==2.0\n")
