@@ -49,6 +49,49 @@ def test_the_newest_result_of_a_run_counts_and_a_skipped_one_only_alone(run):
     assert newest([skipped, result]) == [result]
 
 
+def test_a_failure_from_the_future_does_not_hide_a_result(run):
+    _, (result, other) = run
+    ahead = dict(result, finished=result["finished"] + 1e8, status="failed", metrics={})
+    assert newest([result, other, ahead]) == [result, other]
+    assert newest([ahead, result]) == [result]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("metrics", None),
+        ("metrics", [1]),
+        ("metrics", {"average_precision": "good"}),
+        ("metrics", {"average_precision": True}),
+        ("metrics", {"average_precision": 10**400}),
+        ("params", "lam=1"),
+        ("grid", {"lam": 1}),
+        ("versions", ["0.1"]),
+        ("fit_seconds", "1"),
+        ("reason", 3),
+        ("features", 1),
+        ("fold", 0.5),
+        ("r", "three"),
+        ("oracle", "yes"),
+        ("status", "perhaps"),
+        ("scores", {}),
+        ("finished", None),
+    ],
+)
+def test_a_field_of_another_type_is_named(run, tmp_path, name, value):
+    _, (result, _) = run
+    (tmp_path / "rows-x.jsonl").write_text(json.dumps({**result, name: value}) + "\n")
+    with pytest.raises(DataError, match=f"line 1: '{name}' cannot be .*; delete the line"):
+        bench.read_rows(tmp_path)
+
+
+def test_fields_that_an_earlier_version_did_not_write_are_empty(run, tmp_path):
+    _, (result, _) = run
+    short = {name: value for name, value in result.items() if name != "inner_folds"}
+    (tmp_path / "rows-x.jsonl").write_text(json.dumps(short) + "\n")
+    assert bench.read_rows(tmp_path) == [result]
+
+
 def test_a_reader_sees_each_line_once(run, tmp_path):
     _, (result, other) = run
     writer, reader = ResultWriter(tmp_path, "x"), ResultReader(tmp_path)

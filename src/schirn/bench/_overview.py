@@ -88,7 +88,9 @@ def settings_text(results: list[Result]) -> str:
         "candidates": "tuned on candidates",
         "oracle": "ORACLE: tuned on the true labels of the test rows",
     }
-    tuning = ", ".join(words[name] for name in dict.fromkeys(r["tuning"] for r in results))
+    tuning = ", ".join(
+        words.get(name, name) for name in dict.fromkeys(r["tuning"] for r in results)
+    )
     features = " and ".join(dict.fromkeys(r["features"] for r in results))
     return f"{tuning}; {features} features"
 

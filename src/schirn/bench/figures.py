@@ -242,7 +242,7 @@ def critical_difference(
     result = stats.friedman(rows, metric, alpha=alpha, unit=unit)
     few = stats.few_blocks(result, unit)
     if result.note or len(result.blocks.names) < result.needed:
-        raise InputError(f"No critical-difference diagram: {result.note or few}")
+        raise InputError(few or f"No critical-difference diagram: {result.note}")
     ax = _axes(ax)
     ink = ax.xaxis.label.get_color()
     colours = {c.label: s["color"] for c, s in look(compare(rows, metric).contenders).items()}

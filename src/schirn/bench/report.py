@@ -297,6 +297,12 @@ def _best_rank(results: Sequence[Result], metric: str, label: str) -> str:
     best, second = sorted(ranks, key=ranks.__getitem__)[:2]
     n = len(friedman.blocks.names)
     where = f"over {n} settings" if n > 1 else "in one setting"
+    if ranks[best] == ranks[second]:
+        first = [name for name, rank in ranks.items() if rank == ranks[best]]
+        return (
+            f"{' and '.join(first)} share the best rank in {label} ({ranks[best]:.2f} of "
+            f"{len(ranks)} {where})."
+        )
     return (
         f"{best} ranks best in {label} (mean rank {ranks[best]:.2f} of {len(ranks)} "
         f"{where}), ahead of {second} ({ranks[second]:.2f})."

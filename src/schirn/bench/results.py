@@ -140,13 +140,25 @@ IDENTITY = (
     "fold",
 )
 
-# Fields that sorting and comparing need.
+# Types of the fields in a file; a bool is not a number.
+_NONE = type(None)
 _TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(IDENTITY, (str, int, float, bool, type(None))),
-    "key": (str,),
-    "status": (str,),
+    **dict.fromkeys(("key", "dataset", "method", "tuning", "features", "split", "status"), (str,)),
+    **dict.fromkeys(("seed", "folds", "fold"), (int,)),
+    **dict.fromkeys(("metrics", "params"), (dict,)),
+    **dict.fromkeys(("grid", "versions"), (dict, _NONE)),
+    **dict.fromkeys(("sees_truth", "oracle"), (bool, _NONE)),
+    **dict.fromkeys(
+        ("noise", "reason", "data_sha256", "scores", "host", "traceback"), (str, _NONE)
+    ),
+    **dict.fromkeys(("noise_seed", "search_rows", "inner_folds", "threads"), (int, _NONE)),
+    **dict.fromkeys(("n_train", "n_test", "n_features", "n_labels"), (int, _NONE)),
+    **dict.fromkeys(("tune_seconds", "fit_seconds", "fit_cpu_seconds"), (int, float, _NONE)),
+    **dict.fromkeys(("r", "predict_seconds", "peak_memory_mb"), (int, float, _NONE)),
     "finished": (int, float),
 }
+# Numbers of files are compared and formatted as floats.
+_LARGEST = 1e300
 
 
 def content_key(fields: dict[str, Any]) -> str:
@@ -184,14 +196,20 @@ def read_rows(folder: str | os.PathLike[str], *, every: bool = False) -> list[Re
 
 
 def newest(results: Iterable[Result]) -> list[Result]:
-    """One result per run: the newest, and a skipped one only if there is no other."""
+    """One result per run: the newest, and a skipped one only if there is no other.
+
+    A result of the same key that is not done never replaces one that is, whatever their clocks say.
+    """
     found: dict[tuple[Any, ...], Result] = {}
     for result in results:
         run = tuple(result[name] for name in IDENTITY)
         old = found.get(run)
-        hidden = old is not None and result["status"] == "skipped" and old["status"] != "skipped"
-        if not hidden:
-            found[run] = result
+        if old is not None:
+            skipped = result["status"] == "skipped" and old["status"] != "skipped"
+            undone = old["status"] == "done" != result["status"] and old["key"] == result["key"]
+            if skipped or undone:
+                continue
+        found[run] = result
     return list(found.values())
 
 
@@ -242,7 +260,9 @@ class ResultReader:
         missing = [name for name in (*IDENTITY, "key", "status", "finished") if name not in result]
         if missing:
             raise DataError(f"{where}: the result has no {missing[0]!r}; delete the line.")
-        wrong = next((name for name, kinds in _TYPES.items() if not _is(result[name], kinds)), None)
+        # Files of earlier versions lack some fields.
+        result = dict.fromkeys(FIELDS) | {"metrics": {}, "params": {}} | result
+        wrong = next((name for name in _TYPES if not _is_valid(name, result[name])), None)
         if wrong is not None:
             raise DataError(
                 f"{where}: {wrong!r} cannot be {brief(result[wrong])}; delete the line."
@@ -250,9 +270,24 @@ class ResultReader:
         return result
 
 
+def _is_valid(name: str, value: Any) -> bool:
+    """Whether a field may have this value."""
+    if name == "status":
+        return value in STATUSES
+    if name == "metrics" and isinstance(value, dict):
+        return all(_is(item, (int, float, _NONE)) for item in value.values())
+    if name == "grid" and isinstance(value, dict):
+        return all(isinstance(item, list) for item in value.values())
+    return _is(value, _TYPES[name])
+
+
 def _is(value: Any, kinds: tuple[type, ...]) -> bool:
     """Whether a value has one of the types; unlike in Python, a bool is not an int."""
-    return isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    if isinstance(value, bool):
+        return bool in kinds
+    if isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:
+        return False
+    return isinstance(value, kinds)
 
 
 class ResultWriter:

@@ -113,3 +113,15 @@ def duration(text: str) -> float:
             f"must be a duration such as 90s, 9m or 1.5h, not {text!r}"
         )
     return value
+
+
+def megabytes(text: str) -> float:
+    """Parse a size such as 500m or 4g into MiB."""
+    units = {"m": 1.0, "g": 1024.0}
+    try:
+        value = float(text[:-1]) * units[text[-1:].lower()]
+    except (ValueError, KeyError):
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"must be a size such as 500m or 4g, not {text!r}")
+    return value

@@ -13,7 +13,7 @@ from schirn.bench.comparison import AUTO, names_of
 from schirn.bench.running.data import parse_level
 from schirn.bench.running.plan import FEATURES, TUNINGS
 from schirn.bench.stats import TESTS
-from schirn.cli._bench_output import parse_methods, progress, seconds, split_list
+from schirn.cli._bench_output import megabytes, parse_methods, progress, seconds, split_list
 from schirn.cli._output import note, print_json, printable, say, table
 from schirn.cli._parser import Parser, add_command, natural, positive
 from schirn.cli._reading import assignment
@@ -150,6 +150,12 @@ def _add_how(parser: Parser) -> None:
         "--time-limit", type=seconds, metavar="S", help="stop a run after this many seconds"
     )
     group.add_argument(
+        "--memory-limit",
+        type=megabytes,
+        metavar="SIZE",
+        help="let a run fail that needs more memory, such as 4g or 500m (Linux only)",
+    )
+    group.add_argument(
         "--scheduler",
         metavar="ADDRESS",
         help="execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786",
@@ -208,6 +214,7 @@ def run(args: argparse.Namespace) -> int:
             jobs=args.jobs,
             threads=args.threads,
             time_limit=args.time_limit,
+            memory_limit=args.memory_limit,
             retry=args.retry,
             keep_scores=not args.no_scores,
             scheduler=args.scheduler,

@@ -1,3 +1,7 @@
+import json
+import os
+import time
+
 import numpy as np
 import pytest
 from bench.bench_helpers import METHODS, quick, stable, tiny, write_workplace
@@ -321,6 +325,28 @@ def test_failed_runs_are_run_again_only_on_request(place):
     assert not reports
     quick(["tiny.npz:1"], ["mymethods.Failing"], "out", report=reports.append, retry=True)
     assert len(reports) == 2
+
+
+def test_a_failure_from_the_future_is_run_again(place):
+    quick(["tiny.npz:1"], ["mymethods:Mean"], "out")
+    path = next((place / "out").glob("*.jsonl"))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    ahead = {"status": "failed", "reason": "then", "finished": time.time() + 1e8, "metrics": {}}
+    path.write_text("".join(json.dumps(row | ahead) + "\n" for row in rows))
+    assert [r["status"] for r in quick(["tiny.npz:1"], ["mymethods:Mean"], "out")] == ["failed"] * 2
+    again = quick(["tiny.npz:1"], ["mymethods:Mean"], "out", retry=True)
+    assert [result["status"] for result in again] == ["done", "done"]
+    assert bench.read_rows("out") == again
+
+
+def test_files_that_a_killed_process_left_are_swept(place):
+    (place / "out" / "scores").mkdir(parents=True)
+    old, new = (place / "out" / "scores" / f".{k}.npz.0123abcd.part" for k in ("old", "new"))
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (time.time() - 7200,) * 2)
+    quick(["tiny.npz:1"], ["mymethods:Mean"], "out")
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_a_missing_package_skips_a_run(tmp_path, monkeypatch):

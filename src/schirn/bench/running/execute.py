@@ -64,6 +64,9 @@ def execute(run: Run, data: Prepared) -> Output:
             output = _execute(run, data)
     except MissingExtraError as error:
         return without_result("skipped", one_line(error))
+    except MemoryError as error:
+        reason = f"not enough memory: {one_line(error)}".rstrip(": ")
+        return without_result("failed", reason, traceback.format_exc())
     except (Exception, SystemExit) as error:
         reason = f"{type(error).__name__}: {one_line(error)}".rstrip(": ")
         return without_result("failed", reason, traceback.format_exc())

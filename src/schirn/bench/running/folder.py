@@ -2,6 +2,7 @@
 
 import platform
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy
@@ -15,6 +16,9 @@ from schirn.bench.running.execute import Output
 from schirn.bench.running.plan import Run
 from schirn.bench.running.scores import write_arrays
 
+# Files are written in seconds, even over a slow network.
+_ABANDONED_SECONDS = 3600
+
 
 class ResultsFolder:
     """Knows which runs of a folder are finished, claims others and records their results."""
@@ -27,7 +31,7 @@ class ResultsFolder:
         self.keep_scores = keep_scores
         self.finished: set[str] = set()
         self._runs = {run.key: run for run in runs}
-        self._started = time.time()
+        self._looked = False
         self._reader = ResultReader(path)
         self._claims = Claims(path / "claims")
         self._writer = ResultWriter(path, self._claims.token)
@@ -35,8 +39,10 @@ class ResultsFolder:
     def refresh(self) -> list[Result]:
         """Return the results of runs that have finished since the last call."""
         found = []
+        # What the first look finds was there before; clocks of other machines may be wrong.
+        is_new, self._looked = self._looked, True
         for result in self._reader.refresh():
-            if result["key"] in self._runs and self._is_final(result):
+            if result["key"] in self._runs and (is_new or self._is_final(result)):
                 if result["key"] not in self.finished:
                     found.append(result)
                 self.finished.add(result["key"])
@@ -71,16 +77,20 @@ class ResultsFolder:
         self._writer.append({name: result[name] for name in FIELDS})
 
     def sweep(self) -> None:
-        """Remove what dead processes left behind."""
+        """Remove what dead processes left behind: claims, and files that they were writing."""
         self._claims.sweep(self.finished)
+        for path in self.path.rglob(".*.part"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
 
     def close(self) -> None:
         """Release all claims."""
         self._claims.close()
 
     def _is_final(self, result: Result) -> bool:
-        """Whether a result settles its run, or the run is to be tried again."""
-        if result["finished"] >= self._started or result["status"] == "done":
+        """Whether an earlier result settles its run, or the run is to be tried again."""
+        if result["status"] == "done":
             return True
         if result["status"] == "skipped":
             return self._runs[result["key"]].known["reason"] is not None

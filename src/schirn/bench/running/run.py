@@ -10,6 +10,7 @@ from typing import Any
 from schirn.bench.results import Result, newest, read_rows
 from schirn.bench.running.data import Level
 from schirn.bench.running.engine import Batch, Engine, Report, default_threads
+from schirn.bench.running.memory import can_limit_memory
 from schirn.bench.running.methods import Grid, Params, check_importable, importable_here
 from schirn.bench.running.plan import Run, plan_runs
 from schirn.bench.running.workers import DaskWorker, ProcessWorker, connected
@@ -39,6 +40,7 @@ def run(
     jobs: int = 1,
     threads: int | None = None,
     time_limit: float | None = None,
+    memory_limit: float | None = None,
     retry: bool = False,
     keep_scores: bool = True,
     scheduler: str | None = None,
@@ -98,6 +100,9 @@ def run(
         OMP_NUM_THREADS.
     time_limit : float, optional
         Seconds after which a run (search, fit and scores) is stopped.
+    memory_limit : float, optional
+        Private memory in MiB that the process of a run may use, about 200 of which Python and the
+        libraries need. A run that needs more fails. Linux enforces it; other systems cannot.
     retry : bool
         Repeat runs that failed or timed out.
     keep_scores : bool
@@ -126,7 +131,7 @@ def run(
     >>> [(result["fold"], result["status"]) for result in results]
     [(0, 'done'), (1, 'done')]
     """
-    _check(jobs, threads, time_limit, scheduler)
+    _check(jobs, threads, time_limit, memory_limit, scheduler)
     folder = Path(output)
     with importable_here(), ExitStack() as stack:
         runs = plan_runs(
@@ -147,7 +152,7 @@ def run(
             reader_options=reader_options,
         )
         check_importable([run.method for run in runs], jobs > 0 or scheduler is not None)
-        make_worker: Callable[[int], Any] = ProcessWorker
+        make_worker: Callable[[int], Any] = partial(ProcessWorker, memory_limit=memory_limit)
         if scheduler is not None:
             client = stack.enter_context(connected(scheduler))
             jobs = jobs if jobs > 1 else sum(client.nthreads().values())
@@ -173,14 +178,25 @@ def results_of(folder: Path, runs: Sequence[Run]) -> list[Result]:
     return sorted(found, key=lambda result: order[result["key"]])
 
 
-def _check(jobs: int, threads: int | None, time_limit: float | None, scheduler: str | None) -> None:
+def _check(
+    jobs: int,
+    threads: int | None,
+    time_limit: float | None,
+    memory_limit: float | None,
+    scheduler: str | None,
+) -> None:
     if jobs < 0 or (threads is not None and threads < 1):
         raise InputError(f"jobs must be at least 0 and threads at least 1, not {jobs}, {threads}")
-    if time_limit is not None and not time_limit > 0:
-        raise InputError(
-            f"time_limit must be more than 0 seconds, not {time_limit!r}", parameter="time_limit"
-        )
-    if time_limit is not None and not jobs:
-        raise InputError("a time limit needs a separate process; use jobs=1 or more")
-    if time_limit is not None and scheduler is not None:
-        raise InputError("a time limit needs a separate process; leave out time_limit or scheduler")
+    limits = {"time_limit": (time_limit, "seconds"), "memory_limit": (memory_limit, "MiB")}
+    for name, (value, unit) in limits.items():
+        if value is None:
+            continue
+        words = f"a {name.replace('_', ' ')} needs a separate process"
+        if not value > 0:
+            raise InputError(f"{name} must be more than 0 {unit}, not {value!r}", parameter=name)
+        if not jobs:
+            raise InputError(f"{words}; use jobs=1 or more")
+        if scheduler is not None:
+            raise InputError(f"{words}; leave out {name} or scheduler")
+    if memory_limit is not None and not can_limit_memory():
+        raise InputError("only Linux enforces a memory limit; leave out memory_limit")

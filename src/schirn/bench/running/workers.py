@@ -7,13 +7,16 @@ records what it has done, or nobody does.
 
 import os
 import pickle
+import secrets
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import IO, Any
 
 from threadpoolctl import threadpool_limits
@@ -28,6 +31,7 @@ from schirn.bench.running.execute import (
     one_line,
     without_result,
 )
+from schirn.bench.running.memory import limit_memory
 from schirn.bench.running.plan import Run
 from schirn.exceptions import InputError
 
@@ -40,7 +44,7 @@ _THREAD_VARIABLES = (
     "NUMEXPR_NUM_THREADS",
     "LOKY_MAX_CPU_COUNT",
 )
-_START = "from schirn.bench.running.workers import main; main()"
+_START = "from schirn.bench.running.workers import main; main({limit!r})"
 _STARTED = "started"
 
 
@@ -84,8 +88,10 @@ class LocalWorker:
 class ProcessWorker:
     """Executes runs in a child process: the parent's side."""
 
-    def __init__(self, threads: int):
-        self._threads = threads
+    def __init__(self, threads: int, memory_limit: float | None = None):
+        self._threads, self._memory_limit = threads, memory_limit
+        # Inherited by whatever the child starts, so that processes that detach are found.
+        self._mark = f"SCHIRN_WORKER_{secrets.token_hex(8)}"
         self._process: subprocess.Popen[bytes] | None = None
         self._timed_out = False
         self._loaded: tuple[Any, ...] = ()
@@ -125,6 +131,7 @@ class ProcessWorker:
             # Poll first, so that a child that ended by itself keeps its code.
             if process.poll() is None:
                 _kill(process)
+        _kill_marked(self._mark)
         for pipe in (process.stdin, process.stdout):
             assert pipe is not None
             with suppress(OSError):
@@ -161,14 +168,17 @@ class ProcessWorker:
             self._timed_out = True
             with suppress(OSError):
                 _kill(process)
+            # One that detached may hold the pipe, on which we wait.
+            _kill_marked(self._mark)
 
     def _launch(self) -> subprocess.Popen[bytes]:
         self._loaded = ()
         environment = {**os.environ, **dict.fromkeys(_THREAD_VARIABLES, str(self._threads))}
+        environment[self._mark] = "1"
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         return subprocess.Popen(
             # -P: a file in the current folder must not shadow a module of Python.
-            [sys.executable, "-P", "-c", _START],
+            [sys.executable, "-P", "-c", _START.format(limit=self._memory_limit)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment,
@@ -185,6 +195,23 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
+def _kill_marked(mark: str) -> None:
+    """Kill all processes with this variable in their environment, as far as Linux shows them."""
+    end = time.monotonic() + 5
+    found = True
+    while found and time.monotonic() < end:
+        found = False
+        for path in Path("/proc").glob("[0-9]*/environ"):
+            # Processes end meanwhile, and those of other users cannot be read.
+            with suppress(OSError):
+                if f"{mark}=1".encode() in path.read_bytes().split(b"\0"):
+                    os.kill(int(path.parent.name), signal.SIGKILL)
+                    found = True
+        if found:
+            # Until they are gone, and with them what they started in the meantime.
+            time.sleep(0.01)
+
+
 def _how(code: int | None) -> str:
     """Describe how a process ended."""
     if code is not None and code < 0:
@@ -193,9 +220,11 @@ def _how(code: int | None) -> str:
     return f"with exit code {code}"
 
 
-def main() -> None:
+def main(memory_limit: float | None = None) -> None:
     """Read runs from stdin until it closes: the child's side."""
     tasks, answers = _private_pipes()
+    if memory_limit is not None:
+        limit_memory(memory_limit)
     threading.Thread(target=_end_with_parent, args=(os.getppid(),), daemon=True).start()
     sys.path.insert(0, os.getcwd())
     last = LastData()
