@@ -225,6 +225,35 @@ def test_a_parquet_column_of_numbers(tmp_path, capsys):
     assert "the column 'tags' holds list<" in words
 
 
+def test_a_parquet_column_of_categories(tmp_path):
+    cells = ["b", "a;b", "b", None, "c"]
+    frame = pd.DataFrame({"tags": pd.Categorical(cells), "x": range(5)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    wanted = [Change(1, "removal", "a", ""), Change(3, "addition", "", "d")]
+    wanted += [Change(4, "rename", "c", "0")]
+    changes = write_changes(tmp_path, cells, wanted)
+    source, out, back = (str(tmp_path / f"{name}t.parquet") for name in ("", "out_", "back_"))
+    assert main(["apply", changes, source, "-o", out]) == 0
+    after = pd.read_parquet(out)["tags"]
+    assert after.tolist() == ["b", "b", "b", "d", "0"]
+    assert after.cat.categories.tolist() == ["0", "b", "d"]
+    assert main(["undo", changes, out, "-o", back]) == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(back), frame)
+
+
+def test_more_categories_than_the_index_holds(tmp_path):
+    cells = [f"t{i:03d}" for i in range(127)] + [""] * 40
+    frame = pd.DataFrame({"tags": pd.Categorical(cells[:127] + [None] * 40)})
+    frame.to_parquet(tmp_path / "t.parquet")
+    new = [Change(127 + i, "addition", "", f"u{i:03d}") for i in range(40)]
+    changes = write_changes(tmp_path, [cell or None for cell in cells], new)
+    source, out = str(tmp_path / "t.parquet"), str(tmp_path / "o.parquet")
+    assert main(["apply", changes, source, "-o", out]) == 0
+    after = pd.read_parquet(out)["tags"]
+    assert after.tolist() == [*cells[:127], *(f"u{i:03d}" for i in range(40))]
+    assert isinstance(after.dtype, pd.CategoricalDtype)
+
+
 def test_another_table_is_refused(tmp_path, capsys):
     cells = ["dog;cat", "dog", "sun"]
     changes = write_changes(tmp_path, cells, [Change(0, "removal", "cat", "")])

@@ -402,10 +402,13 @@ class ParquetTable:
             k = self.columns.index(name)
             field = table.schema.field(k)
             kind = field.type
-            if self._arrow.types.is_dictionary(kind):
+            is_dictionary = self._arrow.types.is_dictionary(kind)
+            if is_dictionary:
                 kind = kind.value_type
             try:
                 column = self._arrow.array(cells, type=kind)
+                if is_dictionary:
+                    column = self._categories(column, table.column(k))
             except self._arrow.ArrowException as error:
                 reason = reason_of(error)
                 raise DataError(
@@ -416,6 +419,24 @@ class ParquetTable:
             table = table.append_column(name, self._new(cells))
         with atomic_write(path) as stream:
             self._parquet.write_table(table, stream)
+
+    def _categories(self, column: Any, before: Any) -> Any:
+        """Return a column as categories: those of the old column in their order, then new ones."""
+        known = (value for chunk in before.chunks for value in chunk.dictionary.to_pylist())
+        old = [value for value in known if value is not None]
+        cells = column.to_pylist()
+        used = {cell for cell in cells if cell is not None}
+        values = [value for value in dict.fromkeys([*old, *cells]) if value in used]
+        if old == sorted(old):
+            values.sort()
+        place = {value: i for i, value in enumerate(values)}
+        whole = self._arrow.array(values, type=column.type)
+        # The index may be too small for more categories.
+        for index in (before.type.index_type, self._arrow.int32()):
+            if len(values) < 2 ** (index.bit_width - 1):
+                break
+        indices = self._arrow.array([place.get(cell) for cell in cells], type=index)
+        return self._arrow.DictionaryArray.from_arrays(indices, whole, ordered=before.type.ordered)
 
     def _new(self, cells: list[Any]) -> Any:
         """Return a new column: text, lists of text, or a map from tag to number."""
