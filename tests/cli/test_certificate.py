@@ -2,7 +2,9 @@
 
 import csv
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
 
@@ -95,6 +97,43 @@ def test_a_second_sample_is_drawn_from_the_audited_verdicts(
     assert clean(table, "--audit", answered, "--audit", more, "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["audit"]["n_answers"] == 30
+
+
+def test_suggestions_are_audited_like_removals(tmp_path, capsys):
+    # A fifth of the correct tags is not listed; the words of the text tell which.
+    rng = np.random.default_rng(0)
+    full = make_items(400)
+    items = [
+        (text, [t for t in tags if t in wrong or rng.random() > 0.2] or tags, wrong)
+        for text, tags, wrong in full
+    ]
+    table = write_csv(tmp_path / "items.csv", items)
+    sample, out, page = (tmp_path / name for name in ("check.csv", "cleaned.csv", "report.html"))
+    assert clean(table, "--audit-sample", sample, "--audit-of", "suggestions") == 0
+    rows = read_csv(sample)
+    for row in rows:
+        tags, wrong = full[int(row["row"]) - 1][1:]
+        assert row["tag"] not in items[int(row["row"]) - 1][1]
+        row["right"] = "yes" if row["tag"] in tags and row["tag"] not in wrong else "no"
+    with sample.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    capsys.readouterr()
+    options = ["--audit", sample, "-o", out, "--suggest", "--report", page]
+    assert clean(table, *options) == 0
+    assert "suggested tags are correct" in capsys.readouterr().out
+    path = f"{out}.suggestions.certificate.json"
+    values = json.loads(Path(path).read_text())
+    assert values["of"] == "missing"
+    assert not Path(f"{out}.certificate.json").exists()
+    assert "suggested tags are correct" in page.read_text("utf-8")
+    assert main(["certificate", "check", path, table]) == 0
+    assert "of them correct" in capsys.readouterr().out
+    # What a person rejected is not suggested any more.
+    suggested = [row["tags_suggested"].split(";") for row in read_csv(out)]
+    for row in rows:
+        assert (row["tag"] in suggested[int(row["row"]) - 1]) == (row["right"] == "yes")
 
 
 def test_answers_that_contradict_the_verdicts_keep_the_tags(table, items, tmp_path, capsys):

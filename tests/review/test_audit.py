@@ -222,6 +222,19 @@ def test_a_second_audit_draws_other_tags(session):
     assert session.certificate is not None
 
 
+def test_a_certificate_that_cannot_be_written_loses_nothing(session, folder):
+    # Such as on a full disk; here a folder is in its place.
+    (folder / "certificate.json").mkdir()
+    session.start_audit(20)
+    answer(session, 20)
+    assert session.certificate.n_answers == 12
+    (folder / "certificate.json").rmdir()
+    session.journal.close()
+    session = open_session(folder)
+    assert json.loads((folder / "certificate.json").read_text())["n_answers"] == 12
+    session.journal.close()
+
+
 def test_nothing_to_audit(tmp_path):
     folder = write_project(tmp_path / "p", [("a", "", {"x": 0.5})], ["x"])
     session = open_session(folder)

@@ -44,6 +44,14 @@ def sentence(folder):
         ({"n_items": 4}, "3 items, but project.json announces 4"),
         ({"features": "../secret.npz"}, "must name a file in the folder"),
         ({"features": "gone.npz"}, "the features are missing"),
+        ({"precision": 2}, "'precision' must be null or a number from 0 to 1, not 2"),
+        ({"precision": "high"}, "'precision' must be"),
+        ({"max_remove_per_row": -1}, "'max_remove_per_row' must be null or a whole number"),
+        ({"trust": "good"}, "'trust' is not a planted-tag check"),
+        ({"trust": {"level": "good", "planted": 0, "curve": [[0.5, 0, 1]]}}, "'trust' is not"),
+        ({"trust": {"level": "best", "planted": 9, "curve": []}}, "'trust' is not"),
+        ({"trust": {"level": "good", "planted": 9, "curve": [[0.5, 0, 7]]}}, "'trust' is not"),
+        ({"trust": {"level": "good", "planted": 9, "curve": [[0.5]]}}, "'trust' is not"),
     ],
 )
 def test_damaged_head(folder, change, says):
@@ -64,6 +72,14 @@ def test_damaged_head(folder, change, says):
         ('{"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": 1}]}', "'kept'"),
         (
             json.dumps({"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": True}] * 2}),
+            "the item 'd' has the same tag twice",
+        ),
+        ('{"id": "d", "tags": [], "suggested": 1}', "'suggested' must be a list, not 1"),
+        ('{"id": "d", "tags": [], "suggested": [{"label": "sea"}]}', "not among the labels"),
+        ('{"id": "d", "tags": [], "suggested": [{"label": "dog"}]}', "needs a 'confidence'"),
+        (
+            '{"id": "d", "tags": [{"label": "dog", "confidence": 1, "kept": true}], '
+            '"suggested": [{"label": "dog", "confidence": 1}]}',
             "the item 'd' has the same tag twice",
         ),
     ],

@@ -15,7 +15,7 @@ import numpy as np
 
 from schirn._files import atomic_write, brief, spreadsheet_safe
 from schirn._input import is_missing
-from schirn.cleaning.audit import AuditSample
+from schirn.cleaning.audit import MISSING, TAGS, AuditSample
 from schirn.cleaning.found import NoisyLabels
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
@@ -34,8 +34,8 @@ class Answers(NamedTuple):
     cells: AuditSample
     right: list[bool | None]
     """One answer for each cell; None if there is none."""
-    extra: tuple[list[int], list[int], list[bool | None]]
-    """Rows, columns and answers of the lines that do not belong to the sample."""
+    extra: tuple[list[int], list[int], list[bool | None]] | None
+    """Rows, columns and answers of the lines that do not belong to the sample, if there are any."""
 
 
 def write_questions(
@@ -43,6 +43,7 @@ def write_questions(
     found: NoisyLabels,
     n: int = 50,
     *,
+    of: str = TAGS,
     random_state: int = 0,
     texts: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
@@ -55,13 +56,16 @@ def write_questions(
     found : NoisyLabels
     n : int, default=50
         Number of tags.
+    of : {"tags", "missing"}
+        Whether to check listed or suggested tags.
     random_state : int, default=0
     texts, ids : sequence of str, optional
         Text and name of each row. Rows are numbered from 1.
     """
-    cells = found.audit_sample(n, random_state=random_state)
+    cells = found.audit_sample(n, of=of, random_state=random_state)
     if not len(cells):
-        raise InputError("no tag was judged, so there is none to check")
+        what = "judged" if of == TAGS else "suggested"
+        raise InputError(f"no tag was {what}, so there is none to check")
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     shown = {"id": ids, "text": texts}
@@ -69,7 +73,7 @@ def write_questions(
     writer.writerow(("row", *columns, "tag", "right", "sample"))
     for i, label in zip(cells.row.tolist(), cells.label.tolist(), strict=True):
         values = [spreadsheet_safe(str(shown[name][i])) for name in columns]  # type: ignore[index]
-        sample = f"audit:{n}:{random_state}:{cells.sha256[:16]}"
+        sample = f"audit:{of}:{n}:{random_state}:{cells.sha256[:16]}"
         writer.writerow((i + 1, *values, spreadsheet_safe(label), "", sample))
     with atomic_write(path) as stream:
         stream.write(buffer.getvalue().encode("utf-8", "replace"))
@@ -79,7 +83,7 @@ def write_questions(
 def read_answers(path: str | os.PathLike[str], found: NoisyLabels) -> Answers:
     """Read the table that `write_questions` wrote and a person filled in.
 
-    A line with an empty `sample` is an answer about any other tag of the table.
+    A line with an empty `sample` is an answer about any other listed tag.
 
     Parameters
     ----------
@@ -90,17 +94,23 @@ def read_answers(path: str | os.PathLike[str], found: NoisyLabels) -> Answers:
     """
     lines = _lines(path)
     cells = _same_sample(path, [line[4] for line in lines], found)
-    tag_of = _tag_numbers(found)
+    about = found if cells.of == TAGS else found.missing
+    # A spreadsheet may show a name with an apostrophe in front.
+    pairs = list(zip((about.row + 1).tolist(), about.label.tolist(), strict=True))
+    tag_of = {(row, spreadsheet_safe(label)): k for k, (row, label) in enumerate(pairs)}
+    tag_of |= {pair: k for k, pair in enumerate(pairs)}
     position = {int(k): i for i, k in enumerate(cells.index)}
     answers: dict[int, tuple[bool | None, str]] = {}
     for where, row, tag, right, sample in lines:
         k = tag_of.get((row, tag))
         if k is None:
-            raise InputError(f"{where}: row {row} of the table has no tag {brief(tag)}")
-        if sample and k not in position:
+            no = "has no tag" if cells.of == TAGS else "gets no suggestion"
+            raise InputError(f"{where}: row {row} of the table {no} {brief(tag)}")
+        if k not in position and (sample or cells.of == MISSING):
+            hint = "; leave the column 'sample' empty to answer other tags"
             raise InputError(
-                f"{where}: the tag {brief(tag)} of row {row} is not in the sample; leave the "
-                f"column 'sample' empty to answer other tags"
+                f"{where}: the tag {brief(tag)} of row {row} is not in the sample"
+                f"{hint if cells.of == TAGS else ''}"
             )
         before = answers.get(k)
         if before is not None and right is not None and before[0] not in (None, right):
@@ -112,16 +122,14 @@ def read_answers(path: str | os.PathLike[str], found: NoisyLabels) -> Answers:
             f"{path}: there is no answer yet; write yes into the column 'right' if the tag is "
             f"right, no if it is wrong, and ? if you cannot tell"
         )
+    given = [answers.get(k, (None, ""))[0] for k in cells.index.tolist()]
     others = [k for k in answers if k not in position]
-    return Answers(
-        cells,
-        [answers.get(k, (None, ""))[0] for k in cells.index.tolist()],
-        (
-            found.row[others].tolist(),
-            found.column[others].tolist(),
-            [answers[k][0] for k in others],
-        ),
+    extra = (
+        found.row[others].tolist(),
+        found.column[others].tolist(),
+        [answers[k][0] for k in others],
     )
+    return Answers(cells, given, extra if others else None)
 
 
 def _lines(path: str | os.PathLike[str]) -> list[tuple[str, int, str, bool | None, str]]:
@@ -164,22 +172,16 @@ def _same_sample(path: str | os.PathLike[str], names: list[str], found: NoisyLab
     if len(distinct) != 1:
         what = "no line names a sample" if not distinct else "the lines belong to several samples"
         raise InputError(f"{path}: {what}; keep the column 'sample' as --audit-sample wrote it")
-    parts = re.fullmatch(r"audit:([0-9]{1,9}):([0-9]{1,18}):([0-9a-f]{16})", distinct[0])
-    if parts is None or not int(parts[1]):
+    pattern = rf"audit:({TAGS}|{MISSING}):([1-9][0-9]{{0,8}}):([0-9]{{1,18}}):([0-9a-f]{{16}})"
+    parts = re.fullmatch(pattern, distinct[0])
+    if parts is None:
         raise InputError(
             f"{path}: the sample {brief(distinct[0])} was not written by --audit-sample"
         )
-    cells = found.audit_sample(int(parts[1]), random_state=int(parts[2]))
-    if cells.sha256[:16] != parts[3]:
+    cells = found.audit_sample(int(parts[2]), of=parts[1], random_state=int(parts[3]))
+    if cells.sha256[:16] != parts[4]:
         raise InputError(
             f"{path}: the sample was drawn from other verdicts, so the table or the options have "
             f"changed since; use the same ones, or draw a new sample"
         )
     return cells
-
-
-def _tag_numbers(found: NoisyLabels) -> dict[tuple[int, str], int]:
-    """Number of the tag with a row number, from 1, and a name, also as a spreadsheet shows it."""
-    pairs = list(zip((found.row + 1).tolist(), found.label.tolist(), strict=True))
-    shown = {(row, spreadsheet_safe(label)): k for k, (row, label) in enumerate(pairs)}
-    return shown | {pair: k for k, pair in enumerate(pairs)}

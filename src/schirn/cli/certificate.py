@@ -7,7 +7,7 @@ from typing import Any
 
 from schirn._files import spreadsheet_safe
 from schirn.cleaning import Certificate
-from schirn.cleaning.audit import tags_digest
+from schirn.cleaning.audit import TAGS, tags_digest
 from schirn.cleaning.columns import TagTable
 from schirn.cli._output import facts, print_json, say
 from schirn.cli._parser import add_command, separator
@@ -110,6 +110,7 @@ def _as_typed(cell: Any) -> Any:
 
 def _lines(args: argparse.Namespace, certificate: Certificate) -> list[tuple[str, str]]:
     untold = f"; {certificate.n_untold:,} could not be told" if certificate.n_untold else ""
+    counted = "wrong" if certificate.of == TAGS else "correct"
     table = f"the tags of {args.table}" if args.table else "not compared; give the table as well"
     return [
         ("valid", str(certificate)),
@@ -117,7 +118,7 @@ def _lines(args: argparse.Namespace, certificate: Certificate) -> list[tuple[str
         (
             "answers",
             f"{certificate.n_answers:,} on tags drawn at random, "
-            f"{certificate.n_wrong:,} of them wrong{untold}",
+            f"{certificate.n_wrong:,} of them {counted}{untold}",
         ),
         ("date", certificate.date),
         ("table", table),

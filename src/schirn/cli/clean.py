@@ -11,8 +11,9 @@ from typing import Any
 from schirn._files import atomic_write, brief_list, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
-from schirn.cleaning import NoisyLabels, find_noisy_labels
+from schirn.cleaning import Audit, Certificate, NoisyLabels, find_noisy_labels
 from schirn.cleaning.answers import read_answers, write_questions
+from schirn.cleaning.audit import MISSING, TAGS
 from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, PRECISION
@@ -156,8 +157,12 @@ def _add_audit(parser: Parser) -> None:
         help="number of tags in the sample (default: 50)",
     )  # fmt: skip
     group.add_argument(
+        "--audit-of", choices=("removals", "suggestions"), default="removals",
+        help="what the sample is to certify (default: removals)",
+    )  # fmt: skip
+    group.add_argument(
         "--audit", action="append", default=[], metavar="FILE",
-        help="calibrate and certify the removals by these answers; may be repeated, in the order "
+        help="calibrate and certify the verdicts by these answers; may be repeated, in the order "
         "in which the samples were drawn",
     )  # fmt: skip
 
@@ -223,8 +228,9 @@ def run(args: argparse.Namespace) -> None:
         source.changes(found, args.add).write(args.changes)
     if args.report or args.project or args.audit_sample:
         _write_pages(args, source, found, features)
-    if found.certificate is not None and _certificate_path(args):
-        found.certificate.to_json(_certificate_path(args))
+    for path, certificate in _certificates(args, found).values():
+        if path is not None:
+            certificate.to_json(path)
     _print(args, found, features, time.perf_counter() - start)
 
 
@@ -260,6 +266,7 @@ def _write_pages(
             args.audit_sample,
             found,
             args.audit_size,
+            of=MISSING if args.audit_of == "suggestions" else TAGS,
             random_state=args.seed,
             texts=texts if any(texts) else None,
             ids=ids if args.id else None,
@@ -284,7 +291,7 @@ def _print(
     names = ("output", "changes", "report", "project")
     written = {name: getattr(args, name) for name in names}
     written["sample"] = args.audit_sample
-    written["certificate"] = found.certificate and _certificate_path(args)
+    written |= {name: path for name, (path, _) in _certificates(args, found).items()}
     if args.json:
         listed = [label.to_dict() for label in labels]
         for label in listed:
@@ -294,12 +301,14 @@ def _print(
             whole["trust"] = found.trust.to_dict()
         if found.audit is not None:
             whole["audit"] = found.audit.to_dict()
+        if found.missing.audit is not None:
+            whole["audit_of_suggestions"] = found.missing.audit.to_dict()
         if found.threshold_curve is not None:
             whole["threshold_curve"] = list(found.threshold_curve.records())
         print_json({**whole, "label_summaries": listed, "suggested_tags": suggested, **written})
         return
     facts([*_lines(whole), *_missing_lines(args, found)])
-    if found.audit is not None:
+    if args.audit:
         say("\nWhat the checked tags say")
         facts(_audit_lines(found))
     if found.trust is not None:
@@ -320,7 +329,7 @@ def _print(
         table(("tag", "listed", "removed", "estimated wrong"), lines, right="lrrr")
     for name, path in written.items():
         if path:
-            note(f"wrote the {name} to {path}")
+            note(f"wrote the {name.replace('_', ' ')} to {path}")
     if args.changes and not args.output:
         words = map(shlex.quote, (args.changes, args.data))
         note(f"to make the changes: schirn apply {' '.join(words)} --output FILE")
@@ -368,11 +377,12 @@ def _missing_lines(args: argparse.Namespace, found: NoisyLabels) -> list[tuple[s
 
 def _trust_lines(found: NoisyLabels) -> list[tuple[str, str]]:
     trust: Any = found.trust
+    source = "a cautious estimate" if found.audit is None else "the answers"
     lines = [
         ("trust", trust.level),
         ("caught", f"{trust.caught:.1%} of {trust.planted:,} planted wrong tags"),
         ("flagged", f"{trust.flagged:.1%} of the listed tags"),
-        ("expected precision", f"{trust.expected_precision:.1%}, by a cautious estimate"),
+        ("expected precision", f"{trust.expected_precision:.1%}, by {source}"),
     ]
     if found.held_back:
         lines.append(("held back", f"{found.held_back:,} flagged tags are kept"))
@@ -380,22 +390,31 @@ def _trust_lines(found: NoisyLabels) -> list[tuple[str, str]]:
 
 
 def _audit_lines(found: NoisyLabels) -> list[tuple[str, str]]:
-    audit: Any = found.audit
-    certificate, (low, high) = audit.certificate, audit.wrong_share_interval
+    lines = []
+    if found.audit is not None:
+        low, high = found.audit.wrong_share_interval
+        between = f"probably {low:.0%} to {high:.0%}"
+        lines = [
+            *_answer_lines("removals", found.audit),
+            ("wrong", f"{found.wrong_share:.1%} of the judged tags, {between}"),
+            ("threshold", f"{found.threshold:.3g}"),
+        ]
+    if found.missing.audit is not None:
+        lines += _answer_lines("suggestions", found.missing.audit)
+    return lines
+
+
+def _answer_lines(about: str, audit: Audit) -> list[tuple[str, str]]:
+    certificate = audit.certificate
     untold = f", {audit.n_untold:,} without an answer" if audit.n_untold else ""
-    lines = [
-        ("answers", f"{audit.n_answers:,}{untold}"),
-        ("wrong", f"{found.wrong_share:.1%} of the judged tags, probably {low:.0%} to {high:.0%}"),
-        ("threshold", f"{found.threshold:.3g}"),
-        ("certificate", str(certificate)),
-    ]
+    lines = [("answers", f"{audit.n_answers:,}{untold}"), ("certificate", str(certificate))]
+    more, wanted = certificate.more_answers_needed, f"{certificate.precision:.0%}"
     if not certificate.n_answers:
-        lines[-1] = ("certificate", "none: no answer is about a tag to remove")
-    elif certificate.more_answers_needed is None:
-        lines.append(("to certify", f"{certificate.precision:.0%} cannot be reached at this rate"))
-    elif certificate.more_answers_needed:
-        more = certificate.more_answers_needed
-        lines.append(("to certify", f"{certificate.precision:.0%}, about {more:,} more answers"))
+        lines[-1] = ("certificate", f"none: no answer is about one of the {about}")
+    elif more is None:
+        lines.append(("to certify", f"{wanted} cannot be reached at this rate"))
+    elif more:
+        lines.append(("to certify", f"{wanted}, about {more:,} more answers"))
     return lines
 
 
@@ -403,6 +422,19 @@ def _certificate_path(args: argparse.Namespace) -> str | None:
     """File of the certificate: beside the copy, or else beside the report."""
     beside = args.output or args.report
     return f"{beside.rstrip('/')}.certificate.json" if beside else None
+
+
+def _certificates(
+    args: argparse.Namespace, found: NoisyLabels
+) -> dict[str, tuple[str | None, Certificate]]:
+    """Path and content of each certificate, by what it is called."""
+    path = _certificate_path(args)
+    of_suggestions = path and path.replace(".certificate.json", ".suggestions.certificate.json")
+    both = {
+        "certificate": (path, found.certificate),
+        "certificate_of_suggestions": (of_suggestions, found.missing.certificate),
+    }
+    return {name: (path, made) for name, (path, made) in both.items() if made is not None}
 
 
 def _share_words(rate: float | None, largest: float | None) -> str:

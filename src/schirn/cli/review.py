@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
         browser=not args.no_browser,
         retrain_every=args.retrain_every,
         audit=args.audit,
-        ready=lambda address: _announce(args.folder, address),
+        ready=lambda address: _announce(args.folder, address, args.audit),
     )
     tags = "1 tag" if decided == 1 else f"{decided:,} tags"
     note(f"stopped; the decisions on {tags} are in {Path(args.folder, 'journal.jsonl')}")
@@ -86,10 +86,12 @@ def run(args: argparse.Namespace) -> None:
         note(f"the certificate of the audit is in {certificate}")
 
 
-def _announce(folder: str, address: str) -> None:
+def _announce(folder: str, address: str, audit: int | None) -> None:
     say(f"Review page: {address}")
     journal = printable(str(Path(folder, "journal.jsonl")))
     say(f"Decisions are saved in {journal}. Press Ctrl-C to stop.")
+    if audit is not None:
+        say("The page first asks about tags drawn at random, which certify the removals.")
     sys.stdout.flush()
 
 

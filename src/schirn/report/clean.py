@@ -158,6 +158,7 @@ class CleanReport:
             title=self.title,
             whole=self.found.summary(),
             audit=self.found.audit,
+            missing_certificate=self.found.missing.certificate,
             labels=labels[:MAX_LABELS],
             n_labels=len(labels),
             confusions=self.confusions(),
