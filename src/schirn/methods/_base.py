@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from schirn._input import (
@@ -23,16 +23,22 @@ from schirn._input import (
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
 from schirn.linalg.arrays import is_device_array, near, to_numpy
-from schirn.linalg.row_space import RowSpace, row_space
+from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.scaling import is_centred
+from schirn.linalg.threads import threads_for
 from schirn.methods._notebook import NotebookView
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
+from schirn.scale.factor import LOG
 from schirn.scale.fit import fit_rows, map_rows
 from schirn.scale.input import check_device_rows, check_in_memory, location
+from schirn.solvers.self_tuning import Filters, Point, search_grid, search_rows, take_rows
 
 Array = np.ndarray
+
+# An SVD of this many operations takes seconds; larger searches use Gram matrices only.
+_SVD_OPERATIONS = 1e9
 
 
 class Fit(NamedTuple):
@@ -362,6 +368,76 @@ class RowSpaceMethod(LinearMethod):
     """
 
     fit_intercept: bool
+    _grid: ClassVar[dict[str, tuple[float, ...]]] = {}
+    """The values tried for each parameter that may be None, in order of preference."""
+    _untuned: ClassVar[dict[str, float]] = {}
+    """What these parameters are where no held-out row can be scored."""
+    _search_rounds: ClassVar[int] = 3
+    """Rounds after which the noise of a search is near that of a fit."""
+
+    def _is_open(self) -> bool:
+        """Return True if some parameter is to be chosen in `fit`."""
+        return any(getattr(self, name) is None for name in self._grid)
+
+    def _numbers(self) -> dict[str, Any]:
+        """The parameters of `_grid`: as given, or as chosen by `_choose`."""
+        given = {name: getattr(self, name) for name in self._grid}
+        return {k: getattr(self, f"{k}_") if v is None else v for k, v in given.items()}
+
+    def _points(self, values: dict[str, Sequence[float]]) -> list[Point]:
+        """The points of a grid, in order of preference."""
+        raise TypeError(f"{type(self).__name__} has no grid")
+
+    def _filters(self, space: RowSpace, which: Sequence[tuple[float, ...]]) -> Filters:
+        """The filters of `schirn.solvers.self_tuning` for some points."""
+        raise TypeError(f"{type(self).__name__} has no grid")
+
+    def _choose(self, X: Any, Y: Any, n: int | None = None) -> None:
+        """Set the numbers of this fit, `lam_` and so on, and `search_`.
+
+        X and Y may be a sample of n rows; of large ones a sample is taken.
+        """
+        given = {name: getattr(self, name) for name in self._grid}
+        self.search_: dict[str, Any] | None = None
+        chosen = {name: value for name, value in given.items() if value is not None}
+        if self._is_open():
+            open_values = {k: self._grid[k] if v is None else (v,) for k, v in given.items()}
+            chosen = self._untuned | chosen | self._search(X, Y, n or X.shape[0], open_values)
+        for name, value in chosen.items():
+            setattr(self, f"{name}_", value)
+
+    def _search(self, X: Any, Y: Any, n: int, values: dict[str, Any]) -> dict[str, float]:
+        rows = search_rows(*X.shape)
+        if rows < X.shape[0]:
+            kept = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:rows])
+            X, Y = take_rows(X, kept), Y[kept]
+        Y = Y.toarray() if sp.issparse(Y) else Y
+        points = self._points(values)
+        if sp.issparse(X) or np.prod(X.shape) * min(X.shape) > _SVD_OPERATIONS or n > X.shape[0]:
+            # Small ridges on features of very different scales would need an SVD.
+            lowest = coarsest_gram_ridge(X) * max(1.0, n / max(1, rows))
+            points = [point for point in points if point.ridge >= lowest] or [
+                max(points, key=lambda point: point.ridge)
+            ]
+        with threads_for(2 * X.shape[0] * min(X.shape) * Y.shape[1]):
+            found = search_grid(
+                X,
+                Y,
+                points,
+                self._filters,
+                rounds=self._search_rounds,
+                fit_intercept=self.fit_intercept,
+                fit=None if is_device_array(X) else self._fit_point,
+            )
+        if found is None:
+            LOG.info("%s: no held-out row can be scored, so nothing is tuned", type(self).__name__)
+            return {}
+        columns = {name: np.array([point.params[name] for point in points]) for name in values}
+        self.search_ = {**columns, "score": found.score, "rounds": found.rounds, "rows": rows}
+        return found.best
+
+    def _fit_point(self, space: RowSpace, Y: Array, params: dict[str, float]) -> Array:
+        return clone(self).set_params(**params)._coordinates(space, Y)
 
     @abstractmethod
     def _smallest_ridge(self) -> float:
@@ -375,8 +451,8 @@ class RowSpaceMethod(LinearMethod):
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
         """Train on the factored X."""
 
-    def _share_key(self) -> Hashable:
-        return self.fit_intercept
+    def _share_key(self) -> Hashable | None:
+        return None if self._is_open() else self.fit_intercept
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
         ridge = min(model._smallest_ridge() for model in models)
@@ -385,6 +461,10 @@ class RowSpaceMethod(LinearMethod):
         return lambda model, Y: rows @ model._coordinates(space, Y)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        self._choose(X, Y)
+        return self._fit_factored(X, Y)
+
+    def _fit_factored(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         ridge = self._smallest_ridge()
         return self._fit_space(row_space(X, ridge=ridge, fit_intercept=self.fit_intercept), Y)
 

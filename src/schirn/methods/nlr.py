@@ -1,5 +1,7 @@
 """NLR, noisy label removal."""
 
+from collections.abc import Sequence
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +11,8 @@ from schirn.linalg.row_space import RowSpace
 from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
-from schirn.solvers.nlr import NLRResult, nlr
+from schirn.solvers.nlr import NLRResult, nlr, sweep_filters
+from schirn.solvers.self_tuning import Filters, Point
 
 Array = np.ndarray
 
@@ -81,9 +84,9 @@ class NLR(RowSpaceMethod):
     """
 
     _constraints: ClassVar = {
-        "beta": Number(),
-        "gamma": Number(open_low=True),
-        "lam": Number(),
+        "beta": Number(none=True),
+        "gamma": Number(open_low=True, none=True),
+        "lam": Number(none=True),
         "max_iter": Number(low=1, integer=True),
         "tol": Number(),
         "fit_intercept": OneOf((True, False)),
@@ -94,6 +97,13 @@ class NLR(RowSpaceMethod):
         cost="n l min(n, d)",
         memory="n min(n, d) + n l",
     )
+    _grid: ClassVar = {
+        "beta": (0.001, 0.1, 10.0, 100.0),
+        "gamma": (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01),
+        "lam": (4.0, 3.2, 2.5, 2.1, 1.8),
+    }
+    _search_rounds: ClassVar = 4
+    _untuned: ClassVar = {"beta": 0.1, "gamma": 10.0, "lam": 4.0}
 
     _fitted: ClassVar = {
         "n_noise_": "int (*)",
@@ -102,9 +112,9 @@ class NLR(RowSpaceMethod):
     def __init__(
         self,
         *,
-        beta: float = 100.0,
-        gamma: float = 10.0,
-        lam: float = 2.1,
+        beta: float | None = None,
+        gamma: float | None = None,
+        lam: float | None = None,
         max_iter: int = 100,
         tol: float = 0.0,
         fit_intercept: bool = False,
@@ -121,7 +131,24 @@ class NLR(RowSpaceMethod):
         self.verbose = verbose
 
     def _smallest_ridge(self) -> float:
-        return self.gamma / (1 + self.beta)
+        numbers = self._numbers()
+        return numbers["gamma"] / (1 + numbers["beta"])
+
+    def _points(self, values: dict[str, Sequence[float]]) -> list[Point]:
+        return [
+            Point(
+                {"beta": beta, "gamma": gamma, "lam": lam},
+                (beta, gamma),
+                threshold=1 - lam / 2,
+                ridge=gamma / (1 + beta),
+            )
+            for lam, gamma, beta in product(values["lam"], values["gamma"], values["beta"])
+        ]
+
+    def _filters(self, space: RowSpace, which: Sequence[tuple[float, ...]]) -> Filters:
+        beta, gamma = (np.array(column)[:, None] for column in zip(*which, strict=True))
+        a1, b1, a2, b2 = sweep_filters(space, self.max_iter, beta, gamma)
+        return Filters(a1, b1, a1 - a2, b1 - b2)
 
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
         return self._solve(space, Y).w1
@@ -135,4 +162,4 @@ class NLR(RowSpaceMethod):
     def _solve(self, space: RowSpace, Y: Array) -> NLRResult:
         rows, rank = space.shape
         with threads_for(2 * rows * rank * Y.shape[1]):
-            return nlr(space, Y, **self._solver_options(nlr))
+            return nlr(space, Y, **{**self._solver_options(nlr), **self._numbers()})

@@ -12,6 +12,7 @@ from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import RidgeResult, ridge
+from schirn.solvers.self_tuning import Filters, Point, ridge_filters
 
 Array = np.ndarray
 
@@ -20,14 +21,18 @@ class _Ridge(RowSpaceMethod):
     """Ridge regression of a label matrix."""
 
     _constraints: ClassVar = {
-        "lam": Number(open_low=True),
+        "lam": Number(open_low=True, none=True),
         "fit_intercept": OneOf((True, False)),
     }
+
+    _grid: ClassVar = {"lam": (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)}
+    _search_rounds: ClassVar = 1
+    _untuned: ClassVar = {"lam": 1.0}
 
     def __init__(
         self,
         *,
-        lam: float = 1.0,
+        lam: float | None = None,
         fit_intercept: bool = False,
         threshold: ThresholdRule = "cardinality",
     ):
@@ -36,13 +41,19 @@ class _Ridge(RowSpaceMethod):
         self.threshold = threshold
 
     def _smallest_ridge(self) -> float:
-        return self.lam
+        return self._numbers()["lam"]
+
+    def _points(self, values: dict[str, Sequence[float]]) -> list[Point]:
+        return [Point({"lam": lam}, (lam,), ridge=lam) for lam in values["lam"]]
+
+    def _filters(self, space: RowSpace, which: Sequence[tuple[float, ...]]) -> Filters:
+        return ridge_filters(space, [lam for (lam,) in which])
 
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
-        return space.ridge(space.project(Y.astype(space.dtype)), self.lam)
+        return space.ridge(space.project(Y.astype(space.dtype)), self._numbers()["lam"])
 
     def _regress(self, space: RowSpace, target: Array) -> RidgeResult:
-        result = ridge(space, target.astype(space.dtype), self.lam)
+        result = ridge(space, target.astype(space.dtype), self._numbers()["lam"])
         self._set_weights(space, result.w)
         return result
 
@@ -166,6 +177,9 @@ class OracleRidge(_Ridge):
             self._finish(self._fit(X, Y), Y)
             del self._truth
         return self
+
+    def _choose(self, X: Any, Y: Any, n: int | None = None) -> None:
+        super()._choose(X, self._truth, n)
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
         result = self._regress(space, self._truth)

@@ -2,19 +2,22 @@
 
 from typing import Any, ClassVar
 
+from collections.abc import Sequence
+from itertools import product
+
 import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Number, OneOf
 from schirn.linalg.arrays import namespace
-from schirn.linalg.prox import NoiseRule, RankTerm
+from schirn.linalg.prox import NoiseRule, RankTerm, noise_threshold
 from schirn.linalg.row_space import RowSpace, below_one
 from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
 from schirn.scale.factor import LOG, Factor, choose_solver, factor_blocks, iterative_factor
-from schirn.scale.fit import BlockFit, judge_by_ridge
+from schirn.scale.fit import BlockFit, judge_by_ridge, sample_rows
 from schirn.solvers.ridge import ridge
 from schirn.solvers.schirn import (
     SchirnResult,
@@ -23,6 +26,7 @@ from schirn.solvers.schirn import (
     schirn,
     schirn_rounds,
 )
+from schirn.solvers.self_tuning import Filters, Point, ridge_filters, search_rows
 
 Array = np.ndarray
 
@@ -105,9 +109,9 @@ class Schirn(RowSpaceMethod):
     """
 
     _constraints: ClassVar = {
-        "alpha": Number(),
-        "beta": Number(),
-        "lam": Number(open_low=True),
+        "alpha": Number(none=True),
+        "beta": Number(none=True),
+        "lam": Number(open_low=True, none=True),
         "noise_rule": OneOf(("exact", "printed")),
         "rank_term": OneOf(("high", "low", "none")),
         "sparsity": OneOf((True, False)),
@@ -127,6 +131,12 @@ class Schirn(RowSpaceMethod):
         memory="n min(n, d) + n l",
     )
     _locations: ClassVar = ("device", "dask", "files")
+    _grid: ClassVar = {
+        "alpha": (2.0, 1.0, 0.95, 0.8, 0.5, 0.2, 0.0),
+        "beta": (0.01, 0.1),
+        "lam": (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01),
+    }
+    _untuned: ClassVar = {"alpha": 1.0, "beta": 0.01, "lam": 10.0}
 
     _fitted: ClassVar = {
         "residual_": "trace (*)",
@@ -136,9 +146,9 @@ class Schirn(RowSpaceMethod):
     def __init__(
         self,
         *,
-        alpha: float = 0.2,
-        beta: float = 0.05,
-        lam: float = 10.0,
+        alpha: float | None = None,
+        beta: float | None = None,
+        lam: float | None = None,
         noise_rule: NoiseRule = "exact",
         rank_term: RankTerm = "high",
         sparsity: bool = True,
@@ -169,15 +179,39 @@ class Schirn(RowSpaceMethod):
         self.verbose = verbose
 
     def _smallest_ridge(self) -> float:
+        return self._numbers()["lam"] * self._ridge_per_lam()
+
+    def _ridge_per_lam(self) -> float:
         with np.errstate(over="ignore"):
             largest_mu = min(self.mu_max, self.mu * np.float64(self.rho) ** (self.max_iter - 1))
-        return float(2 * self.lam / largest_mu)
+        return float(2 / largest_mu)
+
+    def _points(self, values: dict[str, Sequence[float]]) -> list[Point]:
+        # The printed rule is the exact one with alpha shifted by one.
+        shift = 1.0 if self.noise_rule == "printed" and self.alpha is None else 0.0
+        sign = {"high": 1.0, "low": -1.0, "none": 0.0}[self.rank_term]
+        per_lam = min(1.0, self._ridge_per_lam())
+        points = []
+        if not self.sparsity:
+            values = {**values, "alpha": values["alpha"][-1:]}
+        if self.rank_term == "none":
+            values = {**values, "beta": values["beta"][:1]}
+        for alpha, lam, beta in product(values["alpha"], values["lam"], values["beta"]):
+            params = {"alpha": alpha + shift, "beta": beta, "lam": lam}
+            price = params["alpha"] if self.sparsity else 0.0
+            threshold = noise_threshold(price, self.noise_rule)
+            points.append(Point(params, (lam,), threshold, sign * beta, lam * per_lam))
+        return points
+
+    def _filters(self, space: RowSpace, which: Sequence[tuple[float, ...]]) -> Filters:
+        return ridge_filters(space, [lam for (lam,) in which])
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        self._choose(X, Y)
         solver, reason = choose_solver(X.shape, self.solver)
         names = {"factor": "one factorisation", "cg": "conjugate gradients"}
         LOG.info("Schirn: %s, because: %s", names[solver], reason)
-        return super()._fit(X, Y) if solver == "factor" else self._fit_iteratively(X, Y)
+        return self._fit_factored(X, Y) if solver == "factor" else self._fit_iteratively(X, Y)
 
     def _fit_iteratively(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y))])
@@ -187,10 +221,10 @@ class Schirn(RowSpaceMethod):
         trace = self._train(store, factor)
         N = noise_matrix(store, Y.shape)
         kept = (Y.astype(bool) & ~N).astype(X.dtype)
-        w, _ = factor.coordinates.solve(trace.kept, 1.0, self.lam)
+        w, _ = factor.coordinates.solve(trace.kept, 1.0, self.lam_)
         rows = store.blocks[0].rows
         fitted = rows.expand(factor.coordinates.send(w)).T
-        h = below_one(rows.squares(factor.leverage(self.lam)))
+        h = below_one(rows.squares(factor.leverage(self.lam_)))
         loo_scores = kept - (kept - fitted) / (1 - h)[:, None]
         return Fit(N, loo_scores, self.n_iter_, self.objective_)
 
@@ -203,7 +237,7 @@ class Schirn(RowSpaceMethod):
         self.residual_, self.n_noise_ = result.residual, result.n_noise
         # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
         kept = (Y.astype(bool) & ~result.N).astype(space.dtype)
-        loo_scores = ridge(space, kept, self.lam).loo_scores
+        loo_scores = ridge(space, kept, self.lam_).loo_scores
         return Fit(result.N, loo_scores, result.n_iter, result.objective)
 
     def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
@@ -212,6 +246,8 @@ class Schirn(RowSpaceMethod):
             return schirn(space, Y, **self._options())
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
+        rows = search_rows(layout.n, layout.d) if self._is_open() else 1
+        self._choose(*sample_rows(store, rows, layout), layout.n)
         solver, reason = choose_solver((layout.d, layout.d), self.solver)
         LOG.info("Schirn on blocks: %s, because: %s", solver, reason)
         if solver == "cg" and not layout.device:
@@ -220,7 +256,7 @@ class Schirn(RowSpaceMethod):
             ridge = self._smallest_ridge()
             factor = factor_blocks(store, layout, ridge=ridge, fit_intercept=self.fit_intercept)
         trace = self._train(store, factor)
-        return judge_by_ridge(self, store, factor, trace.kept, self.lam)
+        return judge_by_ridge(self, store, factor, trace.kept, self.lam_)
 
     def _train(self, store: RowStore, factor: Factor) -> SchirnTrace:
         trace = schirn_rounds(store, factor.coordinates, **self._options())
@@ -232,5 +268,7 @@ class Schirn(RowSpaceMethod):
         return trace
 
     def _options(self) -> dict[str, Any]:
-        alpha = self.alpha if self.sparsity else 0.0
-        return {**self._solver_options(schirn_rounds), "alpha": alpha}
+        numbers = self._numbers()
+        if not self.sparsity:
+            numbers["alpha"] = 0.0
+        return {**self._solver_options(schirn_rounds), **numbers}

@@ -229,3 +229,17 @@ def sample_candidates(block: Block, stride: int) -> np.ndarray:
     listed = np.zeros((len(range(first, n, stride)), l), dtype=np.uint8)
     listed[row[chosen] // stride, label[chosen]] = 1
     return listed
+
+
+def sample_rows(store: RowStore, count: int, layout: Layout) -> tuple[Any, np.ndarray]:
+    """About `count` evenly spaced rows of all blocks, and their candidates (m, l)."""
+    stride = max(1, -(-layout.n // count))
+    found = store.gather(_sample_features, stride)
+    X, listed = zip(*found, strict=True)
+    if layout.sparse:
+        return sp.csr_array(sp.vstack(X)), np.concatenate(listed)
+    return (X[0] if len(X) == 1 else np.concatenate(X)), np.concatenate(listed)
+
+
+def _sample_features(block: Block, state: Any, stride: int) -> tuple[Any, np.ndarray]:
+    return block.rows.X[sample_start(block, stride) :: stride], sample_candidates(block, stride)

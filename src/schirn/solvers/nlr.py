@@ -187,18 +187,30 @@ def _leave_one_out(
 def _filters(space: RowSpace, n_iter: int, beta: float, gamma: float) -> tuple[Array, ...]:
     """The weights of each direction in the three smoothers.
 
-    For fixed N the sweeps give W1 = a1 F'(Y - N) + b1 F'1 with one a1 and b1 per direction.
     The sum of the two classifiers settles at once, at `constant`; their difference is slow, and
     what W1 still holds of its first, lone fit to the constant is `transient`.
     """
+    a1, b1, _, _ = sweep_filters(space, n_iter, beta, gamma)
+    s, t = space.eigenvalues, gamma * space.penalty
+    constant = (1 + 2 * beta) / ((1 + 2 * beta) * s + t)
+    return a1, constant, a1 + 2 * b1 - constant
+
+
+def sweep_filters(
+    space: RowSpace, n_iter: int, beta: Array | float, gamma: Array | float
+) -> tuple[Array, Array, Array, Array]:
+    """The classifiers after some sweeps with fixed N, direction by direction.
+
+    W1 = a1 F'(Y - N) + b1 F'1 and W2 = a2 F'(Y - N) + b2 F'1. Columns of beta and gamma give one
+    row of filters per pair.
+    """
     s, t = space.eigenvalues, gamma * space.penalty
     den = (1 + beta) * s + t
-    a2, b2 = np.zeros_like(s), np.zeros_like(s)
+    a2, b2 = np.zeros_like(den), np.zeros_like(den)
     for _ in range(n_iter):
         a1, b1 = (1 - beta * s * a2) / den, (beta - beta * s * b2) / den
         a2, b2 = (-1 - beta * s * a1) / den, (1 + beta - beta * s * b1) / den
-    constant = (1 + 2 * beta) / ((1 + 2 * beta) * s + t)
-    return a1, constant, a1 + 2 * b1 - constant
+    return a1, b1, a2, b2
 
 
 def _corrected(space: RowSpace, weights: Array, fitted: Array, target: Array | float) -> Array:

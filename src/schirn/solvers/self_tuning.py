@@ -1,0 +1,354 @@
+"""Parameters chosen on held-out candidates: all points of a grid, one factorisation per split.
+
+A method that smooths the kept candidates linearly and then compares a margin with a threshold,
+
+    w = a F'(Y - N) + b F'1,    N = 1 on candidates where F m < threshold,
+
+differs between the points of its grid only in the filters a, b (one number per singular direction)
+and in the threshold. So X is factored once per split, and a round of all points is one product
+with F for the margins and one for the kept candidates. Two or three such rounds bring N near the
+noise that the method's own hundred rounds end with, and the ridge on Y - N near its scores.
+
+Points are scored by the average precision of the *candidates* of the held-out rows, and after every
+round the worse half is dropped. A point that calls nearly every candidate noise has nothing left
+to learn from and ranks held-out candidates badly, so it loses.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
+from schirn.linalg.row_space import RowSpace, row_space
+
+_SPLITS = 3
+# Points that survive every halving, and those for which rank weights are compared.
+_KEPT = 12
+_FINALISTS = 4
+# Points closer than a hundredth of a point of average precision count as equal.
+_TIE = 1e-4
+# A fit that falls short of its rounds by half a point does something else than they.
+_SHORTFALL = 5e-3
+# Numbers of an (n, points, l) array that are handled at a time.
+_BATCH_CELLS = 2**22
+# Rows times the smaller side of X: 128 MB in double precision.
+_MOST_CELLS = 2**24
+
+
+class Point(NamedTuple):
+    """One point of a grid."""
+
+    params: dict[str, float]
+    filters: tuple[float, ...]
+    """What the filters depend on."""
+    threshold: float = -np.inf
+    """Candidates with a smaller margin are noise."""
+    tilt: float = 0.0
+    """Weight of the rank term: the ridge target is Y - N + tilt U V', with U, V of X W."""
+    ridge: float = 1.0
+    """The smallest ridge weight that this point needs."""
+
+
+class Filters(NamedTuple):
+    """Filters of several points, each (points, directions); None is zero."""
+
+    a: Array
+    b: Array | None = None
+    margin_a: Array | None = None
+    """None if the margin is the score."""
+    margin_b: Array | None = None
+
+
+def ridge_filters(space: RowSpace, lams: Sequence[float]) -> Filters:
+    """Ridge regressions with these weights."""
+    t = like(np.asarray(lams), space.eigenvalues)[:, None]
+    return Filters(1 / (space.eigenvalues + t * space.penalty))
+
+
+MakeFilters = Callable[[RowSpace, Sequence[tuple[float, ...]]], Filters]
+
+
+class Search(NamedTuple):
+    """The chosen parameters, and one entry per point of the grid."""
+
+    best: dict[str, float]
+    score: np.ndarray
+    """Average precision of held-out candidates after the last round of the point."""
+    rounds: np.ndarray
+    """Rounds after which the point was last scored; the best point has the most."""
+
+
+def search_rows(n: int, d: int) -> int:
+    """Number of rows that a search uses: all, unless the factors would be too large.
+
+    >>> search_rows(1000, 300), search_rows(10**6, 300), search_rows(10**6, 10**5)
+    (1000, 55924, 4096)
+    """
+    return min(n, max(_MOST_CELLS // max(d, 1), int(_MOST_CELLS**0.5)))
+
+
+def search_grid(
+    X: Any,
+    Y: np.ndarray,
+    points: Sequence[Point],
+    make_filters: MakeFilters,
+    *,
+    rounds: int = 3,
+    fit_intercept: bool = False,
+    fit: Callable[[RowSpace, np.ndarray, dict[str, float]], Array] | None = None,
+) -> Search | None:
+    """Choose the point that ranks the candidates of held-out rows best.
+
+    Parameters
+    ----------
+    X : (n, d) float array or CSR array
+        NumPy, PyTorch or CuPy.
+    Y : (n, l) array
+        Candidates, 0/1.
+    points : list of Point
+        In order of preference: of equally good points the first one wins.
+    make_filters : callable
+        Returns the filters for a factored X and a list of `Point.filters`.
+    rounds : int
+        Rounds of noise step and ridge for the points that are not dropped.
+    fit_intercept : bool
+    fit : callable or None
+        The method itself: coordinates of its weights for a factored X, candidates and parameters.
+        It confirms the choice on one split.
+
+    Returns
+    -------
+    Search or None
+        None if no held-out row can be scored: too few rows, or no row with both listed and
+        unlisted labels.
+    """
+    names = list(dict.fromkeys(point.filters for point in points))
+    groups = [_Group(names.index(point.filters), point.threshold) for point in points]
+    ridge = min(point.ridge for point in points)
+    tilts = {point.tilt for point in points}
+    # The weights of a grid are small and compared at the end; a single one may be large.
+    tilt = tilts.pop() if len(tilts) == 1 else 0.0
+    splits = []
+    for train, test in _split_rows(len(Y)):
+        listed = _held_out(Y[test])
+        if listed.rows.size:
+            space = row_space(take_rows(X, train), ridge=ridge, fit_intercept=fit_intercept)
+            rows = space.transform(take_rows(X, test[listed.rows]))
+            filters = make_filters(space, names)
+            splits.append(_Split(space, Y[train], rows, listed.labels, filters))
+    if not splits:
+        return None
+    n_scored = sum(split.n_scored for split in splits)
+    alive = list(dict.fromkeys(groups))
+    score = dict.fromkeys(alive, 0.0)
+    done = dict.fromkeys(alive, 0)
+    for k in range(1, rounds + 1):
+        for split in splits:
+            split.judge(alive, tilt)
+        totals = sum(split.precision(alive, [tilt] * len(alive)) for split in splits)
+        for group, total in zip(alive, totals / n_scored, strict=True):
+            score[group], done[group] = float(total), k
+        alive = _best(alive, score, max(_KEPT, -(-len(alive) // 2)))
+    found = np.array([score[group] for group in groups])
+    last = np.array([done[group] for group in groups])
+    if tilts:
+        finalists = set(_best(alive, score, _FINALISTS))
+        left = [p for p, group in enumerate(groups) if group in finalists]
+        weights = [points[p].tilt for p in left]
+        totals = sum(split.precision([groups[p] for p in left], weights) for split in splits)
+        found[left], last[left] = totals / n_scored, rounds + 1
+    best = _leaders(points, found, last == last.max())
+    chosen = best[0] if fit is None else _confirmed(best, points, groups, splits[0], fit)
+    return Search(points[chosen].params, found, last)
+
+
+def _leaders(points: Sequence[Point], score: np.ndarray, final: np.ndarray) -> list[int]:
+    """The best point of each threshold, best first; of equally good ones the preferred one."""
+    left, leaders = np.flatnonzero(final), []
+    while len(left):
+        best = left[np.flatnonzero(score[left] >= score[left].max() - _TIE)[0]]
+        leaders.append(int(best))
+        left = left[[points[p].threshold != points[best].threshold for p in left]]
+    return leaders
+
+
+def _confirmed(
+    leaders: list[int],
+    points: Sequence[Point],
+    groups: Sequence["_Group"],
+    split: "_Split",
+    fit: Callable[[RowSpace, np.ndarray, dict[str, float]], Array],
+) -> int:
+    """The first leader whose own fit is as good on one split as its rounds here promise.
+
+    A few rounds are not the method's own hundred, which may go on to remove what these keep.
+    """
+    scores = []
+    for p in leaders[:_FINALISTS]:
+        promised = split.precision([groups[p]], [points[p].tilt])[0]
+        w = fit(split.space, split.candidates, points[p].params)
+        kept = split.precision_of(w[:, None])[0]
+        if kept >= promised - _SHORTFALL * split.n_scored:
+            return p
+        scores.append(kept)
+    return leaders[int(np.argmax(scores))]
+
+
+class _Group(NamedTuple):
+    """Points with the same noise: they share filters and threshold."""
+
+    filters: int
+    threshold: float
+
+
+def _best(groups: list[_Group], score: dict[_Group, float], count: int) -> list[_Group]:
+    """The best groups in their order; the first of equal ones."""
+    chosen = set(sorted(groups, key=lambda group: -score[group])[:count])
+    return [group for group in groups if group in chosen]
+
+
+def _split_rows(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and held-out rows of each split, shuffled by a fixed seed."""
+    fold = np.random.RandomState(0).permutation(n) % _SPLITS
+    pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(_SPLITS)]
+    return [(train, test) for train, test in pairs if len(train) and len(test)]
+
+
+class _HeldOut(NamedTuple):
+    rows: np.ndarray
+    """Rows that can be scored."""
+    labels: np.ndarray
+    """Their candidates, bool."""
+
+
+def _held_out(Y: np.ndarray) -> _HeldOut:
+    """Rows with both listed and unlisted labels; of one label alone, all rows if it varies."""
+    listed = np.asarray(Y) != 0
+    if listed.shape[1] == 1:
+        scored = np.full(len(listed), bool(listed.any() and not listed.all()))
+    else:
+        scored = listed.any(axis=1) & ~listed.all(axis=1)
+    return _HeldOut(np.flatnonzero(scored), listed[scored])
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of an array of any library, or of a CSR array."""
+    return X[rows] if namespace(X) is np else X[like(rows, X, "own")]
+
+
+class _Split:
+    """One factored split: the noise of every group, and the precision on its held-out rows."""
+
+    def __init__(
+        self, space: RowSpace, Y: np.ndarray, rows: Array, listed: np.ndarray, filters: Filters
+    ):
+        self.space, self.rows, self.filters = space, rows, filters
+        where = space.eigenvalues
+        self.xp = namespace(where)
+        self.listed = like(listed, where, "own")
+        self.n_scored = 1 if listed.shape[1] == 1 else len(listed)
+        self.candidates, self.Y = Y, like(Y, where)
+        self.cells = tuple(like(index, where, "own") for index in np.nonzero(Y))
+        self.labels_f = space.project(self.Y)
+        self.ones_f = space.project(self.xp.ones_like(self.Y[:, :1]))
+        self.noise: dict[_Group, Array] = {}
+
+    def judge(self, groups: list[_Group], tilt: float) -> None:
+        """One noise step of every group."""
+        if self.noise:
+            for batch in self._batches(groups):
+                margins = self._margins(self._kept(batch), batch, tilt)
+                for p, group in enumerate(batch):
+                    self.noise[group] = margins[:, p] < group.threshold
+            return
+        # Before the first step nothing is noise, and the margins depend on the filters alone.
+        starts = [_Group(k, -np.inf) for k in dict.fromkeys(group.filters for group in groups)]
+        for batch in self._batches(starts):
+            kept = self.xp.stack([self.labels_f] * len(batch), axis=1)
+            margins = self._margins(kept, batch, tilt)
+            place = {group.filters: p for p, group in enumerate(batch)}
+            for group in groups:
+                if group.filters in place:
+                    self.noise[group] = margins[:, place[group.filters]] < group.threshold
+
+    def precision(self, groups: Sequence[_Group], tilts: Sequence[float]) -> np.ndarray:
+        """Sum of the average precisions of the held-out rows, for every group."""
+        found = []
+        for batch, weights in zip(self._batches(groups), self._batches(tilts), strict=True):
+            found.append(self.precision_of(self._solve(self._kept(batch), batch, weights)))
+        return np.concatenate(found)
+
+    def precision_of(self, w: Array) -> np.ndarray:
+        """Sum of the average precisions of the held-out rows for coordinates (., points, l)."""
+        scores = self.rows @ w.reshape(len(w), -1)
+        return _sum_of_precisions(self.listed, scores.reshape(len(scores), *w.shape[1:]))
+
+    def _batches(self, items: Sequence[Any]) -> list[list[Any]]:
+        size = max(1, _BATCH_CELLS // max(1, int(self.Y.shape[0] * self.Y.shape[1])))
+        return [list(items[i : i + size]) for i in range(0, len(items), size)]
+
+    def _kept(self, groups: list[_Group]) -> Array:
+        """F'(Y - N) of each group, (directions, groups, l)."""
+        row, label = self.cells
+        kept = self.xp.stack([self.Y] * len(groups), axis=1)
+        for p, group in enumerate(groups):
+            kept[row, p, label] -= self.xp.astype(self.noise[group], kept.dtype)
+        n, _, l = kept.shape
+        return self.space.project(kept.reshape(n, -1)).reshape(-1, len(groups), l)
+
+    def _margins(self, kept: Array, groups: list[_Group], tilt: float) -> Array:
+        """Margins of the candidate cells, (cells, groups)."""
+        filters = self.filters
+        if filters.margin_a is None:
+            m = self._solve(kept, groups, [tilt] * len(groups))
+        else:
+            m = self._filtered(kept, groups, filters.margin_a, filters.margin_b)
+        row, label = self.cells
+        expanded = self.space.expand(m.reshape(len(m), -1))
+        return expanded.reshape(len(expanded), *m.shape[1:])[row, :, label]
+
+    def _solve(self, kept: Array, groups: list[_Group], tilts: Sequence[float]) -> Array:
+        """Coordinates of the scores, (directions, groups, l)."""
+        w = self._filtered(kept, groups, self.filters.a, self.filters.b)
+        s = self.space.eigenvalues[:, None]
+        for p, (group, tilt) in enumerate(zip(groups, tilts, strict=True)):
+            if tilt:
+                # F'U V' = F'F w (w'F'F w)^(-1/2)
+                normal = s * w[:, p]
+                root = _inverse_root(w[:, p].T @ normal)
+                w[:, p] += tilt * self.filters.a[group.filters][:, None] * (normal @ root)
+        return w
+
+    def _filtered(self, kept: Array, groups: list[_Group], a: Array, b: Array | None) -> Array:
+        which = [group.filters for group in groups]
+        w = a[which].T[:, :, None] * kept
+        return w if b is None else w + b[which].T[:, :, None] * self.ones_f[:, None]
+
+
+def _inverse_root(gram: Array) -> Array:
+    """(G'G)^(-1/2) of a Gram matrix, zero in its null directions."""
+    xp = namespace(gram)
+    values, V = xp.linalg.eigh(gram)
+    known = values > eps(gram) * 1e3 * xp.max(values)
+    roots = xp.where(known, 1 / xp.sqrt(xp.where(known, values, 1 + 0 * values)), 0 * values)
+    return (V * roots) @ V.T
+
+
+def _sum_of_precisions(listed: Array, scores: Array) -> np.ndarray:
+    """Sum over rows of the average precision of scores (m, points, l), for every point.
+
+    Of tied labels the unlisted ones come first, so equal scores earn nothing. The only label of a
+    data set ranks rows instead of labels.
+    """
+    xp = namespace(scores)
+    if scores.shape[2] == 1:
+        listed, scores = listed.T, xp.permute_dims(scores, (2, 1, 0))
+    mask = xp.stack([listed] * scores.shape[1], axis=1)
+    below = xp.nextafter(scores, xp.full_like(scores, -np.inf))
+    order = xp.argsort(-xp.where(mask, below, scores), axis=-1)
+    hits = xp.take_along_axis(xp.astype(mask, scores.dtype), order, axis=-1)
+    depth = like(np.arange(1, scores.shape[2] + 1), scores)
+    precision = xp.sum(hits * hits.cumsum(-1) / depth, axis=-1)
+    precision = xp.astype(precision / xp.sum(hits, axis=-1), xp.float64)
+    return to_numpy(xp.sum(precision, axis=0))
