@@ -192,7 +192,7 @@ def test_results_have_scikit_learns_layout(small):
 
 
 def test_bad_parameters_are_refused_before_the_search(small):
-    with pytest.raises(InputError, match="lam must be a number of more than 0, got -1"):
+    with pytest.raises(InputError, match="lam must be a number of more than 0 or None, got -1"):
         CandidateSearchCV(schirn.Schirn(), {"lam": [-1]}).fit(small.X, small.candidates)
 
 

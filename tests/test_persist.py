@@ -48,6 +48,8 @@ def same(left, right):
         return type(left) is type(right) and same(*parts)
     if isinstance(left, tuple):
         return type(left) is type(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
     return type(left) is type(right) and left == right
 
 

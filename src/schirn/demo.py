@@ -22,7 +22,7 @@ _LAMS = (0.1, 0.3, 1.0)
 # Sieve chooses its own parameters.
 _GRIDS: dict[type[PartialMultiLabelClassifier], dict[str, tuple[float, ...]]] = {
     CandidateRidge: {"lam": _LAMS},
-    Schirn: {"lam": _LAMS, "alpha": (0.0, 0.2)},
+    Schirn: {"lam": _LAMS, "alpha": (0.0, 0.2), "beta": (0.05,)},
     Sieve: {},
     OracleRidge: {"lam": _LAMS},
 }

@@ -48,7 +48,7 @@ def test_yeastmf(real):
 
 
 def test_frozen_result(small):
-    model = schirn.NLR().fit(small.X, small.candidates)
+    model = schirn.NLR(beta=100.0, gamma=10.0, lam=2.1).fit(small.X, small.candidates)
     expected = [
         [0.4607931182, 0.3061545629, 0.2486162737],
         [0.5873260774, 0.2344413161, 0.4792997992],
@@ -60,13 +60,13 @@ def test_frozen_result(small):
 
 
 def test_a_flat_row_predicts_nothing(small):
-    model = schirn.NLR().fit(small.X, small.candidates)
+    model = schirn.NLR(beta=100.0, gamma=10.0, lam=2.1).fit(small.X, small.candidates)
     assert not model.predict(np.zeros((1, 12))).any()
     assert model.predict(small.X).any(axis=1).all()
 
 
 def test_confidence_tells_wrong_candidates(small):
-    model = schirn.NLR(beta=1.0).fit(small.X, small.candidates)
+    model = schirn.NLR(beta=1.0, gamma=10.0, lam=2.1).fit(small.X, small.candidates)
     listed = small.candidates == 1
     true = small.y_true[listed] == 1
     confidence = model.label_confidence_[listed]

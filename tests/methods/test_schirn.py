@@ -7,9 +7,11 @@ from reference.schirn import plain_schirn
 import schirn
 from schirn.metrics import noise_report
 
+NUMBERS = {"alpha": 0.2, "beta": 0.05, "lam": 10.0}
+
 
 def test_frozen_result(small):
-    model = schirn.Schirn(lam=1.0).fit(small.X, small.candidates)
+    model = schirn.Schirn(alpha=0.2, beta=0.05, lam=1.0).fit(small.X, small.candidates)
     assert int(model.n_noise_[-1]) == FROZEN["noise"]
     np.testing.assert_allclose(model.decision_function(small.X[:1])[0], FROZEN["scores"], rtol=1e-6)
     assert model.objective_[-1] == pytest.approx(FROZEN["objective"])
@@ -27,7 +29,7 @@ def test_is_the_plain_transcription(small):
 
 
 def test_traces_have_one_entry_per_round(small):
-    model = schirn.Schirn(max_iter=7).fit(small.X, small.candidates)
+    model = schirn.Schirn(**NUMBERS, max_iter=7).fit(small.X, small.candidates)
     assert model.n_iter_ == 7
     for trace in (model.objective_, model.residual_, model.n_noise_):
         assert trace.shape == (7,)
@@ -35,7 +37,7 @@ def test_traces_have_one_entry_per_round(small):
 
 def test_ablations_are_reachable(small):
     def scores(**options):
-        return schirn.Schirn(beta=0.5, lam=1.0, **options).fit(small.X, small.candidates)
+        return schirn.Schirn(alpha=0.2, beta=0.5, lam=1.0, **options).fit(small.X, small.candidates)
 
     full, low, none = scores(), scores(rank_term="low"), scores(rank_term="none")
     free = scores(sparsity=False)
@@ -47,26 +49,30 @@ def test_ablations_are_reachable(small):
 
 
 def test_printed_rule_is_the_exact_one_with_alpha_shifted_by_one(small):
-    exact = schirn.Schirn(alpha=0.3).fit(small.X, small.candidates)
-    printed = schirn.Schirn(alpha=1.3, noise_rule="printed").fit(small.X, small.candidates)
+    exact = schirn.Schirn(alpha=0.3, beta=0.05, lam=10.0).fit(small.X, small.candidates)
+    printed = schirn.Schirn(alpha=1.3, beta=0.05, lam=10.0, noise_rule="printed").fit(
+        small.X, small.candidates
+    )
     np.testing.assert_allclose(printed.coef_, exact.coef_)
 
 
 def test_tolerance_stops_early(small):
-    model = schirn.Schirn(tol=0.5, max_iter=200).fit(small.X, small.candidates)
+    model = schirn.Schirn(**NUMBERS, tol=0.5, max_iter=200).fit(small.X, small.candidates)
     assert model.n_iter_ < 200
 
 
 def test_intercept_makes_scores_independent_of_a_shift_of_the_features(small):
-    plain = schirn.Schirn(fit_intercept=True).fit(small.X, small.candidates)
-    shifted = schirn.Schirn(fit_intercept=True).fit(small.X + 5, small.candidates)
+    plain = schirn.Schirn(**NUMBERS, fit_intercept=True).fit(small.X, small.candidates)
+    shifted = schirn.Schirn(**NUMBERS, fit_intercept=True).fit(small.X + 5, small.candidates)
     np.testing.assert_allclose(
         shifted.decision_function(small.X + 5), plain.decision_function(small.X), atol=1e-7
     )
 
 
 def test_finds_wrong_candidates_better_than_chance(small):
-    model = schirn.Schirn(lam=1.0, fit_intercept=True).fit(small.X, small.candidates)
+    model = schirn.Schirn(alpha=0.2, beta=0.05, lam=1.0, fit_intercept=True).fit(
+        small.X, small.candidates
+    )
     found = noise_report(small.y_true, small.candidates, model.noise_, model.label_confidence_)
     base = found["n_wrong"] / found["n_candidates"]
     assert found["precision"] > base + 0.2
@@ -88,8 +94,8 @@ def test_probabilities_are_calibrated_on_new_rows():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"alpha": -1}, "alpha must be a number of at least 0, got -1"),
-        ({"lam": 0}, "lam must be a number of more than 0, got 0"),
+        ({"alpha": -1}, "alpha must be a number of at least 0 or None, got -1"),
+        ({"lam": 0}, "lam must be a number of more than 0 or None, got 0"),
         ({"noise_rule": "other"}, "noise_rule must be one of 'exact', 'printed', got 'other'"),
         ({"max_iter": 1.5}, "max_iter must be an integer of at least 1, got 1.5"),
     ],

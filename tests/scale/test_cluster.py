@@ -18,7 +18,7 @@ dask = pytest.importorskip("dask", reason="dask is not installed")
 da = pytest.importorskip("dask.array", reason="dask arrays are not installed")
 
 ROWS, BLOCK = 240, 70
-OPTIONS = {"lam": 1.0, "alpha": 0.0, "max_iter": 6, "mu": 0.01, "rho": 4.0}
+OPTIONS = {"lam": 1.0, "alpha": 0.0, "beta": 0.05, "max_iter": 6, "mu": 0.01, "rho": 4.0}
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_large_messages_and_many_blocks(client, monkeypatch, inline):
     )
     if not inline:
         monkeypatch.setattr(cluster, "_INLINE_BYTES", 0)
-    options = {"max_iter": 2, "mu": 1.0}
+    options = {"alpha": 0.2, "beta": 0.05, "lam": 10.0, "max_iter": 2, "mu": 1.0}
     expected = Schirn(**options).fit(found.X, found.candidates).decision_function(found.X)
     lazy = da.from_array(found.X, chunks=(20, -1))
     scores = Schirn(**options).fit(lazy, found.candidates).decision_function(found.X)

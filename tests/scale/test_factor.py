@@ -73,7 +73,7 @@ def test_leverages_are_near_the_exact_ones(storage, intercept):
 def test_the_estimator_gives_nearly_the_same_model(storage, intercept, dtype):
     X, Y = problem()
     X = X.astype(dtype)
-    options = {"lam": 2.0, "fit_intercept": intercept}
+    options = {"alpha": 0.2, "beta": 0.05, "lam": 2.0, "fit_intercept": intercept}
     factored = Schirn(solver="factor", **options).fit(storage(X), Y)
     iterated = Schirn(solver="cg", **options).fit(storage(X), Y)
     scores = factored.decision_function(X)
@@ -95,7 +95,7 @@ def test_the_choice_has_a_reason_and_is_logged(caplog):
     assert choose_solver((10, 10), "cg") == ("cg", "requested")
     X, Y = problem()
     with caplog.at_level(logging.INFO, logger="schirn"):
-        Schirn(solver="cg", max_iter=2).fit(X, Y)
+        Schirn(alpha=0.2, beta=0.05, lam=10.0, solver="cg", max_iter=2).fit(X, Y)
     assert "conjugate gradients" in caplog.text
 
 
@@ -104,4 +104,4 @@ def test_nearly_dependent_features_warn():
     U, _, Vt = np.linalg.svd(X, full_matrices=False)
     X = (U * np.logspace(0, -8, X.shape[1])) @ Vt
     with pytest.warns(UserWarning, match="conjugate gradients stopped after 500 steps"):
-        Schirn(solver="cg", lam=1e-16, max_iter=1, mu=1.0).fit(X, Y)
+        Schirn(alpha=0.2, beta=0.05, solver="cg", lam=1e-16, max_iter=1, mu=1.0).fit(X, Y)

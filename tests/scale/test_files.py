@@ -16,7 +16,7 @@ from schirn.scale.files import ArrayFiles, FileRows
 from schirn.scale.row_file import BufferPool
 from schirn.solvers import schirn as solver
 
-OPTIONS = {"lam": 1.0, "alpha": 0.0, "max_iter": 20, "mu": 0.01, "rho": 1.5}
+OPTIONS = {"lam": 1.0, "alpha": 0.0, "beta": 0.05, "max_iter": 20, "mu": 0.01, "rho": 1.5}
 
 
 @pytest.fixture(scope="module")

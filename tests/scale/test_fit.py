@@ -43,7 +43,13 @@ def fit_in_blocks(model, X, Y, cuts=(1, 40, 41), in_store=False):
 @pytest.mark.parametrize("in_store", [False, True])
 def test_blocks_give_the_model_of_one_piece(data, storage, intercept, in_store):
     X, Y = storage(data[0]), data[1]
-    options = {"lam": 1.0, "fit_intercept": intercept, "threshold": "linear"}
+    options = {
+        "alpha": 0.2,
+        "beta": 0.05,
+        "lam": 1.0,
+        "fit_intercept": intercept,
+        "threshold": "linear",
+    }
     expected = Schirn(**options).fit(X, Y)
     found = fit_in_blocks(Schirn(**options), X, Y, in_store=in_store)
     scale = np.abs(expected.decision_function(X)).max()
@@ -70,15 +76,15 @@ def test_blocks_give_the_model_of_one_piece(data, storage, intercept, in_store):
 
 def test_single_precision_stays(data):
     X, Y = data[0].astype(np.float32), data[1]
-    model = fit_in_blocks(Schirn(lam=1.0), X, Y)
+    model = fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=1.0), X, Y)
     assert model.coef_.dtype == model.label_confidence_.dtype == np.float32
-    expected = Schirn(lam=1.0).fit(data[0], Y).decision_function(data[0])
+    expected = Schirn(alpha=0.2, beta=0.05, lam=1.0).fit(data[0], Y).decision_function(data[0])
     np.testing.assert_allclose(model.decision_function(X), expected, atol=1e-3)
 
 
 def test_many_rows_are_calibrated_on_a_sample(data, monkeypatch):
     X, Y = data
-    whole = fit_in_blocks(Schirn(lam=1.0), X, Y)
+    whole = fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=1.0), X, Y)
     monkeypatch.setattr("schirn.scale.fit._SAMPLE_CELLS", 400)
     taken = []
     learn = Schirn._learn_thresholds
@@ -88,18 +94,18 @@ def test_many_rows_are_calibrated_on_a_sample(data, monkeypatch):
         return learn(self, scores, Y)
 
     monkeypatch.setattr(Schirn, "_learn_thresholds", spy)
-    found = fit_in_blocks(Schirn(lam=1.0), X, Y)
+    found = fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=1.0), X, Y)
     np.testing.assert_array_equal(taken[0], Y[::3])
     np.testing.assert_array_equal(found.coef_, whole.coef_)
     assert found.calibration_ != whole.calibration_
     assert found.calibration_.slope == pytest.approx(whole.calibration_.slope, rel=0.5)
-    again = fit_in_blocks(Schirn(lam=1.0), X, Y, cuts=(7, 90))
+    again = fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=1.0), X, Y, cuts=(7, 90))
     assert again.calibration_.slope == pytest.approx(found.calibration_.slope, rel=1e-6)
 
 
 def test_model_files_hold_sparse_results(data, tmp_path):
     X, Y = data
-    model = fit_in_blocks(Schirn(lam=1.0), X, Y)
+    model = fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=1.0), X, Y)
     schirn.save(model, tmp_path / "blocks.schirn")
     again = schirn.load(tmp_path / "blocks.schirn")
     np.testing.assert_array_equal(again.noise_.toarray(), model.noise_.toarray())
@@ -121,7 +127,7 @@ def test_blocks_refuse_what_they_cannot_train_on(data):
     empty = Y.copy()
     empty[44] = 0
     with pytest.warns(EmptyCandidatesWarning, match="1 of 150 rows .* row 44"):
-        fit_in_blocks(Schirn(max_iter=2), X, empty)
+        fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=2), X, empty)
     with pytest.raises(InputError, match="20,001 features"):
         fit_in_blocks(Schirn(solver="factor"), sp.csr_array((150, 20_001)), Y)
 
@@ -135,7 +141,7 @@ def test_blocks_must_fit_together(data):
             Block(FeatureRows(rows, 100 * k), candidate_cells(listed), False)
             for k, (rows, listed) in enumerate(parts)
         ]
-        model = Schirn(max_iter=2)
+        model = Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=2)
         fit_store(model, MemoryRows(blocks), names)
         return model
 
@@ -170,8 +176,8 @@ def test_candidates_stay_sparse_and_are_checked(data):
 
 def test_conjugate_gradients_on_blocks(data):
     X, Y = sp.csr_array(data[0]), data[1]
-    expected = Schirn(lam=1.0).fit(X, Y)
-    found = fit_in_blocks(Schirn(lam=1.0, solver="cg"), X, Y)
+    expected = Schirn(alpha=0.2, beta=0.05, lam=1.0).fit(X, Y)
+    found = fit_in_blocks(Schirn(alpha=0.2, beta=0.05, lam=1.0, solver="cg"), X, Y)
     scores = expected.decision_function(X)
     np.testing.assert_allclose(found.decision_function(X), scores, atol=1e-5 * np.abs(scores).max())
 
@@ -252,7 +258,7 @@ def torch():
 def test_tensors_in_tensors_out(data, torch, intercept, rows):
     X, Y = data[0][:rows], data[1][:rows]
     T = torch.asarray(X)
-    options = {"lam": 1.0, "fit_intercept": intercept}
+    options = {"alpha": 0.2, "beta": 0.05, "lam": 1.0, "fit_intercept": intercept}
     expected, found = Schirn(**options).fit(X, Y), Schirn(**options).fit(T, Y)
     outputs = {
         "coef_": (found.coef_, expected.coef_),
@@ -282,17 +288,19 @@ def test_tensors_of_wide_scale_are_factored_by_svd(data, torch):
 
 def test_tensors_keep_single_precision_and_sparse_candidates(data, torch):
     T = torch.asarray(data[0], dtype=torch.float32)
-    model = Schirn(lam=1.0).fit(T, sp.csr_array(data[1]), label_names=list("abcdef"))
+    model = Schirn(alpha=0.2, beta=0.05, lam=1.0).fit(
+        T, sp.csr_array(data[1]), label_names=list("abcdef")
+    )
     assert model.label_names_ == list("abcdef")
     assert model.coef_.dtype == model.predict_proba(T).dtype == torch.float32
     assert isinstance(model.noise_, sp.csr_array)
-    expected = Schirn(lam=1.0).fit(data[0], data[1]).noise_
+    expected = Schirn(alpha=0.2, beta=0.05, lam=1.0).fit(data[0], data[1]).noise_
     assert (model.noise_.toarray() != expected).mean() < 0.01
 
 
 def test_models_of_tensors_are_saved_as_numpy(data, torch, tmp_path):
     T = torch.asarray(data[0])
-    model = Schirn(lam=1.0, threshold="linear").fit(T, torch.asarray(data[1]))
+    model = Schirn(alpha=0.2, beta=0.05, lam=1.0, threshold="linear").fit(T, torch.asarray(data[1]))
     schirn.save(model, tmp_path / "tensors.schirn")
     again = schirn.load(tmp_path / "tensors.schirn")
     assert isinstance(again.coef_, np.ndarray)
@@ -304,7 +312,7 @@ def test_tensors_are_checked(data, torch):
     T, Y = torch.asarray(data[0]), data[1]
     with pytest.raises(InputError, match=r"sparse tensors \(torch.sparse_coo\)"):
         Schirn().fit(T.to_sparse(), Y)
-    trained = Schirn(max_iter=2).fit(T.clone().requires_grad_(), Y)
+    trained = Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=2).fit(T.clone().requires_grad_(), Y)
     assert not trained.coef_.requires_grad
     with pytest.raises(InputError, match="150 rows but the candidates have 149"):
         Schirn().fit(T, Y[:-1])
@@ -312,7 +320,7 @@ def test_tensors_are_checked(data, torch):
     broken[5, 2] = float("inf")
     with pytest.raises(InputError, match="inf at row 5, column 2"):
         Schirn().fit(broken, Y)
-    model = Schirn(max_iter=2).fit(T, Y)
+    model = Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=2).fit(T, Y)
     with pytest.raises(InputError, match="11 features, but Schirn is expecting 12"):
         model.predict(T[:, :-1])
     for wrong in (T[0], T[:0], T[:, :0]):

@@ -402,11 +402,12 @@ class RowSpaceMethod(LinearMethod):
         chosen = {name: value for name, value in given.items() if value is not None}
         if self._is_open():
             open_values = {k: self._grid[k] if v is None else (v,) for k, v in given.items()}
-            chosen = self._untuned | chosen | self._search(X, Y, n or X.shape[0], open_values)
+            chosen = self._untuned | chosen | self._search(X, Y, n, open_values)
         for name, value in chosen.items():
             setattr(self, f"{name}_", value)
 
-    def _search(self, X: Any, Y: Any, n: int, values: dict[str, Any]) -> dict[str, float]:
+    def _search(self, X: Any, Y: Any, n: int | None, values: dict[str, Any]) -> dict[str, float]:
+        n = n or X.shape[0]
         rows = search_rows(*X.shape)
         if rows < X.shape[0]:
             kept = np.sort(np.random.RandomState(0).permutation(X.shape[0])[:rows])
@@ -427,7 +428,7 @@ class RowSpaceMethod(LinearMethod):
                 self._filters,
                 rounds=self._search_rounds,
                 fit_intercept=self.fit_intercept,
-                fit=None if is_device_array(X) else self._fit_point,
+                fit=self._fit_point,
             )
         if found is None:
             LOG.info("%s: no held-out row can be scored, so nothing is tuned", type(self).__name__)
@@ -437,7 +438,8 @@ class RowSpaceMethod(LinearMethod):
         return found.best
 
     def _fit_point(self, space: RowSpace, Y: Array, params: dict[str, float]) -> Array:
-        return clone(self).set_params(**params)._coordinates(space, Y)
+        quiet = {"verbose": False} if hasattr(self, "verbose") else {}
+        return clone(self).set_params(**params, **quiet)._coordinates(space, Y)
 
     @abstractmethod
     def _smallest_ridge(self) -> float:

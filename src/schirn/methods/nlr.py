@@ -31,12 +31,13 @@ class NLR(RowSpaceMethod):
 
     Parameters
     ----------
-    beta : float
+    beta : float or None
         How strongly the outputs of the two classifiers are tied to a sum of one. A large value
-        slows the sweeps down and so acts as early stopping.
-    gamma : float
+        slows the sweeps down and so acts as early stopping. None chooses it on held-out candidates,
+        as it does for `gamma` and `lam`; a number is used as it is.
+    gamma : float or None
         Ridge weight of both classifiers.
-    lam : float
+    lam : float or None
         Penalty for declaring a candidate noise: it is noise if X W1 - X W2 < 1 - lam/2, so useful
         values are between 0 and 4.
     max_iter : int
@@ -56,6 +57,8 @@ class NLR(RowSpaceMethod):
     Attributes
     ----------
     coef_ : (l, d) weights of the first classifier;  intercept_ : (l,)
+    beta_, gamma_, lam_ : the numbers of this fit, given or chosen.
+    search_ : scores of the points that were compared, as in `schirn.Schirn`, or None.
     noise_ : (n, l) bool, the matrix N: candidates judged wrong.
     label_confidence_ : (n, l) probability that a candidate is true, from leave-one-out scores
         (with N fixed), calibrated on the candidates; 0 outside them.

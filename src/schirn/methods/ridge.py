@@ -69,8 +69,8 @@ class CandidateRidge(_Ridge):
 
     Parameters
     ----------
-    lam : float
-        Ridge weight.
+    lam : float or None
+        Ridge weight. None chooses it on held-out candidates; a number is used as it is.
     fit_intercept : bool
         Add an unpenalised intercept.
     threshold : float, array or str
@@ -79,6 +79,8 @@ class CandidateRidge(_Ridge):
     Attributes
     ----------
     coef_ : (l, d) weights;  intercept_ : (l,)
+    lam_ : the ridge weight of this fit, given or chosen.
+    search_ : scores of the ridge weights that were compared, as in `schirn.Schirn`, or None.
     label_confidence_ : (n, l) Bayes posterior that a candidate is true, from leave-one-out scores
         and the estimated rate at which false labels are listed.
     noise_ : (n, l) bool, candidates whose confidence is below one half.
@@ -115,8 +117,8 @@ class OracleRidge(_Ridge):
 
     Parameters
     ----------
-    lam : float
-        Ridge weight.
+    lam : float or None
+        Ridge weight. None chooses it on held-out true labels; a number is used as it is.
     fit_intercept : bool
         Add an unpenalised intercept.
     threshold : float, array or str
@@ -125,6 +127,8 @@ class OracleRidge(_Ridge):
     Attributes
     ----------
     coef_ : (l, d) weights;  intercept_ : (l,)
+    lam_ : the ridge weight of this fit, given or chosen.
+    search_ : scores of the ridge weights that were compared, as in `schirn.Schirn`, or None.
     noise_ : (n, l) bool, candidates that are not true.
     label_confidence_ : (n, l) Bayes posterior that a candidate is true, from leave-one-out scores.
     calibration_, cardinality_, objective_, n_iter_, label_names_, n_features_in_, threshold_

@@ -15,7 +15,15 @@ from schirn.linalg.row_space import RowSpace, below_one
 from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
-from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
+from schirn.scale.blocks import (
+    Block,
+    FeatureRows,
+    Layout,
+    MemoryRows,
+    RowStore,
+    candidate_cells,
+    memory_rows,
+)
 from schirn.scale.factor import LOG, Factor, choose_solver, factor_blocks, iterative_factor
 from schirn.scale.fit import BlockFit, judge_by_ridge, sample_rows
 from schirn.solvers.ridge import ridge
@@ -26,7 +34,7 @@ from schirn.solvers.schirn import (
     schirn,
     schirn_rounds,
 )
-from schirn.solvers.self_tuning import Filters, Point, ridge_filters, search_rows
+from schirn.solvers.self_tuning import Filters, Point, ridge_filters
 
 Array = np.ndarray
 
@@ -43,11 +51,12 @@ class Schirn(RowSpaceMethod):
 
     Parameters
     ----------
-    alpha : float
-        Penalty for declaring a candidate noise.
-    beta : float
+    alpha : float or None
+        Penalty for declaring a candidate noise. None chooses it on held-out candidates, as it does
+        for `beta` and `lam`; a number is used as it is.
+    beta : float or None
         Weight of the rank term.
-    lam : float
+    lam : float or None
         Ridge weight.
     noise_rule : {"exact", "printed"}
         "exact" solves the noise step over {0, 1}: noise if Y - XW > (1 + alpha)/2. "printed" is the
@@ -81,6 +90,10 @@ class Schirn(RowSpaceMethod):
     Attributes
     ----------
     coef_ : (l, d) weights;  intercept_ : (l,)
+    alpha_, beta_, lam_ : the numbers of this fit, given or chosen.
+    search_ : dict of arrays with one entry per point of the grid, or None if nothing was chosen:
+        "alpha", "beta", "lam", the "score" (average precision of held-out candidates) and the
+        "rounds" after which the point was scored last; "rows" is the number of rows used.
     noise_ : (n, l) bool, the matrix N: candidates judged wrong.
     label_confidence_ : (n, l) probability that a candidate is true, from the leave-one-out
         scores of the ridge on Y - N, calibrated on the candidates; 0 outside the candidates.
@@ -96,14 +109,21 @@ class Schirn(RowSpaceMethod):
     O(n min(n, d)) memory. The singular values are shifted by 2 beta/(2 + mu) as printed, which is
     exact for a rank weight of 2 beta; `objective_` uses the weight beta of the formula above.
 
+    Parameters left at None are chosen from 7 alphas, 2 betas and 7 lams on three splits, each
+    factored once. All points go through rounds of noise step and ridge side by side, the worse half
+    is dropped after each round, and the full rounds of the best point confirm it on one split (see
+    docs/schirn.md). Of very large X a sample of rows is used.
+
     Examples
     --------
     >>> from schirn import Schirn
     >>> from schirn.datasets import make_partial_multilabel
     >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
-    >>> model = Schirn(lam=1.0).fit(data.X, data.candidates)
+    >>> model = Schirn().fit(data.X, data.candidates)
     >>> model.predict(data.X[:3]).shape
     (3, 6)
+    >>> model.alpha_, model.beta_, model.lam_
+    (2.0, 0.1, 10.0)
     >>> bool((model.noise_ <= data.candidates).all())
     True
     """
@@ -229,7 +249,9 @@ class Schirn(RowSpaceMethod):
         return Fit(N, loo_scores, self.n_iter_, self.objective_)
 
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
-        return self._solve(space, Y).w
+        store, coordinates = memory_rows(space, Y)
+        with threads_for(2 * np.prod(space.shape) * Y.shape[1]):
+            return schirn_rounds(store, coordinates, **self._options()).w
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
         result = self._solve(space, Y)
@@ -246,8 +268,8 @@ class Schirn(RowSpaceMethod):
             return schirn(space, Y, **self._options())
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
-        rows = search_rows(layout.n, layout.d) if self._is_open() else 1
-        self._choose(*sample_rows(store, rows, layout), layout.n)
+        sample = sample_rows(store, layout) if self._is_open() else (None, None)
+        self._choose(*sample, layout.n)
         solver, reason = choose_solver((layout.d, layout.d), self.solver)
         LOG.info("Schirn on blocks: %s, because: %s", solver, reason)
         if solver == "cg" and not layout.device:

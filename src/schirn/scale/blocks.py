@@ -258,7 +258,7 @@ def add_sums(a: Any, b: Any) -> Any:
 
 def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
     """All rows of a factored X as one block."""
-    cells = candidate_cells(Y)
+    cells = candidate_cells(Y, None if namespace(space.eigenvalues) is np else space.F)
     n = space.shape[0]
     if space.F is not None:
         coordinates = Coordinates(space.eigenvalues, space.penalty, n)

@@ -31,6 +31,9 @@ from schirn.scale.input import (
 
 # Cells that the calibration and the threshold of `predict` are learned from.
 _SAMPLE_CELLS = 1_000_000
+# Numbers in the rows that parameters are chosen on, and rows if they have more numbers.
+_SEARCH_CELLS = 500_000
+_SEARCH_ROWS = 2000
 
 
 class BlockFit(NamedTuple):
@@ -231,8 +234,9 @@ def sample_candidates(block: Block, stride: int) -> np.ndarray:
     return listed
 
 
-def sample_rows(store: RowStore, count: int, layout: Layout) -> tuple[Any, np.ndarray]:
-    """About `count` evenly spaced rows of all blocks, and their candidates (m, l)."""
+def sample_rows(store: RowStore, layout: Layout) -> tuple[Any, np.ndarray]:
+    """Evenly spaced rows of all blocks that fit in main memory, and their candidates (m, l)."""
+    count = layout.n if layout.device else max(_SEARCH_ROWS, _SEARCH_CELLS // layout.d)
     stride = max(1, -(-layout.n // count))
     found = store.gather(_sample_features, stride)
     X, listed = zip(*found, strict=True)
@@ -242,4 +246,7 @@ def sample_rows(store: RowStore, count: int, layout: Layout) -> tuple[Any, np.nd
 
 
 def _sample_features(block: Block, state: Any, stride: int) -> tuple[Any, np.ndarray]:
-    return block.rows.X[sample_start(block, stride) :: stride], sample_candidates(block, stride)
+    X = block.rows.X[sample_start(block, stride) :: stride]
+    # A view would keep the whole block in memory.
+    X = X.copy() if isinstance(X, np.ndarray) else X
+    return X, sample_candidates(block, stride)

@@ -14,6 +14,7 @@ round the worse half is dropped. A point that calls nearly every candidate noise
 to learn from and ranks held-out candidates badly, so it loses.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -30,8 +31,9 @@ _FINALISTS = 4
 _TIE = 1e-4
 # A fit that falls short of its rounds by half a point does something else than they.
 _SHORTFALL = 5e-3
-# Numbers of an (n, points, l) array that are handled at a time.
-_BATCH_CELLS = 2**22
+# Numbers of an (n, points, l) array that are handled at a time, and how many times more on a device.
+_BATCH_CELLS = 2**18
+_DEVICE_FACTOR = 64
 # Rows times the smaller side of X: 128 MB in double precision.
 _MOST_CELLS = 2**24
 
@@ -130,7 +132,7 @@ def search_grid(
     # The weights of a grid are small and compared at the end; a single one may be large.
     tilt = tilts.pop() if len(tilts) == 1 else 0.0
     splits = []
-    for train, test in _split_rows(len(Y)):
+    for train, test in _split_rows(X):
         listed = _held_out(Y[test])
         if listed.rows.size:
             space = row_space(take_rows(X, train), ridge=ridge, fit_intercept=fit_intercept)
@@ -159,7 +161,9 @@ def search_grid(
         totals = sum(split.precision([groups[p] for p in left], weights) for split in splits)
         found[left], last[left] = totals / n_scored, rounds + 1
     best = _leaders(points, found, last == last.max())
-    chosen = best[0] if fit is None else _confirmed(best, points, groups, splits[0], fit)
+    chosen = best[0]
+    if fit is not None and len(best) > 1:
+        chosen = _confirmed(best, points, groups, splits[0], fit)
     return Search(points[chosen].params, found, last)
 
 
@@ -208,9 +212,17 @@ def _best(groups: list[_Group], score: dict[_Group, float], count: int) -> list[
     return [group for group in groups if group in chosen]
 
 
-def _split_rows(n: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Training and held-out rows of each split, shuffled by a fixed seed."""
-    fold = np.random.RandomState(0).permutation(n) % _SPLITS
+def _split_rows(X: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Training and held-out rows of each split.
+
+    Rows are shuffled by a fixed seed after they were sorted by a random projection, so that their
+    order does not matter.
+    """
+    n, d = X.shape
+    random = np.random.RandomState(0)
+    direction = like(random.normal(size=d), X) if namespace(X) is not np else random.normal(size=d)
+    fold = np.empty(n, dtype=int)
+    fold[np.argsort(to_numpy(X @ direction), kind="stable")] = random.permutation(n) % _SPLITS
     pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(_SPLITS)]
     return [(train, test) for train, test in pairs if len(train) and len(test)]
 
@@ -281,11 +293,13 @@ class _Split:
 
     def precision_of(self, w: Array) -> np.ndarray:
         """Sum of the average precisions of the held-out rows for coordinates (., points, l)."""
-        scores = self.rows @ w.reshape(len(w), -1)
-        return _sum_of_precisions(self.listed, scores.reshape(len(scores), *w.shape[1:]))
+        r, count, l = w.shape
+        scores = self.rows @ w.reshape(r, count * l)
+        return _sum_of_precisions(self.listed, scores.reshape(len(scores), count, l))
 
     def _batches(self, items: Sequence[Any]) -> list[list[Any]]:
-        size = max(1, _BATCH_CELLS // max(1, int(self.Y.shape[0] * self.Y.shape[1])))
+        cells = _BATCH_CELLS * (1 if self.xp is np else _DEVICE_FACTOR)
+        size = max(1, cells // max(1, math.prod(self.Y.shape)))
         return [list(items[i : i + size]) for i in range(0, len(items), size)]
 
     def _kept(self, groups: list[_Group]) -> Array:
@@ -294,8 +308,9 @@ class _Split:
         kept = self.xp.stack([self.Y] * len(groups), axis=1)
         for p, group in enumerate(groups):
             kept[row, p, label] -= self.xp.astype(self.noise[group], kept.dtype)
-        n, _, l = kept.shape
-        return self.space.project(kept.reshape(n, -1)).reshape(-1, len(groups), l)
+        n, count, l = kept.shape
+        projected = self.space.project(kept.reshape(n, count * l))
+        return projected.reshape(len(projected), count, l)
 
     def _margins(self, kept: Array, groups: list[_Group], tilt: float) -> Array:
         """Margins of the candidate cells, (cells, groups)."""
@@ -305,8 +320,9 @@ class _Split:
         else:
             m = self._filtered(kept, groups, filters.margin_a, filters.margin_b)
         row, label = self.cells
-        expanded = self.space.expand(m.reshape(len(m), -1))
-        return expanded.reshape(len(expanded), *m.shape[1:])[row, :, label]
+        r, count, l = m.shape
+        expanded = self.space.expand(m.reshape(r, count * l))
+        return expanded.reshape(len(expanded), count, l)[row, :, label]
 
     def _solve(self, kept: Array, groups: list[_Group], tilts: Sequence[float]) -> Array:
         """Coordinates of the scores, (directions, groups, l)."""
