@@ -90,7 +90,7 @@ def test_both_noise_rules_choose_the_same_model(small, rule):
 
 def test_ablations_search_what_they_use(small):
     free = schirn.Schirn(sparsity=False).fit(small.X, small.candidates)
-    assert set(free.search_["alpha"]) == {0.0} and free.alpha_ == 0.0
+    assert set(free.search_["alpha"]) == {free.alpha_} == {0.0}
     flat = schirn.Schirn(rank_term="none").fit(small.X, small.candidates)
     assert len(set(flat.search_["beta"])) == 1
 

@@ -1,4 +1,4 @@
-"""A search on held-out candidates as one would write it first: one point, split and round a time."""
+"""A search on held-out candidates with nothing shared between points, splits and rounds."""
 
 import numpy as np
 

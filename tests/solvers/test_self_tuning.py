@@ -36,7 +36,7 @@ def test_scores_are_those_of_a_plain_search(data, grid, storage, fit_intercept):
     X = data.X + 0.5
     table = searched(storage(X), data.candidates, fit_intercept=fit_intercept).search_
     assert len(table["score"]) == 32
-    assert sorted(set(table["rounds"])) == [1, 2, 3, 4] or sorted(set(table["rounds"])) == [1, 3, 4]
+    assert set(table["rounds"]) == {1, 3, 4}
     points = list(zip(table["alpha"], table["beta"], table["lam"], strict=True))
     expected = plain_search(
         X, data.candidates, points, table["rounds"], fit_intercept=fit_intercept
@@ -54,7 +54,8 @@ def test_the_best_point_of_the_last_round_is_chosen(data, grid):
         & (table["beta"] == model.beta_)
         & (table["lam"] == model.lam_)
     )
-    assert len(chosen) == 1 and final[chosen[0]]
+    assert len(chosen) == 1
+    assert final[chosen[0]]
     assert table["score"][chosen[0]] >= best - 1e-4
 
 

@@ -1,9 +1,8 @@
 """Schirn: sparse label noise under a high-rank prediction."""
 
-from typing import Any, ClassVar
-
 from collections.abc import Sequence
 from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -268,8 +267,8 @@ class Schirn(RowSpaceMethod):
             return schirn(space, Y, **self._options())
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
-        sample = sample_rows(store, layout) if self._is_open() else (None, None)
-        self._choose(*sample, layout.n)
+        X, Y = sample_rows(store, layout) if self._is_open() else (None, None)
+        self._choose(X, Y, layout.n)
         solver, reason = choose_solver((layout.d, layout.d), self.solver)
         LOG.info("Schirn on blocks: %s, because: %s", solver, reason)
         if solver == "cg" and not layout.device:

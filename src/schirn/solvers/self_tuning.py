@@ -31,7 +31,7 @@ _FINALISTS = 4
 _TIE = 1e-4
 # A fit that falls short of its rounds by half a point does something else than they.
 _SHORTFALL = 5e-3
-# Numbers of an (n, points, l) array that are handled at a time, and how many times more on a device.
+# Numbers of an (n, points, l) array that are handled at a time, and how much more on a device.
 _BATCH_CELLS = 2**18
 _DEVICE_FACTOR = 64
 # Rows times the smaller side of X: 128 MB in double precision.
@@ -148,7 +148,7 @@ def search_grid(
     for k in range(1, rounds + 1):
         for split in splits:
             split.judge(alive, tilt)
-        totals = sum(split.precision(alive, [tilt] * len(alive)) for split in splits)
+        totals = np.sum([split.precision(alive, [tilt] * len(alive)) for split in splits], axis=0)
         for group, total in zip(alive, totals / n_scored, strict=True):
             score[group], done[group] = float(total), k
         alive = _best(alive, score, max(_KEPT, -(-len(alive) // 2)))
@@ -158,7 +158,8 @@ def search_grid(
         finalists = set(_best(alive, score, _FINALISTS))
         left = [p for p, group in enumerate(groups) if group in finalists]
         weights = [points[p].tilt for p in left]
-        totals = sum(split.precision([groups[p] for p in left], weights) for split in splits)
+        kept = [groups[p] for p in left]
+        totals = np.sum([split.precision(kept, weights) for split in splits], axis=0)
         found[left], last[left] = totals / n_scored, rounds + 1
     best = _leaders(points, found, last == last.max())
     chosen = best[0]
@@ -169,11 +170,12 @@ def search_grid(
 
 def _leaders(points: Sequence[Point], score: np.ndarray, final: np.ndarray) -> list[int]:
     """The best point of each threshold, best first; of equally good ones the preferred one."""
-    left, leaders = np.flatnonzero(final), []
-    while len(left):
-        best = left[np.flatnonzero(score[left] >= score[left].max() - _TIE)[0]]
-        leaders.append(int(best))
-        left = left[[points[p].threshold != points[best].threshold for p in left]]
+    left: list[int] = np.flatnonzero(final).tolist()
+    leaders: list[int] = []
+    while left:
+        highest = max(score[p] for p in left)
+        leaders.append(next(p for p in left if score[p] >= highest - _TIE))
+        left = [p for p in left if points[p].threshold != points[leaders[-1]].threshold]
     return leaders
 
 

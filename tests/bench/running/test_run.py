@@ -91,7 +91,12 @@ GOLDEN = {
 
 
 def test_golden(tmp_path):
-    results = quick([(tiny(), 1)], ["CandidateRidge", "Schirn", "NLR"], tmp_path)
+    numbers = {
+        "CandidateRidge": {"lam": 1.0},
+        "Schirn": {"alpha": 0.2, "beta": 0.05, "lam": 10.0},
+        "NLR": {"beta": 100.0, "gamma": 10.0, "lam": 2.1},
+    }
+    results = quick([(tiny(), 1)], list(numbers), tmp_path, params=numbers)
     for result in results:
         expected = GOLDEN[result["method"], result["fold"]]
         assert list(result["metrics"]) == list(ALL)
