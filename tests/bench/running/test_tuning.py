@@ -28,12 +28,11 @@ def test_tuning_on_candidates_does_not_see_the_truth(tmp_path):
 
 def test_candidate_tuning_is_the_search_of_the_library(tmp_path):
     data = tiny(120)
-    (result, _) = quick([data], ["CandidateRidge"], tmp_path, tuning="candidates")
-    prepared = load_data(plan_runs([data], ["CandidateRidge"], folds=2)[0])
+    (result, _) = quick([data], ["GLC"], tmp_path, tuning="candidates")
+    prepared = load_data(plan_runs([data], ["GLC"], folds=2)[0])
     train, _ = prepared.splits[0]
-    search = CandidateSearchCV(
-        methods()["CandidateRidge"](), default_grid("CandidateRidge"), cv=3, random_state=0
-    ).fit(data.X[train], data.candidates[train])
+    search = CandidateSearchCV(methods()["GLC"](), default_grid("GLC"), cv=3, random_state=0)
+    search.fit(data.X[train], data.candidates[train])
     assert result["params"] == search.best_params_
 
 
@@ -73,9 +72,9 @@ def test_a_method_that_sees_the_truth_is_tuned_on_the_truth_of_training_rows(tmp
     data = make_partial_multilabel(n_samples=90, n_labels=8, cardinality=2, random_state=0)
     candidates = add_noise(data.y_true, 5, random_state=0)
     noisy = Dataset("noisy", data.X, data.y_true, candidates)
-    results = quick(
-        [noisy], ["CandidateRidge", "OracleRidge"], tmp_path, tuning="candidates", folds=3
-    )
+    names = ["CandidateRidge", "OracleRidge"]
+    grids = {name: {"lam": [0.1, 1.0, 10.0, 100.0, 1000.0]} for name in names}
+    results = quick([noisy], names, tmp_path, tuning="candidates", folds=3, grids=grids)
     runs = plan_runs([noisy], ["OracleRidge"], folds=3)
     trusting, oracle = results[:3], results[3:]
     for result, run in zip(oracle, runs, strict=True):
@@ -100,10 +99,10 @@ def test_the_upper_reference_does_not_depend_on_the_noise(tmp_path):
 
 
 def test_fixed_parameters_are_not_searched(tmp_path):
-    params = {"Schirn": {"lam": 3.0, "beta": 0.0}}
-    (result, _) = quick([tiny()], ["Schirn"], tmp_path, params=params, tuning="candidates")
-    assert result["grid"] == {"alpha": GRIDS["Schirn"]["alpha"]}
-    assert {name: result["params"][name] for name in ("lam", "beta")} == params["Schirn"]
+    params = {"GLC": {"eta": 3.0, "beta": 0.0}}
+    (result, _) = quick([tiny()], ["GLC"], tmp_path, params=params, tuning="candidates")
+    assert result["grid"] == {"alpha": GRIDS["GLC"]["alpha"]}
+    assert {name: result["params"][name] for name in ("eta", "beta")} == params["GLC"]
 
 
 def test_every_grid_fits_its_method_and_every_method_has_one():
