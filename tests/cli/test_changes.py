@@ -71,7 +71,8 @@ def test_nothing_is_added_unless_asked(items, tmp_path, capsys):
     for line, (_, tags, _) in zip(read_csv(tmp_path / "out.csv"), items, strict=True):
         assert set(filter(None, line["tags"].split(";"))) <= set(tags)
         assert "tags_added" not in line
-    assert main([*argv, "--json", "--add", "0.9"]) == 0
+    changes = str(tmp_path / "c.jsonl")
+    assert main([*argv, "--json", "--add", "0.9", "--changes", changes]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["added"] == sum(t["confidence"] >= 0.9 for t in report["suggested_tags"]) > 0
     assert len(report["suggested_tags"]) == report["suggestions"]
@@ -79,7 +80,9 @@ def test_nothing_is_added_unless_asked(items, tmp_path, capsys):
     assert report["missing_rate"] > 0
     assert "should be right" in report["missing_sentence"]
     assert "See --suggest." not in words
-    assert "give its path with --output" in refused(capsys, *argv, "--suggest")
+    assert report["added"] == ChangeList.read(changes).counts()["addition"]
+    for option in (["--suggest"], ["--add", "0.9"]):
+        assert "give its path with --output" in refused(capsys, *argv, *option)
 
 
 def test_without_missing_tags_nothing_is_suggested(tmp_path, capsys):

@@ -25,8 +25,8 @@ def add(found: Any) -> None:
         run,
         help="make the changes of a list in a copy of a table",
         description="Make the changes that schirn clean --changes has listed, in a copy of the "
-        "table. Before, you may delete lines of CHANGES or edit their column 'after'. If the tags "
-        "of a changed row are not what the list says, nothing is written. All other cells stay as "
+        "table. You may first delete lines of CHANGES or edit their column 'after'. If the tags of "
+        "a changed row are not what the list says, nothing is written. All other cells stay as "
         "they are. Without --output, the changes are only checked.",
         examples=_EXAMPLES,
     )

@@ -451,6 +451,8 @@ def _check_paths(args: argparse.Namespace) -> None:
         raise InputError("give only one of --text, --columns and --features")
     if args.suggest and not args.output:
         raise InputError("--suggest writes columns into the copy; give its path with --output")
+    if args.add is not None and not (args.output or args.changes):
+        raise InputError("--add changes the copy; give its path with --output, or list the changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
     outputs |= {"changes": args.changes, "sample": args.audit_sample}
     outputs = {name: path for name, path in outputs.items() if path}
