@@ -24,7 +24,7 @@ _EXAMPLES = """
 schirn bench --datasets digits_attributes:2 --output out
 schirn bench --datasets birds:3,scene:1 --methods Schirn,NLR --folds 5 --output out
 schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --jobs 4 --output out
-schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod --output out
+schirn bench --datasets my.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod --output out
 schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
 schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
 """
