@@ -319,3 +319,28 @@ def test_formulas_do_not_reach_the_spreadsheet(tmp_path):
     assert [line["tags"] for line in read_csv(out)] == ["'=HYPERLINK(0)", "'=own"]
     assert main(["undo", changes, out, "-o", back]) == 0
     assert (tmp_path / "back_t.csv").read_bytes() == (tmp_path / "t.csv").read_bytes()
+
+
+def test_hostile_tags_are_suggested_and_added_as_text(items, tmp_path, capsys):
+    """Tags that a spreadsheet would run, a terminal would obey or a page would show as markup."""
+    names = {"beach": "=1+1", "dog": "@x", "sunset": "\x1b[31mred", "city": "<b>bold</b>"}
+    renamed = [(text, [names[t] for t in tags], wrong) for text, tags, wrong in items]
+    source = write_csv(tmp_path / "items.csv", renamed)
+    out, page, changes = (tmp_path / name for name in ("out.csv", "r.html", "c.csv"))
+    argv = ["clean", source, "--text", "description", "--suggest", "--add", "0.9"]
+    argv += ["-o", str(out), "--report", str(page), "--changes", str(changes)]
+    assert main(argv) == 0
+    assert "\x1b" not in capsys.readouterr().out
+    before, after = read_csv(source), read_csv(out)
+    new = [line[name] for line in after for name in line if name.startswith("tags_")]
+    new += [
+        line["tags"] for line, old in zip(after, before, strict=True) if line["tags"] != old["tags"]
+    ]
+    assert not [cell for cell in new if cell.startswith(("=", "+", "-", "@"))]
+    assert any(cell.startswith("'=") for cell in new)
+    assert "<b>bold" not in page.read_text("utf-8")
+    applied, back = str(tmp_path / "applied.csv"), tmp_path / "back.csv"
+    assert main(["apply", str(changes), source, "-o", applied]) == 0
+    assert [line["tags"] for line in read_csv(applied)] == [line["tags"] for line in after]
+    assert main(["undo", str(changes), applied, "-o", str(back)]) == 0
+    assert back.read_bytes() == (tmp_path / "items.csv").read_bytes()
