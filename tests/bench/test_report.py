@@ -212,6 +212,12 @@ def test_one_data_set_without_references(tmp_path):
     assert "Comparison with the paper" not in page.text
 
 
+def test_a_tie_for_the_best_rank_is_no_lead(tmp_path):
+    results = [make_result("d", 1, name, 0, one_error=0.1) for name in ("NLR", "PMLNI")]
+    page = Page(write_report(results, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "NLR and PMLNI share the best rank in one-error (1.50 of 2 in one setting)." in page.text
+
+
 def test_names_cannot_bring_markup(tmp_path):
     results = [
         make_result("<b>d</b>", 1, "<script>x</script>", k, one_error=0.1 * k) for k in range(3)
