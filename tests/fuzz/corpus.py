@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import tempfile
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -198,15 +199,19 @@ LABELS = ["dog", "cat", "beach"]
 
 def _project() -> list[bytes]:
     head = {"format": "schirn-review", "version": 1, "labels": LABELS, "threshold": 0.5}
-    return [json.dumps(head | {"method": "Sieve", "n_items": 2, "features": None}).encode()]
+    head |= {"method": "Sieve", "n_items": 2, "features": None}
+    trust = {"level": "good", "planted": 9, "curve": [[0.2, 0.6, 0.3]]}
+    audit = {"precision": 0.9, "keep_one": True, "max_remove_per_row": 2, "trust": trust}
+    return [json.dumps(head | audit).encode(), json.dumps(head).encode()]
 
 
 def _items() -> list[bytes]:
     def tag(label, value):
-        return {"label": label, "confidence": value, "kept": value >= 0.5}
+        return {"label": label, "confidence": value, "kept": value >= 0.5, "judged": True}
 
+    suggested = [{"label": "beach", "confidence": 0.9}]
     items = [
-        {"id": "a", "text": "A dog.", "tags": [tag("dog", 0.6), tag("cat", 0.1)]},
+        {"id": "a", "text": "", "tags": [tag("dog", 0.6), tag("cat", 0.1)], "suggested": suggested},
         {"id": "b", "text": "<b>", "tags": [tag("beach", 0.4)]},
     ]
     return ["".join(json.dumps(item) + "\n" for item in items).encode()]
@@ -222,8 +227,40 @@ def _journal() -> list[bytes]:
         session = open_session(folder)
         for action, label in (("keep", "dog"), ("drop", "cat"), ("undo", "cat"), ("skip", "cat")):
             session.decide(action, "a", label, session.sequence)
+        session.start_audit(3)
+        for item, label in (("b", "beach"), ("a", "dog"), ("a", "cat"), ("a", "beach")):
+            session.decide("drop", item, label, session.sequence)
         session.journal.close()
         return [(folder / "journal.jsonl").read_bytes()]
+
+
+def verdicts(folder: Path):
+    """The verdicts of the project above, which is written to the folder."""
+    from schirn.review._project import read_project
+
+    (folder / "project.json").write_bytes(corpus("project")[0])
+    (folder / "items.jsonl").write_bytes(corpus("items")[0])
+    return read_project(folder).verdicts()
+
+
+def _answers() -> list[bytes]:
+    from schirn.cleaning.answers import write_questions
+
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name, "x.csv")
+        write_questions(path, verdicts(Path(name)), 3)
+        asked = path.read_bytes()
+    return [asked.replace(b",,audit", b",no,audit"), asked.replace(b",,audit", b",yes,audit")]
+
+
+def _certificate() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as name:
+        found = verdicts(Path(name))
+    cells = found.audit_sample(3)
+    answers = ([0] * len(cells), [None, *[0] * (len(cells) - 1)])
+    made = [found.audited(cells, right, date="2026-11-16").certificate for right in answers]
+    # On one line, as the damages of JSON need it.
+    return [json.dumps(asdict(certificate)).encode() for certificate in made]
 
 
 def _confidence() -> list[bytes]:
@@ -278,6 +315,8 @@ SEEDS = {
     "items": _items,
     "journal": _journal,
     "confidence": _confidence,
+    "answers": _answers,
+    "certificate": _certificate,
     "record": _record,
     "clean_csv": _csv,
     "clean_jsonl": _jsonl,

@@ -24,7 +24,7 @@ def damaged(target: str) -> st.SearchStrategy[bytes]:
     if target in ("npz", "scores", "confidence"):
         return archives(corpus(target)) | damages(corpus(target))
     lines = ("items", "project", "bench_rows", "journal", "clean_jsonl", "jsonl", "record")
-    if target in (*lines, "changes_jsonl"):
+    if target in (*lines, "changes_jsonl", "certificate"):
         return json_lines(corpus(target)) | damages(corpus(target))
     return damages(corpus(target))
 

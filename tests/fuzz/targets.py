@@ -9,13 +9,13 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from fuzz.corpus import TABLE, TAGS, corpus
+from fuzz.corpus import TABLE, TAGS, corpus, verdicts
 
 import schirn
 from schirn.bench import read_rows
 from schirn.bench.results import IDENTITY
 from schirn.bench.running.scores import compute_metrics, read_arrays
-from schirn.cleaning import ChangeList, votes_to_candidates
+from schirn.cleaning import Certificate, ChangeList, votes_to_candidates
 from schirn.datasets import load
 from schirn.datasets._cache import recorded_options
 from schirn.persist import read_notes
@@ -93,6 +93,21 @@ def _review(name: str) -> Target:
     return read
 
 
+def _answers(folder: Path, data: bytes) -> object:
+    from schirn.cleaning.answers import read_answers
+
+    found = verdicts(folder)
+    (folder / "x.csv").write_bytes(data)
+    answers = read_answers(folder / "x.csv", found)
+    return found.audited(answers.cells, answers.right, extra=answers.extra)
+
+
+def _certificate(folder: Path, data: bytes) -> object:
+    certificate = Certificate.from_json(data.decode("utf-8", "replace"))
+    certificate.verify()
+    return str(certificate)
+
+
 def _record(folder: Path, data: bytes) -> object:
     (folder / "x.csv").write_bytes(TABLE)
     (folder / "x.csv.json").write_bytes(data)
@@ -165,6 +180,8 @@ TARGETS: dict[str, Target] = {
     "items": _review("items.jsonl"),
     "journal": _review("journal.jsonl"),
     "confidence": _review("confidence.npz"),
+    "answers": _answers,
+    "certificate": _certificate,
     "record": _record,
     "clean_csv": _clean("x.csv"),
     "clean_jsonl": _clean("x.jsonl"),

@@ -221,12 +221,13 @@ class Certificate:
                 same = abs(given - right) < 1e-9
             if not same:
                 raise InputError(
-                    f"the certificate says {each.name} {given!r}, but it must be {right!r}"
+                    f"the certificate says {each.name} {brief(given)}, but it must be {right!r}"
                 )
 
     def _computed_again(self) -> "Certificate":
         """Return the certificate that follows from the numbers of this one."""
-        OneOf((TAGS, MISSING)).check("of", self.of)
+        if self.of not in (TAGS, MISSING):
+            raise InputError(f"the certificate is about {brief(self.of)}, not tags or missing ones")
         Number(high=1, open_low=True).check("precision", self.precision)
         Number(0.5, high=1 - 1e-9).check("confidence", self.confidence)
         wrong, n, untold, n_tags = self.n_wrong, self.n_answers, self.n_untold, self.n_tags
