@@ -180,6 +180,13 @@ def test_check_of_a_certificate_and_its_table(table, certificate, tmp_path, caps
     assert document["n_answers"] == 30
 
 
+def test_a_certificate_of_an_earlier_run_is_named(table, certificate, tmp_path, capsys):
+    assert clean(table, "-o", tmp_path / "cleaned.csv") == 0
+    assert f"{certificate} is from an earlier run" in capsys.readouterr().err
+    assert clean(table, "-o", tmp_path / "other.csv") == 0
+    assert "earlier run" not in capsys.readouterr().err
+
+
 def test_check_finds_another_table(table, items, certificate, tmp_path, capsys):
     text, tags, wrong = items[0]
     other = write_csv(tmp_path / "other.csv", [(text, [*tags, "new"], wrong), *items[1:]])

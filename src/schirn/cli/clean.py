@@ -333,6 +333,9 @@ def _print(
     if args.changes and not args.output:
         words = map(shlex.quote, (args.changes, args.data))
         note(f"to make the changes: schirn apply {' '.join(words)} --output FILE")
+    stale = _certificate_path(args)
+    if stale is not None and found.certificate is None and Path(stale).exists():
+        note(f"{stale} is from an earlier run; these removals are not certified")
     if args.audit_sample:
         note(
             f"in {args.audit_sample}, write yes or no into the column 'right', ? if you cannot "
