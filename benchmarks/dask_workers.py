@@ -46,11 +46,11 @@ def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[float, Schirn]
         ]
         wait(Y)
         # Workers import the library on first use, which should not count.
-        Schirn(max_iter=1).fit(X, Y)
+        Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=1).fit(X, Y)
         best = np.inf
         for _ in range(args.repeats):
             start = time.perf_counter()
-            model = Schirn(max_iter=args.rounds).fit(X, Y)
+            model = Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=args.rounds).fit(X, Y)
             best = min(best, time.perf_counter() - start)
         return best, model
 
@@ -73,7 +73,7 @@ def main() -> None:
     X = np.vstack([make_rows(i, min(size, args.rows - i), args.features) for i in starts])
     Y = sp.vstack([make_candidates(i, X[i : i + size], args.labels) for i in starts])
     start = time.perf_counter()
-    local = Schirn(max_iter=args.rounds).fit(X, Y)
+    local = Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=args.rounds).fit(X, Y)
     alone = time.perf_counter() - start
     difference = np.abs(model.decision_function(X) - local.decision_function(X)).max()
     print(f"{args.rows} x {args.features}, {args.labels} labels, {args.rounds} rounds")

@@ -42,7 +42,7 @@ def main() -> None:
     X, X_test = train.X.astype(np.float32), test.X.astype(np.float32)
     print(f"{X.shape[0]} x {X.shape[1]}, {candidates.shape[1]} labels, {args.r} wrong per row")
     alpha = choose_alpha(X, candidates, args)
-    model = Schirn(alpha=alpha, lam=args.lam, max_iter=args.rounds)
+    model = Schirn(alpha=alpha, beta=0.05, lam=args.lam, max_iter=args.rounds)
     scores, fit, predict = timed(model, X, candidates, X_test, args)
     report(f"Schirn(alpha={alpha}), {args.device or 'NumPy'}", test.y_true, scores, fit, predict)
     dense = candidates.toarray() if hasattr(candidates, "toarray") else candidates
@@ -64,7 +64,7 @@ def choose_alpha(X: Any, Y: Any, args: argparse.Namespace) -> float:
     held = np.arange(X.shape[0]) % 10 == 0
     found = {}
     for alpha in values:
-        model = Schirn(alpha=alpha, lam=args.lam, max_iter=args.rounds)
+        model = Schirn(alpha=alpha, beta=0.05, lam=args.lam, max_iter=args.rounds)
         scores, _, _ = timed(model, X[~held], Y[~held], X[held], args)
         found[alpha] = average_precision(Y[held], scores)
         print(f"alpha {alpha}: {100 * found[alpha]:.1f} against held-out candidates", flush=True)

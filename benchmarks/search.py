@@ -22,6 +22,7 @@ GRID = {
     "beta": np.round(np.arange(0.01, 0.101, 0.01), 2).tolist(),
     "lam": [0.1, 10.0, 100.0, 250.0, 1000.0],
 }
+NUMBERS = {"alpha": 0.2, "beta": 0.05, "lam": 10.0}
 
 
 def main() -> None:
@@ -32,7 +33,7 @@ def main() -> None:
     split = [next(KFold(5, shuffle=True, random_state=0).split(X))]
     size = int(np.prod([len(values) for values in GRID.values()]))
     with threadpool_limits(1):
-        model = Schirn()
+        model = Schirn(**NUMBERS)
         space = row_space(X[split[0][0]], ridge=model._smallest_ridge())
         rounds = []
         for _ in range(20):
@@ -44,7 +45,7 @@ def main() -> None:
         search.fit(X, Y)
         total = time.perf_counter() - start
         start = time.perf_counter()
-        Schirn().fit(X[split[0][0]], Y[split[0][0]])
+        Schirn(**NUMBERS).fit(X[split[0][0]], Y[split[0][0]])
         fit = time.perf_counter() - start
     one = float(np.median(rounds))
     print(f"{size} settings on one fold of {shape.n} x {shape.d}, {shape.labels} labels")
@@ -53,7 +54,7 @@ def main() -> None:
     yeast = PAPER_SHAPES[3].make()
     with threadpool_limits(2):
         start = time.perf_counter()
-        CandidateRidge(fit_intercept=True).fit(yeast.X, yeast.candidates)
+        CandidateRidge(lam=1.0, fit_intercept=True).fit(yeast.X, yeast.candidates)
         ridge = time.perf_counter() - start
         start = time.perf_counter()
         Sieve().fit(yeast.X, yeast.candidates)

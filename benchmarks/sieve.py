@@ -137,8 +137,8 @@ def _rival_noise(X: Any, C: np.ndarray, T: np.ndarray) -> dict[str, Any]:
     lam = ridge.fit(Z, C).best_params_["lam"]
     found = {}
     for model in (
-        Schirn(lam=lam, fit_intercept=True),
-        NLR(gamma=lam, beta=1.0, fit_intercept=True),
+        Schirn(alpha=0.2, beta=0.05, lam=lam, fit_intercept=True),
+        NLR(gamma=lam, beta=1.0, lam=2.1, fit_intercept=True),
     ):
         model.fit(Z, C)
         name = type(model).__name__
