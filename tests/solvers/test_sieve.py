@@ -102,12 +102,20 @@ def test_the_stack_is_a_ridge_from_all_scores(shape):
     rng = np.random.default_rng(0)
     S, Q = rng.normal(size=shape), rng.random(shape) * (rng.random(shape) < 0.5)
     n, l = shape
-    stack, leverages = fit_stack(S, Q)
+    groups = np.arange(n) // 3 * (np.arange(n) < 6)
+    groups[6:] = np.arange(6, n)
+    stack, left_out = fit_stack(S, Q)
+    _, without_group = fit_stack(S, Q, groups=groups)
     D = S - S.mean(axis=0)
     ridge = np.trace(D.T @ D) / l * 0.3
     H = 1 / n + D @ np.linalg.solve(D.T @ D + ridge * np.eye(l), D.T)
     np.testing.assert_allclose(stack.scores(S), H @ Q, atol=1e-9)
-    np.testing.assert_allclose(leverages, np.diag(H), atol=1e-9)
+    errors = (Q - H @ Q) / (1 - np.diag(H))[:, None]
+    np.testing.assert_allclose(left_out, Q - errors, atol=1e-9)
+    for rows in (slice(0, 3), slice(3, 6)):
+        block = np.linalg.solve(np.eye(3) - H[rows, rows], (Q - H @ Q)[rows])
+        np.testing.assert_allclose(without_group[rows], (Q[rows] - block), atol=1e-6)
+    np.testing.assert_allclose(without_group[6:], left_out[6:], atol=1e-12)
     W = np.linalg.solve(D.T @ D + ridge * np.eye(l), D.T @ (Q - Q.mean(axis=0)))
     others = rng.normal(size=(5, l))
     expected = Q.mean(axis=0) + (others - S.mean(axis=0)) @ W

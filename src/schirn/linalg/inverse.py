@@ -63,6 +63,9 @@ class KernelInverse:
     groups : ndarray of shape (n,), optional
         Group of each row; rows of one group are left out together. By default every row is left
         out alone.
+    weights : ndarray of shape (n,), optional
+        Weights of the squared errors, greater than 0: K + lam diag(1/weights) takes the place of
+        K + lam I, and a is the sum over the copies of a row.
 
     Examples
     --------
@@ -74,12 +77,22 @@ class KernelInverse:
     [0.9, 0.9, 0.2]
     """
 
-    def __init__(self, K: Array, lams: Sequence[float], groups: np.ndarray | None = None) -> None:
+    def __init__(
+        self,
+        K: Array,
+        lams: Sequence[float],
+        groups: np.ndarray | None = None,
+        weights: np.ndarray | None = None,
+    ) -> None:
         xp, n = namespace(K), K.shape[0]
         C, mean = _centred(K)
+        share, smallest = 1 / n, min(lams)
+        if weights is not None:
+            share, smallest = weights / weights.sum(), smallest / weights.max()
+            mean = share @ K
         # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
         norm = float(xp.max(xp.sum(abs(C), axis=1)))
-        double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * min(lams)
+        double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * smallest
         dtype = xp.float64 if double else xp.float32
         # Smaller weights would drown in the rounding errors of K or C.
         least = n * eps(K) * float(xp.max(abs(xp.linalg.diagonal(K))))
@@ -88,11 +101,12 @@ class KernelInverse:
         self.lams, self.groups = tuple(lams), groups
         self._M, self._intercepts = [], []
         for lam in lams:
-            M = _invert(C, max(float(lam), least))
+            ridge = float(lam) if weights is None else lam / weights
+            M = _invert(C, max(ridge, least) if weights is None else np.maximum(ridge, least))
             total = xp.sum(M, axis=1)
             M = _minus_square(M, total, float(xp.sum(total)))
             self._M.append(M)
-            self._intercepts.append(1 / n - mean @ M)
+            self._intercepts.append(share - mean @ M)
         self._left_out = [_left_out(M, groups) for M in self._M]
 
     def fit(self, Q: np.ndarray) -> RidgeScores:
@@ -199,7 +213,7 @@ def _left_out(
         diagonal = xp.take(diagonal, like(rows, M, "own")) - xp.sum(back * cross, axis=0)
     diagonal = np.maximum(to_numpy(diagonal).astype(np.float64), _SMALLEST)
     found = []
-    for members in _groups_by_size(groups):
+    for members in groups_by_size(groups):
         own = members if rows is None else rows[members]
         index = like(own, M, "own")
         blocks = M[index[:, :, None], index[:, None, :]]
@@ -211,7 +225,7 @@ def _left_out(
     return LeftOut(diagonal, found)
 
 
-def _groups_by_size(groups: np.ndarray | None) -> list[np.ndarray]:
+def groups_by_size(groups: np.ndarray | None) -> list[np.ndarray]:
     """Rows (g, k) of all groups with the same number k > 1 of members."""
     if groups is None:
         return []
@@ -221,8 +235,8 @@ def _groups_by_size(groups: np.ndarray | None) -> list[np.ndarray]:
     return [order[starts[sizes == k][:, None] + np.arange(k)] for k in np.unique(sizes) if k > 1]
 
 
-def _invert(K: Array, lam: float) -> Array:
-    """(K + lam I)^-1 for a positive semi-definite K."""
+def _invert(K: Array, lam: "float | np.ndarray") -> Array:
+    """(K + lam I)^-1 for a positive semi-definite K; one lam, or one per row."""
     if not isinstance(K, np.ndarray):
         xp = namespace(K)
         return xp.linalg.inv(K + lam * xp.eye(K.shape[0], dtype=K.dtype, **_device(K)))

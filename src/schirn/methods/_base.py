@@ -26,6 +26,7 @@ from schirn.linalg.arrays import is_device_array, near, to_numpy
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.scaling import is_centred
 from schirn.linalg.threads import threads_for
+from schirn.linalg.weights import repeat
 from schirn.methods._notebook import NotebookView
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
@@ -273,13 +274,14 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         check_values(X, getattr(self, "feature_names_in_", None))
         return canonical(X) if sp.issparse(X) else X
 
-    def _finish(self, fit: Fit, Y: Array) -> None:
-        """Set the fitted attributes that all methods have."""
+    def _finish(self, fit: Fit, Y: Array, counts: Array | None = None) -> None:
+        """Set the fitted attributes that all methods have; rows count as often as `counts`."""
         if not np.isfinite(fit.scores).all():
             raise self._not_finite("the scores overflow")
         self.n_iter_ = fit.n_iter
         self.objective_ = fit.objective
-        self.calibration_ = self._calibrate(fit.scores, Y)
+        scores, listed = repeat(counts, fit.scores, Y)
+        self.calibration_ = self._calibrate(scores, listed)
         self.label_confidence_ = (
             self.calibration_.confidence(fit.scores, Y)
             if fit.confidence is None
@@ -287,8 +289,9 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         )
         doubtful = (Y == 1) & (self.label_confidence_ < 0.5)
         self.noise_ = doubtful if fit.noise is None else fit.noise
-        self.cardinality_ = float(self.label_confidence_.sum(dtype=np.float64) / len(Y))
-        self._learn_thresholds(fit.scores, Y)
+        (confidence,) = repeat(counts, self.label_confidence_)
+        self.cardinality_ = float(confidence.sum(dtype=np.float64) / len(confidence))
+        self._learn_thresholds(scores, listed)
 
     def _learn_thresholds(self, scores: Array, Y: Array) -> None:
         """Learn the thresholds that need scores of training rows, and set the rule of `predict`."""

@@ -17,6 +17,7 @@ from schirn.labels.matrix import as_labels
 from schirn.labels.votes import Votes, read_votes
 from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
+from schirn.linalg.weights import as_weights, copies, repeat, whole
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.caution import caution
@@ -199,6 +200,7 @@ class Sieve(PartialMultiLabelClassifier):
         known: Any = None,
         votes: Any = None,
         groups: Any = None,
+        sample_weight: Any = None,
     ) -> "Sieve":
         """Train on rows and their candidate labels.
 
@@ -219,9 +221,14 @@ class Sieve(PartialMultiLabelClassifier):
             every annotator gets a quality of their own.
         groups : array of shape (n,), optional
             Rows of one group, such as copies, never judge each other.
+        sample_weight : array of shape (n,), optional
+            Weights of the rows. A row of weight 2 counts like two copies that are left out
+            together, one of weight 0 is judged like an unseen row. For rows in main memory, up to
+            `max_kernel_rows`, without `known` and `votes`.
         """
         if location(X) in self._locations:
             given = {"known": known, "votes": votes, "groups": groups}
+            given["sample_weight"] = sample_weight
             name = next((name for name, value in given.items() if value is not None), None)
             if name is not None:
                 raise InputError(
@@ -244,7 +251,11 @@ class Sieve(PartialMultiLabelClassifier):
                 groups = np.unique(np.asarray(groups), return_inverse=True)[1]
                 check_same_length(len(Y), len(groups))
             options = Options(rates, as_known(known, Y, self.label_names_), said, groups)
-            self._finish(self._fit_with(X, Y, options), Y)
+            weights = as_weights(sample_weight, len(Y))
+            if weights is None:
+                self._finish(self._fit_with(X, Y, options), Y)
+            else:
+                self._fit_weighted(X, Y, options, weights)
         return self
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
@@ -298,6 +309,38 @@ class Sieve(PartialMultiLabelClassifier):
         rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
         return self._fit_with(X, Y, Options(rates))
 
+    def _fit_weighted(
+        self, X: "Array | sp.csr_array", Y: Array, options: Options, weights: Array
+    ) -> None:
+        """Train on rows with weights; rows without weight are judged like unseen ones."""
+        if options.known is not None or options.votes is not None:
+            name = "known" if options.known is not None else "votes"
+            raise InputError(
+                f"sample_weight cannot be combined with {name}; repeat rows instead",
+                parameter="sample_weight",
+            )
+        kept, rates, groups = weights > 0, options.rates, options.groups
+        if isinstance(rates, np.ndarray):
+            rates = rates[kept]
+        else:
+            (sizes,) = repeat(copies(weights), Y.sum(axis=1))
+            rates = known_rates(self.noise_level, sizes, Y.shape[1])
+        options = Options(
+            rates,
+            groups=None if groups is None else groups[kept],
+            weights=as_weights(weights[kept], int(kept.sum())),
+        )
+        fit = self._fit_with(X[kept], Y[kept], options)
+        self._finish(fit, Y[kept], copies(options.weights))
+        if kept.all():
+            return
+        scores, own = self._scores(X[~kept]), fit.scores
+        unseen = self._confidences(scores, Y[~kept]).astype(X.dtype)
+        self.training_log_odds_ = whole(kept, own, scores)
+        self.missing_ = self._missing(self.training_log_odds_, Y, 0.5)
+        self.label_confidence_ = whole(kept, self.label_confidence_, unseen)
+        self.noise_ = (Y == 1) & (self.label_confidence_ < 0.5)
+
     def _fit_with(self, X: "Array | sp.csr_array", Y: Array, options: Options) -> Fit:
         known, listed, trusted = options.known, Y, Y
         if known is not None:
@@ -305,9 +348,10 @@ class Sieve(PartialMultiLabelClassifier):
             trusted = np.where(known < 0, 0, Y) if self._trusts() else Y
             listed = np.where(known < 0, 1, Y)
             options = options._replace(known=None if self._trusts() else known)
-        Z = self._fit_features(X)
+        counts = copies(options.weights)
+        Z = self._fit_features(X, counts)
         found = self._solve(Z, trusted, options)
-        confidence = self._judge(found, options.votes).toarray()
+        confidence = self._judge(found, options.votes, counts).toarray()
         if known is not None:
             confidence = np.where(known == 0, confidence, known > 0)
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
@@ -318,23 +362,28 @@ class Sieve(PartialMultiLabelClassifier):
         noise = (Y == 1) & (confidence < 0.5)
         return Fit(noise, scores, len(objective), objective, confidence.astype(X.dtype))
 
-    def _judge(self, found: SieveFit, votes: VoteModel | None = None) -> sp.csr_array:
+    def _judge(
+        self, found: SieveFit, votes: VoteModel | None = None, counts: Array | None = None
+    ) -> sp.csr_array:
         """Keep what a fit found; the confidences of all candidates."""
         self.expansion_, self.pool_, self.noise_model_ = found.expansion, found.pool, found.noise
         self.noise_rates_, self.lams_ = found.rates, found.lams
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
         confidence, rate = found.confidence.copy(), float(np.mean(found.noise.rate))
-        Z, Y, Q = found.sample
+        Z, Y, Q = repeat(counts, *found.sample)
         some = slice(None, None, max(1, len(Y) // _JUDGED_ROWS))
         seen = caution(Z[some], Y[some], Q[some], rate)
-        total = max(confidence.nnz, 1)
+        times = None if counts is None else np.repeat(counts, np.diff(confidence.indptr))
+
+        def wrong_share() -> float:
+            return float(np.average(1 - confidence.data, weights=times)) if confidence.nnz else 0.0
+
         # Whoever names the noise, or counts votes, is believed.
         if self.noise_level is not None or votes is not None:
-            claimed = float((1 - confidence.data).sum() / total)
-            seen = seen._replace(factors=np.ones(Y.shape[1]), strict_share=claimed)
+            seen = seen._replace(factors=np.ones(Y.shape[1]), strict_share=wrong_share())
         self.caution_ = seen
         confidence.data = seen.apply(confidence.data, confidence.indices)
-        self.wrong_share_ = float((1 - confidence.data).sum() / total)
+        self.wrong_share_ = wrong_share()
         self.largest_wrong_share_ = max(seen.largest_share, self.wrong_share_)
         self.missing_rate_ = 0.0
         if seen.separation > _STRONG:
@@ -395,19 +444,20 @@ class Sieve(PartialMultiLabelClassifier):
 
         return scores
 
-    def _fit_features(self, X: "Array | sp.csr_array") -> Any:
+    def _fit_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> Any:
+        (rows,) = repeat(counts, X)
         if isinstance(self.features, str):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
             self.transformer_ = None
-            self.scale_ = learn_scale(X, self.features)
+            self.scale_ = learn_scale(rows, self.features)
         elif not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
             raise InputError(
                 f"features must be 'auto', 'text', 'spread', 'none' or a transformer of "
                 f"scikit-learn, got {self.features!r}"
             )
         else:
-            self.transformer_ = clone(self.features).fit(X)
-            self.scale_ = learn_scale(X, "none")
+            self.transformer_ = clone(self.features).fit(rows)
+            self.scale_ = learn_scale(rows, "none")
         return self._scaled(X)
 
     def _scaled(self, X: "Array | sp.csr_array") -> Any:
@@ -433,9 +483,16 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _solve(self, Z: Any, Y: Array, options: Options) -> SieveFit:
         if self._is_small(Z):
-            kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
+            rng, counts = check_random_state(self.random_state), copies(options.weights)
+            kernel, K = kernel_matrix(Z, self.kernel, rng, counts)
             result = solve(K, Y, options=options, **self._rounds())
             return kernel_fit(kernel, Z, Y, result, self.scale_, 1)
+        if options.weights is not None:
+            raise InputError(
+                f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} rows, "
+                f"and X has {Z.shape[0]:,}; leave it out, or repeat rows instead",
+                parameter="sample_weight",
+            )
         if options.groups is not None:
             raise InputError(
                 f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "

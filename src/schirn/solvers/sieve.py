@@ -19,8 +19,9 @@ from sklearn.utils import check_random_state
 
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
-from schirn.linalg.inverse import KernelInverse, left_out_scores
+from schirn.linalg.inverse import KernelInverse, groups_by_size, left_out_scores
 from schirn.linalg.kernels import Kernel, sample_width, width_sample
+from schirn.linalg.weights import copies, repeat
 from schirn.metrics import average_precision
 from schirn.noise.model import NoiseModel, Posterior, candidate_posterior, update_noise
 from schirn.noise.votes import VoteModel, anchored
@@ -40,6 +41,8 @@ MARGIN, CERTAIN = 1e-4, 1e-9
 RATES = (1e-4, 0.98)
 # Ridge of the label stack, relative to the mean variance of its inputs.
 STACK_RIDGE = 0.3
+# A row like no other has a leverage of almost 1; 1 minus it is at least this.
+SMALLEST = 1e-3
 # Width of the smooth clipping that turns ridge scores into positive numbers.
 SOFT = 0.02
 # Pseudo-observations that pull the pool towards equal weights and no shift.
@@ -76,6 +79,8 @@ class Options(NamedTuple):
     votes: VoteModel | None = None
     groups: Array | None = None
     """Rows of one group never judge each other."""
+    weights: Array | None = None
+    """Weights of the rows, greater than 0."""
 
 
 NOTHING = Options()
@@ -121,7 +126,9 @@ def sieve(
     for n_iter in range(1, max_iter + 1):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         softened = [soften(s, z, m) for s, z, m in zip(splits, logits, noises, strict=True)]
-        noises = [s.noise_of(f, m) for s, f, m in zip(splits, softened, noises, strict=True)]
+        noises = [
+            s.noise_of(f, m, z) for s, f, m, z in zip(splits, softened, noises, logits, strict=True)
+        ]
         experts = [
             fit_experts(s, f.Q, leader, stacked) for s, f in zip(splits, softened, strict=True)
         ]
@@ -129,7 +136,7 @@ def sieve(
             weights = fit_pool(splits[1:], experts[1:], noises[1:], weights, equal, rng)
         logits = [combine(weights, e.left_out, e.prior) for e in experts]
         rates.append(float(np.mean(noises[0].rate)))
-        objective.append(cross_entropy(logits[0], softened[0].Q))
+        objective.append(cross_entropy(*repeat(splits[0].counts, logits[0], softened[0].Q)))
         if callback is not None:
             callback(n_iter)
     whole = splits[0]
@@ -142,11 +149,14 @@ def sieve(
     return SieveResult(ridges, np.asarray(lams), pool, noise, *trace, z, Q)
 
 
-def kernel_matrix(Z: Any, name: str, rng: np.random.RandomState) -> tuple[Kernel, Array]:
+def kernel_matrix(
+    Z: Any, name: str, rng: np.random.RandomState, counts: Array | None = None
+) -> tuple[Kernel, Array]:
     """The kernel, with the median distance as its width, and its matrix for scaled rows Z."""
     kernel = Kernel("linear")
     if name == "rbf":
-        kernel = Kernel("rbf", sample_width(pick(Z, width_sample(Z.shape[0], rng))))
+        (rows,) = repeat(counts, np.arange(Z.shape[0]))
+        kernel = Kernel("rbf", sample_width(pick(Z, rows[width_sample(len(rows), rng)])))
     return kernel, kernel(Z, Z)
 
 
@@ -173,7 +183,7 @@ def solve(
     options : Options
     """
     rng = check_random_state(random_state)
-    lams = choose_lams(K, Y, kernel=kernel, lam=lam, trusting=trusting, rng=rng)
+    lams = choose_lams(K, Y, options, kernel=kernel, lam=lam, trusting=trusting, rng=rng)
     if trusting:
         return trusting_ridge(K, Y, float(lams[0]), options)
     return sieve(K, Y, lams, options, max_iter=max_iter, rng=rng, callback=callback)
@@ -181,11 +191,12 @@ def solve(
 
 def trusting_ridge(K: Array, Y: Array, lam: float, options: Options = NOTHING) -> SieveResult:
     """One ridge that takes every candidate as true."""
-    l, inverse = Y.shape[1], KernelInverse(K, [lam], options.groups)
+    l, inverse = Y.shape[1], KernelInverse(K, [lam], options.groups, options.weights)
     Y = Y.astype(np.float64)
     pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
     S = inverse.fit(Y).left_out[0]
-    loss, noise = np.array([np.mean((S - Y) ** 2)]), NoiseModel.independent(MARGIN, l)
+    errors = np.average((S - Y) ** 2, axis=0, weights=options.weights)
+    loss, noise = np.array([errors.mean()]), NoiseModel.independent(MARGIN, l)
     trace = np.zeros(1), loss
     return SieveResult(inverse.expansion(Y), np.array([lam]), pool, noise, *trace, soft_logit(S), Y)
 
@@ -196,6 +207,7 @@ def trusting_ridge(K: Array, Y: Array, lam: float, options: Options = NOTHING) -
 def choose_lams(
     K: Array,
     Y: Array,
+    options: Options = NOTHING,
     *,
     kernel: str,
     lam: float | None,
@@ -208,17 +220,31 @@ def choose_lams(
     """
     if lam is not None:
         return np.array([float(lam)])
-    xp, n = namespace(K), len(Y)
-    diagonal = to_numpy(xp.linalg.diagonal(K))
-    variance = max(float(diagonal.mean() - to_numpy(xp.mean(K))), 1e-12)
+    xp, n, weights, groups = namespace(K), len(Y), options.weights, options.groups
+    diagonal, means = (to_numpy(A) for A in (xp.linalg.diagonal(K), xp.mean(K, axis=0)))
+    if weights is not None:
+        means = weights @ K / weights.sum()
+    diagonal, means = (np.average(A, weights=weights) for A in (diagonal, means))
+    variance = max(float(diagonal - means), 1e-12)
     rows = np.sort(rng.choice(n, min(n, TUNING_ROWS), replace=False))
     some = like(rows, K, "own")
     sample = to_numpy(K[some][:, some]).astype(np.float64)
     y = Y[rows].astype(np.float64)
+    own = None if weights is None else weights[rows]
+    together = None if groups is None else groups[rows]
+    alone = together is None or len(np.unique(together)) == len(rows)
     ranked = trusting and ((y.sum(axis=1) > 0) & (y.sum(axis=1) < y.shape[1])).any()
+    lams = (variance * GRID).tolist()
+    left_out = (
+        left_out_scores(sample, y, lams)
+        if own is None and alone
+        else (KernelInverse(sample, [t], together, own).fit(y).left_out[0] for t in lams)
+    )
     losses = [
-        -average_precision(y, S) if ranked else np.mean((S - y) ** 2)
-        for S in left_out_scores(sample, y, (variance * GRID).tolist())
+        -average_precision(y, S, sample_weight=own)
+        if ranked
+        else np.average((S - y) ** 2, axis=0, weights=own).mean()
+        for S in left_out
     ]
     best = variance * float(GRID[int(np.argmin(losses))])
     if kernel == "rbf":
@@ -287,12 +313,21 @@ class Split(NamedTuple):
     rates_held: "float | Array | None" = None
     votes: VoteModel | None = None
     votes_held: VoteModel | None = None
+    groups: Array | None = None
+    weights: Array | None = None
+    counts: Array | None = None
+    """How often each training row counts in statistics; None is once."""
+    counts_held: Array | None = None
 
-    def noise_of(self, found: Posterior, noise: NoiseModel) -> NoiseModel:
-        """Noise model of a posterior; known rates stay."""
+    def noise_of(self, found: Posterior, noise: NoiseModel, z: Array) -> NoiseModel:
+        """Noise model of a posterior, which the log-odds z gave; known rates stay."""
         if isinstance(self.rates, np.ndarray):
             return noise
-        return update_noise(self.Y, found, self.rates)
+        Y = self.Y
+        if self.counts is not None:
+            Y, z = repeat(self.counts, Y, z)
+            found = posterior(z, Y, noise)
+        return update_noise(Y, found, self.rates)
 
 
 def make_splits(
@@ -300,12 +335,13 @@ def make_splits(
 ) -> list[Split]:
     """All rows, and inner splits that hold out a third of the rows or groups each."""
     n = len(Y)
-    rates, _, votes, groups = options
+    rates, _, votes, groups, weights = options
+    counts = copies(weights)
     Y = Y.astype(np.float64)
     if isinstance(rates, np.ndarray):
         rates = np.clip(rates, *RATES)
-    inverse = KernelInverse(K, lams, groups)
-    found = [Split(inverse, Y, Y[:0], rates, None, votes)]
+    inverse = KernelInverse(K, lams, groups, weights)
+    found = [Split(inverse, Y, Y[:0], rates, None, votes, None, groups, weights, counts)]
     group = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
     thirds = np.array_split(rng.permutation(int(group.max(initial=-1)) + 1), 3)
     for third in thirds if n < FEW_ROWS else thirds[:1]:
@@ -313,12 +349,17 @@ def make_splits(
         # Without candidates there is nothing to learn from.
         if len(held) and Y[train].any():
             inner = Split(inverse.hold_out(held), Y[train], Y[held], rates, rates, votes, votes)
+            if groups is not None:
+                inner = inner._replace(groups=groups[train])
             if isinstance(rates, np.ndarray):
                 inner = inner._replace(rates=rates[train], rates_held=rates[held])
             if votes is not None:
                 ratio: Any = votes.log_ratio
                 parts = (votes._replace(log_ratio=ratio[rows]) for rows in (train, held))
                 inner = inner._replace(**dict(zip(("votes", "votes_held"), parts, strict=True)))
+            if weights is not None and counts is not None:
+                inner = inner._replace(weights=weights[train], counts=counts[train])
+                inner = inner._replace(counts_held=counts[held])
             found.append(inner)
     return found
 
@@ -328,7 +369,8 @@ def first_guess(split: Split) -> tuple[NoiseModel, Array]:
     l = split.Y.shape[1]
     S = split.inverse.fit(split.Y).left_out[-1]
     # False labels are listed as often as cells outside the candidates look listed.
-    outside = S[split.Y == 0]
+    outside, listed = repeat(split.counts, S, split.Y)
+    outside = outside[listed == 0]
     rate: Any = split.rates
     if rate is None:
         rate = float(np.clip(outside.mean() if outside.size else 0.5, *RATES))
@@ -387,7 +429,7 @@ def condition_on_known(
             if isinstance(rest.rates, np.ndarray):
                 own = noise._replace(rate=rest.rates)
             found = soften(rest, z[undecided], own, known[undecided])
-            noise = rest.noise_of(found, noise)
+            noise = rest.noise_of(found, noise, z[undecided])
         z = pool.log_odds(split.inverse.fit(Q).left_out)
     return noise, z, Q
 
@@ -446,12 +488,12 @@ def fit_experts(split: Split, Q: Array, leader: int, stacked: bool) -> Experts:
     """Ridges of every weight on the soft labels, and the label stack on the leading one."""
     scores = split.inverse.fit(Q)
     left_out, held = list(scores.left_out), list(scores.held)
-    prior = logit(np.clip(Q.mean(axis=0), MARGIN, 1 - MARGIN))
+    mean = np.average(Q, axis=0, weights=split.weights)
+    prior = logit(np.clip(mean, MARGIN, 1 - MARGIN))
     stack = None
     if stacked:
-        S = left_out[leader]
-        stack, leverages = fit_stack(S, Q)
-        left_out.append(leave_out(stack.scores(S), Q, leverages))
+        stack, scored = fit_stack(left_out[leader], Q, split.weights, split.groups)
+        left_out.append(scored)
         held.append(stack.scores(held[leader]))
     return Experts(left_out, held, prior, stack)
 
@@ -474,19 +516,49 @@ class LabelStack(NamedTuple):
         return like(self.mean, S) + found
 
 
-def fit_stack(S: np.ndarray, Q: np.ndarray) -> tuple[LabelStack, np.ndarray]:
-    """Fit the label stack, and the leverages of its rows; the cost is cubic in min(n, l) only."""
+def fit_stack(
+    S: np.ndarray,
+    Q: np.ndarray,
+    weights: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> tuple[LabelStack, np.ndarray]:
+    """Fit the label stack, and score its rows, each row or group left out of its own fit.
+
+    The cost is cubic in min(n, l) only.
+    """
     n, l = S.shape
-    centre, mean = S.mean(axis=0), Q.mean(axis=0)
-    D, R = S - centre, Q - mean
+    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    root = 1.0 if weights is None else np.sqrt(weights)[:, None]
+    centre, mean = (np.average(A, axis=0, weights=weights) for A in (S, Q))
+    D, R = root * (S - centre), root * (Q - mean)
+    squares = float(np.sum((root * S) ** 2))
     if l <= n:
-        half = stack_half(D.T @ D, float(np.sum(S * S)))
-        W = half.T @ (half @ (D.T @ R))
-        return LabelStack(W, centre, mean), 1 / n + np.sum((D @ half.T) ** 2, axis=1)
-    G = D @ D.T
-    t = stack_ridge(float(np.trace(G)), l, float(np.sum(S * S)))
-    inverse = np.linalg.inv(G + t * np.eye(n))
-    return LabelStack(D.T, centre, mean, inverse @ R), 1 / n + 1 - t * np.diagonal(inverse)
+        half = stack_half(D.T @ D, squares)
+        stack = LabelStack(half.T @ (half @ (D.T @ R)), centre, mean)
+        E = D @ half.T
+        leverages = share + np.sum(E**2, axis=1)
+    else:
+        G = D @ D.T
+        t = stack_ridge(float(np.trace(G)), l, squares)
+        inverse = np.linalg.inv(G + t * np.eye(n))
+        stack = LabelStack(D.T, centre, mean, inverse @ R)
+        leverages = share + 1 - t * np.diagonal(inverse)
+    fitted = stack.scores(S)
+    left_out = leave_out(fitted, Q, leverages)
+    for rows in groups_by_size(groups):
+        # Q_G - (I - H_GG)^-1 (Q_G - S_G) with the hat matrix H of the weighted rows.
+        k, shares = rows.shape[1], np.sqrt(share[rows])
+        inside = (
+            E[rows] @ E[rows].transpose(0, 2, 1)
+            if l <= n
+            else np.eye(k) - t * inverse[rows[:, :, None], rows[:, None, :]]
+        )
+        H = inside + shares[:, :, None] * shares[:, None, :]
+        own = np.broadcast_to(root, (n, 1))[rows]
+        # A group of all rows leaves nothing to learn from, and a singular matrix.
+        error = np.linalg.solve((1 + 1e-9) * np.eye(k) - H, own * (Q - fitted)[rows])
+        left_out[rows] = Q[rows] - error / own
+    return stack, left_out
 
 
 def stack_half(G: np.ndarray, squares: float) -> np.ndarray:
@@ -504,7 +576,7 @@ def stack_ridge(trace: float, l: int, squares: float) -> float:
 
 def leave_out(S: np.ndarray, Q: np.ndarray, leverages: np.ndarray) -> np.ndarray:
     """Leave-one-out scores Q - (Q - S)/(1 - h) of fitted scores S."""
-    return Q - (Q - S) / np.maximum(1 - leverages, 1e-3)[:, None]
+    return Q - (Q - S) / np.maximum(1 - leverages, SMALLEST)[:, None]
 
 
 # ---- Pool
@@ -557,21 +629,22 @@ def fit_pool(
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
-    cells, inputs = [], []
+    cells, inputs, listed = [], [], []
     for split, e in zip(splits, experts, strict=True):
-        size = split.Y_held.size
-        cells.append(rng.choice(size, min(size, POOL_CELLS // len(splits)), replace=False))
-        inputs.append([soft_logit(S) for S in e.held])
+        Y, *scores = repeat(split.counts_held, split.Y_held, *e.held)
+        cells.append(rng.choice(Y.size, min(Y.size, POOL_CELLS // len(splits)), replace=False))
+        inputs.append([soft_logit(S) for S in scores])
+        listed.append(Y)
     for _ in range(2):
         Z, q = [], []
-        for split, e, noise, some, columns in zip(
-            splits, experts, noises, cells, inputs, strict=True
+        for split, e, noise, some, columns, Y in zip(
+            splits, experts, noises, cells, inputs, listed, strict=True
         ):
             z = weights[0] + weights[-1] * e.prior
             z = z + sum(a * L for a, L in zip(weights[1:-1], columns, strict=True))
             if isinstance(split.rates_held, np.ndarray):
-                noise = noise._replace(rate=split.rates_held)
-            Q = posterior(z, split.Y_held, noise, split.votes_held).Q
+                noise = noise._replace(rate=repeat(split.counts_held, split.rates_held)[0])
+            Q = posterior(z, Y, noise, split.votes_held).Q
             row, label = np.divmod(some, Q.shape[1])
             q.append(Q[row, label])
             columns = [L[row, label] for L in columns]
