@@ -165,7 +165,6 @@ def test_the_ridge_chosen_for_equal_weights_gives_the_same_model(data, cls):
     expected = cls().fit(data.X, data.candidates)
     assert found.lam_ == pytest.approx(3 * expected.lam_)
     np.testing.assert_allclose(found.coef_, expected.coef_)
-    np.testing.assert_allclose(found.label_confidence_, expected.label_confidence_, atol=1e-6)
 
 
 def test_fractions_lie_between_their_neighbours(data):

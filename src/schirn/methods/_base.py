@@ -371,6 +371,7 @@ class RowSpaceMethod(LinearMethod):
     """
 
     fit_intercept: bool
+    _fitted: ClassVar = {"search_": "[table?]"}
     _grid: ClassVar[dict[str, tuple[float, ...]]] = {}
     """The values tried for each parameter that may be None, in order of preference."""
     _untuned: ClassVar[dict[str, float]] = {}

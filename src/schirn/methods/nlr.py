@@ -110,6 +110,9 @@ class NLR(RowSpaceMethod):
 
     _fitted: ClassVar = {
         "n_noise_": "int (*)",
+        "beta_": "[float 0..]",
+        "gamma_": "[float 0..]",
+        "lam_": "[float 0..]",
     }
 
     def __init__(

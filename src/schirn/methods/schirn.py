@@ -160,6 +160,9 @@ class Schirn(RowSpaceMethod):
     _fitted: ClassVar = {
         "residual_": "trace (*)",
         "n_noise_": "int (*)",
+        "alpha_": "[float 0..]",
+        "beta_": "[float 0..]",
+        "lam_": "[float 0..]",
     }
 
     def __init__(

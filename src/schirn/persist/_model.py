@@ -4,7 +4,7 @@ The parts are described like lines of documentation, for example "float (l, d)":
 attributes in `_fitted` of every method.
 
 - ``float`` numbers are finite, a ``limit`` may be infinite, and a ``trace`` may hold anything;
-  ``int``, ``bool``, ``text: a, b`` (one of these), ``names``, ``integer type``,
+  ``int``, ``bool``, ``text: a, b`` (one of these), ``names``, ``table`` (a dict), ``integer type``,
   or the name of a record.
 - ``float?`` may be None, ``[float]`` may be absent, ``sparse float`` may be a CSR or CSC matrix.
 - ``float 0..1`` has bounds; a bound may be a size, as in ``int 0..l``.
@@ -311,6 +311,8 @@ def _check(
     elif field.kind == "text":
         fits = type(value) is str and value in field.values
         _expect(fits, value, f"one of {', '.join(field.values)}", where)
+    elif field.kind == "table":
+        _expect(type(value) is dict, value, "a dict", where)
     elif field.kind == "integer type":
         fits = type(value) is str and re.fullmatch("[<>|=]?[iu][1248]", value) is not None
         _expect(fits, value, "an integer type", where)
