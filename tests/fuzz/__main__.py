@@ -1,14 +1,16 @@
 """Fuzz every reader for a while: python tests/fuzz --seconds 600 (or: make fuzz).
 
 Each target runs in a process of its own, so that a crash of a library below is seen too. With
-atheris the files follow the code they reach; else hypothesis draws them. A file that breaks a
-reader is kept in `--crashes`; put it into tests/fuzz/examples.py together with the mend.
+atheris the files follow the code they reach; else hypothesis draws them; `--engine random` draws
+more of them, but does not shrink one that breaks a reader. Such a file is kept in `--crashes`; put
+it into tests/fuzz/examples.py together with the fix. The last line counts all files.
 """
 
 import argparse
 import importlib.util
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -24,7 +26,9 @@ def main() -> int:
     parser.add_argument("--targets", help="names with commas; default: all")
     parser.add_argument("--seed", type=int, default=None, help="of the order and the files")
     parser.add_argument("--crashes", type=Path, default=Path("fuzz-crashes"))
-    parser.add_argument("--engine", choices=("auto", "atheris", "hypothesis"), default="auto")
+    parser.add_argument(
+        "--engine", choices=("auto", "atheris", "hypothesis", "random"), default="auto"
+    )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
@@ -42,19 +46,22 @@ def run_all(args: argparse.Namespace) -> int:
     args.crashes.mkdir(exist_ok=True)
     seed = random.SystemRandom().randrange(2**31) if args.seed is None else args.seed
     print(f"fuzzing {len(names)} readers for {args.seconds:g} s with {args.engine}, seed {seed}")
-    end, bad, done = time.monotonic() + args.seconds, set(), 0
+    end, bad, done, files = time.monotonic() + args.seconds, set(), 0, 0
     share = max(2.0, min(30.0, args.seconds / len(names)))
     while (left := end - time.monotonic()) > 1:
         name = names[done % len(names)]
-        if not start_child(args, name, min(share, left), seed + done):
+        held, count = start_child(args, name, min(share, left), seed + done)
+        files += count
+        if not held:
             bad.add(name)
         done += 1
-    print(f"{done} rounds; " + (f"broken: {', '.join(sorted(bad))}" if bad else "nothing broke"))
+    told = f"broken: {', '.join(sorted(bad))}" if bad else "nothing broke"
+    print(f"{done} rounds, {files:,} files; {told}")
     return 1 if bad else 0
 
 
-def start_child(args: argparse.Namespace, name: str, seconds: float, seed: int) -> bool:
-    """Fuzz one target in a process; whether it held."""
+def start_child(args: argparse.Namespace, name: str, seconds: float, seed: int) -> tuple[bool, int]:
+    """Fuzz one target in a process; whether it held, and the number of files."""
     command = [sys.executable, str(HERE), "--child", name, "--seconds", str(seconds)]
     command += ["--seed", str(seed), "--crashes", str(args.crashes), "--engine", args.engine]
     try:
@@ -66,7 +73,8 @@ def start_child(args: argparse.Namespace, name: str, seconds: float, seed: int) 
     print(f"{name:14} {'held' if code == 0 else f'BROKE (exit code {code})'}  {last[:150]}")
     if code:
         (args.crashes / f"{name}-{seed}.log").write_text(told)
-    return code == 0
+    count = re.match(r"([\d,]+) files", last)
+    return code == 0, int(count[1].replace(",", "")) if count else 0
 
 
 def run_child(args: argparse.Namespace) -> int:
@@ -74,7 +82,30 @@ def run_child(args: argparse.Namespace) -> int:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if args.engine == "atheris":
         return run_atheris(args)
-    return run_hypothesis(args)
+    return run_random(args) if args.engine == "random" else run_hypothesis(args)
+
+
+def run_random(args: argparse.Namespace) -> int:
+    """Try random files until the time is over; the first that breaks the reader is kept."""
+    from fuzz.guarded import read_safely
+    from fuzz.mutate import Random
+    from fuzz.strategies import damaged_file
+
+    choose, end = Random(args.seed), time.monotonic() + args.seconds
+    count, taken = 0, 0
+    part = args.crashes / f"{args.child}-{args.seed}.last"
+    # Written to a file that stays open: a process that dies cannot say what killed it.
+    with part.open("wb", buffering=0) as last:
+        while time.monotonic() < end:
+            data = damaged_file(choose, args.child)
+            last.seek(0)
+            last.truncate()
+            last.write(data)
+            taken += read_safely(args.child, data)
+            count += 1
+    part.unlink()
+    print(f"{count:,} files, {taken:,} of them readable")
+    return 0
 
 
 def run_hypothesis(args: argparse.Namespace) -> int:

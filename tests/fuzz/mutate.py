@@ -1,4 +1,11 @@
-"""Damage to files: bytes flipped, cut, moved, repeated, replaced by what readers stumble over."""
+"""Damage to files: bytes flipped, cut, moved, repeated, replaced by what readers stumble over.
+
+Every function takes the choices from an object: `Drawn` asks hypothesis, which shrinks what breaks
+a reader; `Random` is faster.
+"""
+
+import random
+import string
 
 from hypothesis import strategies as st
 
@@ -13,60 +20,109 @@ TOKENS = (
 )  # fmt: skip
 
 
-@st.composite
-def damages(draw, seeds, at_most=6):
+class Drawn:
+    """Choices of hypothesis."""
+
+    def __init__(self, draw):
+        self.draw = draw
+
+    def number(self, low, high):
+        return self.draw(st.integers(low, high))
+
+    def one_of(self, options):
+        return self.draw(st.sampled_from(options))
+
+    def content(self, shortest, longest):
+        return self.draw(st.binary(min_size=shortest, max_size=longest))
+
+    def value(self):
+        return self.draw(VALUES)
+
+
+class Random:
+    """Choices of a generator of random numbers."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def number(self, low, high):
+        return self.random.randint(low, high)
+
+    def one_of(self, options):
+        return self.random.choice(options)
+
+    def content(self, shortest, longest):
+        return self.random.randbytes(self.number(shortest, longest))
+
+    def value(self, depth=0):
+        kind = self.number(0, 7 if depth < 3 else 5)
+        if kind < 3:
+            return self.one_of(NUMBERS)
+        if kind < 5:
+            return "".join(self.random.choices(LETTERS, k=self.number(0, 5)))
+        if kind == 5:
+            return self.one_of((None, True, False, "array_0.npy"))
+        inner = [self.value(depth + 1) for _ in range(self.number(0, 3))]
+        return inner if kind == 6 else {str(self.value(3)): item for item in inner}
+
+
+def damages(choose, seeds, at_most=6):
     """A seed with up to `at_most` damages; now and then bytes that were never a file."""
-    if draw(st.integers(0, 39)) == 0:
-        return draw(st.binary(max_size=200))
-    data = draw(st.sampled_from(seeds))
-    for _ in range(draw(st.integers(1, at_most))):
-        data = _damage(draw, data, seeds)
+    if choose.number(0, 39) == 0:
+        return choose.content(0, 200)
+    data = choose.one_of(seeds)
+    for _ in range(choose.number(1, at_most)):
+        data = _damage(choose, data, seeds)
     return data
 
 
-def _damage(draw, data: bytes, seeds) -> bytes:
-    start = draw(st.integers(0, len(data)))
-    end = min(len(data), start + draw(st.sampled_from((0, 1, 2, 4, 8, 32, 1000))))
-    kind = draw(st.sampled_from(("flip", "token", "byte", "cut", "drop", "repeat", "splice")))
+def _damage(choose, data: bytes, seeds) -> bytes:
+    start = choose.number(0, len(data))
+    end = min(len(data), start + choose.one_of((0, 1, 2, 4, 8, 32, 1000)))
+    kind = choose.one_of(("flip", "token", "byte", "cut", "drop", "repeat", "splice"))
     if kind == "flip" and start < len(data):
-        flipped = bytes([data[start] ^ (1 << draw(st.integers(0, 7)))])
+        flipped = bytes([data[start] ^ (1 << choose.number(0, 7))])
         return data[:start] + flipped + data[start + 1 :]
     if kind == "byte":
-        return data[:start] + draw(st.binary(min_size=1, max_size=8)) + data[end:]
+        return data[:start] + choose.content(1, 8) + data[end:]
     if kind == "token":
-        return data[:start] + draw(st.sampled_from(TOKENS)) + data[end:]
+        return data[:start] + choose.one_of(TOKENS) + data[end:]
     if kind == "cut":
         return data[:start]
     if kind == "drop":
         return data[:start] + data[end:]
     if kind == "repeat":
-        return data[:start] + data[start:end] * draw(st.integers(2, 50)) + data[end:]
-    other = draw(st.sampled_from(seeds))
-    return data[:start] + other[draw(st.integers(0, len(other))) :]
+        return data[:start] + data[start:end] * choose.number(2, 50) + data[end:]
+    other = choose.one_of(seeds)
+    return data[:start] + other[choose.number(0, len(other)) :]
 
 
-NUMBERS = st.sampled_from((0, -1, 1, 2**31, 2**63, 10**30, 0.5, -0.0, 1e308, float("nan")))
+LETTERS = string.printable + "\xe9\u0662\ud83d\U0001f415"
+NUMBERS = (0, -1, 1, 2**31, 2**63, 10**30, 0.5, -0.0, 1e308, float("nan"))
 VALUES = st.recursive(
-    st.none() | st.booleans() | NUMBERS | st.text(max_size=5) | st.just("array_0.npy"),
+    st.none()
+    | st.booleans()
+    | st.sampled_from(NUMBERS)
+    | st.text(max_size=5)
+    | st.just("array_0.npy"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
     max_leaves=5,
 )
 
 
-@st.composite
-def changed_json(draw, document):
+def changed_json(choose, document):
     """A JSON document in which one to three places hold something else, or nothing."""
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(choose.number(1, 3)):
         places = list(_places(document))
         if not places:
-            return draw(VALUES)
-        holder, key = draw(st.sampled_from(places))
-        if draw(st.booleans()):
-            holder[key] = draw(VALUES)
+            return choose.value()
+        holder, key = choose.one_of(places)
+        if choose.number(0, 1):
+            holder[key] = choose.value()
         elif isinstance(holder, dict):
             value = holder.pop(key)
-            if draw(st.booleans()):
-                holder[draw(st.sampled_from(KINDS))] = value
+            if choose.number(0, 1):
+                holder[choose.one_of(KINDS)] = value
         else:
             holder.append(holder.pop(key))
     return document
