@@ -11,6 +11,7 @@ import secrets
 import shutil
 import stat
 import struct
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -276,7 +277,18 @@ def _read_entry(
     if f"{key}_indptr" in entries:
         return f"{key}_shape", np.asarray(shape)
     with archive.open(entry) as stream:
-        return key, np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+        return key, read_array(stream)
+
+
+def read_array(stream: Any) -> np.ndarray:
+    """Read the array of an .npy file; raise one of `DAMAGE` if its text is no text."""
+    array = np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        # Python would raise SystemError for the first use of such a text.
+        letters = np.ascontiguousarray(array).view(array.dtype.str[0] + "u4")
+        if letters.max() > sys.maxunicode:
+            raise ValueError("a text holds a character that does not exist")
+    return array
 
 
 def read_npy(path: Path, max_bytes: int | None = None) -> np.ndarray:
@@ -289,7 +301,7 @@ def read_npy(path: Path, max_bytes: int | None = None) -> np.ndarray:
         with path.open("rb") as stream:
             _check_header(f"{path}: the file", stream, size)
         with path.open("rb") as stream:
-            return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+            return read_array(stream)
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except DataError:

@@ -84,7 +84,14 @@ _ARFF = b"@relation 'r -C 1'\n@attribute a {x,y}\n@attribute b {0,1}\n@data\n"
 _WIDE = b"@relation 'r -C 1'\n" + b"".join(b"@attribute a%d {1,0}\n" % k for k in range(2000))
 _SIZES = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }"
 
+
+def _npz_of_no_letters() -> bytes:
+    names = np.frombuffer(struct.pack("<II", 0x41, 0x7FFFFFFF), "<U1")
+    return _npz(X=np.eye(2), Y=np.eye(2), label_names=names)
+
+
 CRASHES = [
+    ("npz", _npz_of_no_letters),
     ("mat5", _mat_with_wild_pointers),
     ("mat5", _mat_of_unknown_type),
     ("npz", _npz_with_wild_pointers),

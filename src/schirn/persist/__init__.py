@@ -25,6 +25,7 @@ from schirn._files import (
     byte_limit,
     check_sparse,
     npy_header,
+    read_array,
     reason_of,
     too_large,
 )
@@ -373,7 +374,7 @@ def _read_array(path: Path, archive: zipfile.ZipFile, member: dict[str, Any]) ->
         raise ModelFileError(f"{path}: the array {brief(name)} does not fit the header")
     with archive.open(name) as stream:
         hashing = _Hashing(stream)
-        array = np.asarray(np.lib.format.read_array(hashing, allow_pickle=False))
+        array = read_array(hashing)
     if hashing.digest.hexdigest() != member["sha256"]:
         raise ModelFileError(f"{path}: the array {brief(name)} does not match its checksum")
     return array
