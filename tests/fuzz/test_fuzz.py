@@ -14,7 +14,8 @@ if not os.path.exists("/proc/self/statm"):
 from fuzz.corpus import corpus
 from fuzz.examples import CRASHES
 from fuzz.guarded import read_safely
-from fuzz.strategies import damaged
+from fuzz.mutate import Random
+from fuzz.strategies import damaged, damaged_file
 from fuzz.targets import TARGETS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -49,6 +50,14 @@ def test_damaged_files(target):
         read_safely(target, source.draw(damaged(target)))
 
     check()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_random_files(target):
+    """The files of `--engine random`, which differ from those of hypothesis."""
+    choose = Random(0)
+    for _ in range(20):
+        read_safely(target, damaged_file(choose, target))
 
 
 def test_the_guard_sees_what_it_must(monkeypatch):
