@@ -179,8 +179,15 @@ def _model() -> list[bytes]:
 
 def _bench_row() -> list[bytes]:
     text = {"status": "done", "key": "0" * 40, "dataset": "birds", "noise": "legacy"}
+    text |= {"tuning": "none", "features": "own", "split": "kfold"}
     numbers = {"format": 1, "r": 1, "noise_seed": 1, "seed": 0, "folds": 2, "finished": 1.5}
-    shared = {**dict.fromkeys(FIELDS), **text, **numbers, "metrics": {"average_precision": 0.5}}
+    shared = {
+        **dict.fromkeys(FIELDS),
+        **text,
+        **numbers,
+        "metrics": {"average_precision": 0.5},
+        "params": {},
+    }
     rows = [{**shared, "fold": fold, "method": "NLR"} for fold in (0, 1)]
     return ["".join(json.dumps(row) + "\n" for row in rows).encode()]
 
