@@ -102,10 +102,10 @@ class NLR(RowSpaceMethod):
     )
     _grid: ClassVar = {
         "beta": (0.001, 0.1, 10.0, 100.0),
-        "gamma": (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01),
+        "gamma": (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1),
         "lam": (4.0, 3.2, 2.5, 2.1, 1.8),
     }
-    _search_rounds: ClassVar = 4
+    _search_rounds: ClassVar = 3
     _untuned: ClassVar = {"beta": 0.1, "gamma": 10.0, "lam": 4.0}
 
     _fitted: ClassVar = {
