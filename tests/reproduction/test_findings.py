@@ -234,3 +234,23 @@ def test_a_whole_study_has_the_gap_and_the_spread():
     assert "it is better in 10 of 10 settings" in ridge
     assert gap.startswith("Depending on the setting, Sieve closes")
     assert spread.startswith("On Birds")
+
+
+def test_choices_of_paks_and_pard_are_counted():
+    results = [
+        make_result("birds", 3, "PAKS", fold, average_precision=0.483)
+        | {"params": {"scale": scale}}
+        for fold, scale in enumerate(["none", "none", "standard"])
+    ]
+    assert found_in(results) == [
+        "PAKS is +2.0 points away from the paper on average; it chooses features as they are "
+        "instead of standardised ones in 2 of 3 fits."
+    ]
+    unknown = make_result("mine", 1, "PARD", 0, average_precision=0.5) | {"params": {"warm_up": 5}}
+    assert found_in([unknown]) == [
+        "PARD chooses a warm-up of 30 epochs instead of 5 in 0 of 1 fits."
+    ]
+
+
+def found_in(results):
+    return [text for text in findings(results, {}) if text.startswith(("PAKS", "PARD"))]

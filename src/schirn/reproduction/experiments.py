@@ -118,7 +118,7 @@ QUICK = Part(
     ("scene:1", "birds:3", "medical:3"),
     ("yeastmf",),
     search_rows=300,
-    some_folds={"oracle": 1, "sensitivity": 2},
+    some_folds={"oracle": 1, "sensitivity": 2, "kernel": 2},
     fit_seconds=10.0,
     draws=10,
     every=2,

@@ -20,7 +20,7 @@ def findings(
 ) -> list[str]:
     """Summarise the tables and the studies, one sentence per finding."""
     found = _gap(results) + _against_ridge(results) + _tuned_on_truth(results, oracle)
-    found += _with_kernel(kernel)
+    found += _with_kernel(kernel) + _explained(results)
     made: dict[str, Callable[[Study], list[str]]] = {
         "label_ranks": _label_ranks,
         "theorem": _theorem,
@@ -109,6 +109,31 @@ def _tuned_on_truth(
         f"{sentence}; it is then {signed(statistics.fmean(distances))} points away from the paper "
         f"on average. The rest of the distance is not tuning."
     ]
+
+
+def _explained(results: Sequence[Result]) -> list[str]:
+    """Distances of PAKS and PARD from the paper, and the choices that matter most to them."""
+    found = []
+    for method, name, value, words in (
+        ("PAKS", "scale", "none", "features as they are instead of standardised ones"),
+        ("PARD", "warm_up", 30, "a warm-up of 30 epochs instead of 5"),
+    ):
+        own = [r for r in results if r["method"] == method and name in (r.get("params") or {})]
+        if not own:
+            continue
+        comparison = compare(own, "average_precision")
+        away = [
+            comparison.mean(setting, comparison.contenders[0]) - paper.mean
+            for setting in comparison.settings
+            if (paper := published(setting.dataset, setting.r, method, comparison.metric))
+        ]
+        chosen = sum(result["params"][name] == value for result in own)
+        said = f"chooses {words} in {chosen} of {len(own)} fits."
+        if away:
+            mean = signed(statistics.fmean(away))
+            said = f"is {mean} points away from the paper on average; it {said}"
+        found.append(f"{method} {said}")
+    return found
 
 
 def _gain(comparison: Comparison, setting: Setting, a: Contender, b: Contender) -> float:
