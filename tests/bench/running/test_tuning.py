@@ -110,7 +110,8 @@ def test_every_grid_fits_its_method_and_every_method_has_one():
         grid = default_grid(name)
         assert (grid is None) == (name == "Sieve")
         if grid:
-            make_methods([name], {}, {})
+            (method,) = make_methods([name], {}, {})
             size = int(np.prod([len(values) for values in grid.values()]))
-            assert size <= 80
+            # A search inside `fit` solves its points side by side.
+            assert size <= (140 if method.tunes_itself else 20)
             assert set(grid) <= set(cls().get_params())

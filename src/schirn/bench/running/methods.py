@@ -26,21 +26,14 @@ RECOMMENDED: dict[str, Params] = {
     "ParticleMAP": {"scale": "minmax"},
 }
 
-_RIDGE = [0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 10_000.0]
-
 # Values follow the papers where they state them; otherwise they span the range that changed the
-# results of a reconstruction. Every method is given its whole grid on every data set. Sieve has
-# none because it tunes itself.
+# results of a reconstruction. Every method is given its whole grid on every data set. Methods with
+# a grid of their own choose its parameters in `fit`; Sieve tunes itself without a grid.
 GRIDS: dict[str, Grid] = {
-    "Schirn": {
-        "alpha": [0.0, 0.1, 0.2, 0.5, 1.0],
-        "beta": [0.01, 0.1],
-        "lam": [0.1, 1.0, 10.0, 100.0, 250.0, 1000.0],
-    },
-    "NLR": {
-        "beta": [0.001, 0.1, 10.0, 100.0],
-        "gamma": [0.01, 10.0, 100.0, 1000.0],
-        "lam": [1.3, 1.8, 2.1, 2.5, 3.2],
+    **{
+        name: {key: sorted(values) for key, values in grid.items()}
+        for name, cls in all_methods().items()
+        if (grid := getattr(cls, "_grid", None))
     },
     "FPML": {"lam1": [0.1, 1.0], "lam3": [1.0, 10.0, 100.0]},
     "PMLLRS": {"beta": [0.01, 0.1, 1.0], "gamma": [0.01, 1.0, 100.0]},
@@ -50,8 +43,6 @@ GRIDS: dict[str, Grid] = {
     "PAKS": {"scale": ["standard", "none"], "eta": [1.0, 10.0, 100.0, 1000.0]},
     "GLC": {"alpha": [0.1, 1.0, 10.0], "eta": [0.1, 1.0, 10.0, 100.0, 1000.0]},
     "PARD": {"beta_0": [0.01, 0.1], "warm_up": [5, 30], "max_iter": [30, 60]},
-    "CandidateRidge": {"lam": _RIDGE},
-    "OracleRidge": {"lam": _RIDGE},
 }
 
 
