@@ -141,7 +141,7 @@ class Sieve(PartialMultiLabelClassifier):
     _info: ClassVar = MethodInfo(
         family="leave-one-out posterior",
         reference="this library, docs/sieve.md",
-        cost="n^3 + n^2 l",
+        cost="n^2 l",
         memory="n^2 + n l, or n landmarks + n l",
     )
 
