@@ -51,9 +51,18 @@ def test_version(capsys):
     assert capsys.readouterr().out == f"schirn {schirn.__version__}\n"
 
 
+def test_the_bare_program_prints_help_and_bare_data_lists(capsys):
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("usage: schirn ")
+    assert main(["data"]) == 0
+    listed = capsys.readouterr().out
+    assert main(["data", "list"]) == 0
+    assert capsys.readouterr().out == listed
+
+
 def test_no_command_and_unknown_command(capsys):
-    assert "no command given (see schirn --help)" in refused(capsys)
-    assert "no command given (see schirn data --help)" in refused(capsys, "data")
+    assert "no command given (see schirn --help)" in refused(capsys, "--debug")
+    assert "no command given (see schirn certificate --help)" in refused(capsys, "certificate")
     assert "there is no command 'fti'; did you mean 'fit'" in refused(capsys, "fti")
     assert "there are demo, fit, predict" in refused(capsys, "xyzzy")
     assert "there is no command 'lst'; did you mean 'list'" in refused(capsys, "data", "lst")

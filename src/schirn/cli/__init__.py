@@ -74,13 +74,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["data", "list", "--jsn"])
     2
     """
-    words = sys.argv[1:] if argv is None else argv
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in ([], ["data"]):
+        # Whoever types no more wants to see what there is.
+        words.append("list" if words else "--help")
     debug = "--debug" in words or os.environ.get("SCHIRN_DEBUG", "0") not in ("", "0")
     args = argparse.Namespace()
     try:
         _prepare_streams()
         try:
-            args = build_parser(COMMANDS).parse_args(argv)
+            args = build_parser(COMMANDS).parse_args(words)
         except SystemExit as stop:
             sys.stdout.flush()
             return int(stop.code or 0)
