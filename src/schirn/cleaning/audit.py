@@ -1,8 +1,8 @@
 """Answers of a person: calibrate the verdicts, and certify the precision of the removals.
 
 A sample has two kinds of cells. "Calibration" cells are drawn at random from all tags that were
-judged, "certificate" cells from the tags that the verdicts call wrong, or from the less likely half
-of all tags if the planted-tag check trusts no removal.
+judged, "certificate" cells from the tags that the verdicts call wrong, and at least from the less
+likely half of all tags, unless the planted-tag check calls the verdicts good.
 
 Calibration: logit q' = b + a logit q, by logistic regression on the answers, with ridge penalties
 that pull a to 1 and b to 0, so that few answers change little. Here q is the confidence before
@@ -603,11 +603,11 @@ def _flagged(found: "NoisyLabels") -> Array:
     """Tags from which the certificate is drawn.
 
     These are the tags that the verdicts call wrong, whether they are removed or held back. Verdicts
-    that cannot be trusted may call far too few wrong, so then it is half of the tags at least.
+    without good trust may call far too few wrong, so then it is half of the tags at least.
     """
     undecided = _undecided(found)
     flagged = undecided & (found.removed | (found.confidence < found.threshold))
-    if found.trust is not None and found.trust.level == "none":
+    if found.trust is not None and found.trust.level != "good":
         tags = np.flatnonzero(undecided)
         order = tags[np.argsort(found.confidence[tags], kind="stable")]
         flagged[order[: len(order) // 2]] = True

@@ -426,7 +426,7 @@ class NoisyLabels:
 
         Four in ten are drawn from all judged tags, for calibration; the others, for the
         certificate, from the tags that are removed, or would be if the verdicts could be trusted.
-        Where `trust` is "none", that is the less likely half of all tags.
+        Unless `trust` is "good", that is the less likely half of all tags at least.
         Tags with confidence 0 or 1 are known and not drawn.
 
         Parameters
