@@ -232,8 +232,14 @@ def main() -> None:
     )
     done |= dict(zip(left, found, strict=True))
     rows = [done[task] for task in tasks]
+    mean = {
+        key: float(np.nanmean([row[key] for row in rows]))
+        for key, value in rows[0].items()
+        if isinstance(value, float)
+    }
+    rows_and_mean = [*rows, {**mean, "name": "mean"}]
     table(
-        rows,
+        rows_and_mean,
         {
             "certificate holds": "holds",
             "audits that remove": "removes",
@@ -244,7 +250,7 @@ def main() -> None:
         },
     )
     table(
-        rows,
+        rows_and_mean,
         {
             "truly wrong": "true",
             "claimed share": ("claimed", "claimed_after"),
