@@ -207,6 +207,8 @@ def test_removals_stay_those_that_were_certified(session):
 
 
 def test_a_second_audit_draws_other_tags(session):
+    # One that nobody has answered yet is replaced.
+    session.start_audit(9)
     session.start_audit(20)
     first = answer(session, 5)
     with pytest.raises(InputError, match=r"audit of 20 tags has begun, of which 5 are answered"):

@@ -157,10 +157,10 @@ class Session:
             Number of tags.
         """
         with self._lock:
-            audit, seed = self.audit, 0
+            audit = self.audit
             if audit is not None and audit.size == size:
                 return
-            if audit is not None and not audit.done:
+            if audit is not None and audit.answers and not audit.done:
                 raise InputError(
                     f"{self.project.folder}: an audit of {audit.size} tags has begun, of which "
                     f"{len(audit.answers)} are answered; go on with --audit {audit.size}"
