@@ -280,9 +280,9 @@ class TagTable:
 
     def _left_out(self, transformer: TableFeatures) -> list[str]:
         """Return columns of numbers or sentences that are not learned from."""
-        names = (*(transformer.text or ()), *(transformer.columns or ()), transformer.vectors)
+        used = {*(transformer.text or ()), *(transformer.columns or ()), transformer.vectors}
         found = [*self._text_columns(), *self._numeric_columns()]
-        return [name for name in found if name not in names]
+        return [name for name in found if name not in used]
 
     def texts(self) -> list[str]:
         """Return the text of each row: the columns of text, or else all cells of words."""

@@ -216,7 +216,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 class Columns(NamedTuple):
     """Columns of a table in any of its forms."""
 
-    names: list[str]
+    names: dict[str, None]
+    """A dictionary, since looking up a name in a list of thousands takes long."""
     cells: Any
     """Function from a name to its list of cells."""
 
@@ -230,13 +231,13 @@ class Columns(NamedTuple):
 def as_columns(X: Any) -> Columns:
     """Return the columns of a DataFrame, a dict of columns, a list of dicts or a `Table`."""
     if hasattr(X, "column") and hasattr(X, "columns"):
-        return Columns(list(X.columns), X.column)
+        return Columns(dict.fromkeys(X.columns), X.column)
     if isinstance(X, Mapping):
-        return Columns([str(name) for name in X], X.__getitem__)
+        return Columns(dict.fromkeys(str(name) for name in X), X.__getitem__)
     if hasattr(X, "columns"):
-        return Columns([str(name) for name in X.columns], lambda name: X[name].to_list())
+        return Columns(dict.fromkeys(map(str, X.columns)), lambda name: X[name].to_list())
     if isinstance(X, list) and X and all(isinstance(row, Mapping) for row in X):
-        names = list(dict.fromkeys(str(key) for row in X for key in row))
+        names = dict.fromkeys(str(key) for row in X for key in row)
         return Columns(names, lambda name: [row.get(name) for row in X])
     raise InputError(
         f"a table is a DataFrame, a dict of columns or a list of dicts, not {type(X).__name__}"
