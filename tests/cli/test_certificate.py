@@ -187,6 +187,14 @@ def test_a_certificate_of_an_earlier_run_is_named(table, certificate, tmp_path, 
     assert "earlier run" not in capsys.readouterr().err
 
 
+def test_check_reads_tables_as_clean_does(items, certificate, tmp_path, capsys):
+    other = write_csv(tmp_path / "other.csv", items, separator="|", delimiter="\t")
+    argv = ["certificate", "check", str(certificate), other, "--delimiter"]
+    assert main([*argv, "\t", "--separator", "|", "--labels", "tags"]) == 0
+    capsys.readouterr()
+    assert "must be one character" in refused(capsys, *argv, "ab")
+
+
 def test_check_finds_another_table(table, items, certificate, tmp_path, capsys):
     text, tags, wrong = items[0]
     other = write_csv(tmp_path / "other.csv", [(text, [*tags, "new"], wrong), *items[1:]])

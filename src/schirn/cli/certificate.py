@@ -11,6 +11,7 @@ from schirn.cleaning.audit import TAGS, tags_digest
 from schirn.cleaning.columns import TagTable
 from schirn.cli._output import facts, print_json, say
 from schirn.cli._parser import add_command, separator
+from schirn.cli._reading import add_text_format
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags, split_tags
@@ -51,10 +52,7 @@ def add(found: Any) -> None:
         "--separator", type=separator, default=";", metavar="TEXT",
         help="text between tags (default: ;)",
     )  # fmt: skip
-    check.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="encoding of TABLE (default: utf-8)"
-    )
-    check.add_argument("--delimiter", metavar="CHARACTER", help="character between CSV cells")
+    add_text_format(check)
 
 
 def run(args: argparse.Namespace) -> int:
