@@ -92,6 +92,9 @@ def _npz_of_no_letters() -> bytes:
 
 CRASHES = [
     ("npz", _npz_of_no_letters),
+    ("project", json.dumps({"format": "[" * 4000}).encode()),
+    ("clean_csv", b"a," + b"[" * 4000 + b"\n1,2\n"),
+    ("clean_jsonl", b'{"' + b"9" * 5000 + b'": 1}\n'),
     ("mat5", _mat_with_wild_pointers),
     ("mat5", _mat_of_unknown_type),
     ("npz", _npz_with_wild_pointers),

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import brief_list, read_npy
+from schirn._files import brief, brief_list, read_npy
 from schirn._input import suggest
 from schirn.cleaning.changes import ChangeList
 from schirn.cleaning.found import NoisyLabels
@@ -100,13 +100,14 @@ class TagTable:
         for name in (*single, *(text or ()), *(columns or ())):
             if name is not None and name not in table.columns:
                 hint = suggest(name, table.columns)
-                raise InputError(f"{path}: there is no column {name!r}; {hint}")
+                raise InputError(f"{path}: there is no column {brief(name)}; {hint}")
         if labels is None:
             labels = next((name for name in LABEL_COLUMNS if name in table.columns), None)
         if labels is None:
             raise InputError(
                 f"{path}: which column holds the tags? There are "
-                f"{', '.join(map(repr, table.columns))}",
+                f"{', '.join(brief(name, 40) for name in table.columns[:12])}"
+                + (f" and {len(table.columns) - 12:,} more" if len(table.columns) > 12 else ""),
                 parameter="labels",
             )
         self.labels = labels
@@ -122,12 +123,12 @@ class TagTable:
             try:
                 tags.append(split_tags(cell, self.separator))
             except InputError as error:
-                where = f"row {i + 1}, column {self.labels!r}"
+                where = f"row {i + 1}, column {brief(self.labels)}"
                 raise InputError(f"{self.path}: {where}: {error}") from None
         if not any(tags):
             raise InputError(
-                f"{self.path}: the column {self.labels!r} holds no tags, so there is nothing to "
-                f"clean"
+                f"{self.path}: the column {brief(self.labels)} holds no tags, so there is nothing "
+                f"to clean"
             )
         return tags
 
@@ -140,7 +141,7 @@ class TagTable:
         for other in _SEPARATORS:
             if 2 * sum(other in cell for cell in cells) > len(cells):
                 raise InputError(
-                    f"{self.path}: most cells of {self.labels!r} contain {other!r} and none "
+                    f"{self.path}: most cells of {brief(self.labels)} contain {other!r} and none "
                     f"{self.separator!r}; what separates the tags?",
                     parameter="separator",
                 )
@@ -259,7 +260,7 @@ class TagTable:
         if len(texts) == 1 and not numbers:
             return TableFeatures(text=texts)
         if numbers or texts:
-            choices = [f"the text of {name!r}" for name in texts]
+            choices = [f"the text of {brief(name)}" for name in texts]
             choices += [f"the numbers of {brief_list(numbers, 6)}"] * bool(numbers)
             raise InputError(
                 f"{self.path}: learn from {' or from '.join(choices)}? Name the columns of text, "
@@ -271,7 +272,7 @@ class TagTable:
             for name in self._free_columns()
         }
         best = max(lengths, key=lambda name: lengths[name], default=None)
-        example = "" if best is None else f" such as {best!r}"
+        example = "" if best is None else f" such as {brief(best)}"
         raise InputError(
             f"{self.path}: no column of numbers or sentences to learn from; choose a column of "
             f"text{example}, or give embeddings as features",
@@ -371,7 +372,7 @@ class TagTable:
     def _bad_cell(self, i: int, name: str, advice: str, **about: str) -> InputError:
         cell = str(self.table.column(name)[i])[:40]
         return InputError(
-            f"{self.path}: row {i + 1}, column {name!r}: {cell!r} is {advice}", **about
+            f"{self.path}: row {i + 1}, column {brief(name)}: {cell!r} is {advice}", **about
         )
 
 

@@ -250,8 +250,9 @@ def _parse(line: bytes) -> Record | None:
 def _check_head(path: Path, head: Record, fingerprint: str) -> None:
     if head.get("format") != FORMAT or head.get("version") != VERSION:
         raise DataError(
-            f"{path}: not a journal that this program can read (format {head.get('format')!r}, "
-            f"version {head.get('version')!r}); move it away to start over"
+            f"{path}: not a journal that this program can read (format "
+            f"{brief(head.get('format'))}, version {brief(head.get('version'))}); move it away to "
+            f"start over"
         )
     if head.get("project") != fingerprint:
         raise DataError(

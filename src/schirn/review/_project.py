@@ -169,7 +169,7 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     if head.get("n_items") != len(items):
         raise DataError(
             f"{folder / 'items.jsonl'}: has {len(items)} items, but project.json announces "
-            f"{head.get('n_items')!r}; the folder is incomplete, create the project again"
+            f"{brief(head.get('n_items'))}; the folder is incomplete, create the project again"
         )
     if not tags:
         raise DataError(f"{folder}: no item has a tag, so there is nothing to review")
@@ -209,10 +209,12 @@ def _read_head(folder: Path) -> dict[str, Any]:
         raise DataError(f"{path}: not valid JSON ({error}); create the project again") from None
     found = head.get("format") if isinstance(head, dict) else None
     if found != FORMAT:
-        raise DataError(f"{path}: the format is {found!r}, not {FORMAT!r}; choose another folder")
+        raise DataError(
+            f"{path}: the format is {brief(found)}, not {FORMAT!r}; choose another folder"
+        )
     if head.get("version") != VERSION:
         raise DataError(
-            f"{path}: the version is {head.get('version')!r}, but this program reads version "
+            f"{path}: the version is {brief(head.get('version'))}, but this program reads version "
             f"{VERSION}; update schirn or create the project again"
         )
     return dict(head)
@@ -225,7 +227,7 @@ def _labels(folder: Path, head: dict[str, Any]) -> list[str]:
     labels = [whole_text(name) for name in labels]
     twice = repeated(labels)
     if twice is not None:
-        raise DataError(f"{folder / 'project.json'}: the label {twice!r} is listed twice")
+        raise DataError(f"{folder / 'project.json'}: the label {brief(twice)} is listed twice")
     return labels
 
 
@@ -233,7 +235,8 @@ def _threshold(folder: Path, head: dict[str, Any]) -> float:
     value = head.get("threshold")
     if not _is_share(value):
         raise DataError(
-            f"{folder / 'project.json'}: 'threshold' must be a number from 0 to 1, not {value!r}"
+            f"{folder / 'project.json'}: 'threshold' must be a number from 0 to 1, not "
+            f"{brief(value)}"
         )
     return float(value)  # type: ignore[arg-type]
 
@@ -286,7 +289,8 @@ def _features(folder: Path, head: dict[str, Any]) -> Path | None:
         return None
     if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:\0"):
         raise DataError(
-            f"{folder / 'project.json'}: 'features' must name a file in the folder, not {name!r}"
+            f"{folder / 'project.json'}: 'features' must name a file in the folder, not "
+            f"{brief(name)}"
         )
     path = folder / name
     if not path.is_file():
@@ -306,13 +310,15 @@ def _read_items(
             raise DataError(f"{where}: not an item with an 'id'; create the project again")
         item = Item(whole_text(str(record["id"])), whole_text(str(record.get("text") or "")))
         if item.id in seen:
-            raise DataError(f"{where}: the id {item.id!r} occurs twice; give each item its own")
+            raise DataError(
+                f"{where}: the id {brief(item.id)} occurs twice; give each item its own"
+            )
         seen.add(item.id)
         found = list(_tags(where, record.get("tags"), column))
         suggested = record.get("suggested", [])
         found += _tags(where, suggested, column, suggested=True)
         if len({tag[0] for tag in found}) < len(found):
-            raise DataError(f"{where}: the item {item.id!r} has the same tag twice")
+            raise DataError(f"{where}: the item {brief(item.id)} has the same tag twice")
         tags += [(len(items), *tag) for tag in found]
         items.append(item)
     return items, tags
@@ -339,17 +345,19 @@ def _tags(
     """Yield column, confidence, kept, judged and listed of each tag."""
     if not isinstance(tags, list):
         name = "suggested" if suggested else "tags"
-        raise DataError(f"{where}: '{name}' must be a list, not {tags!r}")
+        raise DataError(f"{where}: '{name}' must be a list, not {brief(tags)}")
     for tag in tags:
         label = tag.get("label") if isinstance(tag, dict) else tag
         label = whole_text(label) if isinstance(label, str) else label
         if not isinstance(tag, dict) or not isinstance(label, str) or label not in column:
-            raise DataError(f"{where}: the tag {label!r} is not among the labels of project.json")
+            raise DataError(
+                f"{where}: the tag {brief(label)} is not among the labels of project.json"
+            )
         confidence, kept = tag.get("confidence"), False if suggested else tag.get("kept")
         if not _is_share(confidence) or not isinstance(kept, bool):
             raise DataError(
-                f"{where}: the tag {label!r} needs a 'confidence' from 0 to 1 and 'kept' true or "
-                f"false, not {confidence!r} and {kept!r}"
+                f"{where}: the tag {brief(label)} needs a 'confidence' from 0 to 1 and 'kept' true "
+                f"or false, not {brief(confidence)} and {brief(kept)}"
             )
         # Tags that could not be judged have one half.
         judged = tag.get("judged", confidence != 0.5) is True

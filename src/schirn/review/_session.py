@@ -131,10 +131,10 @@ class Session:
             raises `Conflict`.
         """
         if action not in ACTIONS:
-            raise InputError(f"the action must be one of {', '.join(ACTIONS)}, not {action!r}")
+            raise InputError(f"the action must be one of {', '.join(ACTIONS)}, not {brief(action)}")
         tag = self.project.tag_of.get((item, label))
         if tag is None:
-            raise InputError(f"the item {item!r} has no tag {label!r}")
+            raise InputError(f"the item {brief(item)} has no tag {brief(label)}")
         with self._lock:
             self._check_conflict(action, tag, seen)
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
