@@ -85,6 +85,11 @@ _WIDE = b"@relation 'r -C 1'\n" + b"".join(b"@attribute a%d {1,0}\n" % k for k i
 _SIZES = "{'descr': '<f8', 'fortran_order': False, 'shape': %s, }"
 
 
+def _project_with(**changes) -> bytes:
+    head = {"format": "schirn-review", "version": 1, "labels": ["dog", "cat", "beach"]}
+    return json.dumps({**head, "threshold": 0.5, "n_items": 2, **changes}).encode()
+
+
 def _npz_of_no_letters() -> bytes:
     names = np.frombuffer(struct.pack("<II", 0x41, 0x7FFFFFFF), "<U1")
     return _npz(X=np.eye(2), Y=np.eye(2), label_names=names)
@@ -93,6 +98,7 @@ def _npz_of_no_letters() -> bytes:
 CRASHES = [
     ("npz", _npz_of_no_letters),
     ("project", json.dumps({"format": "[" * 4000}).encode()),
+    ("project", lambda: _project_with(features="a\nb")),
     ("clean_csv", b"a," + b"[" * 4000 + b"\n1,2\n"),
     ("clean_jsonl", b'{"' + b"9" * 5000 + b'": 1}\n'),
     ("mat5", _mat_with_wild_pointers),

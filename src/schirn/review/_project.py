@@ -287,7 +287,8 @@ def _features(folder: Path, head: dict[str, Any]) -> Path | None:
     name = head.get("features")
     if name is None:
         return None
-    if not isinstance(name, str) or name in ("", ".", "..") or set(name) & set("/\\:\0"):
+    is_name = isinstance(name, str) and name not in ("", ".", "..") and name.isprintable()
+    if not is_name or set(name) & set("/\\:"):
         raise DataError(
             f"{folder / 'project.json'}: 'features' must name a file in the folder, not "
             f"{brief(name)}"
