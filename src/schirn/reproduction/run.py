@@ -138,8 +138,8 @@ def write_results(
 ) -> list[Path]:
     """Write tables, figures and pages from finished fits; return the files.
 
-    If fits are missing, a setting includes only methods with all folds, and the page only studies
-    with all fits; it lists what is missing.
+    If fits are missing, a setting includes only methods with all folds; the page lists what is
+    missing.
     """
     folder = Path(output)
     batches = {batch.folder.name: batch for batch in _batches(output, plan, chosen)}
@@ -149,10 +149,15 @@ def write_results(
         tables[name], absent = complete(results_of(*batches[name]), batches[name].runs)
         suffix = {"kernel": " with kernel features", "oracle": " tuned on the truth"}.get(name, "")
         missing |= {f"{method}{suffix}": settings for method, settings in absent.items()}
-    results = {name: results_of(*batch) for name, batch in batches.items() if name not in TABLES}
-    unfinished = [name for name in results if len(results[name]) < len(batches[name].runs)]
-    missing |= {f"the study {name.replace('_', ' ')}": [] for name in unfinished}
-    chosen = [name for name in chosen if name not in unfinished]
+    results: dict[str, list[Result]] = {}
+    for name in [name for name in batches if name not in TABLES]:
+        results[name], absent = complete(results_of(*batches[name]), batches[name].runs)
+        study = f"the study {name.replace('_', ' ')}"
+        if not results[name]:
+            absent = {}
+            missing[study] = []
+        missing |= {f"{method} in {study}": settings for method, settings in absent.items()}
+    chosen = [name for name in chosen if results.get(name, True)]
     found = list(_studies(plan, results, chosen, say))
     say("tables and figures")
     written = _write_studies(folder, found)
