@@ -152,7 +152,47 @@ def test_whole_weights_are_repeated_rows_for_ridges(data, weights, cls, intercep
     assert model.coef_.dtype == model.label_confidence_.dtype == dtype
 
 
-@pytest.mark.parametrize("cls", [schirn.Sieve, schirn.CandidateRidge, schirn.OracleRidge])
+@STORAGES
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rank_term", ["high", "low", "none"])
+@pytest.mark.parametrize("n", [90, 4], ids=["many rows", "fewer rows than labels"])
+def test_whole_weights_are_repeated_rows_for_schirn(data, weights, rank_term, dtype, storage, n):
+    """Also weights of zero: such rows are removed, and judged like unseen ones."""
+    X, Y = data.X[:n].astype(dtype), data.candidates[:n]
+    weights = np.where(weights == 1, 0, weights)[:n]
+    params = {"alpha": 0.3, "beta": 0.1, "lam": 2.0, "rank_term": rank_term, "max_iter": 40}
+    found = schirn.Schirn(**params).fit(storage(X), Y, sample_weight=weights)
+    A, B, rows = repeated(weights, X, Y, np.arange(n))
+    copies = schirn.Schirn(**params).fit(storage(A), B)
+    tolerance = {"rtol": 1e-2, "atol": 1e-3} if dtype == np.float32 else {"atol": 1e-8}
+    np.testing.assert_allclose(found.coef_, copies.coef_, **tolerance)
+    np.testing.assert_allclose(found.objective_, copies.objective_, **tolerance)
+    inside = np.flatnonzero(weights)
+    first = first_copies(weights)[inside]
+    np.testing.assert_array_equal(found.noise_[inside], copies.noise_[first])
+    assert found.noise_.any()
+    assert found.cardinality_ == pytest.approx(found.label_confidence_[rows].sum() / len(rows))
+    # Row 0 without any of its copies, by the ridge on the candidates that are kept.
+    others = weights.copy()
+    others[inside[0]] = 0
+    A, B = repeated(others, X, (Y.astype(bool) & ~found.noise_).astype(np.uint8))
+    without = schirn.CandidateRidge(lam=2.0).fit(storage(A), B)
+    row = inside[:1]
+    left_out = without.decision_function(storage(X[row]))
+    confidence = found.calibration_.confidence(left_out, Y[row])
+    np.testing.assert_allclose(found.label_confidence_[row], confidence, rtol=1e-3, atol=1e-5)
+    assert found.coef_.dtype == found.label_confidence_.dtype == dtype
+
+
+def test_weights_of_schirn_need_no_intercept_and_main_memory(data, weights):
+    model = schirn.Schirn(fit_intercept=True)
+    with pytest.raises(InputError, match="sample_weight needs fit_intercept=False"):
+        model.fit(data.X, data.candidates, sample_weight=weights)
+
+
+@pytest.mark.parametrize(
+    "cls", [schirn.Schirn, schirn.Sieve, schirn.CandidateRidge, schirn.OracleRidge]
+)
 def test_weights_of_one_change_nothing(data, cls):
     found = cls().fit(data.X, data.candidates, sample_weight=np.ones(90))
     expected = cls().fit(data.X, data.candidates)

@@ -8,10 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import Number, OneOf
+from schirn.exceptions import InputError
 from schirn.linalg.arrays import namespace
 from schirn.linalg.prox import NoiseRule, RankTerm, noise_threshold
-from schirn.linalg.row_space import RowSpace, below_one
+from schirn.linalg.row_space import RowSpace, below_one, row_space
 from schirn.linalg.threads import threads_for
+from schirn.linalg.weights import as_weights, copies
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.scale.blocks import (
@@ -199,6 +201,71 @@ class Schirn(RowSpaceMethod):
         self.solver = solver
         self.threshold = threshold
         self.verbose = verbose
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        label_names: Sequence[str] | None = None,
+        sample_weight: Any = None,
+    ) -> "Schirn":
+        """Train on rows and their candidate labels.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame
+            Also an array on a device, a Dask array or files (docs/scale.md).
+        y : array-like
+            The candidates: 0/1 or bool array, sparse matrix, DataFrame, or a list with one list of
+            label names per row.
+        label_names : list of str or None
+            Names of the label columns, for candidates that carry none.
+        sample_weight : array of shape (n,) or None
+            Weights of the rows, for rows in main memory and models without an intercept. A row of
+            weight 2 counts like two copies that are left out together, one of weight 0 is judged
+            like an unseen row. Parameters at None are chosen on the rows with a weight, and
+            `lam_` is then multiplied by their mean weight.
+        """
+        if sample_weight is None:
+            super().fit(X, y, label_names=label_names)
+            return self
+        self._check()
+        if self.fit_intercept:
+            raise InputError(
+                "sample_weight needs fit_intercept=False; centre the features and labels yourself, "
+                "or repeat the rows",
+                parameter="sample_weight",
+            )
+        with self._all_or_nothing():
+            X, Y = self._validate_training(X, y, label_names)
+            weights = as_weights(sample_weight, len(Y))
+            if weights is None:
+                self._finish(self._fit(X, Y), Y)
+            else:
+                self._finish(self._fit_weighted(X, Y, weights), Y, copies(weights))
+        return self
+
+    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
+        inside = weights > 0
+        self._choose(X[inside], Y[inside])
+        if self.lam is None:
+            self.lam_ *= float(weights[inside].mean())
+        root = np.sqrt(weights[inside]).astype(X.dtype)
+        rows = X[inside] * root[:, None]
+        space = row_space(
+            sp.csr_array(rows) if sp.issparse(X) else rows, ridge=self._smallest_ridge()
+        )
+        result = schirn(space, Y[inside], root, **self._options())
+        self._set_weights(space, result.w)
+        self.residual_, self.n_noise_ = result.residual, result.n_noise
+        kept = (Y[inside].astype(bool) & ~result.N).astype(X.dtype)
+        judged = ridge(space, kept * root[:, None], self.lam_)
+        # Rows without a weight are judged by the scores of the others.
+        scores = np.asarray(X @ space.coefficients(judged.w)[0])
+        noise = (Y == 1) & (scores < noise_threshold(self._options()["alpha"], self.noise_rule))
+        scores[inside], noise[inside] = judged.loo_scores / root[:, None], result.N
+        return Fit(noise, scores, result.n_iter, result.objective)
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"] * self._ridge_per_lam()

@@ -188,6 +188,8 @@ class Block(NamedTuple):
     rows: Any
     cells: Cells
     in_place: bool = True
+    root: Array | None = None
+    """Square roots of the weights of the rows, which have been multiplied by them; None is 1."""
 
 
 Step = Callable[..., tuple[Any, tuple[Any, ...]]]
@@ -256,12 +258,14 @@ def add_sums(a: Any, b: Any) -> Any:
     return type(a)(*sums) if hasattr(a, "_fields") else tuple(sums)
 
 
-def memory_rows(space: RowSpace, Y: Any) -> tuple[MemoryRows, Coordinates]:
-    """All rows of a factored X as one block."""
+def memory_rows(
+    space: RowSpace, Y: Any, root: Array | None = None
+) -> tuple[MemoryRows, Coordinates]:
+    """All rows of a factored X as one block; `root` as in `Block`."""
     cells = candidate_cells(Y, None if namespace(space.eigenvalues) is np else space.F)
     n = space.shape[0]
     if space.F is not None:
         coordinates = Coordinates(space.eigenvalues, space.penalty, n)
-        return MemoryRows([Block(DenseRows(space.F), cells)]), coordinates
+        return MemoryRows([Block(DenseRows(space.F), cells, root=root)]), coordinates
     coordinates = Coordinates(space.eigenvalues, space.penalty, n, space.basis, space.mean)
-    return MemoryRows([Block(FeatureRows(space.X), cells)]), coordinates
+    return MemoryRows([Block(FeatureRows(space.X), cells, root=root)]), coordinates

@@ -5,6 +5,9 @@ so the projections of C and L on the row space of X follow the same recursions a
 only the changed entries are projected: a round costs one product with the features, not two, and
 no factorisation. A round needs only the candidate entries of the previous C, so a block keeps L
 alone; and because L + mu XW = G - 2(Y - N), it does not keep XW either.
+
+A row of weight v counts like v copies: X, Y, C and L are multiplied by the root of v, so that all
+sums and Gram matrices are those of the copies, and only the noise step divides by it again.
 """
 
 from collections.abc import Callable
@@ -65,7 +68,9 @@ class State(NamedTuple):
     """Memory for the next G and C, if a step may write in place."""
 
 
-def schirn(space: RowSpace, Y: np.ndarray, **options: Any) -> SchirnResult:
+def schirn(
+    space: RowSpace, Y: np.ndarray, root: np.ndarray | None = None, **options: Any
+) -> SchirnResult:
     """Run `schirn_rounds` on an X that is factored in memory.
 
     Parameters
@@ -74,10 +79,12 @@ def schirn(space: RowSpace, Y: np.ndarray, **options: Any) -> SchirnResult:
         The factored X; its ridge must cover 2 lam / mu for the largest mu.
     Y : (n, l) array
         Candidates, 0/1.
+    root : (n,) array or None
+        Square roots of the weights of the rows; the factored X was multiplied by them.
     **options
         Parameters of `schirn_rounds`.
     """
-    store, coordinates = memory_rows(space, Y)
+    store, coordinates = memory_rows(space, Y, root)
     trace = schirn_rounds(store, coordinates, whole=lambda: store.states[0].G.T, **options)
     N, n_iter = noise_matrix(store, Y.shape), len(trace.objective)
     return SchirnResult(trace.w, N, n_iter, trace.objective, trace.residual, trace.n_noise)
@@ -135,7 +142,7 @@ def schirn_rounds(
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
-        change, gram, floor, changed, n_noise = store.step(
+        change, gram, floor, changed, n_noise, noise = store.step(
             make_G, coordinates.send(mu * w), threshold, _side(term, wide)
         )
         if change is not None:
@@ -157,9 +164,9 @@ def schirn_rounds(
             C = G * scale if matrix is None else G @ matrix
         L = G - 2 * kept - mu * C
         residual = float(np.sqrt(residual)) / mu
-        loss = square - 2 * inside + n_cells - n_noise
+        loss = square - 2 * inside + n_cells - noise
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
-        objective = loss + alpha * n_noise + sign * beta * nuclear + ridge
+        objective = loss + alpha * noise + sign * beta * nuclear + ridge
         trace.append((objective, residual, n_noise))
         mu = min(mu_max, rho * mu)  # eq. (20)
         if callback is not None:
@@ -211,15 +218,28 @@ def _shift(
 
 def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     """C = L = 1 and N = 0; F'Y, F'1 and the number of candidates."""
-    cells = block.cells
+    cells, root = block.cells, block.root
     (n, l), total = cells.shape, block.rows.total()
     xp = namespace(total)
     options = {} if xp is np else {"device": total.device}
     at = xp.ones(len(cells), dtype=total.dtype, **options)
     L = xp.ones((l, n), dtype=total.dtype, **options)
-    kept = block.rows.project(cells.label, cells.row, at, l)
+    if root is not None:
+        L *= root
+        total = block.rows.project(np.zeros(n, dtype=np.int64), np.arange(n), root, 1)[0]
+    kept = block.rows.project(cells.label, cells.row, at * _roots(block), l)
     noise = xp.zeros(len(cells), dtype=xp.bool, **options)
-    return State(L, at, noise, cells.flat), (kept, total, len(cells))
+    return State(L, at, noise, cells.flat), (kept, total, _weight(block, ~noise, len(cells)))
+
+
+def _roots(block: Block, cells: Any = slice(None)) -> Any:
+    """The root of the weight of each candidate cell, 1 if the rows have no weights."""
+    return 1 if block.root is None else block.root[block.cells.row[cells]]
+
+
+def _weight(block: Block, cells: Array, count: int) -> float:
+    """The weight of some candidate cells: their number if the rows have no weights."""
+    return count if block.root is None else float(np.sum(_roots(block, cells) ** 2))
 
 
 def make_G(
@@ -233,14 +253,15 @@ def make_G(
     kept = cells.flat[~noise] if changed else state.kept
     G = block.rows.expand(message, state.spare[0])
     G += L
-    xp.reshape(G, (-1,))[kept] += 2
+    xp.reshape(G, (-1,))[kept] += 2 * _roots(block, ~noise)
     mean = None
     if eps(G) > 1e-10:
         # L starts at 1 and its mean would drown small singular values in single precision.
         mean = xp.mean(G, axis=1)
         G -= mean[:, None]
     gram, floor = (None, 0.0) if side is None else _gram(G, mean, side)
-    sums = (change, gram, floor, changed, len(cells) - int(kept.shape[0]))
+    n_noise = len(cells) - int(kept.shape[0])
+    sums = (change, gram, floor, changed, n_noise, _weight(block, noise, n_noise))
     return state._replace(noise=noise, kept=kept, G=G, mean=mean), sums
 
 
@@ -255,7 +276,9 @@ def make_C(
     at = xp.take(xp.reshape(C, (-1,)), cells.flat)
     if shift is not None:
         at = at + xp.take(shift, cells.label)
-    inside = float(xp.sum(at[~state.noise]))
+    roots = _roots(block)
+    inside = float(xp.sum((at * roots if block.root is not None else at)[~state.noise]))
+    at = at if block.root is None else at / roots
     square = None
     projected = None
     if matrix is None:
@@ -265,7 +288,7 @@ def make_C(
         projected = _project_dense(block, C if shift is None else C + shift[:, None])
     C *= mu
     L = xp.subtract(G, C, out=G if block.in_place else C)
-    xp.reshape(L, (-1,))[state.kept] -= 2
+    xp.reshape(L, (-1,))[state.kept] -= 2 * _roots(block, ~state.noise)
     if mean is not None:
         L += (mean if shift is None else mean - mu * shift)[:, None]
     # L changes by mu (XW - C)
@@ -327,7 +350,7 @@ def _projected_change(block: Block, state: State, noise: Array) -> tuple[Array |
     if not count:
         return None, 0
     label, row = cells.label[changed], cells.row[changed]
-    values = 1 - 2 * xp.astype(noise[changed], state.L.dtype)
+    values = (1 - 2 * xp.astype(noise[changed], state.L.dtype)) * _roots(block, changed)
     return block.rows.project(label, row, values, cells.shape[1]), count
 
 
