@@ -66,10 +66,15 @@ def main(wheel):
         write_photos(work / "new.csv", 120, 6)
         run(python, "-m", "schirn", "--version")
         run(python, "-m", "schirn", "doctor")
-        predict = ["predict", "photos.schirn", "new.csv", "--disambiguate"]
-        for call in [["demo"], *program_lines(), predict]:
+        for call in [["demo"], *program_lines()]:
             run(python.with_name("schirn"), *call)
-        for name in ("cleaned.csv", "report.html", "photos.schirn", "schirn-demo.html"):
+        for name in (
+            "cleaned.csv",
+            "report.html",
+            "tagger.schirn",
+            "tagged.csv",
+            "schirn-demo.html",
+        ):
             if not (work / name).stat().st_size:
                 raise SystemExit(f"{name} is empty")
 

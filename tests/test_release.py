@@ -101,7 +101,7 @@ def test_the_classifiers_name_the_supported_pythons(project):
 
 def test_the_smoke_test_finds_the_commands_of_the_readme():
     calls = smoke.program_lines()
-    assert [call[0] for call in calls] == ["clean", "fit"]
+    assert [call[0] for call in calls] == ["clean", "fit", "predict"]
     assert not any("#" in word for call in calls for word in call)
     assert len(smoke.blocks("python")) >= 2
 
