@@ -146,6 +146,8 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     out = tmp_path / "c.csv"
     assert main([*argv, "-o", str(out)]) == 0
     head = json.loads((folder / "project.json").read_text("utf-8"))
+    trust = head.pop("trust")
+    assert (trust["level"], trust["planted"] > 0) == ("good", True)
     assert head == {
         "format": "schirn-review",
         "version": 1,
@@ -154,6 +156,9 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
         "method": "Sieve",
         "n_items": 160,
         "features": "features.npz",
+        "precision": 0.9,
+        "keep_one": True,
+        "max_remove_per_row": None,
     }
     lines = [json.loads(line) for line in (folder / "items.jsonl").read_text("utf-8").splitlines()]
     for line, row, (text, tags, _) in zip(lines, read_csv(out), items, strict=True):
