@@ -38,10 +38,11 @@ def test_the_stack_from_sums_is_that_of_the_scores():
     S, Q = rng.normal(size=(60, 4)), rng.random((60, 4)) * (rng.random((60, 4)) < 0.5)
     candidates = make_rows(S, sp.csr_array(Q > 0), np.arange(60)).candidates
     fit = fit_stack(stack_sums(S, Q[Q > 0], candidates), Q.sum(axis=0), 60)
-    stack, leverages = kernel_solver.fit_stack(S, Q)
+    stack, left_out = kernel_solver.fit_stack(S, Q)
     for found, expected in zip(fit.stack[:3], stack[:3], strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-10)
-    np.testing.assert_allclose(fit.factors(S), 1 / (1 - leverages), atol=1e-10)
+    found = Q - (Q - fit.stack.scores(S)) * fit.factors(S)[:, None]
+    np.testing.assert_allclose(found, left_out, atol=1e-10)
 
 
 @pytest.mark.parametrize("precision", [False, True], ids=["squared error", "average precision"])
