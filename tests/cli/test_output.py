@@ -56,12 +56,17 @@ def calls(tmp_path_factory):
     table.write_text("tags,x,z\n" + "\n".join(rows) + "\n")
     model = folder / "model.schirn"
     assert main(["fit", str(table), "--labels", "tags", "-o", str(model)]) == 0
+    changes = folder / "changes.csv"
+    assert main(["clean", str(table), "--columns", "x,z", "--changes", str(changes)]) == 0
     bench = ["bench", "--datasets", "digits_attributes", "--methods", "CandidateRidge", "--folds"]
     return {
         "demo": ["demo", "--no-page"],
         "fit": ["fit", str(table), "--labels", "tags", "-o", str(folder / "again.schirn")],
         "predict": ["predict", str(model), str(table)],
         "clean": ["clean", str(table), "--labels", "tags", "--columns", "x,z"],
+        "apply": ["apply", str(changes), str(table)],
+        "undo": ["undo", str(changes), str(table)],
+        "certificate": ["certificate", "check", str(table)],
         "review": ["review", str(folder / "nothing")],
         "bench": [*bench, "2", "--jobs", "0", "-o", str(folder / "rows")],
         "reproduce": ["reproduce", "--plan"],
@@ -156,7 +161,7 @@ def test_a_traceback_keeps_to_the_option(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr("schirn.cli.methods.run", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught:
-        main(["methods", "--no-color"])
+        main(["methods", "--no-color", "--debug"])
     assert os.environ.get("NO_COLOR") == "1"
     assert not STYLE.search("".join(traceback.format_exception(caught.value)))
 
