@@ -80,7 +80,8 @@ def ours(table: Table) -> dict[str, float]:
     """Removals of `find_noisy_labels` with default settings."""
     found = find_noisy_labels(table.texts, table.listed)
     wrong = (table.listed == 1) & (found.clean == 0)
-    return noise_report(table.truth, table.listed, wrong)
+    expected = found.trust.expected_precision if found.trust is not None else float("nan")
+    return {**noise_report(table.truth, table.listed, wrong), "expected": expected}
 
 
 def logistic(table: Table) -> dict[str, float]:
@@ -124,7 +125,10 @@ def compare(
     mean = times.mean(axis=0)
     for side, who in enumerate(("find_noisy_labels", yardstick)):
         report = results[side]
-        quality = [f"{100 * report[key]:.1f}" if report else "–" for key in ("precision", "recall")]
+        quality = [
+            f"{100 * report[key]:.1f}" if key in report else "–"
+            for key in ("precision", "recall", "expected")
+        ]
         print(
             f"| {name} | {who} | {mean[side]:.2f} | {mean[side] / mean[1]:.2f} "
             f"| {' | '.join(quality)} |",
@@ -145,8 +149,8 @@ def main() -> None:
     texts, titles = short_texts(args.rows), products(args.rows)
     # Imports and thread pools are not part of the comparison.
     find_noisy_labels(texts.texts[:300], texts.listed[:300])
-    print("| data | who | seconds | ratio | precision | recall |")
-    print("|---|---|--:|--:|--:|--:|")
+    print("| data | who | seconds | ratio | precision | recall | expected precision |")
+    print("|---|---|--:|--:|--:|--:|--:|")
     size = f"eigh of {EIGH_ROWS:,} x {EIGH_ROWS:,}"
     eigh_ratio = compare("short texts", size, lambda: ours(texts), decompose, args.repeats)
     compare("short texts", rival, lambda: ours(texts), lambda: logistic(texts), args.repeats)
