@@ -58,7 +58,7 @@ def main() -> int:
     """Run all programs and report."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=600.0, help="time for all programs")
-    parser.add_argument("--kills", type=int, help="stop after so many kills of each program")
+    parser.add_argument("--kills", type=int, help="stop when each program was killed this often")
     parser.add_argument("--programs", default=",".join(SOAKS), help="names with commas")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random moments")
     args = parser.parse_args()

@@ -178,7 +178,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Return the share of rows whose labels are all predicted correctly."""
         check_is_fitted(self)
         tags = read_tags(y, self.label_names_)
-        labels = tags.dense(np.arange(len(tags.names)))
+        labels = tags.dense()
         return float(super().score(X, labels, sample_weight))
 
     def _targets(self, X: Any) -> tuple[Any, Array]:

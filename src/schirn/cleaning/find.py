@@ -597,7 +597,7 @@ def _certain(known: Any, known_clean: Any, tags: Tags) -> Array:
     """Return what is known about each tag: 1 correct, -1 wrong, 0 nothing."""
     certain = np.zeros(len(tags.row), dtype=np.int8)
     if known is not None:
-        values = as_known(known, tags.dense(np.arange(len(tags.names))), tags.names)
+        values = as_known(known, tags.dense(), tags.names)
         certain = certain if values is None else values[tags.row, tags.column]
     if known_clean is None:
         return certain

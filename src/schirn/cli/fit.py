@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from schirn._files import brief_list, check_writable
 from schirn._input import suggest
 from schirn.cleaning.columns import Features, TagTable
@@ -93,6 +91,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, train, write, report."""
     check_not_input(args.output, *inputs(args))
     check_writable(args.output)
+    # Wrong options are reported before the table is read.
     make_model(args.method, args.param)
     source = read_tag_table(args) if args.add_noise is None else None
     if source is None:
@@ -100,8 +99,6 @@ def run(args: argparse.Namespace) -> None:
     else:
         columns = source.features()
         data = _tagged(source, columns)
-    if not data.n_features:
-        raise InputError(f"{args.data}: has no features to learn from")
     model = make_model(args.method, args.param, text=columns is not None and columns.is_text)
     start = time.perf_counter()
     # stdout is for the result; methods with verbose=true print as well.
@@ -164,7 +161,7 @@ def _tagged(source: TagTable, columns: Features) -> Dataset:
     return Dataset(
         name=base_name(Path(source.path)),
         X=columns.X,
-        candidates=tags.dense(np.arange(len(tags.names))),
+        candidates=tags.dense(),
         label_names=tags.names,
         feature_names=columns.column_names,
     )

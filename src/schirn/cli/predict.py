@@ -162,7 +162,7 @@ def _table_rows(
     if not args.disambiguate:
         return Dataset(name=base_name(Path(args.data)), X=X)
     tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
-    matrix = tags.dense(np.arange(len(tags.names)))
+    matrix = tags.dense()
     name = base_name(Path(args.data))
     return Dataset(name=name, X=X, candidates=matrix, label_names=tags.names)
 

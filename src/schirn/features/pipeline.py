@@ -84,7 +84,7 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
                 f"the table has {rows.shape[0]} rows, but there are tags for {tags.n_rows}"
             )
         method = make_method(self.method, text=self.text is not None)
-        candidates = tags.dense(np.arange(len(tags.names)))
+        candidates = tags.dense()
         self.method_ = method.fit(rows, candidates, label_names=tags.names, **fit_params)
         self.features_ = features
         return self
@@ -133,13 +133,13 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
             Tags that are known from training.
         """
         tags = read_tags(candidates, self.label_names_, self.separator)
-        matrix = tags.dense(np.arange(len(tags.names)))
+        matrix = tags.dense()
         return np.asarray(self._method.disambiguate(self._rows(X), matrix))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the label-ranking average precision of the scores against the labels y."""
         tags = read_tags(y, self.label_names_, self.separator)
-        matrix = tags.dense(np.arange(len(tags.names)))
+        matrix = tags.dense()
         return self._method.score(self._rows(X), matrix, sample_weight)
 
     @property

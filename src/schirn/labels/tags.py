@@ -42,8 +42,9 @@ class Tags(NamedTuple):
         """Number of rows that carry each tag."""
         return np.bincount(self.column, minlength=len(self.names))
 
-    def dense(self, columns: Array, values: Array | None = None) -> Array:
-        """Return the matrix of some columns: 1, or the value of the tag, where a row has it."""
+    def dense(self, columns: Array | None = None, values: Array | None = None) -> Array:
+        """Return the matrix of some or all columns: 1, or the value of the tag a row has."""
+        columns = np.arange(len(self.names)) if columns is None else columns
         position = self._positions(columns)
         inside = position >= 0
         matrix = np.zeros((self.n_rows, len(columns)), np.uint8 if values is None else values.dtype)

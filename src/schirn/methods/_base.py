@@ -26,7 +26,7 @@ from schirn.linalg.arrays import is_device_array, near, to_numpy
 from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.scaling import is_centred
 from schirn.linalg.threads import threads_for
-from schirn.linalg.weights import repeat
+from schirn.linalg.weights import as_weights, copies, repeat
 from schirn.methods._notebook import NotebookView
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
@@ -378,6 +378,26 @@ class RowSpaceMethod(LinearMethod):
     """What these parameters are where no held-out row can be scored."""
     _search_rounds: ClassVar[int] = 3
     """Rounds after which the noise of a search is near that of a fit."""
+
+    def _fit_with_weights(
+        self, X: Any, y: Any, label_names: Sequence[str] | None, sample_weight: Any
+    ) -> None:
+        """`fit` of a method that implements `_fit_weighted`."""
+        if sample_weight is None:
+            PartialMultiLabelClassifier.fit(self, X, y, label_names=label_names)
+            return
+        self._check()
+        with self._all_or_nothing():
+            X, Y = self._validate_training(X, y, label_names)
+            weights = as_weights(sample_weight, len(Y))
+            if weights is None:
+                self._finish(self._fit(X, Y), Y)
+            else:
+                self._finish(self._fit_weighted(X, Y, weights), Y, copies(weights))
+
+    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
+        """Train on rows with weights."""
+        raise TypeError(f"{type(self).__name__} takes no sample_weight")
 
     def _is_open(self) -> bool:
         """Return True if some parameter is to be chosen in `fit`."""

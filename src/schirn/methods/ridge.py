@@ -56,17 +56,14 @@ class _Ridge(RowSpaceMethod):
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:
         return space.ridge(space.project(Y.astype(space.dtype)), self._numbers()["lam"])
 
-    def _fit_weighted(
-        self, X: "Array | sp.csr_array", target: Array, weights: Array
-    ) -> tuple[Array, float]:
-        """Train on rows with weights; leave-one-out scores of all rows, and the objective."""
+    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
         if sp.issparse(X) and self.fit_intercept:
             raise InputError(
                 "sample_weight with fit_intercept=True would make the sparse X dense; pass a dense "
                 "X, or leave the intercept out",
                 parameter="sample_weight",
             )
-        kept, target = weights > 0, target.astype(X.dtype)
+        kept, target = weights > 0, Y.astype(X.dtype)
         # Chosen on rows that count once: in the weighted sum an average row counts more.
         RowSpaceMethod._choose(self, X[kept], target[kept])
         if self.lam is None:
@@ -89,7 +86,7 @@ class _Ridge(RowSpaceMethod):
         if self.fit_intercept:
             h = below_one(h + (weights / weights.sum()).astype(X.dtype))
         scores = target - (target - self._scores(X)) / (1 - h)[:, None]
-        return scores, result.objective
+        return Fit(None, scores, 1, np.array([result.objective]))
 
     def _regress(self, space: RowSpace, target: Array) -> RidgeResult:
         result = ridge(space, target.astype(space.dtype), self._numbers()["lam"])
@@ -164,18 +161,7 @@ class CandidateRidge(_Ridge):
             out together, one of weight 0 is judged like an unseen row. `lam`, if None, is chosen
             on the rows with a weight, and multiplied by their mean weight.
         """
-        if sample_weight is None:
-            super().fit(X, y, label_names=label_names)
-            return self
-        self._check()
-        with self._all_or_nothing():
-            X, Y = self._validate_training(X, y, label_names)
-            weights = as_weights(sample_weight, len(Y))
-            if weights is None:
-                self._finish(self._fit(X, Y), Y)
-            else:
-                scores, objective = self._fit_weighted(X, Y, weights)
-                self._finish(Fit(None, scores, 1, np.array([objective])), Y, copies(weights))
+        self._fit_with_weights(X, y, label_names, sample_weight)
         return self
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
@@ -262,9 +248,9 @@ class OracleRidge(_Ridge):
                 self._finish(self._fit(X, Y), Y)
             else:
                 noise = (Y == 1) & (self._truth == 0)
-                scores, objective = self._fit_weighted(X, self._truth, weights)
+                found = self._fit_weighted(X, self._truth, weights)._replace(noise=noise)
                 (self._truth,) = repeat(copies(weights), self._truth)
-                self._finish(Fit(noise, scores, 1, np.array([objective])), Y, copies(weights))
+                self._finish(found, Y, copies(weights))
             del self._truth
         return self
 

@@ -13,7 +13,6 @@ from schirn.linalg.arrays import namespace
 from schirn.linalg.prox import NoiseRule, RankTerm, noise_threshold
 from schirn.linalg.row_space import RowSpace, below_one, row_space
 from schirn.linalg.threads import threads_for
-from schirn.linalg.weights import as_weights, copies
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.scale.blocks import (
@@ -227,26 +226,16 @@ class Schirn(RowSpaceMethod):
             like an unseen row. Parameters at None are chosen on the rows with a weight, and
             `lam_` is then multiplied by their mean weight.
         """
-        if sample_weight is None:
-            super().fit(X, y, label_names=label_names)
-            return self
-        self._check()
+        self._fit_with_weights(X, y, label_names, sample_weight)
+        return self
+
+    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
         if self.fit_intercept:
             raise InputError(
                 "sample_weight needs fit_intercept=False; centre the features and labels yourself, "
                 "or repeat the rows",
                 parameter="sample_weight",
             )
-        with self._all_or_nothing():
-            X, Y = self._validate_training(X, y, label_names)
-            weights = as_weights(sample_weight, len(Y))
-            if weights is None:
-                self._finish(self._fit(X, Y), Y)
-            else:
-                self._finish(self._fit_weighted(X, Y, weights), Y, copies(weights))
-        return self
-
-    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
         inside = weights > 0
         self._choose(X[inside], Y[inside])
         if self.lam is None:
