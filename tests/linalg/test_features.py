@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from schirn.linalg.features import learn_scale
+from schirn.linalg.features import has_unit_rows, learn_scale
 
 
 def counts(seed=0):
@@ -52,3 +52,10 @@ def test_kinds_can_be_chosen_and_types_are_kept():
     assert learn_scale(X, "none").transform(X) is X
     assert learn_scale(X, "spread").transform(X).dtype == np.float32
     assert learn_scale(X, "text").transform(X).dtype == np.float32
+
+
+def test_weighted_text_is_not_weighted_twice():
+    rows = sp.csr_array(np.array([[0.6, 0.8, 0], [0, 0, 0], [0, 0, 1.0]]))
+    assert has_unit_rows(rows)
+    assert not has_unit_rows(2 * rows)
+    assert not has_unit_rows(rows.toarray())

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from schirn.review import open_session
 from schirn.review._session import DROP, KEEP
-from schirn.review._training import _COMMAND, Trainer, _is_tfidf, main, new_confidence
+from schirn.review._training import _COMMAND, Trainer, main, new_confidence
 
 
 @pytest.fixture
@@ -164,13 +164,6 @@ def test_rows_that_were_checked_beforehand_are_known(session):
     dropped = session.status.copy()
     dropped[doubted] = DROP
     assert new_confidence(project._replace(confidence=first), dropped)[doubted] == 0
-
-
-def test_weighted_text_is_not_weighted_twice():
-    rows = sparse.csr_array(np.array([[0.6, 0.8, 0], [0, 0, 0], [0, 0, 1.0]]))
-    assert _is_tfidf(rows)
-    assert not _is_tfidf(2 * rows)
-    assert not _is_tfidf(rows.toarray())
 
 
 def test_training_ends_with_the_server(trainable):

@@ -7,6 +7,7 @@ from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
+from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
 from schirn.labels.votes import Votes, votes_to_candidates
 
 __all__ = [
@@ -17,15 +18,20 @@ __all__ = [
     "Change",
     "ChangeList",
     "CleanThenFit",
+    "Explanation",
     "LabelSummary",
     "LabelTrust",
     "MissingTags",
+    "Neighbour",
     "NoisyLabels",
+    "OtherTag",
+    "Reasons",
     "ThresholdCurve",
     "ThresholdPoint",
     "Trust",
     "TrustPoint",
     "Votes",
+    "Word",
     "find_noisy_labels",
     "votes_to_candidates",
 ]

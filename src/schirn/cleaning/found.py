@@ -16,6 +16,7 @@ from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample,
 from schirn.cleaning.changes import ChangeList, changes_of
 from schirn.cleaning.threshold_curve import ThresholdCurve
 from schirn.cleaning.trust import Trust
+from schirn.cleaning.why import Reasons
 
 if TYPE_CHECKING:
     from schirn.report import CleanReport
@@ -493,6 +494,18 @@ class NoisyLabels:
     def certificate(self) -> Certificate | None:
         """Lower bound on the precision of the removals; None before an audit."""
         return None if self.audit is None else self.audit.certificate
+
+    def reasons(self, X: Any, *, feature_names: Sequence[str] | None = None) -> Reasons:
+        """Return an object that explains single verdicts.
+
+        Parameters
+        ----------
+        X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
+            The features that the tags were judged by.
+        feature_names : sequence of str, optional
+            Names of the columns of X.
+        """
+        return Reasons(X, self, feature_names=feature_names)
 
     def report(
         self,

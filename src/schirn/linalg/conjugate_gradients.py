@@ -27,6 +27,7 @@ def conjugate_gradients(
     ridge: float,
     diagonal: Array,
     start: NormalSolution | None = None,
+    tolerance: float | None = None,
 ) -> NormalSolution:
     """Solve (mu N + ridge) W = B for all columns of B at once.
 
@@ -42,6 +43,8 @@ def conjugate_gradients(
         The diagonal of N, which preconditions the system.
     start : NormalSolution or None
         The solution of a similar system.
+    tolerance : float or None
+        Relative size of the residuals to stop at; by default 1e-9, or 1e-5 in single precision.
 
     Examples
     --------
@@ -51,7 +54,8 @@ def conjugate_gradients(
     array([[1.],
            [1.]])
     """
-    tolerance = 1e-9 if B.dtype == np.float64 else 1e-5
+    if tolerance is None:
+        tolerance = 1e-9 if B.dtype == np.float64 else 1e-5
     if start is None or start.W.shape != B.shape:
         start = NormalSolution(np.zeros_like(B), np.zeros_like(B))
     W, product = start.W.copy(), start.product.copy()

@@ -133,3 +133,11 @@ def scale_of(found: FeatureStatistics, kind: str = "auto") -> FeatureScale:
         shift = np.zeros_like(weights) if found.sparse else found.mean.astype(found.dtype)
         return FeatureScale(kind, weights, shift)
     return FeatureScale("none", none, none)
+
+
+def has_unit_rows(X: Any) -> bool:
+    """Whether the rows are sparse and of length 1 or 0, as tf-idf weights are: scaled already."""
+    if not sp.issparse(X):
+        return False
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    return bool(np.all((squares == 0) | (np.abs(squares - 1) < 1e-3)))

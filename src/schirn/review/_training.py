@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._files import read_archive
 from schirn.datasets._npz import features_of
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.features.pipeline import make_method
+from schirn.linalg.features import has_unit_rows
 from schirn.review._journal import Journal
 from schirn.review._project import Project, read_project
 from schirn.review._session import DROP, KEEP, Session
@@ -173,7 +173,7 @@ def new_confidence(project: Project, status: Array) -> Array:
     true = (status == KEEP) | ((project.confidence == 1) & (status != DROP))
     known = np.zeros(shape, dtype=np.int8)
     known[row, column] = np.where(true, 1, np.where(status == DROP, -1, 0))[used]
-    model: Any = make_method(None, text=_is_tfidf(X))
+    model: Any = make_method(None, text=has_unit_rows(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         model.fit(X, candidates, known=known)
@@ -193,11 +193,3 @@ def _read_features(project: Project) -> Any:
         found = "no features" if X is None else f"{X.shape[0]} rows"
         raise DataError(f"{path}: {found}, but the project has {len(project.items)} items")
     return X
-
-
-def _is_tfidf(X: Any) -> bool:
-    """Return whether the rows are sparse and of unit length, as tf-idf weights are."""
-    if not sp.issparse(X):
-        return False
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    return bool(np.all((squares == 0) | (np.abs(squares - 1) < 1e-3)))

@@ -1,0 +1,603 @@
+"""Why a tag was judged as it was: similar rows, words, and the other tags of the row.
+
+Three answers, each cheap and each about rows other than the one in question:
+
+- the most similar rows with and without the tag, by the kernel of `Sieve`;
+- the words or columns that decided, by a linear ridge on the same features, trained on the soft
+  verdicts. For that ridge the contributions are exact; of a kernel method they are an
+  approximation (`docs/cleaning.md` tells how good it is);
+- how often rows with another tag of the row have this one.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
+from scipy.special import logit
+
+from schirn._files import brief
+from schirn._input import canonical, is_missing, suggest
+from schirn.exceptions import InputError
+from schirn.features import TextFeatures
+from schirn.linalg.conjugate_gradients import conjugate_gradients
+from schirn.linalg.features import has_unit_rows, learn_scale
+from schirn.linalg.inverse import left_out_scores
+from schirn.linalg.kernels import Kernel, median_width
+
+if TYPE_CHECKING:
+    from schirn.cleaning.found import NoisyLabels
+
+Array = np.ndarray
+
+MODEL = "linear ridge on the same features, without this row"
+# Similar rows to count, and what is listed.
+NEAR = 20
+_MAX_ROWS, _MAX_WORDS, _MAX_TAGS = 5, 8, 8
+# The ridge learns from this many rows, and from this many numbers if X is dense.
+_SAMPLE, _SAMPLE_ENTRIES = 20_000, 40_000_000
+# Up to this many features the ridge is factored; for more, conjugate gradients solve it, for
+# blocks of rows or tags.
+_FACTORED, _BLOCK = 2000, 32
+_TOLERANCE = 1e-4
+# Ridge weights to try, relative to the mean variance, on a sample of rows and frequent tags.
+_GRID = 10.0 ** np.arange(-3, 2.01, 0.5)
+_TUNING_ROWS, _TUNING_TAGS = 600, 256
+# 1 minus the leverage of a row like no other is at least this.
+_SMALLEST = 1e-3
+# Pseudo-rows that pull the share of a tag towards its usual share.
+_PRIOR_ROWS = 2.0
+# The summary names words with more than this share of the largest contribution, and another tag
+# that changes the log-odds by more than this.
+_LEAST, _NOTABLE = 0.2, 0.7
+
+
+class Neighbour(NamedTuple):
+    """A similar row.
+
+    Attributes
+    ----------
+    row : int
+    similarity : float
+        Value of the kernel: 1 for an equal row, 0.37 for a pair at the median distance.
+    """
+
+    row: int
+    similarity: float
+
+
+class Word(NamedTuple):
+    """A word or column, and what it adds to the score of the linear model.
+
+    Attributes
+    ----------
+    name : str
+    contribution : float
+        Above 0 if it speaks for the tag.
+    """
+
+    name: str
+    contribution: float
+
+
+class OtherTag(NamedTuple):
+    """Another tag of the row.
+
+    Attributes
+    ----------
+    name : str
+    rows : int
+        Number of other rows with it.
+    share : float
+        Share of these rows that carry the tag in question.
+    log_odds : float
+        How much the other tag changes the log-odds of the tag in question; above 0 speaks for it.
+    """
+
+    name: str
+    rows: int
+    share: float
+    log_odds: float
+
+
+class Explanation(NamedTuple):
+    """Why a tag was judged as it was.
+
+    Attributes
+    ----------
+    row : int
+    label : str
+    verdict : str
+        "kept", "removed", "unjudged", "suggested" or "not listed".
+    confidence : float or None
+        Probability that the tag is correct, if it is listed or suggested.
+    summary : str
+        One sentence.
+    with_tag, without_tag : list of Neighbour
+        The most similar other rows that carry the tag, and that do not. Rows in which the tag is
+        itself judged wrong, or missing, are in neither list.
+    near, n_near : int
+        How many of the `n_near` most similar rows carry the tag.
+    usual : float
+        Share of all other rows that carry it.
+    words : list of Word
+        The words or columns with the largest contributions to the score of `model`.
+    score, base, rest : float
+        Score of the linear model, about the share of such rows that carry the tag. It is the sum
+        of `base`, the contributions of the words listed, and `rest`, those of all others.
+    model : str
+        The model whose score the words make up.
+    other_tags : list of OtherTag
+        What the other tags of the row say, each on its own.
+    """
+
+    row: int
+    label: str
+    verdict: str
+    confidence: float | None
+    summary: str
+    with_tag: list[Neighbour]
+    without_tag: list[Neighbour]
+    near: int
+    n_near: int
+    usual: float
+    words: list[Word]
+    score: float
+    base: float
+    rest: float
+    model: str
+    other_tags: list[OtherTag]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation for JSON."""
+        parts = {name: [item._asdict() for item in getattr(self, name)] for name in _LISTS}
+        return {**self._asdict(), **parts}
+
+
+_LISTS = ("with_tag", "without_tag", "words", "other_tags")
+
+
+class _Tag(NamedTuple):
+    """What is known about one tag in all rows."""
+
+    carried: Array
+    """Whether each row lists the tag, and it is not judged wrong."""
+    settled: Array
+    """Whether the row counts: its tag is neither judged wrong nor suggested."""
+
+
+class _Row(NamedTuple):
+    """A row in the linear ridge."""
+
+    copies: Array
+    """Rows of the ridge with the same features, the row itself included."""
+    features: Array
+    values: Array
+    influence: Array
+    """What one unit of residual of these rows adds to the weights of the features of the row."""
+    leverage: float
+
+
+class Reasons:
+    """Explain verdicts from the features and the verdicts alone.
+
+    Making the object scales the features and prepares a ridge; the first question about a tag and
+    about a row costs a ridge solution each, or `explain_all` solves many together. Above 20,000
+    rows, the ridge learns from a sample, in which rare tags keep their rows; similar rows are
+    always searched for in all rows.
+
+    Parameters
+    ----------
+    X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
+        The features that the tags were judged by.
+    found : NoisyLabels
+        The verdicts.
+    feature_names : sequence of str, optional
+        Names of the columns of X; by default those of the DataFrame, the words of the texts, or
+        x0, x1, ...
+
+    Attributes
+    ----------
+    feature_names : sequence of str or None
+        None if the features have no names.
+
+    Examples
+    --------
+    >>> from itertools import product
+    >>> from schirn import find_noisy_labels
+    >>> looks, stuff = ["red", "blue", "old", "new", "big", "tiny"], ["oak", "steel", "clay"]
+    >>> texts = [" ".join(words) for words in product(looks, stuff, ["pan", "chair", "lamp"])]
+    >>> tags = [[text.split()[-1]] for text in texts]
+    >>> for row in range(0, 54, 4):
+    ...     tags[row].append(tags[row - 1][0])
+    >>> found = find_noisy_labels(texts, tags)
+    >>> why = found.reasons(texts).explain(0, "lamp")
+    >>> why.verdict, why.words[0].name, why.words[0].contribution < 0
+    ('removed', 'pan', True)
+    >>> why.other_tags[0].name, why.other_tags[0].share
+    ('pan', 0.0)
+    """
+
+    def __init__(
+        self, X: Any, found: "NoisyLabels", *, feature_names: Sequence[str] | None = None
+    ) -> None:
+        X, names, is_text = _read(X)
+        self.feature_names = names if feature_names is None else feature_names
+        if X.ndim != 2 or X.shape[0] != found.n_rows:
+            raise InputError(f"X has shape {X.shape}, but the verdicts are on {found.n_rows} rows")
+        if self.feature_names is not None and len(self.feature_names) != X.shape[1]:
+            raise InputError(
+                f"feature_names has {len(self.feature_names)} names for {X.shape[1]} features",
+                parameter="feature_names",
+            )
+        self.found = found
+        kind = "none" if is_text or has_unit_rows(X) else "auto"
+        self._Z = Z = learn_scale(X, kind).transform(X)
+        self._squares = _row_squares(Z)
+        self._kernel = Kernel("rbf", median_width(Z, np.random.RandomState(0)))
+        self._read_verdicts()
+        self._rows = self._sample()
+        self._position = np.full(found.n_rows, -1)
+        self._position[self._rows] = np.arange(len(self._rows))
+        whole = len(self._rows) == found.n_rows
+        self._ridge = _Ridge(Z if whole else Z[self._rows], self._soft[self._rows])
+        self._weights_of: dict[int, tuple[Array, float]] = {}
+        self._row_of: dict[int, _Row] = {}
+
+    def explain(self, row: int, label: str | int) -> Explanation:
+        """Explain the verdict on one cell.
+
+        Parameters
+        ----------
+        row : int
+            Number of the row, from 0.
+        label : str or int
+            Name of the label, or its number. The row need not carry it.
+        """
+        return self.explain_all([(row, label)])[0]
+
+    def explain_all(self, cells: Iterable[tuple[int, str | int]]) -> list[Explanation]:
+        """Explain many verdicts, in less time than one by one.
+
+        Parameters
+        ----------
+        cells : iterable of (row, label)
+        """
+        pairs = [(self._row_number(row), self._column(label)) for row, label in cells]
+        columns = [j for j in dict.fromkeys(j for _, j in pairs) if j not in self._weights_of]
+        for start in range(0, len(columns), _BLOCK):
+            some = columns[start : start + _BLOCK]
+            W, b = self._ridge.weights(some)
+            self._weights_of |= {j: (W[:, k], float(b[k])) for k, j in enumerate(some)}
+        rows = [i for i in dict.fromkeys(i for i, _ in pairs) if i not in self._row_of]
+        for start in range(0, len(rows), _BLOCK):
+            some = rows[start : start + _BLOCK]
+            U = self._ridge.influence(self._Z[some])
+            self._row_of |= {i: self._row(i, U[:, k]) for k, i in enumerate(some)}
+        return [self._explain(row, column) for row, column in pairs]
+
+    def _explain(self, row: int, column: int) -> Explanation:
+        found, label = self.found, self.found.label_names[column]
+        tag, similarity = self._tag(column), self._similarity(row)
+        others = tag.settled.copy()
+        others[row] = False
+        neighbours = [
+            [Neighbour(int(i), float(similarity[i])) for i in _largest(similarity, mask, _MAX_ROWS)]
+            for mask in (others & tag.carried, others & ~tag.carried)
+        ]
+        nearest = _largest(similarity, others, NEAR)
+        words, base, rest = self._words(row, column)
+        verdict, confidence = self._verdict(row, column)
+        why = Explanation(
+            row=row,
+            label=label,
+            verdict=verdict,
+            confidence=confidence,
+            summary="",
+            with_tag=neighbours[0],
+            without_tag=neighbours[1],
+            near=int(tag.carried[nearest].sum()),
+            n_near=len(nearest),
+            usual=float(tag.carried[others].mean()) if others.any() else 0.0,
+            words=words,
+            score=base + rest + sum(word.contribution for word in words),
+            base=base,
+            rest=rest,
+            model=MODEL,
+            other_tags=self._other_tags(row, column),
+        )
+        empty = sp.issparse(self._Z) and not self._squares[row]
+        below = confidence is not None and confidence < found.threshold
+        sentence = _sentence(why, below, empty, self.feature_names is not None)
+        return why._replace(summary=sentence)
+
+    def _verdict(self, row: int, column: int) -> tuple[str, float | None]:
+        found = self.found
+        start, end = np.searchsorted(found.row, (row, row + 1))
+        for k in range(start, end):
+            if found.column[k] == column:
+                return str(found.verdict[k]), float(found.confidence[k])
+        missing = found.missing
+        here = np.flatnonzero((missing.row == row) & (missing.column == column))
+        if len(here):
+            return "suggested", float(missing.confidence[here[0]])
+        return "not listed", None
+
+    def _words(self, row: int, column: int) -> tuple[list[Word], float, float]:
+        """Contributions to the score of the ridge without the row and its copies."""
+        (w, b), at = self._weights_of[column], self._row_of[row]
+        weights = w[at.features]
+        score = b + float(at.values @ weights)
+        if len(at.copies):
+            # The rows G left out: e -> (I - H_GG)^-1 e, where all entries of H_GG are h.
+            residuals = self._ridge.target(column)[at.copies] - score
+            room = max(1 - len(at.copies) * at.leverage, _SMALLEST)
+            weights = weights - at.influence * (residuals.sum() / room)
+            score -= at.leverage * float(residuals.sum()) / room
+        parts = at.values * weights
+        order = np.argsort(-np.abs(parts), kind="stable")[:_MAX_WORDS]
+        order = order[np.abs(parts[order]) > 1e-9]
+        words = [Word(self._name(int(at.features[k])), float(parts[k])) for k in order]
+        total = float(parts.sum())
+        return words, score - total, total - sum(word.contribution for word in words)
+
+    def _other_tags(self, row: int, column: int) -> list[OtherTag]:
+        """How often rows with another tag of the row have this one."""
+        carried, n = self._carried, self.found.n_rows - 1
+        has = np.zeros(self.found.n_rows, dtype=bool)
+        has[_column_rows(carried, column)] = True
+        has[row] = False
+        usual = (has.sum() + 0.5) / (n + 1)
+        start, end = np.searchsorted(self.found.row, (row, row + 1))
+        tags = []
+        for k in self.found.column[start:end][~self._wrong[start:end]].tolist():
+            rows = _column_rows(carried, k)
+            size, both = len(rows) - 1, int(has[rows].sum())
+            if k != column and size > 0:
+                share = (both + _PRIOR_ROWS * usual) / (size + _PRIOR_ROWS)
+                change = float(logit(share) - logit(usual))
+                tags.append(OtherTag(self.found.label_names[k], size, both / size, change))
+        return sorted(tags, key=lambda tag: -abs(tag.log_odds))[:_MAX_TAGS]
+
+    def _read_verdicts(self) -> None:
+        found = self.found
+        self._wrong = found.removed | (found.judged & (found.confidence < found.threshold))
+        shape = (found.n_rows, len(found.label_names))
+
+        def matrix(values: Array) -> Any:
+            return sp.csr_array((values, (found.row, found.column)), shape=shape)
+
+        # What the ridge learns: a tag that was not judged is taken as given.
+        self._soft = matrix(np.where(found.judged, found.confidence, 1.0))
+        self._listed = sp.csc_array(matrix(np.ones(len(found.row), dtype=np.int8)))
+        right = matrix((~self._wrong).astype(np.int8))
+        right.eliminate_zeros()
+        self._carried = sp.csc_array(right)
+
+    def _tag(self, column: int) -> _Tag:
+        n, missing = self.found.n_rows, self.found.missing
+        carried = np.zeros(n, dtype=bool)
+        carried[_column_rows(self._carried, column)] = True
+        settled = np.ones(n, dtype=bool)
+        settled[_column_rows(self._listed, column)] = False
+        settled[missing.row[missing.column == column]] = False
+        return _Tag(carried, settled | carried)
+
+    def _sample(self) -> Array:
+        """Sorted rows for the ridge: half of them in turn from all tags, half at random."""
+        found, Z = self.found, self._Z
+        most = _SAMPLE if sp.issparse(Z) else min(_SAMPLE, _SAMPLE_ENTRIES // max(1, Z.shape[1]))
+        if found.n_rows <= most:
+            return np.arange(found.n_rows)
+        order = np.random.RandomState(0).permutation(found.n_rows)
+        place = np.empty(found.n_rows, dtype=np.int64)
+        place[order] = np.arange(found.n_rows)
+        # Rank of every row within its rarest tag.
+        by_tag = np.lexsort((place[found.row], found.column))
+        starts = np.searchsorted(found.column[by_tag], found.column)
+        rank = np.empty(len(by_tag), dtype=np.int64)
+        rank[by_tag] = np.arange(len(by_tag))
+        turn = np.full(found.n_rows, found.n_rows)
+        np.minimum.at(turn, found.row, rank - starts)
+        first = np.lexsort((place, turn))[: most // 2]
+        rest = order[~np.isin(order, first)][: most - len(first)]
+        return np.sort(np.concatenate([first, rest]))
+
+    def _row(self, row: int, influence: Array) -> _Row:
+        z = self._Z[[row]]
+        if sp.issparse(z):
+            features, values = np.asarray(z.indices), np.asarray(z.data, dtype=np.float64)
+        else:
+            features, values = np.arange(z.shape[1]), np.asarray(z[0], dtype=np.float64)
+        size = float(self._squares[row])
+        equal = self._distance(row)[self._rows] <= 1e-5 * size
+        equal &= np.abs(self._squares[self._rows] - size) <= 1e-5 * size
+        copies = np.flatnonzero(equal)
+        # Features that repeat in many rows are categories, not copies.
+        if len(copies) > max(1, len(self._rows) // 10):
+            copies = self._position[[row]]
+            copies = copies[copies >= 0]
+        centred = values @ influence[features] - float(self._ridge.mean @ influence)
+        leverage = 1 / max(1, len(self._rows)) + float(centred)
+        return _Row(copies, features, values, influence[features], leverage)
+
+    def _distance(self, row: int) -> Array:
+        z = self._Z[[row]]
+        z = z.toarray()[0] if sp.issparse(z) else z[0]
+        distance = self._squares + self._squares[row] - 2 * (self._Z @ z)
+        return np.maximum(distance, 0)
+
+    def _similarity(self, row: int) -> Array:
+        return np.exp(self._distance(row) / -self._kernel.width)
+
+    def _name(self, feature: int) -> str:
+        return f"x{feature}" if self.feature_names is None else str(self.feature_names[feature])
+
+    def _row_number(self, row: Any) -> int:
+        if not isinstance(row, int | np.integer) or not 0 <= row < self.found.n_rows:
+            raise InputError(
+                f"row must be a number from 0 to {self.found.n_rows - 1}, not {row!r}",
+                parameter="row",
+            )
+        return int(row)
+
+    def _column(self, label: Any) -> int:
+        names = self.found.label_names
+        if isinstance(label, int | np.integer):
+            if 0 <= label < len(names):
+                return int(label)
+            raise InputError(
+                f"label must be a name or a number from 0 to {len(names) - 1}, not {label!r}",
+                parameter="label",
+            )
+        if label not in names:
+            raise InputError(
+                f"there is no label {brief(label)}; {suggest(label, names)}", parameter="label"
+            )
+        return names.index(label)
+
+
+class _Ridge:
+    """The ridge argmin ||Z w + b - q||^2 + lam ||w||^2, one for every column q of Q."""
+
+    def __init__(self, Z: Any, Q: Any) -> None:
+        n, d = Z.shape
+        self.Z, self._Q = Z, sp.csc_array(Q)
+        self.mean = np.asarray(Z.mean(axis=0), dtype=np.float64).ravel() if n else np.zeros(d)
+        self.lam = self._choose_lam()
+        self._factor: Any = None
+        if d <= _FACTORED:
+            gram = Z.T @ Z
+            gram = np.asarray(gram.toarray() if sp.issparse(gram) else gram, dtype=np.float64)
+            gram -= n * np.outer(self.mean, self.mean)
+            gram[np.diag_indices(d)] += self.lam
+            self._factor = cho_factor(gram, lower=True, overwrite_a=True) if d else None
+        else:
+            squares = Z.multiply(Z) if sp.issparse(Z) else Z * Z
+            diagonal = np.asarray(squares.sum(axis=0), dtype=np.float64).ravel()
+            self._diagonal = np.maximum(diagonal - n * self.mean**2, 0)
+
+    def target(self, column: int) -> Array:
+        """Soft labels of a column, dense."""
+        return np.asarray(self._Q[:, [column]].toarray(), dtype=np.float64).ravel()
+
+    def weights(self, columns: Sequence[int]) -> tuple[Array, Array]:
+        """Weights (d, k) and intercepts (k,) for some columns."""
+        Q = np.asarray(self._Q[:, list(columns)].toarray(), dtype=np.float64)
+        means = Q.mean(axis=0) if len(Q) else np.zeros(len(columns))
+        right = np.asarray(self.Z.T @ Q.astype(self.Z.dtype), dtype=np.float64)
+        W = self._solve(right - len(Q) * np.outer(self.mean, means))
+        return W, means - self.mean @ W
+
+    def influence(self, rows: Any) -> Array:
+        """(Z'Z + lam)^-1 (z - mean) of some rows z, (d, k)."""
+        rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+        return self._solve(rows.T.astype(np.float64) - self.mean[:, None])
+
+    def _solve(self, B: Array) -> Array:
+        """Solve (Z'Z - n mean mean' + lam) W = B."""
+        if not len(B):
+            return B
+        if self._factor is not None:
+            return np.asarray(cho_solve(self._factor, B))
+        Z, n, mean = self.Z, self.Z.shape[0], self.mean
+
+        def normal(W: Array) -> Array:
+            product = np.asarray(Z.T @ (Z @ W.astype(Z.dtype)), dtype=np.float64)
+            return product - n * np.outer(mean, mean @ W)
+
+        return conjugate_gradients(
+            normal, B, mu=1.0, ridge=self.lam, diagonal=self._diagonal, tolerance=_TOLERANCE
+        ).W
+
+    def _choose_lam(self) -> float:
+        """The ridge weight with the least leave-one-out error on a sample of rows."""
+        Z, n = self.Z, self.Z.shape[0]
+        variance = 1.0
+        if n:
+            variance = float(_row_squares(Z).mean(dtype=np.float64) - self.mean @ self.mean)
+        if n < 3 or variance <= 1e-12:
+            return max(variance, 1e-6)
+        rows = np.sort(np.random.RandomState(0).choice(n, min(n, _TUNING_ROWS), replace=False))
+        frequent = np.argsort(-np.diff(self._Q.indptr), kind="stable")[:_TUNING_TAGS]
+        Q = np.asarray(self._Q[:, frequent].toarray()[rows], dtype=np.float64)
+        K = Kernel("linear")(Z[rows], Z[rows]).astype(np.float64)
+        lams = (variance * _GRID).tolist()
+        errors = [float(((S - Q) ** 2).mean()) for S in left_out_scores(K, Q, lams)]
+        return lams[int(np.argmin(errors))]
+
+
+def _sentence(why: Explanation, below: bool, empty: bool, named: bool) -> str:
+    """The verdict and the reasons that agree with it, in one sentence."""
+    p = 0.0 if why.confidence is None else why.confidence
+    share = f"{'less than 1%' if p < 0.01 else f'{p:.0%}'} likely to be correct"
+    verdict = {
+        "removed": f"was removed ({share})",
+        "kept": f"was kept, although only {share}" if below else f"was kept ({share})",
+        "suggested": f"is suggested ({share})",
+        "unjudged": "was not judged, because it is too rare or in every row",
+        "not listed": "is not listed",
+    }[why.verdict]
+    reasons = []
+    if empty:
+        reasons.append("the row has no features to compare it by")
+    elif why.n_near:
+        count, carry = f"{why.near or 'none'} of", "carries" if why.near == 1 else "carry"
+        similar = "most similar row" + ("s" if why.n_near != 1 else "")
+        reasons.append(
+            f"{count} the {why.n_near} {similar} {carry} it ({why.usual:.0%} of all rows do)"
+        )
+    sign = -1 if why.verdict == "removed" or (why.verdict == "kept" and below) else 1
+    least = _LEAST * max((abs(word.contribution) for word in why.words), default=0)
+    words = [f"“{word.name}”" for word in why.words if sign * word.contribution > least][:3]
+    if words and named and not empty:
+        speak = "speaks" if len(words) == 1 else "speak"
+        side = "for" if sign > 0 else "against"
+        reasons.append(f"{_listed(words)} {speak} {side} it")
+    tag = next((tag for tag in why.other_tags if sign * tag.log_odds > _NOTABLE), None)
+    if tag is not None:
+        often = "often" if sign > 0 else "seldom"
+        reasons.append(f"rows with “{tag.name}” {often} have it ({tag.share:.0%})")
+    return f"“{why.label}” {verdict}{': ' if reasons else ''}{'; '.join(reasons)}."
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _largest(values: Array, mask: Array, most: int) -> Array:
+    """Indices of the largest values inside a mask, largest first, ties by index."""
+    inside = np.flatnonzero(mask)
+    if len(inside) > most:
+        limit = np.partition(values[inside], -most)[-most]
+        inside = inside[values[inside] >= limit]
+    return inside[np.argsort(-values[inside], kind="stable")][:most]
+
+
+def _column_rows(matrix: Any, column: int) -> Array:
+    """Rows of the entries of a CSC column."""
+    return np.asarray(matrix.indices[matrix.indptr[column] : matrix.indptr[column + 1]])
+
+
+def _row_squares(Z: Any) -> Array:
+    squares = Z.multiply(Z).sum(axis=1) if sp.issparse(Z) else np.einsum("ij,ij->i", Z, Z)
+    return np.asarray(squares).ravel()
+
+
+def _read(X: Any) -> tuple[Any, Sequence[str] | None, bool]:
+    """Features as floats, their names, and whether they were texts."""
+    if sp.issparse(X):
+        X = canonical(X)
+        return X if X.dtype.kind == "f" else X.astype(np.float64), None, False
+    names = list(map(str, X.columns)) if hasattr(X, "columns") else None
+    if names is None:
+        values = X if hasattr(X, "shape") else list(X)
+        flat = values if getattr(values, "ndim", 1) == 1 else ()
+        if isinstance(next((value for value in flat if not is_missing(value)), None), str):
+            features = TextFeatures()
+            weights = features.fit_transform(values)
+            return weights, features.get_feature_names_out().tolist(), True
+        X = values
+    X = np.asarray(X)
+    return X if X.dtype.kind == "f" else X.astype(np.float64), names, False

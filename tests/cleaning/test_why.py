@@ -1,0 +1,332 @@
+"""Explanations against brute force, in degenerate tables, and whether they are faithful."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from schirn import Sieve, find_noisy_labels
+from schirn.cleaning import NoisyLabels, Reasons, why
+from schirn.cleaning.found import MissingTags
+from schirn.exceptions import InputError
+from schirn.features import TextFeatures
+
+TOPICS = {
+    "sea": ["wave", "sand", "shell", "surf", "tide", "boat", "coast"],
+    "office": ["desk", "printer", "paper", "meeting", "folder", "clerk", "phone"],
+    "forest": ["pine", "moss", "deer", "trail", "bark", "fern", "owl"],
+    "kitchen": ["pan", "oven", "spoon", "flour", "sieve", "kettle", "stove"],
+}
+FILLER = ["old", "new", "big", "tiny", "red", "blue", "green", "cheap", "rare", "plain", "good"]
+
+
+def make_texts(n=300, seed=0):
+    """Texts of one or two topics each; a quarter of the rows carries one wrong tag more."""
+    rng = np.random.default_rng(seed)
+    names, texts, tags, wrong = list(TOPICS), [], [], []
+    for i in range(n):
+        topics = list(rng.choice(names, rng.integers(1, 3), replace=False))
+        words = [w for topic in topics for w in rng.choice(TOPICS[topic], 4, replace=False)]
+        words += list(rng.choice(FILLER, 6, replace=False))
+        rng.shuffle(words)
+        texts.append(" ".join(words))
+        if i % 4 == 0:
+            extra = rng.choice([name for name in names if name not in topics])
+            wrong.append((i, str(extra)))
+            topics.append(extra)
+        tags.append([str(name) for name in topics])
+    return texts, tags, wrong
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return make_texts()
+
+
+@pytest.fixture(scope="module")
+def found(texts):
+    return find_noisy_labels(texts[0], texts[1])
+
+
+@pytest.fixture(scope="module")
+def reasons(texts, found):
+    return found.reasons(texts[0])
+
+
+def verdicts(listed, confidence=None, judged=None, **more):
+    """Verdicts on a 0/1 matrix."""
+    listed = np.asarray(listed)
+    row, column = np.nonzero(listed)
+    values = np.ones(len(row)) if confidence is None else np.asarray(confidence)[row, column]
+    known = np.ones(len(row), dtype=bool) if judged is None else np.asarray(judged)[row, column]
+    names = [f"t{j}" for j in range(listed.shape[1])]
+    return NoisyLabels(
+        len(listed), names, row, column, values, known & (values < 0.5), known, 0.5, "Sieve", **more
+    )
+
+
+def test_the_words_of_the_topic_decide(texts, found, reasons):
+    caught = [cell for cell in texts[2] if reasons.explain(*cell).verdict == "removed"]
+    assert len(caught) > 0.8 * len(texts[2])
+    topical = 0
+    for row, label in caught[:20]:
+        why = reasons.explain(row, label)
+        against = [word.name for word in why.words if word.contribution < 0]
+        others = {w for topic, words in TOPICS.items() if topic != label for w in words}
+        topical += bool(others & set(" ".join(against[:2]).split()))
+        assert why.near < why.usual * why.n_near + 2
+        assert f"“{label}” was removed" in why.summary
+        assert "against it" in why.summary
+    assert topical >= 17
+    row = next(i for i, tags in enumerate(texts[1]) if i % 4 and "sea" in tags)
+    kept = reasons.explain(row, "sea")
+    assert kept.verdict == "kept"
+    assert "for it" in kept.summary
+    assert set(kept.words[0].name.split()) & set(TOPICS["sea"])
+
+
+@pytest.mark.parametrize("factored", [2000, 0])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_contributions_are_those_of_a_ridge_without_the_row(
+    monkeypatch, factored, container, dtype
+):
+    monkeypatch.setattr(why, "_FACTORED", factored)
+    monkeypatch.setattr(why, "_TOLERANCE", 1e-10 if dtype == np.float64 else 1e-6)
+    rng = np.random.default_rng(0)
+    # Two thirds are zero; rows have unit length, so nothing is scaled if X is sparse.
+    X = rng.normal(size=(60, 12)) * (rng.random((60, 12)) < 0.4)
+    X[:, 0] += 0.1
+    X[31] = X[30]
+    X = (X / np.linalg.norm(X, axis=1, keepdims=True)).astype(dtype)
+    listed = rng.random((60, 3)) < 0.5
+    confidence = rng.random((60, 3))
+    reasons = Reasons(container(X), verdicts(listed, confidence))
+    Z = X.astype(np.float64)
+    if container is np.asarray:
+        Z = (X - X.mean(axis=0)) / (X.std(axis=0) * np.sqrt(12))
+    lam = reasons._ridge.lam
+    for row, out in ((5, [5]), (30, [30, 31])):
+        rest = np.setdiff1d(np.arange(60), out)
+        q = np.where(listed, confidence, 0)[rest, 1]
+        centred = Z[rest] - Z[rest].mean(axis=0)
+        w = np.linalg.solve(centred.T @ centred + lam * np.eye(12), centred.T @ (q - q.mean()))
+        b = q.mean() - Z[rest].mean(axis=0) @ w
+        found = reasons.explain(row, 1)
+        tolerance = {"rtol": 2e-3, "atol": 2e-4} if dtype == np.float32 else {"rtol": 1e-6}
+        np.testing.assert_allclose(found.score, b + Z[row] @ w, **tolerance)
+        np.testing.assert_allclose(found.base, b, **tolerance)
+        expected = Z[row] * w
+        order = np.argsort(-np.abs(expected))[:8]
+        order = order[np.abs(expected[order]) > 1e-9]
+        assert [word.name for word in found.words] == [f"x{f}" for f in order]
+        values = [word.contribution for word in found.words]
+        np.testing.assert_allclose(values, expected[order], **tolerance)
+        total = found.base + found.rest + sum(values)
+        assert found.score == pytest.approx(total)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_neighbours_are_the_most_similar_settled_rows(container):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(80, 5))
+    listed = rng.random((80, 2)) < 0.5
+    confidence = np.where(rng.random((80, 2)) < 0.2, 0.1, 0.9)
+    free = np.flatnonzero(~listed[:, 0])[:4]
+    missing = MissingTags(free, np.zeros(4, dtype=int), np.full(4, 0.9), ["t0", "t1"])
+    reasons = Reasons(container(X), verdicts(listed, confidence, missing=missing))
+    shift = X.mean(axis=0) if container is np.asarray else 0
+    Z = (X - shift) / (X.std(axis=0) * np.sqrt(5))
+    distance = ((Z[7] - Z) ** 2).sum(axis=1)
+    right, doubtful = (
+        listed[:, 0] & (confidence[:, 0] > 0.5),
+        listed[:, 0] & (confidence[:, 0] < 0.5),
+    )
+    doubtful[free] = True
+    why = reasons.explain(7, "t0")
+    order = [i for i in np.argsort(distance) if i != 7 and not doubtful[i]]
+    assert [n.row for n in why.with_tag] == [i for i in order if right[i]][:5]
+    assert [n.row for n in why.without_tag] == [i for i in order if not right[i]][:5]
+    assert (why.near, why.n_near) == (right[order[:20]].sum(), 20)
+    assert why.usual == pytest.approx(right[order].mean())
+    pairs = ((Z[:, None] - Z) ** 2).sum(axis=2)[np.triu_indices(80, 1)]
+    nearest = why.with_tag[0]
+    expected = np.exp(-distance[nearest.row] / np.median(pairs))
+    assert nearest.similarity == pytest.approx(expected)
+
+
+def test_other_tags_are_counted_without_the_row_and_without_wrong_tags():
+    listed = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 1], [0, 0, 0]])
+    confidence = np.ones((6, 3))
+    confidence[1, 0] = 0.1
+    found = verdicts(listed, confidence)
+    why = found.reasons(np.random.default_rng(0).normal(size=(6, 2))).explain(0, "t0")
+    tags = {tag.name: tag for tag in why.other_tags}
+    assert (tags["t1"].rows, tags["t1"].share) == (3, 0)
+    assert (tags["t2"].rows, tags["t2"].share) == (1, 1)
+    assert tags["t1"].log_odds < 0 < tags["t2"].log_odds
+    # A tag that is judged wrong says nothing.
+    assert [tag.name for tag in found.reasons(np.eye(6)).explain(1, "t2").other_tags] == ["t1"]
+
+
+def test_the_explanation_is_json(reasons, texts):
+    row, label = texts[2][0]
+    document = json.loads(json.dumps(reasons.explain(row, label).to_dict(), allow_nan=False))
+    assert document["row"] == row
+    assert document["label"] == label
+    assert set(document["words"][0]) == {"name", "contribution"}
+    assert set(document["with_tag"][0]) == {"row", "similarity"}
+    assert set(document["other_tags"][0]) == {"name", "rows", "share", "log_odds"}
+    assert "linear" in document["model"]
+
+
+def test_together_is_the_same_as_one_by_one(texts, found):
+    X = TextFeatures().fit(texts[0])
+    names = X.get_feature_names_out()
+    X = X.transform(texts[0])
+    cells = [(0, "sea"), (4, "forest"), (4, "sea"), (0, 2)]
+    together = found.reasons(X, feature_names=names).explain_all(cells)
+    single = found.reasons(texts[0])
+    for cell, one in zip(cells, together, strict=True):
+        assert single.explain(*cell).summary == one.summary
+        assert single.explain(*cell).score == pytest.approx(one.score, abs=1e-3)
+    assert together[3].label == found.label_names[2]
+    assert single.explain_all([]) == []
+
+
+def test_dense_columns_have_the_names_of_a_table():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X = pandas.DataFrame(rng.normal(size=(60, 2)), columns=["width", "height"])
+    listed = np.c_[X["width"] > 0, np.ones(60)].astype(int)
+    why = verdicts(listed).reasons(X).explain(int(X["width"].argmax()), "t0")
+    assert why.words[0].name == "width"
+    assert why.words[0].contribution > 0
+    assert "“width” speaks for it" in why.summary
+
+
+def test_without_names_the_sentence_names_no_features():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    reasons = verdicts((X > 0).astype(int)).reasons(X)
+    why = reasons.explain(int(X[:, 0].argmax()), "t0")
+    assert reasons.feature_names is None
+    assert why.words[0].name == "x0"
+    assert "x0" not in why.summary
+
+
+def test_a_tag_in_all_rows():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    listed = np.ones((30, 1), dtype=int)
+    why = verdicts(listed, 0.5 * listed, 0 * listed == 1).reasons(X).explain(3, "t0")
+    assert (why.verdict, why.without_tag, why.words, why.other_tags) == ("unjudged", [], [], [])
+    assert (why.near, why.n_near, why.usual, why.score) == (20, 20, 1, pytest.approx(1))
+    assert "not judged" in why.summary
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_hardly_any_rows(container, n):
+    found = verdicts(np.eye(n, 2, dtype=int) | 1)
+    why = found.reasons(container(np.eye(n, 4))).explain(0, "t1")
+    assert len(why.with_tag) == n - 1
+    assert why.without_tag == []
+    json.dumps(why.to_dict(), allow_nan=False)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_rows_that_are_all_alike(container):
+    found = verdicts(np.arange(40)[:, None] % 2)
+    why = found.reasons(container(np.ones((40, 3)))).explain(1, "t0")
+    assert why.with_tag[0].similarity == 1
+    assert abs(why.rest + sum(word.contribution for word in why.words)) < 1e-6
+    assert why.score == pytest.approx(0.5, abs=0.05)
+    json.dumps(why.to_dict(), allow_nan=False)
+
+
+def test_a_row_without_words(found, texts):
+    lines = list(texts[0])
+    lines[2] = ""
+    why = found.reasons(lines).explain(2, texts[1][2][0])
+    assert why.words == []
+    assert "no features" in why.summary
+
+
+def test_features_without_columns():
+    why = verdicts(np.arange(10)[:, None] % 2).reasons(np.zeros((10, 0))).explain(1, "t0")
+    assert why.words == []
+    assert len(why.with_tag) == 4
+
+
+def test_whole_numbers_are_features():
+    X = np.arange(40).reshape(20, 2)
+    listed = (np.arange(20) > 9).astype(int)[:, None]
+    assert verdicts(listed).reasons(X).explain(19, "t0").words[0].contribution > 0
+
+
+def test_many_rows_are_sampled_and_rare_tags_keep_theirs(monkeypatch):
+    monkeypatch.setattr(why, "_SAMPLE", 50)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)).astype(np.float32)
+    listed = np.zeros((2000, 2), dtype=int)
+    listed[:, 0] = X[:, 0] > 0
+    rare = np.flatnonzero(X[:, 1] > 2.6)
+    listed[rare, 1] = 1
+    assert 3 <= len(rare) <= 20
+    reasons = verdicts(listed).reasons(X)
+    for row in (int(rare[0]), int(X[:, 1].argmin())):
+        words = reasons.explain(row, "t1").words
+        assert words[0].name == "x1"
+        assert (words[0].contribution > 0) == (row == rare[0])
+    # Similar rows are those of the whole table.
+    assert set(n.row for n in reasons.explain(int(rare[0]), "t1").with_tag) <= set(rare.tolist())
+
+
+def test_what_does_not_fit_is_an_error(found, reasons, texts):
+    with pytest.raises(InputError, match="verdicts are on 300 rows"):
+        found.reasons(texts[0][:10])
+    with pytest.raises(InputError, match="2 names for 3 features"):
+        found.reasons(np.zeros((300, 3)), feature_names=["a", "b"])
+    with pytest.raises(InputError, match="from 0 to 299, not 300"):
+        reasons.explain(300, "sea")
+    with pytest.raises(InputError, match=r"no label 'see'.*sea"):
+        reasons.explain(0, "see")
+    with pytest.raises(InputError, match="from 0 to 3, not 4"):
+        reasons.explain(0, 4)
+
+
+def test_after_an_audit_the_answers_count(found, texts):
+    row, label = texts[2][0]
+    cells = found.audit_sample(20)
+    checked = found.audited(cells, np.ones(len(cells), dtype=bool))
+    assert checked.reasons(texts[0]).explain(row, label).confidence is not None
+    assert replace(found, threshold=1.0).reasons(texts[0]).explain(1, texts[1][1][0])
+
+
+def test_taking_the_words_away_changes_the_score_of_sieve(texts, found, reasons):
+    """The words of the linear ridge are those that the kernel method listens to."""
+    features = TextFeatures().fit(texts[0])
+    X, vocabulary = features.transform(texts[0]), features.get_feature_names_out().tolist()
+    asked = texts[2][:40]
+    rest = np.setdiff1d(np.arange(len(texts[0])), [row for row, _ in asked])
+    model = Sieve(features="none").fit(X[rest], found.matrix(found.confidence > 0)[rest])
+    rng = np.random.default_rng(0)
+
+    def score(row, column, out):
+        z = X[[row]].toarray()
+        z[0, out] = 0
+        return model.decision_function(sp.csr_array(z / np.linalg.norm(z)))[0, column]
+
+    named, chance = [], []
+    for row, label in asked:
+        own, column = X[[row]].indices, found.label_names.index(label)
+        words = [w.name for w in reasons.explain(row, label).words if w.contribution < 0][:3]
+        before = score(row, column, [])
+        named.append(score(row, column, [vocabulary.index(word) for word in words]) - before)
+        draws = (rng.choice(own, len(words), replace=False) for _ in range(5))
+        chance.append(np.mean([score(row, column, out) for out in draws]) - before)
+    named, chance = np.array(named), np.array(chance)
+    assert np.mean(named > chance) > 0.9
+    assert named.mean() > 3 * abs(chance.mean())
