@@ -8,7 +8,8 @@ import pytest
 # Packages that are loaded where they are used, not before.
 OPTIONAL = {
     "matplotlib", "pandas", "torch", "cupy", "dask", "distributed", "rich", "jinja2", "pyarrow",
-    "h5py", "shtab", "starlette", "uvicorn", "httpx", "scikit_posthocs", "statsmodels", "seaborn",
+    "openpyxl", "polars", "datasets", "onnx", "onnxruntime", "h5py", "shtab", "starlette",
+    "uvicorn", "httpx", "scikit_posthocs", "statsmodels", "seaborn",
     "IPython", "ipywidgets", "http", "socketserver", "multiprocessing.pool", "tkinter",
 }  # fmt: skip
 # Parts of scikit-learn and SciPy that cost tens of milliseconds each.

@@ -1,13 +1,14 @@
 """Input validation shared by all backends: parameters, features, names."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_array, validate_data
 
 from schirn.exceptions import InputError
 
@@ -111,6 +112,24 @@ def check_values(X: Any, names: Array | None = None) -> None:
         raise bad_value(*bad, names=names)
 
 
+def validated_rows(estimator: Any, X: Any, reset: bool = False) -> "Array | sp.csr_array":
+    """Return X as a float array or CSR matrix after checking its columns and values.
+
+    `reset` makes the columns of X those of the estimator. Single precision is kept.
+    """
+    X = as_plain(X)
+    options: dict[str, Any] = {"accept_sparse": "csr", "ensure_all_finite": False}
+    options["dtype"] = (np.float64, np.float32)
+    if hasattr(X, "column_names") or hasattr(X, "to_arrow"):
+        # scikit-learn knows the names of these columns, but not their precision.
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        X = check_array(np.asarray(X), estimator=estimator, input_name="X", **options)
+    else:
+        X = validate_data(estimator, X, reset=reset, **options)
+    check_values(X, getattr(estimator, "feature_names_in_", None))
+    return canonical(X) if sp.issparse(X) else X
+
+
 def largest_value(dtype: Any, n_rows: int) -> float:
     """Values of X must be smaller, because methods sum their squares over all rows."""
     if np.dtype(dtype) == np.float32:
@@ -125,6 +144,30 @@ def canonical(X: Any) -> sp.csr_array:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def as_plain(data: Any) -> Any:
+    """Return a column of polars or Arrow as a list, and a `datasets.Dataset` as an Arrow table.
+
+    Anything else is returned as it is. Containers are known by their methods, since none of these
+    packages needs to be installed.
+    """
+    if hasattr(data, "with_format") and hasattr(data, "column_names"):
+        if isinstance(data, Mapping):
+            raise InputError(f"choose one of the splits {', '.join(map(str, data))}")
+        if not hasattr(data, "__len__"):
+            raise InputError(
+                f"the rows of {type(data).__name__} come as a stream; make a Dataset of them first"
+            )
+        return data.with_format("arrow")[:]
+    if hasattr(data, "to_pylist") and not hasattr(data, "column_names"):
+        return data.to_pylist()
+    # Series of pandas have no `to_arrow`; NumPy and scikit-learn take them.
+    if hasattr(data, "to_arrow") and hasattr(data, "to_list"):
+        return data.to_list()
+    if hasattr(data, "collect") and hasattr(data, "collect_schema"):
+        raise InputError("X is a lazy frame; call collect() first")
+    return data
 
 
 def is_missing(value: Any) -> bool:

@@ -122,7 +122,7 @@ def test_a_folder_into_one_file(records, tmp_path):
 def test_folders_that_cannot_be_used(records, tmp_path, capsys):
     folder = tmp_path / "data"
     folder.mkdir()
-    assert "the folder holds no .jsonl file" in refused(capsys, "clean", str(folder))
+    assert "holds no .parquet and no .jsonl file" in refused(capsys, "clean", str(folder))
     write_jsonl(folder / "a.jsonl", records)
     argv = ["clean", str(folder), "--text", "description", "-o", str(folder / "c.jsonl")]
     assert "is inside the input folder; choose another path" in refused(capsys, *argv)
@@ -203,10 +203,8 @@ def test_a_copy_of_another_format(items, tmp_path, capsys):
 
 def test_tables_that_are_not_there_or_not_known(tmp_path, capsys):
     assert "there is no such file" in refused(capsys, "clean", str(tmp_path / "gone.csv"))
-    (tmp_path / "t.xlsx").touch()
-    assert "a table must be .csv, .tsv, .jsonl" in refused(
-        capsys, "clean", str(tmp_path / "t.xlsx")
-    )
+    (tmp_path / "t.ods").touch()
+    assert "a table must be .csv, .tsv, .jsonl" in refused(capsys, "clean", str(tmp_path / "t.ods"))
 
 
 def test_other_delimiters(items, tmp_path, capsys):

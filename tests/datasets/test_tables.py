@@ -152,9 +152,9 @@ def test_as_many_true_as_listed_columns(tmp_path):
 
 
 def test_other_formats_are_named(tmp_path):
-    (tmp_path / "t.xlsx").write_bytes(b"PK")
-    with pytest.raises(DataError, match=r"t\.xlsx: a table must be \.csv, \.tsv, \.jsonl"):
-        read_table(tmp_path / "t.xlsx")
+    (tmp_path / "t.ods").write_bytes(b"PK")
+    with pytest.raises(DataError, match=r"t\.ods: a table must be \.csv, \.tsv, \.jsonl"):
+        read_table(tmp_path / "t.ods")
 
 
 def test_two_columns_of_one_name(tmp_path):

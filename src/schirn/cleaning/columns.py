@@ -101,7 +101,9 @@ class TagTable:
             if name is not None and name not in table.columns:
                 hint = suggest(name, table.columns)
                 raise InputError(f"{path}: there is no column {brief(name)}; {hint}")
-        if labels is None:
+        if labels is None and len(table.tag_columns) == 1:
+            (labels,) = table.tag_columns
+        if labels is None and not table.tag_columns:
             labels = next((name for name in LABEL_COLUMNS if name in table.columns), None)
         if labels is None:
             raise InputError(

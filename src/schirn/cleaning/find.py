@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from schirn._input import Number, canonical, check_values, is_missing
+from schirn._input import Number, as_plain, canonical, check_values, is_missing
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
 from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.cleaning.threshold_curve import planted_curve
@@ -244,6 +244,9 @@ def find_noisy_labels(
 
 def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     """Return the features as an array or CSR matrix, and the method for them."""
+    X = as_plain(X)
+    if hasattr(X, "column_names"):
+        X = np.asarray(X)
     if not sp.issparse(X) and not hasattr(X, "columns"):
         values = list(X) if not hasattr(X, "shape") else X
         flat = values if getattr(values, "ndim", 1) == 1 else ()

@@ -13,10 +13,9 @@ from schirn.cleaning.columns import TagTable
 from schirn.cli._parser import Parser, is_whole, json_value, separator
 from schirn.datasets import Dataset, load
 from schirn.datasets._text import format_suffix, is_packed
-from schirn.datasets.tables import LABEL_COLUMNS, Table, open_table
+from schirn.datasets.tables import LABEL_COLUMNS, TABLES, Table, folder_format, open_table
 from schirn.exceptions import InputError
 
-TABLES = (".csv", ".tsv", ".parquet", ".jsonl")
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 
 
@@ -143,7 +142,8 @@ def read_tag_table(args: argparse.Namespace, **defaults: Any) -> TagTable | None
         defaults = {k: v for k, v in defaults.items() if k in ("labels", "separator")}
     labels = given.get("labels", defaults.get("labels"))
     is_list = isinstance(labels, str) and labels not in opened.columns and "," in labels
-    if is_list or (labels is None and not set(LABEL_COLUMNS) & set(opened.columns)):
+    usual = set(LABEL_COLUMNS) & set(opened.columns)
+    if is_list or (labels is None and not usual and not opened.tag_columns):
         return None
     source = TagTable(opened, args.data, **{**defaults, **given})
     values = opened.numbers(source.labels)
@@ -167,7 +167,7 @@ def check_copy(source: str, output: str) -> None:
     if path.is_dir() and path.resolve() in copy.resolve().parents:
         raise InputError(f"{output}: is inside the input folder; choose another path")
     formats = {(format_suffix(each), is_packed(each)) for each in (path, copy)}
-    if path.is_dir() and copy.suffix.lower() != ".jsonl":
+    if path.is_dir() and copy.suffix.lower() != _file_suffix(path):
         check_new_folder(copy)
     elif not path.is_dir() and len(formats) > 1:
         suffix = "".join(path.suffixes[-2:]) if is_packed(path) else path.suffix
@@ -176,6 +176,11 @@ def check_copy(source: str, output: str) -> None:
         )
     else:
         check_writable(output)
+
+
+def _file_suffix(folder: Path) -> str:
+    """The format of a single file that can take the place of a folder."""
+    return ".jsonl" if folder_format(folder) == ".jsonl" else ".parquet"
 
 
 def inputs(args: argparse.Namespace) -> list[str]:

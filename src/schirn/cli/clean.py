@@ -49,10 +49,10 @@ def add(found: Any) -> None:
         run,
         help="find the wrong tags of a table; write clean tags and a report",
         description="Judge every tag of a table by comparing its row with similar rows, and remove "
-        "the tags that are probably wrong. TABLE is a .csv, .tsv, .jsonl or .parquet file, or a "
-        "folder of .jsonl files; it is never changed. The copy keeps all rows, their order and all "
-        "other cells, and gets two new columns: the removed tags, and the probability that each "
-        "tag is correct.",
+        "the tags that are probably wrong. TABLE is a .csv, .tsv, .jsonl, .json, .xlsx, .parquet "
+        "or .feather file, or a folder of .parquet or .jsonl files; it is never changed. The copy "
+        "keeps all rows, their order and all other cells, and gets two new columns: the removed "
+        "tags, and the probability that each tag is correct.",
         examples=_EXAMPLES,
     )
     parser.add_argument("data", metavar="TABLE", help="table to clean")

@@ -13,10 +13,10 @@ from schirn.cleaning.columns import TagTable, matrix_for
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import note, print_json
 from schirn.cli._parser import add_command, json_value
-from schirn.cli._reading import SVMLIGHT, TABLES, add_reading, check_not_input, inputs, read
+from schirn.cli._reading import SVMLIGHT, add_reading, check_not_input, inputs, read
 from schirn.datasets import Dataset
 from schirn.datasets._text import base_name, format_suffix, is_packed
-from schirn.datasets.tables import Table, open_table
+from schirn.datasets.tables import TABLES, Table, open_table
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.labels.matrix import as_labels, label_lists

@@ -47,10 +47,14 @@ READERS: dict[str, tuple[str, str]] = {
     ".tsv": ("tables", "read_table"),
     ".parquet": ("tables", "read_table"),
     ".jsonl": ("tables", "read_table"),
+    ".json": ("tables", "read_table"),
+    ".feather": ("tables", "read_table"),
+    ".arrow": ("tables", "read_table"),
+    ".xlsx": ("tables", "read_table"),
 }
 
 # Formats that may be packed with gzip, as in photos.csv.gz.
-PACKABLE = (".arff", ".svm", ".svmlight", ".libsvm", ".txt", ".csv", ".tsv", ".jsonl")
+PACKABLE = (".arff", ".svm", ".svmlight", ".libsvm", ".txt", ".csv", ".tsv", ".jsonl", ".json")
 
 # Suffixes tried for a bare name; tables and plain text need options to be read.
 NAMED_SUFFIXES = (".npz", ".mat", ".arff", ".svm", ".svmlight", ".libsvm")

@@ -1,20 +1,35 @@
-"""Files of the readers, packed with gzip or not: suffixes, sizes and text."""
+"""What the readers share: suffixes, sizes, text packed with gzip or not, and cells as numbers."""
 
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from schirn._files import MAX_BYTES as MAX_BYTES
-from schirn._files import byte_limit, reason_of, too_large
+from schirn._files import brief, byte_limit, reason_of, too_large
+from schirn._input import is_missing
 from schirn.exceptions import DataError, MissingExtraError
+
+Array = np.ndarray
 
 # Deflate cannot shrink data by more than this factor, so a small file need not be counted.
 DEFLATE_RATIO = 1032
 CHUNK = 1 << 20
+
+# A text without a number in a column of numbers; as a tag each of these is a word.
+_EMPTY = {
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+}
+_TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 
 
 def format_suffix(path: Path) -> str:
@@ -96,3 +111,43 @@ def unreadable_named(path: Path, what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise DataError(f"{path}: not a readable {what} ({reason_of(error)}).") from error
+
+
+def check_columns(path: Path, columns: Sequence[str]) -> None:
+    name, times = Counter(columns).most_common(1)[0] if columns else ("", 0)
+    if times > 1:
+        raise DataError(f"{path}: {times:,} columns are called {brief(name)}; rename them")
+
+
+def to_numbers(cells: Sequence[Any]) -> Array | None:
+    """Return cells as floats, NaN for a missing one; None if a cell is not a number.
+
+    >>> to_numbers(["1.5", "NA", "true"]), to_numbers(["1.5", "dog"])
+    (array([1.5, nan, 1. ]), None)
+    """
+    try:
+        # float reads "1_000", which is an identifier rather than a number.
+        if "_" not in "".join(cells):
+            return np.fromiter(map(float, cells), np.float64, len(cells))
+    except (TypeError, ValueError):
+        pass
+    values = np.empty(len(cells))
+    for i, cell in enumerate(cells):
+        value = _number(cell)
+        if value is None:
+            return None
+        values[i] = value
+    return values
+
+
+def _number(cell: Any) -> float | None:
+    if is_missing(cell):
+        return math.nan
+    if isinstance(cell, str):
+        word = cell.strip()
+        if word in _EMPTY or word.lower() in _TRUTH_WORDS or "_" in word:
+            return math.nan if word in _EMPTY else _TRUTH_WORDS.get(word.lower())
+    try:
+        return float(cell)
+    except (TypeError, ValueError, OverflowError):
+        return None

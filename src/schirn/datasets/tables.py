@@ -1,7 +1,8 @@
-"""Tables in CSV, TSV, JSON lines and Parquet: the one reader of their cells, and `read_table`.
+"""Tables in files and folders: the one reader of their cells, and `read_table`.
 
 A table is read cell by cell and written back as it was, apart from what was changed: CSV cells stay
-text, JSON values and Parquet columns keep their types.
+text, JSON values and Parquet columns keep their types. Text formats are here; `_arrow` and `_xlsx`
+read the others, and `_annotations` what annotation tools write as JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import os
 import re
 import warnings
 import zlib
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -30,34 +30,39 @@ from schirn._files import (
     atomic_write,
     brief,
     brief_list,
-    byte_limit,
     reason_of,
     spreadsheet_safe,
-    too_large,
     whole_folder,
 )
 from schirn._input import is_missing, whole_text
-from schirn._optional import optional
+from schirn.datasets._annotations import recognise
+from schirn.datasets._arrow import (
+    ARROW,
+    STATE,
+    FeatherTable,
+    ParquetFolder,
+    ParquetTable,
+    SavedDataset,
+    parquet_files,
+)
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
-from schirn.datasets._text import check_size, format_suffix, is_packed
+from schirn.datasets._text import check_columns, check_size, format_suffix, is_packed
+from schirn.datasets._text import to_numbers as to_numbers
+from schirn.datasets._xlsx import XlsxTable
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import split_tags
 
 Array = np.ndarray
 
 LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
+TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+TABLES = (*TEXT_TABLES, ".parquet", *ARROW, ".xlsx")
+"""Suffixes of tables; those of text may be followed by .gz."""
 
 _LONGEST_CELL = 2**31 - 1
 _LONGEST_LINE = 16 * 1024**2
 _CHUNK = 1024**2
 _ROWS_AT_ONCE = 1024
-
-# A text without a number in a column of numbers; as a tag each of these is a word.
-_EMPTY = {
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
-}
-_TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 
 
 class Table(Protocol):
@@ -69,6 +74,8 @@ class Table(Protocol):
     """Whether a new column may hold a list; otherwise it holds text."""
     index_columns: Collection[str]
     """Columns that hold the index of a DataFrame."""
+    tag_columns: Collection[str]
+    """Columns that the format itself calls labels; none in a plain table."""
 
     def column(self, name: str) -> list[Any]:
         """Return the cells of a column."""
@@ -89,12 +96,15 @@ def open_table(
     text_columns: Callable[[list[str]], Collection[str]] | None = None,
     empty: bool = False,
 ) -> Table:
-    """Read a .csv, .tsv, .jsonl or .parquet file, or a folder of .jsonl files.
+    """Read a table from a file or a folder.
 
     Parameters
     ----------
     path : path
-        Text files may be packed with gzip (.csv.gz).
+        A file in .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or .xlsx; text files may be
+        packed with gzip (.csv.gz). A .json file is a list of objects, an export of Label Studio, or
+        records of Argilla. A folder holds .parquet or .jsonl files, or was written by
+        `save_to_disk` of the package `datasets`.
     encoding : str
         Encoding of a text file.
     delimiter : str, optional
@@ -108,54 +118,46 @@ def open_table(
     """
     path = Path(path)
     if path.is_dir():
-        return JsonlFolder(path, encoding, max_bytes)
+        kind = folder_format(path)
+        if kind == ".jsonl":
+            return JsonlFolder(path, encoding, max_bytes)
+        return (SavedDataset if kind == STATE else ParquetFolder)(path, max_bytes)
     suffix = format_suffix(path)
-    text = suffix in (".csv", ".tsv", ".jsonl", ".ndjson")
-    if not text and (suffix != ".parquet" or is_packed(path)):
+    if suffix not in TABLES or (is_packed(path) and suffix not in TEXT_TABLES):
         raise DataError(
-            f"{path}: a table must be .csv, .tsv, .jsonl, .parquet or a folder of .jsonl"
+            f"{path}: a table must be .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or "
+            f".xlsx, or a folder of .parquet or .jsonl files"
         )
     check_size(path, max_bytes)
     if suffix == ".parquet":
-        return ParquetTable(path, byte_limit(max_bytes))
+        return ParquetTable(path, max_bytes)
+    if suffix in ARROW:
+        return FeatherTable(path, max_bytes)
+    if suffix == ".xlsx":
+        return XlsxTable(path, max_bytes, empty)
+    if suffix == ".json":
+        return JsonTable(path, encoding, empty)
     if suffix in (".jsonl", ".ndjson"):
         return JsonlTable(path, encoding, max_bytes, empty)
     delimiter = delimiter or ("\t" if suffix == ".tsv" else ",")
     return CsvTable(path, encoding, delimiter, text_columns, empty)
 
 
-def to_numbers(cells: Sequence[Any]) -> Array | None:
-    """Return cells as floats, NaN for a missing one; None if a cell is not a number.
-
-    >>> to_numbers(["1.5", "NA", "true"]), to_numbers(["1.5", "dog"])
-    (array([1.5, nan, 1. ]), None)
-    """
-    try:
-        # float reads "1_000", which is an identifier rather than a number.
-        if "_" not in "".join(cells):
-            return np.fromiter(map(float, cells), np.float64, len(cells))
-    except (TypeError, ValueError):
-        pass
-    values = np.empty(len(cells))
-    for i, cell in enumerate(cells):
-        value = _number(cell)
-        if value is None:
-            return None
-        values[i] = value
-    return values
-
-
-def _number(cell: Any) -> float | None:
-    if is_missing(cell):
-        return math.nan
-    if isinstance(cell, str):
-        word = cell.strip()
-        if word in _EMPTY or word.lower() in _TRUTH_WORDS or "_" in word:
-            return math.nan if word in _EMPTY else _TRUTH_WORDS.get(word.lower())
-    try:
-        return float(cell)
-    except (TypeError, ValueError, OverflowError):
-        return None
+def folder_format(folder: Path) -> str:
+    """Return what a folder holds: ".parquet", ".jsonl", or "state.json" for a saved data set."""
+    if (folder / STATE).is_file() and (folder / "dataset_info.json").is_file():
+        return STATE
+    if (folder / "dataset_dict.json").is_file():
+        splits = sorted(path.parent.name for path in folder.glob(f"*/{STATE}"))
+        raise DataError(
+            f"{folder}: it holds the splits {brief_list(splits)}; give the folder of one, such as "
+            f"{folder / (splits or ['train'])[0]}"
+        )
+    if parquet_files(folder):
+        return ".parquet"
+    if next(folder.rglob("*.jsonl"), None) is None:
+        raise DataError(f"{folder}: the folder holds no .parquet and no .jsonl file")
+    return ".jsonl"
 
 
 class CsvTable:
@@ -163,6 +165,7 @@ class CsvTable:
 
     lists = False
     index_columns: Collection[str] = ()
+    tag_columns: Collection[str] = ()
 
     def __init__(
         self,
@@ -187,7 +190,7 @@ class CsvTable:
         """Read the header and the rows, all of the same length."""
         rows = self._rows(path, stream)
         self.columns = next(rows, [])
-        _check_columns(path, self.columns)
+        check_columns(path, self.columns)
         text = self.columns if text_columns is None else text_columns(self.columns)
         text = set(text)
         self._cells: dict[str, Any] = {
@@ -265,13 +268,19 @@ class JsonlTable:
 
     lists = True
     index_columns: Collection[str] = ()
+    tag_columns: Collection[str] = ()
 
     def __init__(self, path: Path, encoding: str, max_bytes: int | None, empty: bool) -> None:
         self.encoding = encoding
         self._set(path, *_objects(path, encoding, max_bytes), empty)
 
     def _set(
-        self, path: Path, rows: list[dict[str, Any]], broken: int | None, empty: bool = False
+        self,
+        path: Path,
+        rows: list[dict[str, Any]],
+        broken: int | None,
+        empty: bool = False,
+        unit: str = "line",
     ) -> None:
         if not rows and not empty:
             raise DataError(f"{path}: the table has no rows")
@@ -279,8 +288,8 @@ class JsonlTable:
         self._is_broken = broken is not None
         if self._is_broken:
             warnings.warn(
-                f"{path}: line {broken} holds half of a character (a lone surrogate); such halves "
-                f"are read as \N{REPLACEMENT CHARACTER}",
+                f"{path}: {unit} {broken} holds half of a character (a lone surrogate); such "
+                f"halves are read as \N{REPLACEMENT CHARACTER}",
                 stacklevel=4,
             )
         # From the column to the key as it is in the file.
@@ -317,6 +326,29 @@ class JsonlTable:
             stream.writelines(self.lines(changed, added))
 
 
+class JsonTable(JsonlTable):
+    """A list of JSON objects: rows, or what an annotation tool writes."""
+
+    def __init__(self, path: Path, encoding: str, empty: bool) -> None:
+        self.encoding = encoding
+        self._documents = _json_list(path, encoding)
+        self.form = recognise(path, self._documents)
+        rows = [self.form.row(document) for document in self._documents]
+        broken = next((k + 1 for k, row in enumerate(rows) if _whole(row) != row), None)
+        self._set(path, rows, broken, empty, unit="object")
+        self.tag_columns = self.form.tag_columns
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy, in the form of the original."""
+        keys = {self._keys.get(name, name): cells for name, cells in changed.items()}
+        documents = []
+        for i, document in enumerate(self._documents):
+            own = {key: cells[i] for key, cells in keys.items()}
+            new = {key: cells[i] for key, cells in added.items()}
+            documents.append(self.form.changed(document, own, new))
+        write_json(path, documents, self.encoding)
+
+
 class JsonlFolder(JsonlTable):
     """The .jsonl files of a folder, sorted by name, as one table."""
 
@@ -342,110 +374,6 @@ class JsonlFolder(JsonlTable):
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(b"".join(islice(lines, size)))
-
-
-class ParquetTable:
-    """A Parquet file; columns that are not changed keep their types."""
-
-    lists = True
-
-    def __init__(self, path: Path, limit: int) -> None:
-        self._arrow = optional("pyarrow", "table", "Reading Parquet files")
-        self._parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-        try:
-            self.table = self._limited(path, limit)
-            index = (self.table.schema.pandas_metadata or {}).get("index_columns", ())
-        except DataError:
-            raise
-        except Exception as error:
-            reason = reason_of(error)
-            raise DataError(f"{path}: not a readable Parquet file ({reason})") from error
-        self.columns = list(self.table.column_names)
-        self.index_columns: Collection[str] = [name for name in index if isinstance(name, str)]
-        _check_columns(path, self.columns)
-        self.n_rows = self.table.num_rows
-        if not self.n_rows:
-            raise DataError(f"{path}: the table has no rows")
-
-    def _limited(self, path: Path, limit: int) -> Any:
-        """Read the file batch by batch, up to the limit."""
-        with self._parquet.ParquetFile(path) as file:
-            groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-            total = sum(group.total_byte_size for group in groups)
-            if total > limit:
-                raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
-            # These sizes count a long text of a dictionary once, however many rows repeat it.
-            batches, size = [], 0
-            for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
-                size += batch.nbytes
-                if size > limit:
-                    over = too_large(f"unpacks to over {limit:,} bytes", limit)
-                    raise DataError(f"{path}: {over}")
-                batches.append(batch)
-            return self._arrow.Table.from_batches(batches, schema=file.schema_arrow)
-
-    def column(self, name: str) -> list[Any]:
-        """Return the values of a column."""
-        return list(self.table.column(name).to_pylist())
-
-    def numbers(self, name: str) -> Array | None:
-        """Return a column of numbers or truth values as floats, NaN for a missing cell."""
-        kind, types = self.table.schema.field(name).type, self._arrow.types
-        if not (types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)):
-            return None
-        return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
-
-    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
-        """Write a copy."""
-        table = self.table
-        for name, cells in changed.items():
-            k = self.columns.index(name)
-            field = table.schema.field(k)
-            kind = field.type
-            is_dictionary = self._arrow.types.is_dictionary(kind)
-            if is_dictionary:
-                kind = kind.value_type
-            try:
-                column = self._arrow.array(cells, type=kind)
-                if is_dictionary:
-                    column = self._categories(column, table.column(k))
-            except self._arrow.ArrowException as error:
-                reason = reason_of(error)
-                raise DataError(
-                    f"{path}: the column {name!r} holds {kind} only ({reason})"
-                ) from error
-            table = table.set_column(k, field.name, column)
-        for name, cells in added.items():
-            table = table.append_column(name, self._new(cells))
-        with atomic_write(path) as stream:
-            self._parquet.write_table(table, stream)
-
-    def _categories(self, column: Any, before: Any) -> Any:
-        """Return a column as categories: those of the old column in their order, then new ones."""
-        known = (value for chunk in before.chunks for value in chunk.dictionary.to_pylist())
-        old = [value for value in known if value is not None]
-        cells = column.to_pylist()
-        used = {cell for cell in cells if cell is not None}
-        values = [value for value in dict.fromkeys([*old, *cells]) if value in used]
-        if old == sorted(old):
-            values.sort()
-        place = {value: i for i, value in enumerate(values)}
-        whole = self._arrow.array(values, type=column.type)
-        # The index may be too small for more categories.
-        for index in (before.type.index_type, self._arrow.int32()):
-            if len(values) < 2 ** (index.bit_width - 1):
-                break
-        indices = self._arrow.array([place.get(cell) for cell in cells], type=index)
-        return self._arrow.DictionaryArray.from_arrays(indices, whole, ordered=before.type.ordered)
-
-    def _new(self, cells: list[Any]) -> Any:
-        """Return a new column: text, lists of text, or a map from tag to number."""
-        arrow = self._arrow
-        if cells and isinstance(cells[0], dict):
-            kind = arrow.map_(arrow.string(), arrow.float64())
-            return arrow.array([list(cell.items()) for cell in cells], type=kind)
-        is_list = cells and isinstance(cells[0], list)
-        return arrow.array(cells, type=arrow.list_(arrow.string()) if is_list else arrow.string())
 
 
 def read_table(
@@ -790,6 +718,42 @@ def _objects(
     return rows, broken
 
 
+def _json_list(path: Path, encoding: str) -> list[dict[str, Any]]:
+    """Return the objects of a JSON list."""
+    with _text(path, encoding, checked=True) as stream:
+        text = stream.read()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if text.lstrip().startswith("{") and "Extra data" in str(error):
+            raise DataError(
+                f"{path}: one JSON object per line; such a file must be called .jsonl"
+            ) from None
+        raise DataError(f"{path}: not JSON, or truncated ({reason_of(error)})") from None
+    if not isinstance(found, list):
+        raise DataError(f"{path}: must be a list of objects, one per row, not {brief(found)}")
+    wrong = next((k for k, row in enumerate(found) if not isinstance(row, dict)), None)
+    if wrong is not None:
+        raise DataError(f"{path}: entry {wrong + 1} is not an object: {brief(found[wrong])}")
+    return found
+
+
+def write_json(path: str, documents: list[dict[str, Any]], encoding: str = "utf-8") -> None:
+    """Write a list of JSON objects, one per line."""
+
+    def text(ascii: bool) -> str:
+        lines = (json.dumps(each, ensure_ascii=ascii, default=str) for each in documents)
+        return "[\n" + ",\n".join(lines) + "\n]\n"
+
+    try:
+        content = text(False).encode(encoding)
+    except UnicodeEncodeError:
+        # Escapes such as half of a surrogate pair have no other form.
+        content = text(True).encode(encoding)
+    with _writing(path) as stream:
+        stream.write(content)
+
+
 def _whole(value: Any) -> Any:
     """Return a JSON value whose texts every file can hold."""
     if isinstance(value, str):
@@ -799,12 +763,6 @@ def _whole(value: Any) -> Any:
     if isinstance(value, dict):
         return {whole_text(key): _whole(item) for key, item in value.items()}
     return value
-
-
-def _check_columns(path: Path, columns: Sequence[str]) -> None:
-    name, times = Counter(columns).most_common(1)[0] if columns else ("", 0)
-    if times > 1:
-        raise DataError(f"{path}: {times:,} columns are called {brief(name)}; rename them")
 
 
 @contextmanager

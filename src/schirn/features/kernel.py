@@ -3,19 +3,17 @@
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import (
     Constraint,
     Number,
     OneOf,
     Seed,
-    canonical,
     check_params,
-    check_values,
+    validated_rows,
 )
 from schirn.linalg.features import learn_scale
 from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
@@ -92,7 +90,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         y : ignored
         """
         check_params(self.get_params(deep=False), self._constraints)
-        X = self._validated(X, reset=True)
+        X = validated_rows(self, X, reset=True)
         rng, n = check_random_state(self.random_state), X.shape[0]
         self.scale_ = learn_scale(X, self.scale)
         Z = self.scale_.transform(X)
@@ -109,7 +107,7 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def transform(self, X: Any) -> Array:
         """Return the features (n, k) of rows, in the precision of X."""
         check_is_fitted(self)
-        X = self._validated(X)
+        X = validated_rows(self, X)
         Z, kernel = self.scale_.transform(X), self._kernel()
         found = np.empty((X.shape[0], self._n_features_out), dtype=X.dtype)
         for i in range(0, X.shape[0], _BLOCK_ROWS):
@@ -124,19 +122,6 @@ class KernelFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _kernel(self) -> Kernel:
         return Kernel("rbf", self.width_)
-
-    def _validated(self, X: Any, reset: bool = False) -> "Array | sp.csr_array":
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-        )
-        names = getattr(self, "feature_names_in_", None)
-        check_values(X, names)
-        return canonical(X) if sp.issparse(X) else X
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -1,6 +1,7 @@
 """Features of a table: texts as tf-idf weights, columns of numbers, or a column of embeddings."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
-from schirn._input import is_missing, suggest
+from schirn._input import as_plain, is_missing, suggest
+from schirn.datasets._arrow import ArrowTable
 from schirn.datasets.tables import to_numbers
 from schirn.exceptions import InputError
 
@@ -229,7 +231,15 @@ class Columns(NamedTuple):
 
 
 def as_columns(X: Any) -> Columns:
-    """Return the columns of a DataFrame, a dict of columns, a list of dicts or a `Table`."""
+    """Return the columns of a table in memory, or of a `Table`.
+
+    A table in memory is a DataFrame of pandas or polars, an Arrow table, a `datasets.Dataset`, a
+    dict of columns or a list of dicts.
+    """
+    X = as_plain(X)
+    if hasattr(X, "column_names"):
+        table = ArrowTable(Path("X"), X)
+        return Columns(dict.fromkeys(table.columns), table.column)
     if hasattr(X, "column") and hasattr(X, "columns"):
         return Columns(dict.fromkeys(X.columns), X.column)
     if isinstance(X, Mapping):
@@ -240,7 +250,8 @@ def as_columns(X: Any) -> Columns:
         names = dict.fromkeys(str(key) for row in X for key in row)
         return Columns(names, lambda name: [row.get(name) for row in X])
     raise InputError(
-        f"a table is a DataFrame, a dict of columns or a list of dicts, not {type(X).__name__}"
+        f"a table is a DataFrame, an Arrow table, a Dataset, a dict of columns or a list of dicts, "
+        f"not {type(X).__name__}"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import is_missing, repeated, whole_text
+from schirn._input import as_plain, is_missing, repeated, whole_text
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 
 Array = np.ndarray
@@ -43,12 +43,14 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     >>> labels.names, labels.matrix.tolist()
     (['beach', 'cat', 'dog'], [[1, 0, 1], [0, 1, 0]])
     """
-    names = distinct_names(names)
+    names, y = distinct_names(names), as_plain(y)
     if isinstance(y, Iterator):
         y = list(y)
     if are_name_lists(y):
         return _from_names(list(y), names, what)
-    found = [whole_text(str(c)) for c in y.columns] if hasattr(y, "columns") else None
+    # The columns of an Arrow table are arrays; those of a DataFrame are names.
+    columns = getattr(y, "column_names", getattr(y, "columns", None))
+    found = None if columns is None else [whole_text(str(name)) for name in columns]
     twice = repeated(found or [])
     if twice is not None:
         raise InputError(f"the {what} have two columns named {twice!r}; give each label one name")

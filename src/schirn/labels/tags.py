@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief
-from schirn._input import is_missing
+from schirn._input import as_plain, is_missing
 from schirn.exceptions import InputError
 from schirn.labels.matrix import (
     are_name_lists,
@@ -69,7 +69,7 @@ class Tags(NamedTuple):
 def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";") -> Tags:
     """Read tags from a matrix, a DataFrame, lists of names, or texts such as "beach;dog"."""
     check_separator(separator)
-    names = distinct_names(names)
+    names, candidates = distinct_names(names), as_plain(candidates)
     if not hasattr(candidates, "shape") or getattr(candidates, "ndim", 2) == 1:
         candidates = list(candidates)
     if isinstance(candidates, list) and (

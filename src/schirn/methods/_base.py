@@ -11,14 +11,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import (
     Constraint,
-    canonical,
     check_params,
     check_same_length,
-    check_values,
+    validated_rows,
 )
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
@@ -263,16 +262,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
                 f"{type(self).__name__} takes dense features only, but X is sparse; "
                 f"pass X.toarray() if it fits into memory"
             )
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype=(np.float64, np.float32),
-            ensure_all_finite=False,
-        )
-        check_values(X, getattr(self, "feature_names_in_", None))
-        return canonical(X) if sp.issparse(X) else X
+        return validated_rows(self, X, reset)
 
     def _finish(self, fit: Fit, Y: Array, counts: Array | None = None) -> None:
         """Set the fitted attributes that all methods have; rows count as often as `counts`."""

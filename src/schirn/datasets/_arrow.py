@@ -1,0 +1,411 @@
+"""Tables that Arrow reads: Parquet files and folders, Feather files, and saved `datasets`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+
+from schirn._files import (
+    atomic_write,
+    brief,
+    brief_list,
+    byte_limit,
+    reason_of,
+    too_large,
+    whole_folder,
+)
+from schirn._optional import optional
+from schirn.datasets._text import check_columns, check_size, unreadable_named
+from schirn.exceptions import DataError
+
+Array = np.ndarray
+
+ARROW = (".feather", ".arrow", ".ipc")
+"""Suffixes of files in Arrow's own format."""
+STATE = "state.json"
+"""The file by which a folder that `Dataset.save_to_disk` wrote is known."""
+
+_ROWS_AT_ONCE = 1024
+_MAGIC = b"ARROW1"
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+# Where the package `datasets` keeps its description of the columns.
+_FEATURES = b"huggingface"
+
+
+class ArrowTable:
+    """Columns of an Arrow table; those that are not changed keep their types.
+
+    Class labels of `datasets` are numbers with names in the description of the column. Their cells
+    are the names.
+    """
+
+    lists = True
+    tag_columns: Collection[str] = ()
+
+    def __init__(self, path: Path, table: Any) -> None:
+        self._arrow = optional("pyarrow", "table", "Reading this table")
+        self.table = table
+        self.columns = list(table.column_names)
+        check_columns(path, self.columns)
+        with unreadable_named(path, "table"):
+            index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+            self.index_columns: Collection[str] = [name for name in index if isinstance(name, str)]
+            self._features = _features(table.schema)
+        self._path, self.n_rows = path, table.num_rows
+        if not self.n_rows:
+            raise DataError(f"{path}: the table has no rows")
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a column."""
+        cells = list(self.table.column(name).to_pylist())
+        names = _class_names(self._features.get(name))
+        if names is None:
+            return cells
+        return [self._named(cell, names, i, name) for i, cell in enumerate(cells)]
+
+    def _named(self, cell: Any, names: list[str], i: int, column: str) -> Any:
+        """Return the names of class labels."""
+        if isinstance(cell, list):
+            return [self._named(each, names, i, column) for each in cell]
+        # Data sets for competitions have -1 where the label is a secret.
+        if cell is None or cell == -1:
+            return None
+        if not 0 <= cell < len(names):
+            raise DataError(
+                f"{self._path}: row {i + 1}, column {brief(column)}: there is no class {cell}; the "
+                f"column has {len(names)} classes"
+            )
+        return names[cell]
+
+    def numbers(self, name: str) -> Array | None:
+        """Return a column of numbers or truth values as floats, NaN for a missing cell."""
+        kind, types = self.table.schema.field(name).type, self._arrow.types
+        is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        if not is_number or _class_names(self._features.get(name)) is not None:
+            return None
+        return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy to a file, in the format of its name."""
+        table = self._with(path, changed, added)
+        with atomic_write(path) as stream:
+            if Path(path).suffix.lower() == ".parquet":
+                optional("pyarrow.parquet", "table", "Writing Parquet").write_table(table, stream)
+            else:
+                self._write_ipc(table, stream, Path(path).suffix.lower())
+
+    def _write_ipc(self, table: Any, stream: Any, suffix: str) -> None:
+        ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
+        # Feather files are compressed by those who write them, so that of a copy is as well.
+        options = ipc.IpcWriteOptions(compression="lz4" if suffix == ".feather" else None)
+        with ipc.new_file(stream, table.schema, options=options) as writer:
+            writer.write_table(table)
+
+    def _with(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> Any:
+        """Return the table with changed and new columns."""
+        table = self.table
+        for name, cells in changed.items():
+            k = self.columns.index(name)
+            field = table.schema.field(k)
+            names = _class_names(self._features.get(name))
+            if names is not None:
+                cells = self._classes(path, name, cells, names)
+            kind = field.type
+            is_dictionary = self._arrow.types.is_dictionary(kind)
+            if is_dictionary:
+                kind = kind.value_type
+            try:
+                column = self._arrow.array(cells, type=kind)
+                if is_dictionary:
+                    column = self._categories(column, table.column(k))
+            except self._arrow.ArrowException as error:
+                reason = reason_of(error)
+                raise DataError(
+                    f"{path}: the column {name!r} holds {kind} only ({reason})"
+                ) from error
+            table = table.set_column(k, field.name, column)
+        for name, cells in added.items():
+            table = table.append_column(name, self._new(cells))
+        if not self._features:
+            return table
+        return _describe_new(table, self._features, list(added))
+
+    def _classes(self, path: str, column: str, cells: list[Any], names: list[str]) -> list[Any]:
+        """Return the numbers of class labels; a missing label stays as it was."""
+        number: dict[Any, Any] = {name: k for k, name in enumerate(names)} | {None: None}
+
+        def back(cell: Any, before: Any) -> Any:
+            if isinstance(cell, list):
+                return [back(each, None) for each in cell]
+            if cell not in number:
+                raise DataError(
+                    f"{path}: {brief(cell)} is not among the {len(names)} classes of the column "
+                    f"{brief(column)}; there are {brief_list(names, 6)}"
+                )
+            return before if cell is None and before == -1 else number[cell]
+
+        return list(map(back, cells, self.table.column(column).to_pylist()))
+
+    def _categories(self, column: Any, before: Any) -> Any:
+        """Return a column as categories: those of the old column in their order, then new ones."""
+        known = (value for chunk in before.chunks for value in chunk.dictionary.to_pylist())
+        old = [value for value in known if value is not None]
+        cells = column.to_pylist()
+        used = {cell for cell in cells if cell is not None}
+        values = [value for value in dict.fromkeys([*old, *cells]) if value in used]
+        if old == sorted(old):
+            values.sort()
+        place = {value: i for i, value in enumerate(values)}
+        whole = self._arrow.array(values, type=column.type)
+        # The index may be too small for more categories.
+        for index in (before.type.index_type, self._arrow.int32()):
+            if len(values) < 2 ** (index.bit_width - 1):
+                break
+        indices = self._arrow.array([place.get(cell) for cell in cells], type=index)
+        return self._arrow.DictionaryArray.from_arrays(indices, whole, ordered=before.type.ordered)
+
+    def _new(self, cells: list[Any]) -> Any:
+        """Return a new column: text, lists of text, or a map from tag to number."""
+        arrow = self._arrow
+        if cells and isinstance(cells[0], dict):
+            # The package `datasets` has no maps.
+            kind = arrow.map_(arrow.string(), arrow.float64())
+            if self._features:
+                kind = arrow.list_(
+                    arrow.struct([("tag", arrow.string()), ("confidence", arrow.float64())])
+                )
+                pairs = [[{"tag": k, "confidence": v} for k, v in c.items()] for c in cells]
+                return arrow.array(pairs, type=kind)
+            return arrow.array([list(cell.items()) for cell in cells], type=kind)
+        is_list = cells and isinstance(cells[0], list)
+        return arrow.array(cells, type=arrow.list_(arrow.string()) if is_list else arrow.string())
+
+
+class ParquetTable(ArrowTable):
+    """A Parquet file."""
+
+    def __init__(self, path: Path, max_bytes: int | None) -> None:
+        super().__init__(path, _read_parquet(path, byte_limit(max_bytes)))
+
+
+class FeatherTable(ArrowTable):
+    """A Feather file, or another file of Arrow batches."""
+
+    def __init__(self, path: Path, max_bytes: int | None) -> None:
+        super().__init__(path, _read_ipc(path, byte_limit(max_bytes)))
+
+
+class ParquetFolder(ArrowTable):
+    """The Parquet files of a folder, sorted by path, as one table.
+
+    Folders called name=value, as Spark and Hive write them, are a column.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int | None) -> None:
+        arrow = optional("pyarrow", "table", "Reading Parquet files")
+        limit, files, tables = byte_limit(max_bytes), parquet_files(folder), []
+        self._in_path: set[str] = set()
+        self._sizes: dict[str, int] = {}
+        for path in files:
+            check_size(path, max_bytes)
+            table = _read_parquet(path, limit)
+            limit -= table.nbytes
+            name = path.relative_to(folder).as_posix()
+            self._sizes[name] = table.num_rows
+            for part in name.split("/")[:-1]:
+                key, equals, text = part.partition("=")
+                if equals and key not in table.column_names:
+                    value = None if text == _HIVE_NULL else unquote(text)
+                    cells = arrow.array([value] * table.num_rows, type=arrow.string())
+                    table = table.append_column(key, cells)
+                    self._in_path.add(key)
+            check_columns(path, table.column_names)
+            tables.append(table)
+        # Columns that only some files have are missing in the others.
+        with unreadable_named(folder, "folder: its files do not make one table"):
+            whole = arrow.concat_tables(tables, promote_options="permissive")
+        for key in self._in_path:
+            k, column = whole.column_names.index(key), whole.column(key)
+            texts = {text for text in column.to_pylist() if text is not None}
+            if texts and all(text.isdecimal() and text.isascii() for text in texts):
+                whole = whole.set_column(k, key, column.cast(arrow.int64()))
+        super().__init__(folder, whole)
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a folder with files of the same names, or one file for a path in .parquet."""
+        if path.endswith(".parquet"):
+            super().write(path, changed, added)
+            return
+        fixed = sorted(self._in_path & set(changed))
+        if fixed:
+            raise DataError(
+                f"{path}: the column {brief(fixed[0])} is in the names of the folders, where it "
+                f"cannot be changed; write one file in .parquet"
+            )
+        parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+        table, start = self._with(path, changed, added).drop_columns(sorted(self._in_path)), 0
+        with whole_folder(path) as folder:
+            for name, size in self._sizes.items():
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                parquet.write_table(table.slice(start, size), target)
+                start += size
+
+
+class SavedDataset(ArrowTable):
+    """A folder that `Dataset.save_to_disk` of the package `datasets` wrote."""
+
+    def __init__(self, folder: Path, max_bytes: int | None) -> None:
+        arrow = optional("pyarrow", "table", "Reading Arrow files")
+        self._state = _json_object(folder / STATE)
+        self._info = _json_object(folder / "dataset_info.json")
+        try:
+            files = [Path(each["filename"]).name for each in self._state["_data_files"]]
+        except (LookupError, TypeError):
+            raise DataError(f"{folder / STATE}: it names no data files") from None
+        if not files or self._state.get("_indices_data_files"):
+            raise DataError(f"{folder}: save the data set again; its rows are kept as indices")
+        limit, tables = byte_limit(max_bytes), []
+        for name in files:
+            check_size(folder / name, max_bytes)
+            tables.append(_read_ipc(folder / name, limit))
+            limit -= tables[-1].nbytes
+        with unreadable_named(folder, "data set: its files differ"):
+            super().__init__(folder, arrow.concat_tables(tables))
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a folder for `datasets.load_from_disk`, or one file for a path in .parquet."""
+        if path.endswith(".parquet"):
+            super().write(path, changed, added)
+            return
+        ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
+        table, name = self._with(path, changed, added), "data-00000-of-00001.arrow"
+        info = {**self._info, "features": _features(table.schema) or self._info.get("features")}
+        with whole_folder(path) as folder:
+            with (folder / name).open("wb") as stream, ipc.new_stream(stream, table.schema) as out:
+                out.write_table(table)
+            # Caches of `datasets` know the content by this fingerprint.
+            with (folder / name).open("rb") as data:
+                fingerprint = hashlib.file_digest(data, "sha256").hexdigest()[:16]
+            state = {**self._state, "_data_files": [{"filename": name}]}
+            state["_fingerprint"] = fingerprint
+            (folder / STATE).write_text(json.dumps(state, indent=2))
+            (folder / "dataset_info.json").write_text(json.dumps(info, indent=2))
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder, sorted; names that begin with _ or . do not count."""
+    found = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
+    hidden = ("_", ".")
+    return [
+        path
+        for path in found
+        if not any(part.startswith(hidden) for part in path.relative_to(folder).parts)
+    ]
+
+
+def _read_parquet(path: Path, limit: int) -> Any:
+    """Read a file batch by batch, up to the limit."""
+    arrow = optional("pyarrow", "table", "Reading Parquet files")
+    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+    try:
+        with parquet.ParquetFile(path) as file:
+            groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+            total = sum(group.total_byte_size for group in groups)
+            if total > limit:
+                raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+            # These sizes count a long text of a dictionary once, however many rows repeat it.
+            batches = list(_limited(path, file.iter_batches(batch_size=_ROWS_AT_ONCE), limit))
+            return arrow.Table.from_batches(batches, schema=file.schema_arrow)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path}: not a readable Parquet file ({reason_of(error)})") from error
+
+
+def _read_ipc(path: Path, limit: int) -> Any:
+    """Read a file of batches, which may be in the form of a file or of a stream."""
+    arrow = optional("pyarrow", "table", "Reading Arrow files")
+    ipc = optional("pyarrow.ipc", "table", "Reading Arrow files")
+    try:
+        with arrow.memory_map(str(path)) as source:
+            if source.read(len(_MAGIC)) == _MAGIC:
+                reader = ipc.open_file(source)
+                found = (reader.get_batch(k) for k in range(reader.num_record_batches))
+            else:
+                source.seek(0)
+                reader = ipc.open_stream(source)
+                found = iter(reader)
+            batches = list(_limited(path, found, limit))
+            for batch in batches:
+                # Arrow trusts the offsets in a file.
+                batch.validate(full=True)
+            return arrow.Table.from_batches(batches, schema=reader.schema)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path}: not a readable Arrow file ({reason_of(error)})") from error
+
+
+def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > limit:
+            over = too_large(f"unpacks to over {limit:,} bytes", limit)
+            raise DataError(f"{path}: {over}")
+        yield batch
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    check_size(path)
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({reason_of(error)})") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: not a JSON object")
+    return found
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    """Return the description of the columns by the package `datasets`, if there is one."""
+    try:
+        found = json.loads((schema.metadata or {})[_FEATURES])["info"]["features"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _class_names(feature: Any) -> list[str] | None:
+    """Return the names of a column of class labels, or of lists of them."""
+    if isinstance(feature, list):
+        return _class_names(feature[0]) if len(feature) == 1 else None
+    if not isinstance(feature, dict):
+        return None
+    if feature.get("_type") in ("Sequence", "List", "LargeList"):
+        return _class_names(feature.get("feature"))
+    names = feature.get("names")
+    if feature.get("_type") != "ClassLabel" or not isinstance(names, list) or not names:
+        return None
+    return [str(name) for name in names]
+
+
+def _describe_new(table: Any, features: dict[str, Any], added: list[str]) -> Any:
+    """Return a table whose new columns are in its description as well."""
+    text = {"dtype": "string", "_type": "Value"}
+    pair = {"tag": text, "confidence": {"dtype": "float64", "_type": "Value"}}
+    described = dict(features)
+    for name in added:
+        kind = str(table.schema.field(name).type)
+        described[name] = text if kind == "string" else [pair] if "struct" in kind else [text]
+    meta = dict(table.schema.metadata)
+    whole = json.loads(meta[_FEATURES])
+    whole["info"]["features"] = described
+    return table.replace_schema_metadata({**meta, _FEATURES: json.dumps(whole).encode()})
