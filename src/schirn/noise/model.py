@@ -11,12 +11,13 @@ The tilt lets the candidates of a row inform each other: if rows carry about thr
 fourth doubtful one is more likely true.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from schirn.linalg.arrays import like, namespace
+from schirn.linalg.arrays import like, namespace, to_numpy
 
 Array = np.ndarray
 
@@ -26,7 +27,9 @@ _OVER_DISPERSION = 0.05
 _NARROW = 0.15
 # Rows with more candidates than this consider only a generous number of true labels.
 _MOST_TRUE = 64
-_BLOCK_CELLS = 1_000_000
+# Cells of a block, (candidates + 1)^2 per row: what fits in a processor's cache, or on a device.
+_BLOCK_CELLS = 200_000
+_DEVICE_CELLS = 2**27
 
 
 class NoiseModel(NamedTuple):
@@ -98,18 +101,25 @@ def candidate_posterior(P: Array, Y: Array, model: NoiseModel) -> Posterior:
 
 
 def cell_posterior(
-    p: Array, indptr: Array, label: Array, n_labels: int, model: NoiseModel
+    p: Any,
+    indptr: Array,
+    label: Any,
+    n_labels: int,
+    model: NoiseModel,
+    blocks: "Sequence[CellBlock] | None" = None,
 ) -> CellPosterior:
-    """Posterior of candidates that are listed row by row.
+    """Posterior of candidates that are listed row by row, where their probabilities are.
 
     Parameters
     ----------
-    p : ndarray
+    p : array
         Probability of each candidate, before the others are considered.
     indptr : ndarray of shape (n + 1,)
         The candidates of row i are those from indptr[i] to indptr[i + 1].
-    label : ndarray
+    label : array
         Label of each candidate.
+    blocks : sequence of CellBlock, optional
+        `cell_blocks(indptr, p)`, if it is known already.
 
     Examples
     --------
@@ -117,36 +127,102 @@ def cell_posterior(
     >>> cell_posterior(p, indptr, label, 3, NoiseModel.independent(0.25, 3)).q
     array([0.5, 0.8])
     """
-    sizes = np.diff(indptr)
-    n, largest = len(sizes), int(sizes.max(initial=0))
-    out = CellPosterior(np.zeros(len(label)), np.zeros(n_labels + 1), np.zeros(largest + 1))
-    p = np.asarray(p, dtype=np.float64)
-    rate = np.broadcast_to(model.rate, n)
-    weight = None if model.propensity is None else np.exp(model.propensity)
+    if blocks is None:
+        blocks = cell_blocks(indptr, p)
+    largest = max((int(block.sizes[-1]) for block in blocks), default=0)
+    noise_counts, true_counts = np.zeros(n_labels + 1), np.zeros(largest + 1)
+    xp = namespace(p)
+    # The last entry stands for padding.
+    p = xp.concat([xp.astype(p, xp.float64), 0.5 * xp.ones_like(p[:1], dtype=xp.float64)])
+    q = xp.zeros_like(p)
     normaliser = np.zeros(largest + 1)
     if model.tilt.any():
         normaliser = log_normaliser(model.tilt, float(model.rate), largest)
-    # Rows of similar size lie together, so that little is padded.
-    order = np.argsort(sizes, kind="stable")
-    done = 0
-    while done < n:
-        step = max(1, _BLOCK_CELLS // (int(sizes[order[done]]) + 1) ** 2)
-        rows = order[done : done + step]
-        done += len(rows)
-        if not sizes[rows[-1]]:
-            out.noise_counts[0] += len(rows)
-            out.true_counts[0] += len(rows)
+    tilt, normaliser = like(model.tilt, p), like(normaliser, p)
+    rate = model.rate if np.ndim(model.rate) == 0 else like(model.rate, p)
+    weight = None
+    if model.propensity is not None:
+        # Of every candidate; like p, with an entry for padding.
+        weight = like(np.exp(model.propensity), p)[like(label, p, "own")]
+        weight = xp.concat([weight, xp.ones_like(p[:1])])
+    for block in blocks:
+        width = int(block.sizes[-1])
+        if not width:
+            noise_counts[0] += block.rows.shape[0]
+            true_counts[0] += block.rows.shape[0]
             continue
-        place = np.arange(int(sizes[rows[-1]]))[:, None]
-        there = place < sizes[rows]
-        cell = np.minimum(indptr[rows] + place, len(label) - 1)
-        rates = rate[rows] if weight is None else rate[rows] * weight[label[cell]]
-        q, counts, r = padded_posterior(p[cell], there, rates, model.tilt, normaliser)
-        out.q[cell[there]] = q[there]
-        out.true_counts[: len(counts)] += counts.sum(axis=1)
-        possible = r >= 0
-        out.noise_counts[:] += np.bincount(r[possible], counts[possible], minlength=n_labels + 1)
-    return out
+        rates = rate if np.ndim(rate) == 0 else rate[block.rows]
+        rates = rates if weight is None else rates * weight[block.cell]
+        found, counts, _ = padded_posterior(p[block.cell], block.there, rates, tilt, normaliser)
+        q[block.cell] = found
+        for size, sums in zip(block.sizes, _segment_sums(counts, block.starts), strict=True):
+            most = min(len(sums) - 1, size)
+            noise_counts[size - np.arange(most + 1)] += sums[: most + 1]
+            true_counts[: most + 1] += sums[: most + 1]
+    return CellPosterior(q[:-1], noise_counts, true_counts)
+
+
+class CellBlock(NamedTuple):
+    """Rows with similar numbers of candidates, sorted by that number."""
+
+    rows: Any
+    cell: Any
+    """Index of the c-th candidate of each row, (width, rows); padding has one past the last."""
+    there: Any
+    """False for padding; None if all rows have equally many candidates."""
+    sizes: Array
+    """The distinct numbers of candidates, ascending; the last is the width."""
+    starts: Array
+    """First row with each of them."""
+
+
+def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
+    """Blocks of rows for `cell_posterior`, on the device of the array `other`.
+
+    Parameters
+    ----------
+    indptr : ndarray of shape (n + 1,)
+        The candidates of row i are those from indptr[i] to indptr[i + 1].
+    """
+    sizes = np.diff(indptr)
+    order = np.argsort(sizes, kind="stable")
+    ordered = sizes[order]
+    device = other is not None and not isinstance(other, np.ndarray)
+    n, done, found = len(sizes), 0, []
+    while done < n:
+        smallest = int(ordered[done])
+        if device:
+            # A few launches of large blocks; sizes that differ twofold are not padded.
+            limit = max(8, 1 << smallest.bit_length())
+            step = max(1, _DEVICE_CELLS // (limit + 1) ** 2)
+            step = min(step, int(np.searchsorted(ordered, limit, side="right")) - done)
+        else:
+            step = max(1, _BLOCK_CELLS // (smallest + 1) ** 2)
+            largest = int(ordered[min(done + step, n) - 1])
+            step = max(1, _BLOCK_CELLS // (largest + 1) ** 2)
+        rows = order[done : done + step]
+        own = ordered[done : done + step]
+        done += len(rows)
+        distinct, starts = np.unique(own, return_index=True)
+        place = np.arange(int(distinct[-1]))[:, None]
+        cell, there = indptr[rows] + place, None
+        if len(distinct) > 1:
+            there = place < own
+            cell = np.where(there, cell, indptr[-1])
+        if device:
+            rows, cell = like(rows, other, "own"), like(cell, other, "own")
+            there = None if there is None else like(there, other, "own")
+        found.append(CellBlock(rows, cell, there, distinct, starts))
+    return found
+
+
+def _segment_sums(values: Any, starts: Array) -> Array:
+    """Sums of the columns from each start to the next, one line per start."""
+    if isinstance(values, np.ndarray):
+        return np.add.reduceat(values, starts, axis=1).T
+    xp, ends = namespace(values), [*starts[1:], values.shape[1]]
+    sums = [xp.sum(values[:, i:j], axis=1) for i, j in zip(starts, ends, strict=True)]
+    return to_numpy(xp.stack(sums))
 
 
 def padded_posterior(
@@ -158,8 +234,8 @@ def padded_posterior(
     ----------
     p : array of shape (width, n)
         Probabilities in (0, 1) of the candidates of each row.
-    there : array of shape (width, n)
-        False for padding.
+    there : array of shape (width, n), optional
+        False for padding; None if there is none.
     rates : array that broadcasts to (width, n)
         Rate at which each label is listed if it is false.
     tilt : array of shape (l + 1,)
@@ -177,11 +253,15 @@ def padded_posterior(
         Number of wrong candidates if m labels are true; negative where that is impossible.
     """
     xp = namespace(p)
-    true, false = xp.where(there, p, 0.0), xp.where(there, (1 - p) * rates, 1.0)
+    true, false = p, (1 - p) * rates
+    if there is None:
+        sizes = like(np.array([p.shape[0]]), p, "own")
+    else:
+        true, false = xp.where(there, true, 0.0), xp.where(there, false, 1.0)
+        sizes = xp.sum(there, axis=0)
     # Each candidate is scaled by its larger term, so that long products do not underflow.
     largest = xp.maximum(true, false)
     true, false = true / largest, false / largest
-    sizes = xp.sum(there, axis=0)
     m = like(np.arange(_most_true(true, false) + 1), sizes)
     r = sizes - m[:, None]
     # (1 - rate)^(l - m - r) is the same for all m, because m + r is the number of candidates.
@@ -196,26 +276,36 @@ def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
     """Marginals and size of a random subset S with weight[|S|] prod_S true prod_rest false.
 
     Backward messages are kept, forward messages run over the candidates. Both are indexed by the
-    number of true labels so far, which is at most the number of candidates so far.
+    number of true labels so far, which is at most the number of candidates so far. All arrays are
+    made beforehand: fresh memory costs more than the sums.
     """
-    xp, width, most = namespace(weight), true.shape[0], len(weight) - 1
-    backward = [weight]
+    xp, (width, n), most = namespace(true), true.shape, weight.shape[0] - 1
+    kind = {"dtype": true.dtype, "device": true.device}
+    backward = xp.empty((width, most + 1, n), **kind)
+    forward, product = (xp.empty((most + 1, n), **kind) for _ in range(2))
+    backward[width - 1] = weight
     for c in range(width - 1, 0, -1):
-        last = backward[-1]
-        message = last[: c + 1] * false[c]
-        message[: len(last) - 1] += last[1:] * true[c]
-        backward.append(message)
-    forward, none = xp.ones_like(weight[:1]), xp.zeros_like(weight[:1])
-    marginal = []
+        size, up = min(c, most) + 1, min(c + 1, most)
+        last, message = backward[c], backward[c - 1]
+        xp.multiply(last[:size], false[c], out=message[:size])
+        xp.multiply(last[1 : up + 1], true[c], out=product[:up])
+        message[:up] += product[:up]
+    marginal = xp.empty((width, n), **kind)
+    forward[0] = 1
     for c in range(width):
-        rest = backward.pop()[1:]
-        marginal.append(xp.sum(forward[: len(rest)] * rest, axis=0))
-        message = xp.concat([forward * false[c], none])
-        message[1:] += forward * true[c]
-        forward = message[: most + 1]
-    counts = forward * weight
-    total = xp.clip(xp.sum(counts, axis=0), 1e-300, None)
-    return xp.clip(true * xp.stack(marginal) / total, 0, 1), counts / total
+        size, up = min(c, most) + 1, min(c + 1, most)
+        xp.multiply(forward[:up], backward[c, 1 : up + 1], out=product[:up])
+        marginal[c] = xp.sum(product[:up], axis=0)
+        xp.multiply(forward[:up], true[c], out=product[:up])
+        forward[:size] *= false[c]
+        forward[size : up + 1] = 0
+        forward[1 : up + 1] += product[:up]
+    forward *= weight
+    total = xp.clip(xp.sum(forward, axis=0), 1e-300, None)
+    marginal *= true
+    marginal /= total
+    forward /= total
+    return xp.clip(marginal, 0, 1), forward
 
 
 def _most_true(true: Any, false: Any) -> int:
