@@ -214,3 +214,43 @@ def test_a_certain_number_of_false_labels_among_very_many_does_not_underflow():
     found = cell_posterior(p, np.array([0, listed]), np.arange(listed), l, NoiseModel(0.02, tilt))
     odds = p / (1 - p)
     np.testing.assert_allclose(found.q, odds / odds.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["tilt", "propensities", "rates"])
+def test_tensors_have_the_posterior_of_arrays(kind, monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    rng = np.random.default_rng(0)
+    n, l = 300, 20
+    Y = rng.random((n, l)) < rng.random((n, 1))
+    row, label = np.nonzero(Y)
+    indptr = np.searchsorted(row, np.arange(n + 1))
+    p, tilt = rng.uniform(0.01, 0.99, len(row)), -0.1 * (np.arange(l + 1.0) - 4) ** 2
+    model = {
+        "tilt": NoiseModel(0.1, tilt),
+        "propensities": NoiseModel(0.1, tilt, rng.normal(size=l)),
+        "rates": NoiseModel.independent(rng.uniform(0.1, 0.9, n), l),
+    }[kind]
+    expected = cell_posterior(p, indptr, label, l, model)
+    for cells in (2**27, 2000):
+        monkeypatch.setattr("schirn.noise.model._DEVICE_CELLS", cells)
+        found = cell_posterior(torch.asarray(p), indptr, label, l, model)
+        assert isinstance(found.q, torch.Tensor)
+        np.testing.assert_allclose(found.q.numpy(), expected.q, atol=1e-13)
+        np.testing.assert_allclose(found.noise_counts, expected.noise_counts, atol=1e-10)
+        np.testing.assert_allclose(found.true_counts, expected.true_counts, atol=1e-10)
+
+
+def test_a_few_long_rows_do_not_pad_all_others(monkeypatch):
+    widths = []
+
+    def recording(p, *rest):
+        widths.append(p.shape)
+        return padded_posterior(p, *rest)
+
+    monkeypatch.setattr("schirn.noise.model.padded_posterior", recording)
+    sizes = np.r_[np.ones(1000, dtype=int), 100]
+    indptr = np.r_[0, np.cumsum(sizes)]
+    monkeypatch.setattr("schirn.noise.model._BLOCK_CELLS", 10_000)
+    label = np.r_[np.zeros(1000, dtype=int), np.arange(100)]
+    cell_posterior(np.full(1100, 0.5), indptr, label, 100, NoiseModel.independent(0.5, 100))
+    assert widths == [(1, 1000), (100, 1)]

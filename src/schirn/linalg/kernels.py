@@ -104,9 +104,15 @@ def kernel_space(K: Array) -> KernelSpace:
 
 
 def nystroem_map(kernel: Kernel, landmarks: Any) -> Array:
-    """R such that inner products of the features K(x, landmarks) R approximate the kernel."""
-    eigenvalues, V = gram_spectrum(kernel(landmarks, landmarks), 1e-8)
-    return np.ascontiguousarray(V / np.sqrt(eigenvalues))
+    """R such that inner products of the features K(x, landmarks) R approximate the kernel.
+
+    In double precision, so that the smallest eigenvalues are no rounding errors.
+    """
+    xp = namespace(landmarks)
+    exact = landmarks.astype(np.float64) if xp is np else xp.astype(landmarks, xp.float64)
+    eigenvalues, V = gram_spectrum(kernel(exact, exact), 1e-8)
+    R = V / eigenvalues**0.5
+    return np.ascontiguousarray(R) if xp is np else R
 
 
 def _squares(A: Any) -> Array:

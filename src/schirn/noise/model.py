@@ -139,7 +139,7 @@ def cell_posterior(
     if model.tilt.any():
         normaliser = log_normaliser(model.tilt, float(model.rate), largest)
     tilt, normaliser = like(model.tilt, p), like(normaliser, p)
-    rate = model.rate if np.ndim(model.rate) == 0 else like(model.rate, p)
+    rate: Any = model.rate if np.ndim(model.rate) == 0 else like(model.rate, p)
     weight = None
     if model.propensity is not None:
         # Of every candidate; like p, with an entry for padding.
@@ -198,8 +198,9 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
             step = min(step, int(np.searchsorted(ordered, limit, side="right")) - done)
         else:
             step = max(1, _BLOCK_CELLS // (smallest + 1) ** 2)
-            largest = int(ordered[min(done + step, n) - 1])
-            step = max(1, _BLOCK_CELLS // (largest + 1) ** 2)
+            longest = ordered[done : done + step]
+            padded = np.arange(1, len(longest) + 1) * (longest + 1) ** 2
+            step = max(1, int(np.searchsorted(padded, _BLOCK_CELLS, side="right")))
         rows = order[done : done + step]
         own = ordered[done : done + step]
         done += len(rows)

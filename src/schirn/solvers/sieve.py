@@ -602,7 +602,7 @@ class Pool(NamedTuple):
 
 def combine(weights: np.ndarray, scores: Sequence[Array], prior: np.ndarray) -> Array:
     """Weighted sum of bias, log-odds of the expert scores and label prior."""
-    total = 0 * scores[0] + like(weights[0] + weights[-1] * prior, scores[0])
+    total = 0 * scores[0] + like(float(weights[0]) + float(weights[-1]) * prior, scores[0])
     for weight, S in zip(weights[1:-1].tolist(), scores, strict=True):
         total += weight * soft_logit(S)
     return total
@@ -654,13 +654,14 @@ def fit_pool(
 
 
 def newton(
-    Z: np.ndarray, q: np.ndarray, weights: np.ndarray, equal: np.ndarray, steps: int = 3
+    Z: Array, q: Array, weights: np.ndarray, equal: np.ndarray, steps: int = 3
 ) -> np.ndarray:
     """Take damped Newton steps of logistic regression with soft targets q."""
+    xp = namespace(Z)
     for _ in range(steps):
-        p = expit(Z @ weights)
-        gradient = Z.T @ (q - p) - POOL_RIDGE * (weights - equal)
-        hessian = (Z * (p * (1 - p))[:, None]).T @ Z + POOL_RIDGE * np.eye(len(weights))
+        p = 1 / (1 + xp.exp(-xp.clip(Z @ like(weights, Z), -700, 700)))
+        gradient = to_numpy(Z.T @ (q - p)) - POOL_RIDGE * (weights - equal)
+        hessian = to_numpy((Z * (p * (1 - p))[:, None]).T @ Z) + POOL_RIDGE * np.eye(len(weights))
         step = np.linalg.solve(hessian, gradient)
         weights = weights + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-12))
     return weights

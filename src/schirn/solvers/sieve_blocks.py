@@ -14,11 +14,11 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import like, namespace, to_numpy
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
 from schirn.linalg.features import FeatureScale, FeatureStatistics, feature_statistics, scale_of
 from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
 from schirn.linalg.row_space import gram_spectrum, rounding
-from schirn.noise.model import NoiseModel
+from schirn.noise.model import NoiseModel, cell_blocks
 from schirn.scale.blocks import Block, RowStore, add_sums
 from schirn.scale.factor import MOST_FEATURES
 from schirn.scale.fit import sample_stride
@@ -36,7 +36,6 @@ from schirn.solvers.sieve import (
 from schirn.solvers.sieve import SieveResult as KernelResult
 from schirn.solvers.sieve import solve as solve_kernel
 from schirn.solvers.sieve_landmarks import (
-    PIECE_CELLS,
     Candidates,
     Problem,
     Rows,
@@ -45,6 +44,7 @@ from schirn.solvers.sieve_landmarks import (
     Split,
     dense_part,
     log_odds,
+    piece_rows,
     solve,
 )
 
@@ -75,13 +75,23 @@ def make_rows(
         Index of the first row of the block among all rows.
     """
     row, label = Y[index].nonzero()
-    order = np.argsort(label, kind="stable")
+    # Sorting 16-bit integers takes a tenth of the time.
+    order = np.argsort(label.astype(np.min_scalar_type(Y.shape[1])), kind="stable")
     n, l = len(index), Y.shape[1]
     near = dense_part(X)
-    arrays = (row, row * l + label, order, label[order], row[order])
-    rows, flat, *by_label = (like(a.astype(np.int64), near, "own") for a in arrays)
+    arrays = (label, row, row * l + label, order, label[order], row[order])
+    labels, rows, flat, *by_label = (like(a.astype(np.int64), near, "own") for a in arrays)
     indptr = np.searchsorted(row, np.arange(n + 1))
-    candidates = Candidates(label, indptr, (n, l), rows, flat, tuple(by_label))
+    candidates = Candidates(
+        indptr,
+        (n, l),
+        np.bincount(label, minlength=l),
+        labels,
+        rows,
+        flat,
+        tuple(by_label),
+        cell_blocks(indptr, near) if is_device_array(near) else None,
+    )
     own = rates[index] if isinstance(rates, np.ndarray) else None
     certain = None if known is None else known[index][row, label]
     return Rows(X, candidates, index + first, own, certain)
@@ -187,10 +197,10 @@ def draw_features(
         return FeatureMap(Kernel("linear"), shift=to_numpy(sample).mean(0) if dense else None)
     function = Kernel("rbf", sample_width(sample))
     landmarks = scaled_rows(np.sort(rng.choice(n, min(n, n_landmarks), replace=False)))
-    landmarks = landmarks if sp.issparse(landmarks) else to_numpy(landmarks)
     R = nystroem_map(function, landmarks)
-    shift = (function(landmarks, landmarks) @ R).mean(axis=0)
-    return FeatureMap(function, landmarks, R, shift)
+    shift = (function(landmarks, landmarks) @ like(R, dense_part(landmarks))).mean(axis=0)
+    landmarks = landmarks if sp.issparse(landmarks) else to_numpy(landmarks)
+    return FeatureMap(function, landmarks, to_numpy(R), to_numpy(shift))
 
 
 def single_precision(source: FeatureMap, dtype: Any) -> bool:
@@ -209,8 +219,8 @@ class GramSums(NamedTuple):
     """Number of rows, their sum and their Gram matrix, in double precision."""
 
     n: int
-    total: np.ndarray
-    gram: np.ndarray
+    total: Array
+    gram: Array
 
 
 def gram_sums(X: Any) -> GramSums:
@@ -219,12 +229,13 @@ def gram_sums(X: Any) -> GramSums:
         X = X.astype(np.float64)
         return GramSums(X.shape[0], X.T @ np.ones(X.shape[0]), (X.T @ X).toarray())
     xp, (n, d) = namespace(X), X.shape
-    total, gram = np.zeros(d), np.zeros((d, d))
-    step = max(1, PIECE_CELLS // max(1, d))
+    kind = {"dtype": xp.float64, "device": X.device}
+    total, gram = xp.zeros(d, **kind), xp.zeros((d, d), **kind)
+    step = piece_rows(X, d)
     for i in range(0, n, step):
         piece = xp.astype(X[i : i + step], xp.float64)
-        total += to_numpy(xp.sum(piece, axis=0))
-        gram += to_numpy(piece.T @ piece)
+        total += xp.sum(piece, axis=0)
+        gram += piece.T @ piece
     return GramSums(n, total, gram)
 
 
@@ -236,8 +247,9 @@ def spectra(rest: GramSums, held: GramSums, *, single: bool) -> list[Spectrum]:
     for n, total, gram in (whole, rest):
         mean = total / max(n, 1)
         floor = rounding((n, len(mean)), np.dtype(dtype))
-        eigenvalues, basis = gram_spectrum(gram - n * np.outer(mean, mean), floor)
-        found.append(Spectrum(eigenvalues, n, np.ascontiguousarray(basis), mean))
+        eigenvalues, basis = gram_spectrum(gram - n * mean[:, None] * mean, floor)
+        basis = np.ascontiguousarray(basis) if isinstance(basis, np.ndarray) else basis
+        found.append(Spectrum(eigenvalues, n, basis, mean))
     return found
 
 
@@ -380,7 +392,7 @@ def _sample(splits: Sequence[Split], stride: int) -> tuple[np.ndarray, np.ndarra
     """Log-odds and candidates (m, l) of the rows 0, stride, 2 stride, ... among all rows."""
     indices, c = splits[0].train.indices, splits[0].train.candidates
     listed = np.zeros(c.shape, dtype=np.uint8)
-    listed[to_numpy(c.row), c.label] = 1
+    listed[to_numpy(c.row), to_numpy(c.label)] = 1
     order = np.argsort(indices)
     chosen = indices[order] % stride == 0
     return log_odds(splits)[chosen], listed[order[chosen]], None
@@ -474,10 +486,9 @@ def _rows_and_candidates(block: Block, state: Any) -> tuple[Any, sp.csr_array]:
 
 
 def _pick_rows(block: Block, state: Any, index: np.ndarray) -> Any:
-    """Those of the rows that are in this block, in main memory."""
+    """Those of the rows that are in this block."""
     X = block.rows.X
-    inside = _inside(index, block.rows.first, X.shape[0])
-    return X[inside] if sp.issparse(X) else to_numpy(pick(X, inside))
+    return pick(X, _inside(index, block.rows.first, X.shape[0]))
 
 
 def _make_splits(
@@ -496,7 +507,7 @@ def _make_splits(
     rows = [make_rows(X[:0], Y, i, own, first=first) for i in (index, index[:k], index[k:])]
     whole, train, out = (r._replace(X=None) for r in rows)
     state = State(X, k, (Split(whole), Split(train, out)))
-    return state, (gram_sums(X[:k]), gram_sums(X[k:]), len(train.candidates.label))
+    return state, (gram_sums(X[:k]), gram_sums(X[k:]), train.candidates.size)
 
 
 def _inside(index: np.ndarray, first: int, n: int) -> np.ndarray:

@@ -10,6 +10,7 @@ row, because Q is 0 elsewhere.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,7 +26,14 @@ from schirn.linalg.arrays import (
 )
 from schirn.linalg.row_space import below_one
 from schirn.metrics import average_precision
-from schirn.noise.model import CellPosterior, NoiseModel, NoiseSums, cell_posterior, noise_from_sums
+from schirn.noise.model import (
+    CellBlock,
+    CellPosterior,
+    NoiseModel,
+    NoiseSums,
+    cell_posterior,
+    noise_from_sums,
+)
 from schirn.solvers.sieve import (
     CERTAIN,
     GRID,
@@ -44,9 +52,11 @@ from schirn.solvers.sieve import (
 )
 
 # From this size on, cells are drawn without listing all of them.
-MANY_CELLS = 20_000_000
+MANY_CELLS = 1_000_000
 # Cells per piece of a product, for memory.
 PIECE_CELLS = 2**22
+# Devices use a dense product if there are at most this many cells per candidate.
+_DENSE_CELLS = 64
 # The label stack is cubic in the labels; above this many it is left out.
 MOST_STACKED = 3000
 
@@ -54,25 +64,51 @@ MOST_STACKED = 3000
 class Candidates(NamedTuple):
     """The candidate cells of some rows, row by row."""
 
-    label: np.ndarray
     indptr: np.ndarray
     shape: tuple[int, int]
-    row: Array
+    listed: np.ndarray
+    """Number of candidates of each label."""
+    label: Array
     """This and the following lie on the device of the features."""
+    row: Array
     flat: Array
     """Positions of the cells in a flattened (n, l) array."""
     by_label: tuple[Array, Array, Array]
     """Order of the cells by label; labels and rows in that order."""
+    blocks: list[CellBlock] | None = None
+    """Blocks for `cell_posterior`, made beforehand on a device."""
 
-    def project(self, values: Array, X: Any) -> np.ndarray:
-        """X'B for the (n, l) matrix B that holds these values at the candidates."""
-        order, label, row = self.by_label
-        values = namespace(values).take(values, order)
-        return to_numpy(cells_product(label, row, values, X, self.shape[1])).astype(np.float64).T
+    def project(self, values: Array, X: Any) -> Array:
+        """X'B in double precision for the (n, l) matrix B with these values at the candidates."""
+        xp, (n, l) = namespace(values), self.shape
+        if xp is not np and n * l <= _DENSE_CELLS * self.size:
+            product = X.T @ self.dense(values, X)
+        else:
+            order, label, row = self.by_label
+            product = cells_product(label, row, xp.take(values, order), X, l).T
+        return xp.astype(product, xp.float64)
 
-    def total(self, values: np.ndarray) -> np.ndarray:
+    def dense(self, values: Array, X: Array) -> Array:
+        """The (n, l) matrix with these values at the candidates, of the type of X."""
+        xp, (n, l) = namespace(X), self.shape
+        B = xp.zeros(n * l, dtype=X.dtype, device=X.device)
+        B[self.flat] = xp.astype(values, X.dtype)
+        return xp.reshape(B, (n, l))
+
+    def total(self, values: Array) -> np.ndarray:
         """Sum of the values of each label."""
-        return np.bincount(self.label, values, minlength=self.shape[1])
+        if isinstance(values, np.ndarray):
+            return np.bincount(self.label, values, minlength=self.shape[1])
+        # Sums by atomic additions would differ from run to run.
+        xp, ends = namespace(values), np.cumsum(self.listed).tolist()
+        ordered = xp.take(values, self.by_label[0])
+        sums = [xp.sum(ordered[i:j]) for i, j in pairwise([0, *ends])]
+        return to_numpy(xp.stack(sums)).astype(np.float64)
+
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return int(self.indptr[-1])
 
 
 class Rows(NamedTuple):
@@ -148,7 +184,7 @@ def dense_part(X: Any) -> Array:
 class SoftSums(NamedTuple):
     """Sums over the rows of a split: X'Q, 1'Q, and what the noise model needs."""
 
-    XtQ: np.ndarray
+    XtQ: Array
     soft: np.ndarray
     noise: NoiseSums
 
@@ -159,7 +195,9 @@ def soften(split: Split, noise: NoiseModel, condition: bool = False) -> tuple[Sp
     n, l = c.shape
     if not condition:
         found = posterior(rows, split.p, noise)
-        q, sums = found.q, noise_sums(n, c.label, l, found)
+        q = found.q
+        soft = c.total(q)
+        sums = noise_sums(n, c.listed, soft, found)
     else:
         q = known_posterior(rows, split.p, noise)
         # The noise is that of rows with an undecided candidate: others may have been corrected.
@@ -167,12 +205,14 @@ def soften(split: Split, noise: NoiseModel, condition: bool = False) -> tuple[Sp
         undecided = np.unique(row[rows.known == 0])
         inside = np.isin(row, undecided)
         indptr = np.append(0, np.cumsum(np.diff(c.indptr)[undecided]))
-        rest = c._replace(label=c.label[inside], indptr=indptr)
+        rest = c._replace(label=c.label[inside], indptr=indptr, blocks=None)
         rates = None if rows.rates is None else rows.rates[undecided]
         rest_rows = rows._replace(candidates=rest, rates=rates)
         found = posterior(rest_rows, known_probability(rows, split.p)[inside], noise)
-        sums = noise_sums(len(undecided), rest.label, l, found)
-    soft, q = c.total(q), like(q, split.p)
+        soft = c.total(q)
+        listed, own = (np.bincount(rest.label, v, minlength=l) for v in (found.q**0, found.q))
+        sums = noise_sums(len(undecided), listed, own, found)
+    q = like(q, split.p)
     return split._replace(q=q), SoftSums(c.project(q, rows.X), soft, sums)
 
 
@@ -181,7 +221,7 @@ def posterior(rows: Rows, p: Array, noise: NoiseModel) -> CellPosterior:
     c = rows.candidates
     if rows.rates is not None:
         noise = noise._replace(rate=np.clip(rows.rates, *RATES))
-    return cell_posterior(to_numpy(p), c.indptr, c.label, c.shape[1], noise)
+    return cell_posterior(p, c.indptr, c.label, c.shape[1], noise, c.blocks)
 
 
 def known_posterior(rows: Rows, p: Array, noise: NoiseModel) -> np.ndarray:
@@ -196,10 +236,9 @@ def known_probability(rows: Rows, p: Array) -> np.ndarray:
     return np.where(rows.known > 0, 1 - CERTAIN, np.where(rows.known < 0, CERTAIN, p))
 
 
-def noise_sums(n: int, label: np.ndarray, l: int, found: CellPosterior) -> NoiseSums:
+def noise_sums(n: int, listed: np.ndarray, soft: np.ndarray, found: CellPosterior) -> NoiseSums:
     """Sums of a posterior over n rows."""
-    listed, soft = (np.bincount(label, q, minlength=l) for q in (np.ones(len(label)), found.q))
-    true = np.pad(found.true_counts, (0, l + 1 - len(found.true_counts)))
+    true = np.pad(found.true_counts, (0, len(listed) + 1 - len(found.true_counts)))
     return NoiseSums(n, listed, soft, found.noise_counts, true)
 
 
@@ -213,19 +252,20 @@ def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
 class Spectrum(NamedTuple):
     """Eigenvalues of the centred Gram matrix of the features of a split."""
 
-    eigenvalues: np.ndarray
+    eigenvalues: Array
     n: int
-    basis: np.ndarray | None = None
+    basis: Array | None = None
     """Eigenvectors. None: the features are centred coordinates in them, then a column of ones."""
-    mean: np.ndarray | None = None
+    mean: Array | None = None
 
     def ridges(
-        self, XtB: np.ndarray, total: np.ndarray, lams: Sequence[float]
-    ) -> list[tuple[np.ndarray, np.ndarray | None]]:
+        self, XtB: Array, total: np.ndarray, lams: Sequence[float]
+    ) -> list[tuple[Array, Array | None]]:
         """Weights and intercepts of argmin ||X W + b - B||^2 + lam ||W||^2, given X'B and 1'B."""
         if self.basis is None or self.mean is None:
             return [(XtB / np.append(self.eigenvalues + t, self.n)[:, None], None) for t in lams]
-        projected = self.basis.T @ (XtB - np.outer(self.mean, total))
+        total = like(total, self.mean)
+        projected = self.basis.T @ (XtB - self.mean[:, None] * total)
         W = [self.basis @ (projected / (self.eigenvalues + t)[:, None]) for t in lams]
         return [(A, total / self.n - self.mean @ A) for A in W]
 
@@ -233,13 +273,16 @@ class Spectrum(NamedTuple):
         """Diagonals of the hat matrices, (ridge weights, n), below 1."""
         near = dense_part(X)
         xp, n = namespace(near), X.shape[0]
-        weights = np.stack([1 / np.append(self.eigenvalues + t, self.n) for t in lams], axis=1)
+        own = namespace(self.eigenvalues)
+        weights = own.stack([1 / (self.eigenvalues + t) for t in lams], axis=1)
         basis, shift, last = None, 0.0, 0.0
         if self.basis is not None and self.mean is not None:
             basis, shift = like(self.basis, near), like(self.mean @ self.basis, near)
-            weights, last = weights[:-1], 1 / self.n
+            last = 1 / self.n
+        else:
+            weights = np.concatenate([weights, np.full((1, len(lams)), 1 / self.n)])
         weights = like(weights, near)
-        step = max(1, PIECE_CELLS // max(1, len(weights)))
+        step = piece_rows(near, len(weights))
         blocks = (X[i : i + step] for i in range(0, max(n, 1), step))
         F = (A if basis is None else A @ basis - shift for A in blocks)
         pieces = [A**2 @ weights + last for A in F]
@@ -247,14 +290,21 @@ class Spectrum(NamedTuple):
         return below_one(h)
 
 
-def ridge_scores(X: Any, ridges: Sequence[tuple[np.ndarray, np.ndarray | None]]) -> Array:
+def piece_rows(near: Array, width: int) -> int:
+    """Rows of a piece of a product; devices take more of them, for fewer launches."""
+    cells = PIECE_CELLS if isinstance(near, np.ndarray) else 16 * PIECE_CELLS
+    return max(1, cells // max(1, width))
+
+
+def ridge_scores(X: Any, ridges: Sequence[tuple[Array, Array | None]]) -> Array:
     """X W + b of several ridges, (ridges, n, l), with one product."""
     near, l = dense_part(X), ridges[0][0].shape[1]
-    W = like(np.concatenate([W for W, _ in ridges], axis=1), near)
+    join = namespace(ridges[0][0]).concat
+    W = like(join([W for W, _ in ridges], axis=1), near)
     # With few labels the transposed product is the faster one.
     S = X @ W if sp.issparse(X) else (W.T @ X.T).T
     if ridges[0][1] is not None:
-        S += like(np.concatenate([b for _, b in ridges]), near)
+        S += like(join([b for _, b in ridges]), near)
     S = namespace(near).stack([S[:, k * l : (k + 1) * l] for k in range(len(ridges))])
     # Steps write into flat views; NumPy's stack keeps the order of a transposed product.
     return np.ascontiguousarray(S) if isinstance(S, np.ndarray) else S
@@ -271,7 +321,7 @@ def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:
 class CountSums(NamedTuple):
     """X'Y, and the number of candidates of each label."""
 
-    XtY: np.ndarray
+    XtY: Array
     listed: np.ndarray
 
 
@@ -285,8 +335,8 @@ class MeanSums(NamedTuple):
 def count(split: Split, message: None = None) -> tuple[Split, CountSums]:
     """Begin with every candidate as true."""
     c, X = split.train.candidates, split.train.X
-    ones = like(np.ones(len(c.label)), dense_part(X))
-    listed = c.total(np.ones(len(c.label)))
+    ones = like(np.ones(c.size), dense_part(X))
+    listed = c.listed.astype(np.float64)
     return split._replace(p=ones, q=ones), CountSums(c.project(ones, X), listed)
 
 
@@ -298,16 +348,17 @@ def first_scores(
     factors = 1 / (1 - spectrum.leverages(split.train.X, lams))
     S = leave_out(ridge_scores(split.train.X, [ridge])[0], split.q, c, factors[first])
     p = take(S, c.flat)
-    outside = MeanSums(double_sum(S) - double_sum(p), S.shape[0] * S.shape[1] - len(c.label))
+    outside = MeanSums(double_sum(S) - double_sum(p), S.shape[0] * S.shape[1] - c.size)
     return split._replace(factors=factors, p=p), outside
 
 
 def first_probabilities(split: Split, rate: float) -> tuple[Split, None]:
     """Probabilities by which the first scores exceed the rate of false labels."""
-    rows, rates = split.train, np.asarray(rate)
+    rows, rates, xp = split.train, np.asarray(rate), namespace(split.p)
     if rows.rates is not None:
         rates = np.clip(rows.rates, *RATES)[to_numpy(rows.candidates.row)]
-    p = np.clip((to_numpy(split.p) - rates) / (1 - rates), MARGIN, 1 - MARGIN)
+    rates = like(rates, split.p, xp.float64)
+    p = xp.clip((split.p - rates) / (1 - rates), MARGIN, 1 - MARGIN)
     return split._replace(p=like(p, split.p)), None
 
 
@@ -324,21 +375,26 @@ def score(
     return split._replace(S=S, S_held=held), sums
 
 
-def held_loss(split: Split, ridge: Any, precision: bool) -> tuple[Split, MeanSums | None]:
-    """Loss of a ridge on the candidates of the rows held out."""
+def held_losses(
+    split: Split, ridges: Sequence[Any], precision: bool
+) -> tuple[Split, tuple[MeanSums, ...] | None]:
+    """Loss of each ridge on the candidates of the rows held out."""
     if split.held is None:
         return split, None
-    c = split.held.candidates
-    S = ridge_scores(split.held.X, [ridge])[0]
-    if not precision:
-        return split, MeanSums(squared_error(S, c), float(c.shape[0] * c.shape[1]))
-    Y = np.zeros(c.shape)
-    Y[to_numpy(c.row), c.label] = 1
-    listed = Y.sum(axis=1)
-    counted = float(((listed > 0) & (listed < Y.shape[1])).sum())
-    # Rows with all labels or none cannot be ranked.
-    value = average_precision(Y, to_numpy(S)) if counted else 0.0
-    return split, MeanSums(-value * counted, counted)
+    c, found = split.held.candidates, []
+    for ridge in ridges:
+        S = ridge_scores(split.held.X, [ridge])[0]
+        if not precision:
+            found.append(MeanSums(squared_error(S, c), float(c.shape[0] * c.shape[1])))
+            continue
+        Y = np.zeros(c.shape)
+        Y[to_numpy(c.row), to_numpy(c.label)] = 1
+        listed = Y.sum(axis=1)
+        counted = float(((listed > 0) & (listed < Y.shape[1])).sum())
+        # Rows with all labels or none cannot be ranked.
+        value = average_precision(Y, to_numpy(S)) if counted else 0.0
+        found.append(MeanSums(-value * counted, counted))
+    return split, tuple(found)
 
 
 def choose_ridge(problem: Problem, grid: np.ndarray, *, precision: bool = False) -> float:
@@ -353,11 +409,11 @@ def choose_ridge(problem: Problem, grid: np.ndarray, *, precision: bool = False)
         Compare average precision instead of squared error.
     """
     counts = problem.each(count, [None] * len(problem.spectra))
-    ridges = [s.ridges(*c, grid) for s, c in zip(problem.spectra, counts, strict=True)]
     total = np.zeros(len(grid))
-    for k in range(len(grid) if problem.drawn else 0):
-        losses = problem.each(held_loss, [split[k] for split in ridges], precision)[1:]
-        total[k] = sum(loss.total / max(loss.number, 1.0) for loss in losses)
+    if problem.drawn:
+        ridges = [s.ridges(*c, grid.tolist()) for s, c in zip(problem.spectra, counts, strict=True)]
+        for losses in problem.each(held_losses, ridges, precision)[1:]:
+            total += [loss.total / max(loss.number, 1.0) for loss in losses]
     return float(grid[np.argmin(total)])
 
 
@@ -400,9 +456,15 @@ class StackSums(NamedTuple):
 
 def stack_sums(S: Array, q: Array, c: Candidates) -> StackSums:
     """Sums for scores S (n, l), in double precision."""
-    xp = namespace(S)
-    S, q = (xp.astype(A, xp.float64, copy=False) for A in (S, q))
-    return StackSums(to_numpy(xp.sum(S, axis=0)), to_numpy(S.T @ S), c.project(q, S))
+    xp, l = namespace(S), S.shape[1]
+    step = piece_rows(S, l)
+    total, gram = xp.zeros(l, **_double(S)), xp.zeros((l, l), **_double(S))
+    for i in range(0, S.shape[0], step):
+        piece = xp.astype(S[i : i + step], xp.float64)
+        total += xp.sum(piece, axis=0)
+        gram += piece.T @ piece
+    q = xp.astype(q, xp.float64)
+    return StackSums(to_numpy(total), to_numpy(gram), to_numpy(c.project(q, S)))
 
 
 def fit_stack(sums: StackSums, soft: np.ndarray, n: int) -> FittedStack:
@@ -441,9 +503,15 @@ def fit_pool(
     for _ in range(2):
         cells = [pick_cells(rows, problem.n_labels, most, rng) for rows in problem.drawn]
         blocks = problem.gather(pool_cells, fitted, leader, weights, cells)
-        Z, q = (np.concatenate(a) for a in zip(*(pair for b in blocks for pair in b), strict=True))
+        pairs = [pair for block in blocks for pair in block]
+        Z, q = (namespace(a[0]).concat(list(a)) for a in zip(*pairs, strict=True))
         weights = newton(Z, q, weights, equal)
     return weights
+
+
+def _double(A: Array) -> dict[str, Any]:
+    """Keywords of an array in double precision beside A."""
+    return {"dtype": namespace(A).float64, "device": A.device}
 
 
 def pick_cells(
@@ -468,7 +536,7 @@ def pool_cells(
     leader: int,
     weights: np.ndarray,
     cells: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> list[tuple[np.ndarray, np.ndarray]]:
+) -> list[tuple[Array, Array]]:
     """Expert log-odds and posterior of the given cells of the rows held out, per inner split."""
     found = []
     for split, model, (rows, labels) in zip(splits[1:], fitted[1:], cells, strict=True):
@@ -477,15 +545,18 @@ def pool_cells(
         experts = [*split.S_held]
         if model.stack is not None:
             experts.append(model.stack.stack.scores(experts[leader]))
-        z = combine(weights, [take(S, c.flat) for S in experts], model.prior[c.label])
-        target = np.zeros(c.shape)
-        target[to_numpy(c.row), c.label] = posterior(held, probability(z), model.noise).q
-        inside = np.isin(rows, held.indices)
-        row, label = np.searchsorted(held.indices, rows[inside]), labels[inside]
-        flat = like(row * c.shape[1] + label, c.flat)
-        columns = [soft_logit(to_numpy(take(S, flat)).astype(np.float64)) for S in experts]
-        Z = np.column_stack([np.ones(len(row)), *columns, model.prior[label]])
-        found.append((Z, target[row, label]))
+        S = experts[0]
+        xp = namespace(S)
+        prior = like(model.prior, S, xp.float64)
+        z = combine(weights, [take(A, c.flat) for A in experts], prior[c.label])
+        target = c.dense(posterior(held, probability(z), model.noise).q, prior)
+        row = np.searchsorted(held.indices, rows)
+        inside = np.append(held.indices, -1)[row] == rows
+        row, label = row[inside], labels[inside]
+        flat, label = like(row * c.shape[1] + label, c.flat), like(label, c.flat)
+        columns = [soft_logit(xp.astype(take(A, flat), xp.float64)) for A in experts]
+        ones = xp.ones_like(columns[0])
+        found.append((xp.stack([ones, *columns, prior[label]], axis=1), take(target, flat)))
     return found
 
 
@@ -513,7 +584,7 @@ def judge(
 class SieveResult(NamedTuple):
     """Ridges of the experts, pool, noise model, and a trace of the rounds."""
 
-    ridges: list[tuple[np.ndarray, np.ndarray | None]]
+    ridges: list[tuple[Array, Array | None]]
     lams: list[float]
     pool: Pool
     noise: NoiseModel
@@ -628,7 +699,11 @@ def sieve(
     pool = Pool(weights, priors[0], leader, stack)
     noise = noises[0] if own is None else noises[0]._replace(rate=own)
     trace = np.array(rates), np.array(objective)
-    return SieveResult(ridges[0], list(lams), pool, noise, *trace, problem)
+    return SieveResult(_in_memory(ridges[0]), list(lams), pool, noise, *trace, problem)
+
+
+def _in_memory(ridges: Sequence[tuple[Array, Any]]) -> list[tuple[np.ndarray, Any]]:
+    return [(to_numpy(W), None if b is None else to_numpy(b)) for W, b in ridges]
 
 
 def first_round(problem: Problem, lams: Sequence[float], first: int) -> list[NoiseModel]:
@@ -665,7 +740,7 @@ def condition_on_known(result: SieveResult) -> SieveResult:
         problem.each(score, [ridges], pool.leader, False)
         fitted = Fitted(noise, pool.prior, stack)
         problem.each(judge, [fitted], pool.weights, pool.leader, False)
-    return result._replace(ridges=ridges, noise=noise)
+    return result._replace(ridges=_in_memory(ridges), noise=noise)
 
 
 def trusting_ridge(problem: Problem, lam: float) -> SieveResult:
@@ -676,7 +751,8 @@ def trusting_ridge(problem: Problem, lam: float) -> SieveResult:
     (loss,) = problem.each(trust, [(spectrum, ridges)], lam)
     pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
     trace = np.zeros(1), np.array([loss / (spectrum.n * l)])
-    return SieveResult(ridges, [lam], pool, NoiseModel.independent(MARGIN, l), *trace, problem)
+    noise = NoiseModel.independent(MARGIN, l)
+    return SieveResult(_in_memory(ridges), [lam], pool, noise, *trace, problem)
 
 
 def trust(split: Split, message: tuple[Spectrum, Any], lam: float) -> tuple[Split, float]:
@@ -694,7 +770,8 @@ def soft_labels(splits: Sequence[Split], noise: NoiseModel) -> sp.csr_array:
     c = rows.candidates
     known = rows.known is not None
     q = known_posterior(rows, p, noise) if known else posterior(rows, p, noise).q
-    return sp.csr_array((q, c.label, c.indptr), shape=c.shape)[np.argsort(rows.indices)]
+    cells = to_numpy(q), to_numpy(c.label), c.indptr
+    return sp.csr_array(cells, shape=c.shape)[np.argsort(rows.indices)]
 
 
 def log_odds(splits: Sequence[Split]) -> np.ndarray:
@@ -720,7 +797,7 @@ def cross_entropy(z: Array, q: Array, c: Candidates) -> float:
 
 def squared_error(S: Array, c: Candidates) -> float:
     """||S - Y||_F^2."""
-    return double_sum(S * S) - 2 * double_sum(take(S, c.flat)) + len(c.label)
+    return double_sum(S * S) - 2 * double_sum(take(S, c.flat)) + c.size
 
 
 def double_sum(values: Array) -> float:
