@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from schirn.cleaning import NoisyLabels
 from schirn.cleaning.columns import TagTable
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
@@ -75,3 +76,29 @@ def test_an_error_names_the_parameter(make, row, roles, words, parameter):
     with pytest.raises(InputError, match=words) as caught:
         make([row, row], **roles).features()
     assert caught.value.parameter == parameter
+
+
+def test_a_merged_tag_that_is_removed_goes_in_all_its_spellings(make, tmp_path):
+    rows = [{"tags": cell} for cell in ("Dog; dog;cat", "Dog;cat", "DOG", "cat;Dog;dog")]
+    table = make(rows, merge={"Dog": "dog", "DOG": "dog"})
+    assert table.tags() == [["dog", "cat"], ["dog", "cat"], ["dog"], ["cat", "dog"]]
+    row, column = np.array([0, 0, 1, 1, 2, 3, 3]), np.array([0, 1, 0, 1, 1, 0, 1])
+    removed = np.array([False, True, False, True, False, False, False])
+    confidence = np.where(removed, 0.25, 0.75)
+    judged = np.ones(7, dtype=bool)
+    found = NoisyLabels(4, ["cat", "dog"], row, column, confidence, removed, judged, 0.5, "Sieve")
+    table.write_clean(str(tmp_path / "copy.jsonl"), found)
+    copy = [json.loads(line) for line in (tmp_path / "copy.jsonl").read_text().splitlines()]
+    assert [line["tags"] for line in copy] == ["cat", "cat", "dog", "cat;dog"]
+    assert [line["tags_removed"] for line in copy] == ["dog", "dog", "", ""]
+    assert copy[0]["tags_confidence"] == {"dog": 0.25, "cat": 0.75}
+    changes = table.changes(found)
+    assert changes.counts() == {"removal": 3, "addition": 0, "merge": 1, "rename": 1}
+    cells = [row["tags"] for row in rows]
+    assert changes.undo(changes.apply(cells)) == cells
+
+
+def test_merges_of_tags_that_no_row_has(make):
+    with pytest.raises(InputError, match="no row has the tag 'dgo'") as caught:
+        make([{"tags": "dog"}], merge={"dgo": "dog"})
+    assert caught.value.parameter == "merge"

@@ -3,8 +3,17 @@
 from schirn.cleaning.audit import Audit, AuditSample, Certificate
 from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.clean_then_fit import CleanThenFit
+from schirn.cleaning.expect import Expectations, RunSummary, Violation
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
+from schirn.cleaning.look import Finding, look_at_table
+from schirn.cleaning.merges import (
+    Merge,
+    merge_tags,
+    propose_merges,
+    read_merges,
+    write_merges,
+)
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
 from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
@@ -18,20 +27,30 @@ __all__ = [
     "Change",
     "ChangeList",
     "CleanThenFit",
+    "Expectations",
     "Explanation",
+    "Finding",
     "LabelSummary",
     "LabelTrust",
+    "Merge",
     "MissingTags",
     "Neighbour",
     "NoisyLabels",
     "OtherTag",
     "Reasons",
+    "RunSummary",
     "ThresholdCurve",
     "ThresholdPoint",
     "Trust",
     "TrustPoint",
+    "Violation",
     "Votes",
     "Word",
     "find_noisy_labels",
+    "look_at_table",
+    "merge_tags",
+    "propose_merges",
+    "read_merges",
     "votes_to_candidates",
+    "write_merges",
 ]

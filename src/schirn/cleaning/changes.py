@@ -221,7 +221,7 @@ class ChangeList:
             cell, about = self.cells[each.row], (self.column, self.separator, self.table_sha256)
             if is_csv:
                 text = json.dumps(cell, ensure_ascii=False)
-                writer.writerow([each.row + 1, *map(_escaped, (*values, text, *about))])
+                writer.writerow([each.row + 1, *map(escaped, (*values, text, *about))])
             else:
                 line = dict(zip(FIELDS, (each.row + 1, *values, cell, *about), strict=True))
                 buffer.write(json.dumps(line) + "\n")
@@ -429,10 +429,10 @@ def _parsed(line: Sequence[Any], is_csv: bool) -> tuple[Change, Any, tuple[str, 
         if not isinstance(text, str):
             raise InputError(f"{name} must be a text, not {brief(text)}")
     if is_csv:
-        texts = {name: _unescaped(text) for name, text in texts.items()}
+        texts = {name: unescaped(text) for name, text in texts.items()}
         row = int(row) if row.strip().isdecimal() and len(row) < 19 else row
         try:
-            cell = json.loads(_unescaped(cell))
+            cell = json.loads(unescaped(cell))
         except (ValueError, RecursionError):
             raise InputError(f"cell must stay as it was written, not {brief(cell)}") from None
     if not isinstance(row, int) or isinstance(row, bool) or row < 1:
@@ -460,14 +460,15 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-def _escaped(value: Any) -> Any:
-    """A cell of CSV that no spreadsheet runs, and from which `_unescaped` gets the text back."""
+def escaped(value: Any) -> Any:
+    """A cell of CSV that no spreadsheet runs, and from which `unescaped` gets the text back."""
     if not isinstance(value, str):
         return value
-    return f"'{value}" if value.startswith(FORMULA) or _unescaped(value) != value else value
+    return f"'{value}" if value.startswith(FORMULA) or unescaped(value) != value else value
 
 
-def _unescaped(text: str) -> str:
+def unescaped(text: str) -> str:
+    """Return the text of a cell that `escaped` made."""
     return text[1:] if text[:1] == "'" and text[1:2] in (*FORMULA, "'") else text
 
 

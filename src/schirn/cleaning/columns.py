@@ -1,7 +1,7 @@
 """A table to clean: read tags, features and other columns, and write the cleaned copy."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from schirn._files import brief, brief_list, read_npy
 from schirn._input import suggest
-from schirn.cleaning.changes import ChangeList
+from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.look import SEPARATORS
+from schirn.cleaning.merges import check_merges
 from schirn.datasets.tables import LABEL_COLUMNS, Table, to_numbers
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
@@ -19,7 +21,8 @@ from schirn.labels.tags import split_tags
 Array = np.ndarray
 
 _WORDS_OF_A_TEXT = 3
-_SEPARATORS = (",", "|", "/", "\t")
+# In a smaller share of the cells, the default separator may be part of a tag.
+_STRAY = 0.05
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
@@ -70,6 +73,8 @@ class TagTable:
         column of sentences if there are no numbers.
     features : str, optional
         An .npy file, or a column of lists, to learn from.
+    merge : dict from str to str, optional
+        Tags that other tags take the place of.
     id, image, group, known_clean : str, optional
         Columns with the name of each row, an image file, the group that must stay together, and
         whether the tags were checked.
@@ -87,6 +92,7 @@ class TagTable:
         text: list[str] | None = None,
         columns: list[str] | None = None,
         features: str | None = None,
+        merge: Mapping[str, str] | None = None,
         id: str | None = None,
         image: str | None = None,
         group: str | None = None,
@@ -95,7 +101,9 @@ class TagTable:
     ) -> None:
         self.table, self.path, self.separator = table, path, separator or ";"
         self._text, self._columns, self._features = text, columns, features
+        self._merge = dict(merge or {})
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
+        self._check_delimiter()
         single = (labels, id, image, group, known_clean)
         for name in (*single, *(text or ()), *(columns or ())):
             if name is not None and name not in table.columns:
@@ -117,9 +125,22 @@ class TagTable:
         self._check_images()
         if separator is None:
             self._check_separator()
+        if self._merge:
+            try:
+                check_merges(self._merge, {tag for tags in self._listed() for tag in tags})
+            except InputError as error:
+                raise InputError(f"{path}: {error}", parameter="merge") from None
 
     def tags(self) -> list[list[str]]:
-        """Return the tags of each row."""
+        """Return the tags of each row, after merges."""
+        tags = self._listed()
+        if not self._merge:
+            return tags
+        # A row that has both tags gets no second one.
+        return [list(dict.fromkeys(self._merge.get(tag, tag) for tag in row)) for row in tags]
+
+    def _listed(self) -> list[list[str]]:
+        """The tags of each row as they are in the table."""
         tags = []
         for i, cell in enumerate(self.table.column(self.labels)):
             try:
@@ -134,16 +155,28 @@ class TagTable:
             )
         return tags
 
+    def _check_delimiter(self) -> None:
+        """Raise InputError if the only column is a whole line of a table."""
+        for other in ",;\t|" if len(self.table.columns) == 1 else "":
+            if hasattr(self.table, "delimiter") and other in self.table.columns[0]:
+                raise InputError(
+                    f"{self.path}: the only column is {brief(self.table.columns[0])}; are the "
+                    f"cells separated by {other!r}?",
+                    parameter="delimiter",
+                )
+
     def _check_separator(self) -> None:
-        """Raise InputError if another separator than the default is in most cells."""
+        """Raise InputError if most cells have another separator instead of the default."""
         cells = [cell for cell in self.table.column(self.labels) if isinstance(cell, str)]
         cells = [cell for cell in cells if cell.strip()]
-        if any(self.separator in cell for cell in cells):
+        n_own = sum(self.separator in cell for cell in cells)
+        if n_own > _STRAY * len(cells):
             return
-        for other in _SEPARATORS:
-            if 2 * sum(other in cell for cell in cells) > len(cells):
+        few = f"only {n_own:,}" if n_own else "none"
+        for other in SEPARATORS:
+            if other != self.separator and 2 * sum(other in cell for cell in cells) > len(cells):
                 raise InputError(
-                    f"{self.path}: most cells of {brief(self.labels)} contain {other!r} and none "
+                    f"{self.path}: most cells of {brief(self.labels)} contain {other!r} and {few} "
                     f"{self.separator!r}; what separates the tags?",
                     parameter="separator",
                 )
@@ -155,9 +188,28 @@ class TagTable:
         return [f"{self.labels}_{name}" for name in names]
 
     def changes(self, found: NoisyLabels, add: float | None = None) -> ChangeList:
-        """List the removals, and additions with at least the confidence `add`."""
-        cells = self.table.column(self.labels)
-        return found.changes(cells, add=add, column=self.labels, separator=self.separator)
+        """List merges, removals, and additions with at least the confidence `add`."""
+        cells, about = self.table.column(self.labels), (self.labels, self.separator)
+        if not self._merge:
+            return found.changes(cells, add=add, column=about[0], separator=about[1])
+        changes = []
+        listed = [list(dict.fromkeys(tags)) for tags in self._listed()]
+        removed: set[tuple[int, str]] = set()
+        for each in found.changes(add=add):
+            if not each.before:
+                changes.append(each)
+                continue
+            # The tags as the table has them, of which the verdict is about the merged one.
+            removed.add((each.row, each.before))
+            own = [tag for tag in listed[each.row] if self._merge.get(tag, tag) == each.before]
+            changes += [each._replace(before=tag) for tag in own]
+        for row, tags in enumerate(listed):
+            for tag in tags:
+                after = self._merge.get(tag)
+                if after is not None and (row, after) not in removed:
+                    kind = "merge" if after in tags else "rename"
+                    changes.append(Change(row, kind, tag, after, None, "in the list of merges"))
+        return ChangeList.from_cells(cells, changes, column=about[0], separator=about[1])
 
     def write_clean(
         self,
@@ -187,10 +239,10 @@ class TagTable:
         removed: list[set[str]] = [set() for _ in range(found.n_rows)]
         added: list[list[str]] = [[] for _ in range(found.n_rows)]
         for each in changes:
-            if each.before:
-                removed[each.row].add(each.before)
-            else:
+            if not each.before:
                 added[each.row].append(each.after)
+            elif not each.after:
+                removed[each.row].add(self._merge.get(each.before, each.before))
         listed: list[dict[str, float]] = [{} for _ in range(found.n_rows)]
         for record in found.records():
             listed[record["row"]][record["label"]] = round(record["confidence"], 4)

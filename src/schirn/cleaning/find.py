@@ -316,7 +316,7 @@ def _with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
 
     Features that repeat in most rows although the tags differ are categories, not copies.
     """
-    n, same = tags.n_rows, _equal_rows(X)
+    n, same = tags.n_rows, equal_rows(X)
     distinct = int(same.max(initial=-1)) + 1
     if distinct == n:
         return groups
@@ -324,7 +324,7 @@ def _with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
         ones = np.ones(len(tags.row), dtype=np.uint8)
         listed = canonical(sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape))
         listed.data[:] = 1
-        if len(np.unique(np.c_[same, _equal_rows(listed)], axis=0)) > 1.5 * distinct:
+        if len(np.unique(np.c_[same, equal_rows(listed)], axis=0)) > 1.5 * distinct:
             return groups
     if groups is None:
         return same
@@ -333,7 +333,7 @@ def _with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
     return np.asarray(connected_components(links, directed=False)[1][same])
 
 
-def _equal_rows(X: Any) -> Array:
+def equal_rows(X: Any) -> Array:
     """Number the distinct rows of an array or a canonical CSR matrix."""
 
     def digest(*values: Array) -> bytes:

@@ -19,6 +19,7 @@ from schirn.cleaning.trust import Trust
 from schirn.cleaning.why import Reasons
 
 if TYPE_CHECKING:
+    from schirn.cleaning.look import Finding
     from schirn.report import CleanReport
 
 Array = np.ndarray
@@ -514,6 +515,7 @@ class NoisyLabels:
         images: Any = None,
         ids: Sequence[Any] | None = None,
         title: str = "",
+        findings: "Sequence[Finding]" = (),
     ) -> "CleanReport":
         """Return a report to look at, with the text or image of each row.
 
@@ -527,8 +529,12 @@ class NoisyLabels:
             Names of the rows; by default they are numbered from 1.
         title : str
             Name of the data.
+        findings : list of Finding
+            What `look_at_table` returned.
         """
         # Here, since most programs that import the library write no report.
         from schirn.report import CleanReport
 
-        return CleanReport(self, texts=texts, images=images, ids=ids, title=title)
+        return CleanReport(
+            self, texts=texts, images=images, ids=ids, title=title, findings=findings
+        )

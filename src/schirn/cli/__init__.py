@@ -57,7 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: success. 1: a bug (`--debug` shows the traceback), failed fits in `bench` or `reproduce`, a
     broken installation found by `doctor`, or a certificate that does not hold. 2: an error in the
     arguments or the data, explained in one sentence on stderr.
-    3: fits left to do by `reproduce`. 130: interrupted with Ctrl-C.
+    3: fits left to do by `reproduce`. 4: a table that does not meet `clean --strict` or
+    `clean --expect`. 130: interrupted with Ctrl-C.
 
     Parameters
     ----------

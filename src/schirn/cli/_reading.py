@@ -10,6 +10,7 @@ import numpy as np
 
 from schirn._files import brief, check_new_folder, check_writable
 from schirn.cleaning.columns import TagTable
+from schirn.cleaning.merges import read_merges
 from schirn.cli._parser import Parser, is_whole, json_value, separator
 from schirn.datasets import Dataset, load
 from schirn.datasets._text import format_suffix, is_packed
@@ -71,7 +72,17 @@ def add_columns(parser: Parser) -> Any:
         "--features", metavar="FILE", help="learn from an .npy matrix, or from a column of lists"
     )
     add_text_format(group)
+    add_merge(group)
     return group
+
+
+def add_merge(group: Any) -> None:
+    """Add the option for a list of merges."""
+    group.add_argument(
+        "--merge", metavar="FILE",
+        help="merge tags before judging or training: lines such as ligthing,lighting, or a JSON "
+        "object (see: schirn clean --propose-merges)",
+    )  # fmt: skip
 
 
 def add_learned_columns(group: Any) -> None:
@@ -137,6 +148,7 @@ def read_tag_table(args: argparse.Namespace, **defaults: Any) -> TagTable | None
             features, columns = None, names
     chosen = {"labels": args.labels, "separator": args.separator, "text": args.text}
     chosen |= {"columns": columns, "features": features}
+    chosen["merge"] = read_merges(args.merge) if args.merge else None
     given = {name: value for name, value in chosen.items() if value is not None}
     if any(name in given for name in ("text", "columns", "features")):
         defaults = {k: v for k, v in defaults.items() if k in ("labels", "separator")}

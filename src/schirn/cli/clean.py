@@ -5,18 +5,32 @@ import math
 import os
 import shlex
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from schirn._files import atomic_write, brief_list, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
-from schirn.cleaning import Audit, Certificate, NoisyLabels, find_noisy_labels
+from schirn.cleaning import (
+    Audit,
+    Certificate,
+    Expectations,
+    Finding,
+    NoisyLabels,
+    RunSummary,
+    Violation,
+    find_noisy_labels,
+    look_at_table,
+    read_merges,
+    write_merges,
+)
 from schirn.cleaning.answers import read_answers, write_questions
 from schirn.cleaning.audit import MISSING, TAGS
 from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, PRECISION
+from schirn.cleaning.look import KINDS
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive
 from schirn.cli._reading import add_columns, assignment, check_copy, check_not_input
@@ -34,7 +48,12 @@ schirn clean items.csv --text description --changes changes.csv
 schirn clean items.csv --text description --suggest --add 0.9 -o cleaned.csv
 schirn clean items.csv --text description --audit-sample check.csv
 schirn clean items.csv --text description --audit check.csv -o cleaned.csv
+schirn clean items.csv --text description --propose-merges merges.csv
+schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
+schirn clean items.csv --text description --strict --expect expect.toml
 """
+# The exit code for a table that --strict or --expect does not accept.
+UNEXPECTED = 4
 _MAX_LABELS = 8
 _MAX_TEXT = 2000
 # A table may lose half of its tags, or more if the check is good and the data allow it.
@@ -101,6 +120,7 @@ def add(found: Any) -> None:
     )  # fmt: skip
     _add_choices(parser)
     _add_audit(parser)
+    _add_checks(parser)
 
 
 def _add_choices(parser: Parser) -> None:
@@ -167,9 +187,36 @@ def _add_audit(parser: Parser) -> None:
     )  # fmt: skip
 
 
-def run(args: argparse.Namespace) -> None:
+def _add_checks(parser: Parser) -> None:
+    group = parser.add_argument_group("check the table itself")
+    group.add_argument(
+        "--propose-merges", metavar="FILE",
+        help="write tags that look like spellings of others, as .csv or .json, to edit and to "
+        "give to --merge",
+    )  # fmt: skip
+    group.add_argument(
+        "--strict", action="store_true",
+        help="stop with exit code 4, before any tag is judged, if there is a finding that --expect "
+        "does not allow",
+    )  # fmt: skip
+    group.add_argument(
+        "--expect", metavar="FILE",
+        help="a .toml or .json file of expectations; exit code 4 if one is not met",
+    )  # fmt: skip
+    group.add_argument(
+        "--summary", metavar="FILE",
+        help="write a summary of this run (.json), unless an expectation is not met",
+    )  # fmt: skip
+    group.add_argument(
+        "--last", metavar="FILE",
+        help="summary of the last run, with which --expect compares this one",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
     """Read the table, judge its tags and write what was asked for."""
     _check_paths(args)
+    expected, last = _expectations(args)
     start = time.perf_counter()
     opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
     source = TagTable(
@@ -180,6 +227,7 @@ def run(args: argparse.Namespace) -> None:
         text=args.text,
         columns=args.columns,
         features=args.features,
+        merge=read_merges(args.merge) if args.merge else None,
         id=args.id,
         image=args.image,
         image_root=args.image_root,
@@ -196,11 +244,11 @@ def run(args: argparse.Namespace) -> None:
     tags = source.tags()
     features = source.features()
     model = make_model(args.method, args.param, text=features.is_text)
-    if features.n_duplicates:
-        texts = "1 text is a duplicate"
-        if features.n_duplicates > 1:
-            texts = f"{features.n_duplicates:,} texts are duplicates"
-        note(f"note: {texts}")
+    findings = _look(args, source, features, tags)
+    if args.propose_merges:
+        write_merges([m for each in findings for m in each.merges], args.propose_merges)
+    if args.strict and (violations := expected.check_findings(findings)):
+        return _refuse(args, findings, violations)
     with working(f"judging {sum(map(len, tags)):,} tags", quiet=args.json):
         found = find_noisy_labels(
             features.X,
@@ -227,11 +275,58 @@ def run(args: argparse.Namespace) -> None:
     if args.changes:
         source.changes(found, args.add).write(args.changes)
     if args.report or args.project or args.audit_sample:
-        _write_pages(args, source, found, features)
+        _write_pages(args, source, found, features, findings)
     for path, certificate in _certificates(args, found).values():
         if path is not None:
             certificate.to_json(path)
-    _print(args, found, features, time.perf_counter() - start)
+    summary = RunSummary.from_found(found, findings)
+    violations = expected.check(summary, findings=findings, last=last)
+    if args.summary and not violations:
+        summary.write(args.summary)
+    _print(args, found, features, findings, violations, time.perf_counter() - start)
+    return UNEXPECTED if violations else 0
+
+
+def _expectations(args: argparse.Namespace) -> tuple[Expectations, RunSummary | None]:
+    """What the table must meet, and the run to compare it with."""
+    expected = Expectations.read(args.expect) if args.expect else Expectations()
+    last = RunSummary.read(args.last) if args.last else None
+    if expected.drift and last is None:
+        note(f"note: without --last, the drift in {args.expect} is not checked")
+    if args.strict:
+        none_allowed = dict.fromkeys(KINDS, 0)
+        expected = replace(expected, findings={**none_allowed, **expected.findings})
+    return expected, last
+
+
+def _look(
+    args: argparse.Namespace, source: TagTable, features: Features, tags: list[list[str]]
+) -> list[Finding]:
+    """Look at the table before it is judged."""
+    texts = None
+    if features.is_text and features.transformer is not None:
+        texts = features.transformer.texts(source.table)
+    with working("looking at the table", quiet=args.json):
+        return look_at_table(tags, texts=texts, X=features.X, separator=source.separator)
+
+
+def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[Violation]) -> int:
+    """Print why the table is not judged."""
+    if args.json:
+        print_json({"data": args.data, **_checks(findings, violations)})
+    for each in violations:
+        note(str(each))
+    note("no tag was judged, because of --strict")
+    if args.propose_merges:
+        note(f"wrote the proposed merges to {args.propose_merges}")
+    return UNEXPECTED
+
+
+def _checks(findings: list[Finding], violations: list[Violation]) -> dict[str, Any]:
+    return {
+        "findings": [each.to_dict() for each in findings],
+        "violations": [each._asdict() for each in violations],
+    }
 
 
 def _check_plausible(args: argparse.Namespace, found: NoisyLabels) -> None:
@@ -249,7 +344,11 @@ def _check_plausible(args: argparse.Namespace, found: NoisyLabels) -> None:
 
 
 def _write_pages(
-    args: argparse.Namespace, source: TagTable, found: NoisyLabels, features: Features
+    args: argparse.Namespace,
+    source: TagTable,
+    found: NoisyLabels,
+    features: Features,
+    findings: list[Finding],
 ) -> None:
     """Write the report, the project folder and the sample to check."""
     texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in source.texts()]
@@ -273,13 +372,20 @@ def _write_pages(
         )
     if args.report:
         title = Path(args.data).name
-        page = found.report(texts=texts, ids=ids, images=source.images(), title=title)
+        page = found.report(
+            texts=texts, ids=ids, images=source.images(), title=title, findings=findings
+        )
         with atomic_write(args.report) as stream:
             stream.write(page.html().encode("utf-8", "replace"))
 
 
 def _print(
-    args: argparse.Namespace, found: NoisyLabels, features: Features, seconds: float
+    args: argparse.Namespace,
+    found: NoisyLabels,
+    features: Features,
+    findings: list[Finding],
+    violations: list[Violation],
+    seconds: float,
 ) -> None:
     """Print the summary, or one JSON document."""
     whole = {"data": args.data, "learned_from": features.source, "left_out": features.left_out}
@@ -290,7 +396,8 @@ def _print(
     labels = found.labels()
     names = ("output", "changes", "report", "project")
     written = {name: getattr(args, name) for name in names}
-    written["sample"] = args.audit_sample
+    written |= {"sample": args.audit_sample, "proposed_merges": args.propose_merges}
+    written["summary"] = None if violations else args.summary
     written |= {name: path for name, (path, _) in _certificates(args, found).items()}
     if args.json:
         listed = [label.to_dict() for label in labels]
@@ -305,9 +412,14 @@ def _print(
             whole["audit_of_suggestions"] = found.missing.audit.to_dict()
         if found.threshold_curve is not None:
             whole["threshold_curve"] = list(found.threshold_curve.records())
-        print_json({**whole, "label_summaries": listed, "suggested_tags": suggested, **written})
+        whole |= {"label_summaries": listed, "suggested_tags": suggested}
+        print_json({**whole, **_checks(findings, violations), **written})
+        _note_violations(args, violations)
         return
     facts([*_lines(whole), *_missing_lines(args, found)])
+    if findings:
+        say("\nLook at the table")
+        facts([(each.title, each.sentence) for each in findings])
     if args.audit:
         say("\nWhat the checked tags say")
         facts(_audit_lines(found))
@@ -343,6 +455,19 @@ def _print(
         )
     if args.project:
         note(f"to decide the doubtful tags yourself: schirn review {shlex.quote(args.project)}")
+    spelled = any(each.kind == "spelling" for each in findings)
+    if spelled and not args.propose_merges:
+        note("to merge spellings: write them with --propose-merges FILE, edit, then --merge FILE")
+    _note_violations(args, violations)
+
+
+def _note_violations(args: argparse.Namespace, violations: list[Violation]) -> None:
+    for each in violations:
+        note(str(each))
+    if violations:
+        unwritten = ", so the summary is not written" if args.summary else ""
+        met = "1 expectation is" if len(violations) == 1 else f"{len(violations)} expectations are"
+        note(f"{met} not met{unwritten}")
 
 
 def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
@@ -458,10 +583,12 @@ def _check_paths(args: argparse.Namespace) -> None:
         raise InputError("--add changes the copy; give its path with --output, or list the changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
     outputs |= {"changes": args.changes, "sample": args.audit_sample}
+    outputs |= {"proposed merges": args.propose_merges, "summary": args.summary}
     outputs = {name: path for name, path in outputs.items() if path}
     taken: dict[str, str] = {}
     for name, path in outputs.items():
-        check_not_input(path, *filter(None, (args.data, args.features, *args.audit)))
+        read = (args.data, args.features, args.merge, args.expect, *args.audit)
+        check_not_input(path, *filter(None, read))
         if source.is_dir() and source.resolve() in Path(path).resolve().parents:
             raise InputError(f"{path}: is inside the input folder; choose another path")
         other = taken.setdefault(os.path.realpath(path), name)
@@ -481,6 +608,10 @@ def _check_paths(args: argparse.Namespace) -> None:
             raise InputError(f"{args.report}: the name of the report must end in .html")
         check_writable(args.report)
         optional("jinja2", "cli", "Writing the report")
+    for path in filter(None, (args.propose_merges, args.summary)):
+        check_writable(path)
+    if args.last and not args.expect:
+        raise InputError("--last is compared by the expectations of --expect; give them too")
     if args.project:
         check_new_folder(args.project)
     if args.audit_sample:

@@ -16,6 +16,7 @@ from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_command, natural, positive
 from schirn.cli._reading import (
+    add_merge,
     add_reading,
     assignment,
     check_not_input,
@@ -58,6 +59,7 @@ def add(found: Any) -> None:
         examples=_EXAMPLES,
     )
     add_reading(parser)
+    add_merge(parser)
     parser.add_argument(
         "--method", default="Sieve", metavar="METHOD", help="method (default: Sieve)"
     )
@@ -94,6 +96,8 @@ def run(args: argparse.Namespace) -> None:
     # Wrong options are reported before the table is read.
     make_model(args.method, args.param)
     source = read_tag_table(args) if args.add_noise is None else None
+    if source is None and args.merge:
+        raise InputError(f"{args.data}: --merge needs a table with one column of tags")
     if source is None:
         data, columns = with_candidates(read(args), args.add_noise, args.seed), None
     else:

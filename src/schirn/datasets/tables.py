@@ -204,14 +204,17 @@ class CsvTable:
 
     def _rows(self, path: Path, stream: IO[str]) -> Iterator[list[str]]:
         reader = csv.reader(stream, delimiter=self.delimiter)
-        width = None
+        header: list[str] = []
         try:
             for row in reader:
-                width = width or len(row)
+                header = header or row
+                width = len(header)
                 if row and len(row) != width:
+                    other = next((c for c in ";\t|" if width == 1 and c in header[0]), None)
                     raise DataError(
                         f"{path}: line {reader.line_num} has {len(row)} cells, but the header "
-                        f"has {width}"
+                        f"has {width}" + (f"; are they separated by {other!r}?" if other else ""),
+                        parameter="delimiter" if other else None,
                     )
                 if row:
                     yield row

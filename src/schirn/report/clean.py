@@ -17,6 +17,7 @@ from schirn.report.page import png_uri, render
 
 if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
+    from schirn.cleaning.look import Finding
     from schirn.cleaning.threshold_curve import ThresholdPoint
 
 Array = np.ndarray
@@ -122,6 +123,8 @@ class CleanReport:
         Names of the rows; by default they are numbered from 1.
     title : str
         Name of the data.
+    findings : list of Finding
+        What `look_at_table` returned.
 
     Examples
     --------
@@ -142,8 +145,9 @@ class CleanReport:
         images: Any = None,
         ids: Sequence[Any] | None = None,
         title: str = "",
+        findings: "Sequence[Finding]" = (),
     ) -> None:
-        self.found, self.title = found, title
+        self.found, self.title, self.findings = found, title, list(findings)
         self.texts, self.images, self.ids = texts, images, ids
 
     def __repr__(self) -> str:
@@ -157,6 +161,7 @@ class CleanReport:
             "clean.html",
             title=self.title,
             whole=self.found.summary(),
+            findings=self.findings,
             audit=self.found.audit,
             missing_certificate=self.found.missing.certificate,
             labels=labels[:MAX_LABELS],
@@ -185,6 +190,8 @@ class CleanReport:
             *self._trust_lines(),
             *self._curve_lines(),
             *([self.found.missing_sentence, ""] if whole["suggestions"] else []),
+            *(f"- {_plain(each.sentence)}" for each in self.findings),
+            *[""] * bool(self.findings),
             "| tag | listed | removed | estimated wrong |",
             "|---|--:|--:|--:|",
         ]
@@ -206,10 +213,11 @@ class CleanReport:
         return [] if curve is None else [curve.at(self.found.threshold).sentence, ""]
 
     def json(self) -> str:
-        """Return summary, labels, confusions, histogram and curve as one JSON document."""
+        """Return summary, findings, labels, confusions, histogram and curve as JSON."""
         document = {
             "title": self.title,
             "summary": self.found.summary(),
+            "findings": [finding.to_dict() for finding in self.findings],
             "labels": [label.to_dict() for label in self.found.labels()],
             "confusions": [pair._asdict() for pair in self.confusions()],
             "histogram": [bar.n_tags for bar in self.histogram().bars],

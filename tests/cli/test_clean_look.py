@@ -1,0 +1,215 @@
+"""`schirn clean` looks at the table: findings, merges, --strict and --expect."""
+
+import json
+
+import pytest
+from cli.clean_helpers import make_items, read_csv, refused, write_csv
+
+from schirn.cleaning import ChangeList
+from schirn.cli import main
+
+METHOD = ("--method", "CandidateRidge")
+
+
+@pytest.fixture
+def source(tmp_path):
+    """160 items: two odd spellings, a copy, a near-copy, an empty text and a tag in all rows."""
+    items = [(text, ["item", *tags], wrong) for text, tags, wrong in make_items()]
+    for i, tag, other in (
+        (3, "Beach", "beach"),
+        (5, "sunsett", "sunset"),
+        (9, "sunsett", "sunset"),
+    ):
+        text, tags, wrong = items[i]
+        items[i] = (text, [*(t for t in tags if t != other), tag], wrong)
+    for i, text in ((20, items[21][0]), (30, items[31][0].upper()), (40, "")):
+        items[i] = (text, *items[i][1:])
+    return write_csv(tmp_path / "items.csv", items)
+
+
+def clean(source, *argv):
+    return main(["clean", source, "--text", "description", *METHOD, *map(str, argv)])
+
+
+def test_findings_are_in_the_summary(source, capsys):
+    assert clean(source) == 0
+    out, err = capsys.readouterr()
+    section = out.partition("\nLook at the table\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split("  ")[0] for line in section] == [
+        "spelling", "copies", "near-copies", "empty texts", "in all rows", "in one row",
+    ]  # fmt: skip
+    assert "2 tags look like another spelling: sunsett (2 rows) → sunset" in section[0]
+    assert "rows 21 and 22" in section[1]
+    assert "rows 31 and 32" in section[2]
+    assert "--propose-merges FILE" in err
+
+
+def test_findings_are_in_json_and_on_the_report(source, tmp_path, capsys):
+    assert clean(source, "--json", "--report", tmp_path / "r.html") == 0
+    document = json.loads(capsys.readouterr().out)
+    kinds = {finding["kind"]: finding for finding in document["findings"]}
+    assert kinds["empty_texts"]["rows"] == [40]
+    assert {merge["before"] for merge in kinds["spelling"]["merges"]} == {"Beach", "sunsett"}
+    assert document["violations"] == []
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert "Look at the table" in page
+    assert "sunsett (2 rows) → sunset" in page
+
+
+def test_a_table_without_findings_says_nothing(tmp_path, capsys):
+    source = write_csv(tmp_path / "items.csv", make_items(40))
+    assert clean(source, "--strict") == 0
+    assert "Look at the table" not in capsys.readouterr().out
+
+
+def test_proposed_merges_are_applied(source, tmp_path, capsys):
+    merges, copy, changes = tmp_path / "m.csv", tmp_path / "c.csv", tmp_path / "changes.csv"
+    assert clean(source, "--propose-merges", merges) == 0
+    lines = [line.split(",")[:3] for line in merges.read_text().splitlines()]
+    assert lines[1:] == [["sunsett", "sunset", "typing error"], ["Beach", "beach", "case"]]
+    capsys.readouterr()
+    assert clean(source, "--merge", merges, "--precision", 0, "-o", copy, "--changes", changes) == 0
+    assert "spelling" not in capsys.readouterr().out.partition("Look at the table")[2]
+    before, after = read_csv(source), read_csv(copy)
+    names = {
+        tag for row in after for name in ("tags", "tags_removed") for tag in row[name].split(";")
+    }
+    assert names - {""} == {"item", "beach", "dog", "sunset", "city"}
+    for old, new in zip(before, after, strict=True):
+        merged = old["tags"].replace("sunsett", "sunset").replace("Beach", "beach").split(";")
+        kept, removed = new["tags"].split(";"), filter(None, new["tags_removed"].split(";"))
+        assert sorted([*kept, *removed]) == sorted(merged)
+        assert {old[k] == new[k] for k in ("id", "description", "code")} == {True}
+    assert sum(len(row["tags_removed"]) > 0 for row in after) > 10
+    # The list of changes makes the same copy of the original, and is undone exactly.
+    counts = ChangeList.read(changes).counts()
+    assert counts["rename"] + counts["merge"] > 0
+    applied, undone = tmp_path / "a.csv", tmp_path / "u.csv"
+    assert main(["apply", str(changes), source, "-o", str(applied)]) == 0
+    assert [row["tags"] for row in read_csv(applied)] == [row["tags"] for row in after]
+    assert main(["undo", str(changes), str(applied), "-o", str(undone)]) == 0
+    assert undone.read_bytes() == (tmp_path / "items.csv").read_bytes()
+
+
+def test_fit_merges_too(source, tmp_path, capsys):
+    merges = tmp_path / "m.json"
+    merges.write_text('{"Beach": "beach", "sunsett": "sunset"}')
+    model = tmp_path / "m.schirn"
+    argv = ["fit", source, "--text", "description", *METHOD, "-o", str(model), "--json"]
+    counts = []
+    for more in ([], ["--merge", str(merges)]):
+        assert main([*argv, *more]) == 0
+        counts.append(json.loads(capsys.readouterr().out)["labels"])
+    assert counts == [7, 5]
+    argv = ["fit", "digits_attributes", "-o", str(model), "--merge", str(merges)]
+    assert "--merge needs a table" in refused(capsys, *argv)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sunsett,sunset\nsunset,dusk\n", "'sunset' is merged itself"),
+        ("sunsett,sunset\nsunset,sunsett\n", "circle"),
+        ("sunsset,sunset\n", "no row has the tag 'sunsset'; did you mean 'sunset'?"),
+        ("Beach,sea\n", "no row has the tag 'sea' to merge into"),
+    ],
+)
+def test_bad_merges_are_refused(source, tmp_path, capsys, text, words):
+    merges = tmp_path / "m.csv"
+    merges.write_text(text)
+    for command in ("clean", "fit"):
+        more = ("-o", str(tmp_path / "m.schirn")) if command == "fit" else ()
+        argv = (command, source, "--text", "description", "--merge", str(merges), *more)
+        assert words in refused(capsys, *argv)
+
+
+def test_strict_stops_before_judging(source, tmp_path, capsys):
+    copy, merges = tmp_path / "c.csv", tmp_path / "m.csv"
+    assert clean(source, "--strict", "-o", copy, "--propose-merges", merges) == 4
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "schirn: findings.spelling: 2, limit 0; 2 tags look like another spelling" in err
+    assert "no tag was judged" in err
+    assert not copy.exists()
+    assert merges.exists()
+
+
+def test_strict_as_json(source, capsys):
+    assert clean(source, "--strict", "--json") == 4
+    document = json.loads(capsys.readouterr().out)
+    assert "findings.copies" in {violation["name"] for violation in document["violations"]}
+    assert "removed" not in document
+
+
+def test_expectations_allow_findings(source, tmp_path, capsys):
+    expect = tmp_path / "expect.toml"
+    kinds = ("spelling", "copies", "near_copies", "empty_texts", "tags_in_all_rows")
+    limits = "".join(f"{kind} = 2\n" for kind in (*kinds, "tags_in_one_row"))
+    expect.write_text(f"[findings]\n{limits}")
+    assert clean(source, "--strict", "--expect", expect) == 0
+    expect.write_text(f"[findings]\n{limits}".replace("spelling = 2", "spelling = 1"))
+    capsys.readouterr()
+    assert clean(source, "--strict", "--expect", expect) == 4
+    assert capsys.readouterr().err.count("findings.") == 1
+    # Without --strict, the tags are judged before the expectations are checked.
+    assert clean(source, "--expect", expect) == 4
+    out, err = capsys.readouterr()
+    assert "removed" in out
+    assert "1 expectation is not met" in err
+
+
+def test_the_next_run_is_compared_with_the_last(source, tmp_path, capsys):
+    expect, last, next_run = (tmp_path / name for name in ("e.json", "last.json", "next.json"))
+    expect.write_text(json.dumps({"wrong_share": 0.9, "drift": {"tags": 0.05, "new_tags": 0}}))
+    assert clean(source, "--expect", expect, "--summary", last) == 0
+    assert "the drift in" in capsys.readouterr().err
+    same = ("--expect", expect, "--last", last)
+    assert clean(source, *same, "--summary", last) == 0
+    assert "drift" not in capsys.readouterr().err
+    text = (tmp_path / "items.csv").read_text().replace("city", "town")
+    other = tmp_path / "other.csv"
+    other.write_text(text)
+    assert clean(str(other), *same, "--summary", next_run) == 4
+    err = capsys.readouterr().err
+    assert "drift.new_tags: 1, limit 0; town" in err
+    assert "drift.tags: 0." in err
+    assert "2 expectations are not met, so the summary is not written" in err
+    assert not next_run.exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--expect", "no.toml"], "no.toml: there is no such file"),
+        (["--last", "items.csv"], "give them too"),
+        (["--merge", "no.csv"], "no.csv: there is no such file"),
+        (["--merge", "items.csv", "--summary", "items.csv"], "is the input"),
+        (["--propose-merges", "m.csv", "--summary", "m.csv"], "both the proposed merges and"),
+        (["--summary", "no/run.json"], "does not exist"),
+    ],
+)
+def test_bad_paths(source, tmp_path, capsys, monkeypatch, argv, words):
+    monkeypatch.chdir(tmp_path)
+    assert words in refused(capsys, "clean", "items.csv", "--text", "description", *argv)
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+def test_a_delimiter_that_is_evidently_another(tmp_path, capsys, delimiter):
+    source = tmp_path / "t.csv"
+    for text in ("a dog", "a dog, wet"):
+        rows = (("id", "text", "tags"), ("1", text, "dog"), ("2", text, "dog"))
+        source.write_text("".join(delimiter.join(row) + "\n" for row in rows))
+        message = refused(capsys, "clean", str(source))
+        assert f"separated by {delimiter!r}?" in message
+        assert "(see --delimiter)" in message
+
+
+def test_a_few_semicolons_do_not_hide_that_commas_separate_the_tags(tmp_path, capsys):
+    source = write_csv(tmp_path / "items.csv", make_items(), separator=",")
+    text = (tmp_path / "items.csv").read_text().replace("beach,dog", "beach;dog", 1)
+    (tmp_path / "items.csv").write_text(text)
+    message = refused(capsys, "clean", source, "--text", "description")
+    assert "contain ',' and only 1 ';'" in message
+    # Told to use it, the program does, and finds what it is.
+    assert clean(source, "--separator", ";", "--strict") == 4
+    assert "findings.separator" in capsys.readouterr().err
