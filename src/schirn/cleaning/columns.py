@@ -34,8 +34,6 @@ class Features(NamedTuple):
     X: Any
     source: str
     groups: Sequence[Any] | None
-    n_duplicates: int = 0
-    """Number of texts that repeat an earlier one; they have equal rows in X."""
     left_out: Sequence[str] = ()
     """Columns of numbers or sentences that are not learned from."""
     transformer: TableFeatures | None = None
@@ -288,12 +286,10 @@ class TagTable:
             return Features(X, str(self._features), self._groups())
         try:
             X = transformer.fit_transform(self.table)
-            texts = transformer.texts(self.table) if transformer.text is not None else []
         except InputError as error:
             raise InputError(f"{self.path}: {error}", parameter=error.parameter) from None
-        source, n_duplicates = transformer.source(), len(texts) - len(set(texts))
         left_out = self._left_out(transformer)
-        return Features(X, source, self._groups(), n_duplicates, left_out, transformer)
+        return Features(X, transformer.source(), self._groups(), left_out, transformer)
 
     def transformer(self) -> TableFeatures | None:
         """Return the untrained features; None if they come from an .npy file.
