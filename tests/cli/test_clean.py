@@ -2,6 +2,7 @@ import hashlib
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -148,9 +149,11 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     head = json.loads((folder / "project.json").read_text("utf-8"))
     trust = head.pop("trust")
     assert (trust["level"], trust["planted"] > 0) == ("good", True)
+    curve = head.pop("threshold_curve")
+    assert curve["source"] == "planted tags"
     assert head == {
         "format": "schirn-review",
-        "version": 1,
+        "version": 2,
         "labels": sorted(WORDS),
         "threshold": 0.5,
         "method": "Sieve",
@@ -159,7 +162,18 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
         "precision": 0.9,
         "keep_one": True,
         "max_remove_per_row": None,
+        "table": {
+            "file": "table.csv",
+            "column": "tags",
+            "separator": ";",
+            "text": ["description"],
+            "image": None,
+            "image_root": None,
+            "encoding": "utf-8",
+            "delimiter": ",",
+        },
     }
+    assert read_csv(folder / "table.csv") == read_csv(Path(source))
     lines = [json.loads(line) for line in (folder / "items.jsonl").read_text("utf-8").splitlines()]
     for line, row, (text, tags, _) in zip(lines, read_csv(out), items, strict=True):
         assert (line["id"], line["text"]) == (row["id"], text)

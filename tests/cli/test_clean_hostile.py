@@ -362,7 +362,8 @@ def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkey
         real(handle)
 
     def named(part, path):
-        assert {found.stat().st_ino for found in Path(part).iterdir()} <= synced
+        inside = Path(part).iterdir() if Path(part).is_dir() else ()
+        assert {found.stat().st_ino for found in inside} <= synced
         assert Path(part).stat().st_ino in synced
         replace(part, path)
 
@@ -371,7 +372,7 @@ def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkey
     assert main(["clean", source, "--text", "description", "--project", str(target)]) == 0
     assert tmp_path.stat().st_ino in synced
     assert sorted(path.name for path in target.iterdir()) == [
-        "features.npz", "items.jsonl", "project.json"
+        "features.npz", "items.jsonl", "project.json", "table.csv"
     ]  # fmt: skip
 
 
@@ -384,7 +385,7 @@ def test_json_with_halves_of_characters_becomes_a_usable_project(items, tmp_path
     project = tmp_path / "p"
     assert main(["clean", str(source), "--text", "description", "--project", str(project)]) == 0
     assert "line 1 holds half of a character" in capsys.readouterr().err
-    assert main(["review", str(project), "--export", str(tmp_path / "tags.jsonl")]) == 0
+    assert main(["review", str(project), "--decisions", str(tmp_path / "tags.jsonl")]) == 0
     assert "\ufffd" in (tmp_path / "tags.jsonl").read_text("utf-8")
 
 

@@ -52,7 +52,8 @@ def test_a_review(client, folder):
     assert state["training"]["status"] == "off"
     after = post(client).json()
     assert after["seq"] == 1
-    assert after["last"] == {"item": "b", "label": "cat", "action": "keep"}
+    about = {"item": "b", "label": "cat", "action": "keep", "of": 1, "count": 1}
+    assert after["last"] == about
     assert (after["current"]["item"], after["current"]["label"]) == ("a", "dog")
     undone = post(client, "undo", seen=1).json()
     assert undone["current"]["label"] == "cat"
@@ -278,7 +279,7 @@ def test_the_first_visit_with_the_token_is_told(folder):
 
 def test_an_error_in_the_program_is_told_once_without_a_traceback(folder, monkeypatch, recwarn):
     session = open_session(folder)
-    monkeypatch.setattr(session, "view", lambda: 1 / 0)
+    monkeypatch.setattr(session, "view", lambda *_, **__: 1 / 0)
     client = TestClient(create_app(session, Trainer(session, 0), TOKEN, PORT), base_url=BASE)
     with pytest.warns(UserWarning, match=r"could not answer a request \(division by zero\)"):
         assert client.get(f"/api/state?token={TOKEN}").status_code == 500

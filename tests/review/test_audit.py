@@ -193,7 +193,7 @@ def test_removals_stay_those_that_were_certified(session):
     cells = found.audit_sample(50)
     checked = found.audited(cells, found.confidence[cells.index] >= 0.5)
     listed = session.project.listed
-    np.testing.assert_array_equal(session._final()[listed], ~checked.removed)
+    np.testing.assert_array_equal(session.final()[listed], ~checked.removed)
     tags = list(session.final_tags())
     # A new model changes the order of the questions, not the removals.
     session.use_confidence(1 - session.project.confidence, session.sequence)
@@ -276,7 +276,7 @@ def test_suggestions_are_asked_and_added(session):
     order = session._order.tolist()
     # A sure suggestion comes early, as does a doubtful tag; listed sure tags come last.
     assert order.index(sure) < 30
-    assert not session._final()[~project.listed].any()
+    assert not session.final()[~project.listed].any()
     for tag in np.flatnonzero(~project.listed).tolist():
         item, label = project.name(tag)
         session.decide("keep" if tag == sure else "drop", item, label, session.sequence)
@@ -318,7 +318,7 @@ def test_training_learns_from_added_tags(tmp_path):
     np.testing.assert_array_equal(confidence[suggested[1:]], 0.9)
     session.use_confidence(confidence, 0)
     # A suggestion is never added by itself, however likely it is.
-    assert not session._final()[~session.project.listed].any()
+    assert not session.final()[~session.project.listed].any()
     session.journal.close()
 
 

@@ -7,6 +7,8 @@ from schirn.exceptions import DataError
 from schirn.review import open_session
 from schirn.review._project import read_project
 
+TABLE = {"file": "table.csv", "column": "tags", "separator": ";"}
+
 
 def test_reads_items_and_tags(folder):
     project = read_project(folder)
@@ -35,7 +37,18 @@ def sentence(folder):
     ("change", "says"),
     [
         ({"format": "other"}, "the format is 'other'"),
-        ({"version": 2}, "the version is 2"),
+        ({"version": 3}, "the version is 3, but this program reads versions 1 and 2"),
+        ({"version": True}, "the version is True"),
+        ({"table": "table.csv"}, "'table' does not describe a table"),
+        ({"table": {"column": "tags"}}, "'table' does not describe a table"),
+        ({"table": {**TABLE, "file": "../table.csv"}}, "'table' does not describe a table"),
+        ({"table": {**TABLE, "file": "table./../x"}}, "'table' does not describe a table"),
+        ({"table": {**TABLE, "separator": ""}}, "'table' does not describe a table"),
+        ({"table": {**TABLE, "image": 3}}, "'table' does not describe a table"),
+        ({"table": TABLE}, "table.csv: the table is missing"),
+        ({"threshold_curve": []}, "'threshold_curve' is not one"),
+        ({"threshold_curve": {"points": [[0.5]]}}, "'threshold_curve' is not one"),
+        ({"threshold_curve": {"points": [[7, 1, *[0.5] * 6]]}}, "'threshold_curve' is not one"),
         ({"labels": "dog"}, "'labels' must be a list"),
         ({"labels": ["dog", "dog"]}, "'dog' is listed twice"),
         ({"labels": ["dog", "cat"]}, "line 1: the tag 'beach' is not among the labels"),

@@ -365,7 +365,7 @@ class TagTable:
         root = os.path.realpath(self._image_root)
         cells = [] if self._image is None else self.table.column(self._image)
         for i, cell in enumerate(cells):
-            if cell and not _is_inside(str(cell), root):
+            if cell and not is_inside(str(cell), root):
                 raise self._bad_cell(
                     i,
                     str(self._image),
@@ -443,7 +443,7 @@ def matrix_for(features: str, n_rows: int, table: str) -> Array:
     return matrix
 
 
-def _is_inside(path: str, folder: str) -> bool:
+def is_inside(path: str, folder: str) -> bool:
     """Whether a path, relative to the folder or absolute, leads to a place inside of it."""
     # The system would open a connection to find out where //host/share leads.
     if path.startswith(("//", "\\\\")):

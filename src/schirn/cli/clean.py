@@ -38,6 +38,7 @@ from schirn.cli.fit import make_model
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
 from schirn.review._project import write_project
+from schirn.review._table import TableRoles
 
 _EXAMPLES = """
 schirn clean items.csv --labels tags --text description -o cleaned.csv
@@ -359,7 +360,22 @@ def _write_pages(
         ids = [str(i + 1) for i in range(found.n_rows)]
     if args.project:
         precision = args.precision or None
-        write_project(args.project, found, features.X, ids=ids, texts=texts, precision=precision)
+        roles = TableRoles(
+            source.labels, source.separator, tuple(args.text or ()), args.image, args.image_root
+        )
+        transformer = features.transformer
+        write_project(
+            args.project,
+            found,
+            features.X,
+            ids=ids,
+            texts=texts,
+            precision=precision,
+            table=source.table,
+            source=args.data,
+            roles=roles,
+            feature_names=None if transformer is None else transformer.get_feature_names_out(),
+        )
     if args.audit_sample:
         write_questions(
             args.audit_sample,

@@ -1,11 +1,13 @@
 """`schirn review`: decide doubtful tags in the browser."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from schirn._files import check_writable
+from schirn.cleaning.changes import SUFFIXES
 from schirn.cli._output import note, printable, say
 from schirn.cli._parser import add_command, natural, positive
 from schirn.exceptions import InputError
@@ -16,7 +18,8 @@ _EXAMPLES = """
 schirn review photos-review
 schirn review photos-review --port 8000 --no-browser
 schirn review photos-review --audit 50
-schirn review photos-review --export tags.csv
+schirn review photos-review --export cleaned.csv
+schirn review photos-review --changes changes.csv --decisions decisions.csv
 """
 _FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
 
@@ -29,9 +32,10 @@ def add(found: Any) -> None:
         run,
         help="decide doubtful tags in the browser",
         description="Decide doubtful and suggested tags by keyboard, most informative first, on a "
-        "page that only this machine can open. schirn clean --project writes the folder DIR. Every "
-        "decision is saved immediately in DIR/journal.jsonl; stop with Ctrl-C and continue "
-        "whenever you like.",
+        "page that only this machine can open; search, decide all doubtful tags of one kind at "
+        "once, add and rename tags, and compare the decisions of several people. schirn clean "
+        "--project writes the folder DIR. Every decision is saved immediately in "
+        "DIR/journal.jsonl; stop with Ctrl-C and continue whenever you like.",
         examples=_EXAMPLES,
         json=False,
     )
@@ -56,18 +60,33 @@ def add(found: Any) -> None:
         help="ask N tags drawn at random first; the answers certify the removals",
     )
     parser.add_argument(
+        "--name", default="", metavar="NAME", help="who decides; the page asks if nobody says"
+    )
+    parser.add_argument(
+        "--image-root", metavar="DIR", help="folder of the image files, if it has moved"
+    )
+    group = parser.add_argument_group("write files instead of opening the page")
+    group.add_argument(
         "--export",
         metavar="FILE",
-        help="write the final tags to a .csv or .jsonl file instead of opening the page",
+        help="the whole table with the final tags, in the format of the table",
+    )
+    group.add_argument(
+        "--decisions",
+        metavar="FILE",
+        help="tags kept, removed, checked and added, and notes, as .csv or .jsonl",
+    )
+    group.add_argument(
+        "--changes", metavar="FILE", help="a .csv or .jsonl list of changes for schirn apply"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serve the page, or export the final tags."""
-    if args.export is not None:
+    """Serve the page, or write the final tags."""
+    if args.export or args.decisions or args.changes:
         if args.audit is not None:
             raise InputError("give only one of --audit and --export")
-        _export(args.folder, args.export)
+        _write(args)
         return
     from schirn.review import serve
 
@@ -77,6 +96,8 @@ def run(args: argparse.Namespace) -> None:
         browser=not args.no_browser,
         retrain_every=args.retrain_every,
         audit=args.audit,
+        name=args.name,
+        image_root=args.image_root,
         ready=lambda address: _announce(args.folder, address, args.audit),
     )
     tags = "1 tag" if decided == 1 else f"{decided:,} tags"
@@ -95,23 +116,48 @@ def _announce(folder: str, address: str, audit: int | None) -> None:
     sys.stdout.flush()
 
 
-def _export(folder: str, output: str) -> None:
-    kind = Path(output).suffix.lower()
-    if kind not in _FORMATS:
-        raise InputError(f"{output}: the file name must end in {' or '.join(_FORMATS)}")
-    check_writable(output)
+def _write(args: argparse.Namespace) -> None:
+    """Write the table, the decisions and the changes, after checking all paths."""
     from schirn.review import open_session
 
-    session = open_session(folder, write=False)
-    write_lines(_FORMATS[kind](session.final_tags()), output)
+    for path, kinds in ((args.decisions, _FORMATS), (args.changes, SUFFIXES)):
+        if path and Path(path).suffix.lower() not in kinds:
+            raise InputError(f"{path}: the file name must end in {' or '.join(kinds)}")
+    outputs = [path for path in (args.export, args.decisions, args.changes) if path]
+    if len({os.path.realpath(path) for path in outputs}) < len(outputs):
+        raise InputError(f"{outputs[-1]}: is given twice")
+    for path in outputs:
+        check_writable(path)
+    session = open_session(args.folder, write=False)
+    table, decisions = session.table, args.decisions
+    if args.export and table is None:
+        # A project of version 1 knows tags and texts only.
+        if Path(args.export).suffix.lower() not in _FORMATS:
+            raise InputError(f"{args.export}: the file name must end in {' or '.join(_FORMATS)}")
+        note("note: this project keeps no other columns; create it again to export them all")
+        write_lines(_FORMATS[Path(args.export).suffix.lower()](session.final_tags()), args.export)
+    elif args.export and table is not None:
+        suffix = table.path.name.removeprefix("table")
+        if not args.export.lower().endswith(suffix):
+            raise InputError(
+                f"{args.export}: the table of this project is {suffix}, so the file name must end "
+                f"in that; --decisions writes .csv and .jsonl"
+            )
+        session.write_table(args.export)
+    if decisions:
+        write_lines(_FORMATS[Path(decisions).suffix.lower()](session.final_tags()), decisions)
+    if args.changes:
+        session.changes().write(args.changes)
     view = session.view()
-    decided = view["progress"]["decided"]
-    note(
-        f"wrote {len(session.project.items):,} items to {output}; {decided:,} tags decided by hand"
-    )
+    decided, items = view["progress"]["decided"], len(session.project.items)
+    note(f"wrote {items:,} items to {outputs[0]}; {decided:,} tags decided by hand")
+    for path in outputs[1:]:
+        note(f"wrote {path}")
+    if view["disagreements"]:
+        note(f"note: people disagree about {view['disagreements']:,} tags; settle them on the page")
     if session.certificate is not None:
-        session.certificate.to_json(f"{output}.certificate.json")
-        note(f"wrote the certificate to {output}.certificate.json")
+        session.certificate.to_json(f"{outputs[0]}.certificate.json")
+        note(f"wrote the certificate to {outputs[0]}.certificate.json")
     elif view["audit"] is not None:
         note(f"the audit is not complete, so there is no certificate ({view['audit']['words']})")
 

@@ -1,10 +1,12 @@
-"""The web application: one page, three assets, two requests, three downloads, and their guard."""
+"""The web application: the page and its assets, lists, actions, downloads, and their guard."""
 
 import json
 import secrets
+import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -16,17 +18,23 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schirn._files import reason_of
+from schirn._input import whole_text
 from schirn.exceptions import DataError, InputError
 from schirn.report.records import csv_lines, json_lines
-from schirn.review._session import Conflict, Session
+from schirn.review import _browse as browse
+from schirn.review._session import Conflict, Session, checked_person
 from schirn.review._training import Trainer
 
 MAX_BODY = 64 * 1024
+_MAX_QUERY = 500
 
 _ASSETS = {
     "/": ("index.html", "text/html"),
     "/page.css": ("page.css", "text/css"),
-    "/page.js": ("page.js", "text/javascript"),
+    **{
+        f"/{name}.js": (f"{name}.js", "text/javascript")
+        for name in ("page", "dom", "question", "lists", "panels")
+    },
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 _EXPORTS = {"csv": (csv_lines, "text/csv"), "jsonl": (json_lines, "application/x-ndjson")}
@@ -45,6 +53,18 @@ HEADERS = {
 }
 
 
+# What each action needs beside its name; the session checks the values.
+_NEEDS = {
+    **dict.fromkeys(("keep", "drop", "skip", "add"), ("item", "label")),
+    "settle": ("item", "label", "decision"),
+    "batch": ("label", "decision"),
+    "rename": ("label", "to"),
+    "note": ("item", "label", "text"),
+    "threshold": (),
+    "undo": (),
+}
+
+
 class TooLarge(Exception):
     """A request body over the limit."""
 
@@ -55,35 +75,112 @@ def create_app(
     token: str,
     port: int,
     opened: Callable[[], None] | None = None,
+    name: str = "",
 ) -> ASGIApp:
-    """Return the application behind its guard; `opened` is called when the page is opened."""
+    """Return the application behind its guard.
+
+    Parameters
+    ----------
+    session : Session
+    trainer : Trainer
+    token : str
+        Every request must have it.
+    port : int
+    opened : function, optional
+        Called when the page is opened.
+    name : str
+        Who decides, if the page knows no other name.
+    """
     session.on_decision = trainer.start_if_due
     routes = [Route(path, _asset(*asset)) for path, asset in _ASSETS.items()]
     routes += [Route(f"/tags.{kind}", _export(session, kind)) for kind in _EXPORTS]
-    view = _Api(session, trainer)
+    view = _Api(session, trainer, name)
     routes += [
         Route("/certificate.json", _certificate(session)),
+        Route("/table", _table(session)),
+        Route("/changes.csv", _changes(session)),
+        Route("/image/{row:int}", _image(session)),
         Route("/api/state", view.state),
+        *(Route(f"/api/{name}", view.listing(name)) for name in _LISTS),
         Route("/api/decide", view.decide, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), token, port, opened)
 
 
+def _search(session: Session, given: Mapping[str, str]) -> Any:
+    words = given.get("q", "")[:_MAX_QUERY]
+    return browse.search(session, words, given.get("scope", "all"), _offset(given))
+
+
+def _batch(session: Session, given: Mapping[str, str]) -> Any:
+    show = given.get("show", "doubtful")
+    return browse.batch(session, given.get("label", ""), show, _offset(given))
+
+
+def _threshold(session: Session, given: Mapping[str, str]) -> Any:
+    try:
+        value = float(given["value"]) if "value" in given else session.threshold
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise InputError("the threshold must be a number from 0 to 1")
+    return browse.at_threshold(session, value)
+
+
+def _offset(given: Mapping[str, str]) -> int:
+    text = given.get("offset", "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InputError("the offset must be a whole number")
+    return int(text)
+
+
+_LISTS: dict[str, Callable[[Session, Mapping[str, str]], Any]] = {
+    "search": _search,
+    "tags": lambda session, given: {"tags": browse.tag_counts(session)},
+    "batch": _batch,
+    "threshold": _threshold,
+    "people": lambda session, given: browse.people(session),
+}
+
+
 class _Api:
-    def __init__(self, session: Session, trainer: Trainer):
-        self._session, self._trainer = session, trainer
+    def __init__(self, session: Session, trainer: Trainer, name: str):
+        self._session, self._trainer, self._name = session, trainer, name
 
     async def state(self, request: Request) -> Response:
         """Answer with what the page shows now."""
-        return JSONResponse(await run_in_threadpool(self._view))
+        try:
+            return JSONResponse(await run_in_threadpool(self._view, request.query_params))
+        except InputError as error:
+            return JSONResponse({"error": str(error)}, 400)
+
+    def listing(self, name: str) -> Any:
+        """Return the handler of a list."""
+
+        def made(given: Mapping[str, str]) -> Any:
+            with self._session.lock:
+                if self._session.auditing:
+                    raise Conflict("The audit comes first, since lists show what the model thinks.")
+                return {"seq": self._session.sequence, **_LISTS[name](self._session, given)}
+
+        async def send(request: Request) -> Response:
+            try:
+                return JSONResponse(await run_in_threadpool(made, request.query_params))
+            except InputError as error:
+                return JSONResponse({"error": str(error)}, 400)
+            except Conflict as conflict:
+                return JSONResponse({"error": str(conflict)}, 409)
+
+        return send
 
     async def decide(self, request: Request) -> Response:
-        """Record one decision; the answer holds the next question."""
+        """Record one action; the answer holds the next question."""
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return JSONResponse({"error": "The request must be JSON."}, 415)
+        given: Mapping[str, Any] = {}
         try:
-            wanted = _decision(await _body(request))
-            await run_in_threadpool(self._session.decide, *wanted)
+            given = _wanted(await _body(request))
+            await run_in_threadpool(self._act, given)
         except TooLarge:
             return JSONResponse({"error": "The request is too large."}, 413)
         except ClientDisconnect:
@@ -95,16 +192,49 @@ class _Api:
         except InputError as error:
             return JSONResponse({"error": str(error)}, 400)
         except Conflict as conflict:
-            view = await run_in_threadpool(self._view)
+            view = await run_in_threadpool(self._view, given)
             return JSONResponse({"error": str(conflict), "state": view}, 409)
         except OSError as error:
             # Most likely a full disk; the decision is not recorded, and the user must know.
             text = f"The decision could not be saved: {error.strerror or error}."
             return JSONResponse({"error": text}, 507)
-        return JSONResponse(await run_in_threadpool(self._view))
+        return JSONResponse(await run_in_threadpool(self._view, given))
 
-    def _view(self) -> dict[str, Any]:
-        return {**self._session.view(), "training": self._trainer.view()}
+    def _act(self, given: Mapping[str, Any]) -> None:
+        """Hand a request to the session."""
+        session, action = self._session, given["action"]
+        seen, person = given["seen"], given.get("person", "")
+        if action == "undo":
+            has_tag = isinstance(given.get("item"), str) and "of" not in given
+            tag = (given["item"], given.get("label")) if has_tag else None
+            session.undo(seen, person, of=given.get("of"), tag=tag)
+            return
+        record = {"action": action, **{key: given[key] for key in _NEEDS[action]}}
+        if action == "threshold":
+            record["value"] = given.get("value")
+        if action == "batch":
+            rows, items = given.get("rows"), session.project.items
+            fits = isinstance(rows, list) and all(type(i) is int for i in rows)
+            if not fits or not all(0 <= i < len(items) for i in rows):  # type: ignore[union-attr]
+                raise InputError("'rows' must be a list of row numbers")
+            record["items"] = [items[i].id for i in rows]  # type: ignore[union-attr]
+        session.act(record, seen, person)
+
+    def _view(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        person = checked_person(given.get("person", ""))
+        # What was just decided is not what to show next.
+        chosen = None
+        if "action" not in given and "item" in given:
+            chosen = given["item"], given.get("label", "")
+        second = given.get("second") in ("1", True)
+        view = self._session.view(person, second=second, chosen=chosen)
+        return {**view, "training": self._trainer.view(), "name": self._name, "table": self._kind}
+
+    @property
+    def _kind(self) -> str | None:
+        """Suffix of the table, if the project has one."""
+        roles = self._session.project.table
+        return None if roles is None else roles.file.removeprefix("table")
 
 
 def _asset(name: str, kind: str) -> Any:
@@ -124,6 +254,53 @@ def _export(session: Session, kind: str) -> Any:
         content: Iterator[str] = lines(session.final_tags())
         name = f'attachment; filename="tags.{kind}"'
         return StreamingResponse(content, media_type=media, headers={"Content-Disposition": name})
+
+    return send
+
+
+def _table(session: Session) -> Any:
+    """Send the whole table with the final tags."""
+
+    def send(request: Request) -> Response:
+        roles = session.project.table
+        if roles is None:
+            return PlainTextResponse("This project keeps no table.", 404)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, roles.file)
+            session.write_table(path)
+            content = path.read_bytes()
+        name = f'attachment; filename="reviewed{roles.file.removeprefix("table")}"'
+        headers = {"Content-Disposition": name}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    return send
+
+
+def _changes(session: Session) -> Any:
+    """Send the list of changes, for `schirn apply`."""
+
+    def send(request: Request) -> Response:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "changes.csv")
+            session.changes().write(path)
+            content = path.read_bytes()
+        headers = {"Content-Disposition": 'attachment; filename="changes.csv"'}
+        return Response(content, media_type="text/csv", headers=headers)
+
+    return send
+
+
+def _image(session: Session) -> Any:
+    """Send the image that the table names for a row; the request gives only the number."""
+
+    def send(request: Request) -> Response:
+        row, table = request.path_params["row"], session.table
+        found = None
+        if table is not None and 0 <= row < len(session.project.items):
+            found = table.image(row)
+        if found is None:
+            return PlainTextResponse("Not Found", 404)
+        return Response(found[0], media_type=found[1])
 
     return send
 
@@ -149,22 +326,25 @@ async def _body(request: Request) -> bytes:
     return content
 
 
-def _decision(body: bytes) -> tuple[str, str, str, int]:
-    """Return action, item, label and the last sequence number that the page knows."""
+def _wanted(body: bytes) -> dict[str, Any]:
+    """Return the request after checking that its action has what it needs."""
     try:
         wanted = json.loads(body)
     except (ValueError, RecursionError):
         raise InputError("the request is not valid JSON") from None
     if not isinstance(wanted, dict):
         raise InputError("the request must be a JSON object")
-    texts = [wanted.get(key) for key in ("action", "item", "label")]
-    seen = wanted.get("seen")
-    if not all(isinstance(text, str) for text in texts):
-        raise InputError("the request must give 'action', 'item' and 'label' as text")
+    action, seen = wanted.get("action"), wanted.get("seen")
+    if not isinstance(action, str) or action not in _NEEDS:
+        raise InputError(f"the request must give an 'action': {', '.join(_NEEDS)}")
+    for key in _NEEDS[action]:
+        if not isinstance(wanted.get(key), str):
+            raise InputError(f"the request must give {key!r} as text")
+        wanted[key] = whole_text(wanted[key])
     if not isinstance(seen, int) or isinstance(seen, bool) or seen < 0:
         raise InputError("the request must give 'seen' as a whole number of at least 0")
-    action, item, label = map(str, texts)
-    return action, item, label, seen
+    checked_person(wanted.get("person", ""))
+    return wanted
 
 
 class Guard:

@@ -1,10 +1,10 @@
-"""The project folder of a review: labels, items with their tags, and features."""
+"""The project folder of a review: labels, items with their tags, features and the whole table."""
 
 import hashlib
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +15,15 @@ from schirn._files import brief, whole_folder
 from schirn._input import repeated, whole_text
 from schirn.cleaning.find import PRECISION
 from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import Trust, TrustPoint
+from schirn.datasets.tables import Table
 from schirn.exceptions import DataError
+from schirn.review._table import TableRoles, read_roles, write_copy
 
 Array = np.ndarray
 
-FORMAT, VERSION = "schirn-review", 1
+FORMAT, VERSION = "schirn-review", 2
 FEATURES = "features.npz"
 _LEVELS = ("good", "weak", "none")
 
@@ -56,6 +59,10 @@ class Project(NamedTuple):
     """Number of the tag with an item id and a label."""
     start: Array
     """The tags of item i are start[i] to start[i + 1]."""
+    table: TableRoles | None
+    """How to read the copy of the table; None in projects of version 1."""
+    curve: ThresholdCurve | None
+    """Expected precision of the removals against the threshold."""
     fingerprint: str
     """Hash of ids and labels; the decisions and confidences of another project do not fit."""
 
@@ -88,6 +95,10 @@ def write_project(
     ids: list[str],
     texts: list[str],
     precision: float | None = PRECISION,
+    table: Table | None = None,
+    source: str = "",
+    roles: TableRoles | None = None,
+    feature_names: Iterable[object] | None = None,
 ) -> None:
     """Write a new project folder, completely or not at all.
 
@@ -103,6 +114,10 @@ def write_project(
         Name and text of each row.
     precision : float or None
         Precision that the removals should have.
+    table, source, roles : Table, str and TableRoles, optional
+        The table, its path, and the roles of its columns. The project keeps all of them.
+    feature_names : iterable of str, optional
+        Names of the columns of X.
     """
     trust = found.trust
     head = {
@@ -119,6 +134,9 @@ def write_project(
         "trust": trust
         and {"level": trust.level, "planted": trust.planted, "curve": list(map(list, trust.curve))},
     }
+    if found.threshold_curve is not None:
+        points = [list(point.values()) for point in found.threshold_curve.records()]
+        head["threshold_curve"] = {"source": found.threshold_curve.source, "points": points}
     suggested: list[list[dict[str, Any]]] = [[] for _ in range(found.n_rows)]
     for record in found.suggestions().records():
         suggested[record["row"]].append(
@@ -136,6 +154,9 @@ def write_project(
         arrays |= {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
     else:
         arrays["X"] = X
+    if feature_names is not None:
+        # Cut, since every entry of the array takes the room of the longest.
+        arrays["feature_names"] = np.array([str(name)[:80] for name in feature_names], dtype=str)
     with whole_folder(path) as folder:
         with (folder / "items.jsonl").open("wb") as stream:
             for i, (name, text) in enumerate(zip(ids, texts, strict=True)):
@@ -151,6 +172,8 @@ def write_project(
                 item = {"id": name, "text": text, "tags": tags, "suggested": suggested[i]}
                 stream.write((json.dumps(item, ensure_ascii=True) + "\n").encode())
         np.savez_compressed(folder / FEATURES, **arrays)
+        if table is not None and roles is not None:
+            head["table"] = write_copy(folder, table, source, roles)
         (folder / "project.json").write_text(json.dumps(head, indent=2), "utf-8")
 
 
@@ -192,6 +215,8 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         limits=_limits(folder, head),
         tag_of={name: k for k, name in enumerate(names)},
         start=np.searchsorted(row, np.arange(len(items) + 1)),
+        table=read_roles(folder, head.get("table")),
+        curve=_curve(folder, head),
         fingerprint=_fingerprint(names, listed),
     )
 
@@ -212,10 +237,11 @@ def _read_head(folder: Path) -> dict[str, Any]:
         raise DataError(
             f"{path}: the format is {brief(found)}, not {FORMAT!r}; choose another folder"
         )
-    if head.get("version") != VERSION:
+    # Projects of version 1 have no table.
+    if head.get("version") not in (1, VERSION) or head.get("version") is True:
         raise DataError(
-            f"{path}: the version is {brief(head.get('version'))}, but this program reads version "
-            f"{VERSION}; update schirn or create the project again"
+            f"{path}: the version is {brief(head.get('version'))}, but this program reads versions "
+            f"1 and {VERSION}; update schirn or create the project again"
         )
     return dict(head)
 
@@ -275,6 +301,25 @@ def _limits(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
                 f"project again"
             ) from None
     return {"trust": trust, "keep_one": head.get("keep_one") is True, "max_remove_per_row": most}
+
+
+def _curve(folder: Path, head: dict[str, Any]) -> ThresholdCurve | None:
+    curve = head.get("threshold_curve")
+    if curve is None:
+        return None
+    try:
+        points = []
+        for point in curve["points"]:
+            at, removed, *shares = (math.nan if value is None else float(value) for value in point)
+            points.append(ThresholdPoint(at, int(removed), *shares))
+        known = [value for point in points for value in (point[0], *point[2:]) if value == value]
+        if not points or not all(map(_is_share, known)):
+            raise ValueError
+    except (TypeError, ValueError, KeyError, OverflowError):
+        raise DataError(
+            f"{folder / 'project.json'}: 'threshold_curve' is not one; create the project again"
+        ) from None
+    return ThresholdCurve(points, str(curve.get("source")))
 
 
 def _fingerprint(names: list[tuple[str, str]], listed: Array) -> str:

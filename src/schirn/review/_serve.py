@@ -13,7 +13,7 @@ from pathlib import Path
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.review._session import open_session
+from schirn.review._session import checked_person, open_session
 from schirn.review._training import Trainer
 
 HOST = "127.0.0.1"
@@ -26,6 +26,8 @@ def serve(
     browser: bool = True,
     retrain_every: int = 20,
     audit: int | None = None,
+    name: str = "",
+    image_root: str | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve the review page until Ctrl-C and return the number of decided tags.
@@ -42,6 +44,10 @@ def serve(
         Number of decisions between two trainings; 0 never retrains.
     audit : int, optional
         Number of tags to draw at random and to ask first; the answers certify the removals.
+    name : str
+        Who decides; "" lets the page ask.
+    image_root : str, optional
+        Folder of the image files; by default the one that ``schirn clean`` used.
     ready : callable, optional
         Called with the address, including the token, as soon as the page can be opened.
 
@@ -63,7 +69,8 @@ create one with: schirn clean TABLE --project /nowhere
     from schirn.review._app import create_app
     from schirn.review._connections import LimitedProtocol
 
-    session = open_session(folder)
+    name = checked_person(name)
+    session = open_session(folder, image_root=image_root)
     trainer = Trainer(session, retrain_every)
     if audit is not None:
         try:
@@ -81,7 +88,7 @@ create one with: schirn clean TABLE --project /nowhere
             # No access log, because it would contain the token. No other log either: whoever sends
             # nonsense to the port must not fill the terminal. The application reports its errors.
             config = uvicorn.Config(
-                create_app(session, trainer, token, port, opened=forget),
+                create_app(session, trainer, token, port, opened=forget, name=name),
                 http=LimitedProtocol,
                 access_log=False,
                 log_level="critical",

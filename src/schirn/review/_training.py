@@ -139,7 +139,7 @@ class Trainer:
             code = self._process.returncode
             raise RuntimeError(lines[-1] if lines else f"the process ended with code {code}")
         confidence = np.load(io.BytesIO(out), allow_pickle=False)
-        if confidence.shape != self.session.confidence.shape:
+        if confidence.shape != self.session.project.confidence.shape:
             raise RuntimeError("the training process returned the wrong number of confidences")
         return np.asarray(confidence, dtype=np.float64)
 
@@ -150,7 +150,10 @@ def main(folder: str, sequence: str) -> int:
         project = read_project(folder)
         journal = Journal(Path(folder, "journal.jsonl"), project.fingerprint, write=False)
         del journal.records[int(sequence) :]
-        confidence = new_confidence(project, Session(project, journal).status)
+        session = Session(project, journal)
+        added = range(len(project.row), len(session.row))
+        pairs = [(session.row[k], session.column[k]) for k in added if session.status[k] == KEEP]
+        confidence = new_confidence(project, session.status[: len(project.row)], pairs)
     except Exception as error:
         sys.stderr.write(f"{' '.join(str(error).split()) or type(error).__name__}\n")
         return 1
@@ -160,8 +163,17 @@ def main(folder: str, sequence: str) -> int:
     return 0
 
 
-def new_confidence(project: Project, status: Array) -> Array:
-    """Return the confidence of every tag after training with the decisions as knowledge."""
+def new_confidence(project: Project, status: Array, added: Sequence[tuple[int, int]] = ()) -> Array:
+    """Return the confidence of every tag after training with the decisions as knowledge.
+
+    Parameters
+    ----------
+    project : Project
+    status : (m,) array
+        Status of each tag.
+    added : list of (row, column)
+        Tags that a person added; new labels are left out, since the project does not know them.
+    """
     X = _read_features(project)
     shape = (len(project.items), len(project.labels))
     # A suggested tag that was added counts as listed; one that was rejected says nothing new.
@@ -173,6 +185,9 @@ def new_confidence(project: Project, status: Array) -> Array:
     true = (status == KEEP) | ((project.confidence == 1) & (status != DROP))
     known = np.zeros(shape, dtype=np.int8)
     known[row, column] = np.where(true, 1, np.where(status == DROP, -1, 0))[used]
+    for i, j in added:
+        if j < len(project.labels):
+            candidates[i, j] = known[i, j] = 1
     model: Any = make_method(None, text=has_unit_rows(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)

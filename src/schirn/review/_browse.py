@@ -1,0 +1,224 @@
+"""What the page lists: found rows, tags with their counts, batches, thresholds and people."""
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from schirn._files import brief
+from schirn.cleaning.found import CLOSE
+from schirn.exceptions import InputError
+from schirn.review._session import DROP, KEEP, SKIP, Session
+
+Array = np.ndarray
+
+PAGE = 50
+SHOWN = ("doubtful", "removed", "suggested", "decided", "all")
+SCOPES = ("all", "text", "id", "tag")
+_MAX_DISAGREEMENTS = 200
+
+
+def search(session: Session, words: str, scope: str, offset: int) -> dict[str, Any]:
+    """Return the rows in which every word occurs, in the text, the id or a tag.
+
+    Parameters
+    ----------
+    session : Session
+    words : str
+        Upper and lower case are the same.
+    scope : {"all", "text", "id", "tag"}
+        Where to look.
+    offset : int
+        Number of rows to leave out, for the next page.
+    """
+    if scope not in SCOPES:
+        raise InputError(f"the scope must be one of {', '.join(SCOPES)}, not {brief(scope)}")
+    items = session.project.items
+    wanted = words.casefold().split()
+    found = np.ones(len(items), dtype=bool)
+    for word in wanted:
+        hit = np.zeros(len(items), dtype=bool)
+        if scope in ("all", "text"):
+            hit |= np.fromiter((word in item.text.casefold() for item in items), bool, len(items))
+        if scope in ("all", "id"):
+            hit |= np.fromiter((word in item.id.casefold() for item in items), bool, len(items))
+        if scope in ("all", "tag"):
+            columns = [j for j, name in enumerate(session.names) if word in name.casefold()]
+            hit[session.row[np.isin(session.column, columns) & _visible(session)]] = True
+        found &= hit
+    rows = np.flatnonzero(found) if wanted else np.zeros(0, dtype=int)
+    final = session.final()
+    return {
+        "total": len(rows),
+        "offset": offset,
+        "rows": [
+            {**session.about_row(i), "tags": session.chips(i, final)}
+            for i in rows[offset : offset + PAGE].tolist()
+        ],
+    }
+
+
+def tag_counts(session: Session) -> list[dict[str, Any]]:
+    """Return how often each tag is listed, doubtful, removed and decided, most doubtful first."""
+    final = session.final()
+    counts: dict[str, dict[str, Any]] = {}
+    visible = _visible(session)
+    for name in session.names:
+        counts[name] = {"label": name, **dict.fromkeys(("listed", *SHOWN[:4]), 0)}
+    place = {name: k for k, name in enumerate(counts)}
+    index = np.array([place[name] for name in session.names])[session.column]
+    totals = list(counts.values())
+    masks = {"listed": session.listed & visible}
+    masks |= {show: _mask(session, show, final) & visible for show in SHOWN[:4]}
+    for key, mask in masks.items():
+        for j, n in enumerate(np.bincount(index[mask], minlength=len(totals)).tolist()):
+            totals[j][key] = n
+    known = [each for each in totals if any(each[key] for key in masks)]
+    return sorted(known, key=lambda each: (-each["doubtful"], each["label"]))
+
+
+def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any]:
+    """Return the items that have a tag, as far as they are doubtful, removed, decided or so.
+
+    Parameters
+    ----------
+    session : Session
+    label : str
+        Name of the tag.
+    show : {"doubtful", "removed", "suggested", "decided", "all"}
+    offset : int
+        Number of items to leave out, for the next page.
+    """
+    if show not in SHOWN:
+        raise InputError(f"show must be one of {', '.join(SHOWN)}, not {brief(show)}")
+    columns = [j for j, name in enumerate(session.names) if name == label]
+    if not columns:
+        raise InputError(f"there is no tag {brief(label)}")
+    final = session.final()
+    mask = _mask(session, show, final) & _visible(session) & np.isin(session.column, columns)
+    tags = np.flatnonzero(mask)
+    tags = tags[np.argsort(np.abs(session.confidence[tags] - session.threshold), kind="stable")]
+    listed = []
+    for k in tags[offset : offset + PAGE].tolist():
+        i = int(session.row[k])
+        chips = session.chips(i, final, k)
+        listed.append(
+            {**session.about_row(i), **next(c for c in chips if c["current"]), "tags": chips}
+        )
+    return {"label": label, "show": show, "total": len(tags), "offset": offset, "cells": listed}
+
+
+def at_threshold(session: Session, value: float) -> dict[str, Any]:
+    """Return how many tags would be removed at a threshold, and how many of these rightly.
+
+    Parameters
+    ----------
+    session : Session
+    value : float
+    """
+    curve, now = session.project.curve, session.final()
+    kept = now if value == session.threshold else session.final(value)
+    listed, undecided = session.listed, (session.status != KEEP) & (session.status != DROP)
+    gone = listed & ~kept & _visible(session)
+    mine = gone & undecided
+    found = {
+        "value": value,
+        "now": session.threshold,
+        "removed": int(gone.sum()),
+        "by_people": int((gone & ~undecided).sum()),
+        "removed_now": int((listed & ~now & _visible(session)).sum()),
+        "fixed": session.audit is not None,
+    }
+    if curve is None:
+        # Without planted tags there is only the opinion of the model itself.
+        precision = float((1 - session.confidence[mine]).mean()) if mine.any() else None
+        return {
+            **found,
+            "precision": precision,
+            "low": None,
+            "high": None,
+            "recall": None,
+            "source": "the model's own probabilities",
+        }
+    point = curve.at(value)
+    shares = (point.precision, point.precision_low, point.precision_high, point.recall)
+    numbers = [None if share != share else share for share in shares]
+    return (
+        found
+        | dict(zip(("precision", "low", "high", "recall"), numbers, strict=True))
+        | {"source": curve.source}
+    )
+
+
+def people(session: Session) -> dict[str, Any]:
+    """Return who decided how much, how far they agree, and where they do not."""
+    mine: dict[str, dict[int, int]] = {}
+    for tag, votes in session.votes.items():
+        for who, vote in votes.items():
+            if vote != SKIP:
+                mine.setdefault(who, {})[tag] = vote
+    disagreements = session.disagreements()
+    final = session.final()
+    return {
+        "people": [
+            {
+                "name": who,
+                "kept": list(of.values()).count(KEEP),
+                "dropped": list(of.values()).count(DROP),
+            }
+            for who, of in sorted(mine.items())
+        ],
+        "pairs": list(_pairs(mine)),
+        "total": len(disagreements),
+        "disagreements": [
+            {
+                **session.about_row(int(session.row[k])),
+                "label": session.name(k),
+                "votes": {
+                    who: "keep" if v == KEEP else "drop"
+                    for who, v in session.votes[k].items()
+                    if v != SKIP
+                },
+                "kept": bool(final[k]),
+            }
+            for k in disagreements[:_MAX_DISAGREEMENTS]
+        ],
+    }
+
+
+def _pairs(mine: dict[str, dict[int, int]]) -> Iterator[dict[str, Any]]:
+    """Yield the agreement of each two people about the tags that both decided."""
+    for one, other in combinations(sorted(mine), 2):
+        both = [tag for tag in mine[one] if tag in mine[other]]
+        if not both:
+            continue
+        first, second = (np.array([mine[who][t] == KEEP for t in both]) for who in (one, other))
+        share = float((first == second).mean())
+        # Cohen's kappa: agreement beyond what the two would reach by chance.
+        p, q = first.mean(), second.mean()
+        chance = float(p * q + (1 - p) * (1 - q))
+        kappa = None if chance == 1 else (share - chance) / (1 - chance)
+        yield {"people": [one, other], "both": len(both), "share": share, "kappa": kappa}
+
+
+def _visible(session: Session) -> Array:
+    visible = np.ones(len(session.row), dtype=bool)
+    n = len(session.project.row)
+    for k in (*session.merged, *range(n, len(visible))):
+        visible[k] = session.is_visible(k)
+    return visible
+
+
+def _mask(session: Session, show: str, final: Array) -> Array:
+    """Return the tags that are doubtful, removed, suggested or decided."""
+    decided = (session.status == KEEP) | (session.status == DROP)
+    known = np.arange(len(session.row)) < len(session.project.row)
+    if show == "doubtful":
+        close = np.abs(session.confidence - session.threshold) < CLOSE
+        return session.listed & ~decided & close
+    if show == "removed":
+        return session.listed & ~final
+    if show == "suggested":
+        return known & ~session.listed & ~decided
+    return decided if show == "decided" else np.ones(len(session.row), dtype=bool)
