@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from schirn._files import brief
 from schirn._input import is_missing
 from schirn.cleaning.columns import is_inside
-from schirn.datasets.tables import Table, open_table
+from schirn.datasets.tables import Table, folder_format, open_table
 from schirn.exceptions import DataError
 
 MAX_IMAGE_BYTES = 32 * 1024**2
@@ -43,7 +43,10 @@ def write_copy(folder: Path, table: Table, source: str, roles: TableRoles) -> di
     """Write the whole table into a project folder; return what project.json says about it."""
     path = Path(source)
     suffixes = path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
-    name = "table" + ("".join(suffixes).lower() if path.is_file() else ".jsonl")
+    if path.is_dir():
+        # A folder becomes one file.
+        suffixes = [".jsonl" if folder_format(path) == ".jsonl" else ".parquet"]
+    name = "table" + "".join(suffixes).lower()
     # From memory, since the file may have changed since it was read.
     table.write(str(folder / name), {}, {})
     head = roles._replace(
