@@ -50,7 +50,9 @@ def test_a_table_of_texts_is_cleaned(items, tmp_path, capsys):
     assert "close calls" in captured.out
     assert hashlib.sha256((tmp_path / "items.csv").read_bytes()).hexdigest() == before
     check_copy(read_csv(source), read_csv(out), items)
-    assert "picture" in (tmp_path / "report.html").read_text("utf-8")
+    shown = (tmp_path / "report.html").read_text("utf-8")
+    assert "picture" in shown
+    assert "Words or columns of this row" in shown
     assert sorted(p.name for p in tmp_path.iterdir()) == ["cleaned.csv", "items.csv", "report.html"]
 
 

@@ -5,11 +5,13 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from schirn import find_noisy_labels
 from schirn.cleaning.found import MissingTags, NoisyLabels
 from schirn.datasets import load_digits_attributes
 from schirn.report import CleanReport
+from schirn.report.clean import tail_of_draws
 
 pytest.importorskip("jinja2")
 VOID = {"meta", "img", "input"}
@@ -94,34 +96,117 @@ def test_cards_show_row_text_and_tags():
     assert "The cards show all 8 tags." in report.html()
 
 
-def test_confusions_and_histogram_count():
+def test_the_histogram_counts():
     report = make(confidence=[0.1, 0.9, 0.2, 0.8, 0.7, 0.3, 1, 1]).report()
-    pairs = {(pair.removed, pair.kept): pair for pair in report.confusions()}
-    assert pairs["a", "b"].n_rows == 2
-    assert pairs["a", "b"].share == 1
-    assert pairs["a", "b"].usual == 0.75
-    assert pairs["b", "a"].n_rows == 1
     bars = report.histogram().bars
     assert sum(bar.n_tags for bar in bars) == 8
     assert bars[-1].n_tags == 2
     assert [bar.removed for bar in bars] == [bar.high <= 0.5 for bar in bars]
 
 
-def test_confusions_are_those_above_chance():
-    # "b" is kept on every row, so keeping it where "a" was removed means nothing.
-    found = make(
-        n=4, labels="abc", confidence=[0.1, 0.9, 0.9, 0.1, 0.9, 0.9, 0.9, 0.9, 0.1, 0.9, 0.9, 0.1]
+def confused(n=400, seed=0, chosen="b"):
+    """Every row has one of "b" to "e"; "a" is removed from 40 rows, of which 30 keep `chosen`."""
+    rng = np.random.default_rng(seed)
+    own = rng.integers(1, 5, n)
+    order = rng.permutation(n)
+    out = order[:40]
+    if chosen:
+        column = "abcde".index(chosen)
+        out = np.r_[order[own[order] == column][:30], order[own[order] != column][:10]]
+    right = np.setdiff1d(order, out)[:100]
+    row = np.r_[np.arange(n), out, right]
+    column = np.r_[own, np.zeros(len(out) + len(right), dtype=int)]
+    removed = np.r_[np.zeros(n, dtype=bool), np.ones(len(out), dtype=bool), right < 0]
+    order = np.lexsort((column, row))
+    row, column, removed = row[order], column[order], removed[order]
+    judged = np.ones(len(row), dtype=bool)
+    confidence = np.where(removed, 0.1, 0.9)
+    return NoisyLabels(n, list("abcde"), row, column, confidence, removed, judged, 0.5, "Sieve")
+
+
+def test_a_tag_that_others_are_confused_with_is_listed():
+    found = confused()
+    (pair,) = found.report().confusions()
+    assert (pair.removed, pair.kept, pair.n_rows, pair.share) == ("a", "b", 30, 0.75)
+    # "b" is in about a quarter of the rows that do not keep "a".
+    rows = np.setdiff1d(np.arange(400), found.row[(found.column == 0) & ~found.removed])
+    usual = np.isin(rows, found.row[found.column == 1]).mean()
+    assert pair.usual == pytest.approx(usual)
+    assert pair.p_value < 1e-4
+    assert "Tags kept alongside removed ones" in found.report().html()
+
+
+def test_random_removals_list_no_pair():
+    listed = [confused(seed=seed, chosen="").report().confusions() for seed in range(100)]
+    # At most one table in twenty, plus luck.
+    assert sum(map(bool, listed)) <= 10
+    assert "kept alongside" not in confused(seed=1, chosen="").report().html()
+
+
+def test_a_tag_on_every_row_is_confused_with_nothing():
+    found = make(n=40, labels="ab", confidence=[0.1, 0.9] * 40)
+    assert found.report().confusions() == []
+
+
+def test_rows_with_many_tags_are_compared_with_rows_with_many_tags():
+    # Ten of the rows have all tags, and wrong ones are added to rows with all tags only.
+    n, rng = 200, np.random.default_rng(0)
+    kept = np.zeros((n, 4), dtype=bool)
+    kept[np.arange(n), rng.integers(1, 4, n)] = True
+    kept[:60, 1:] = True
+    wrong = np.zeros_like(kept)
+    wrong[:30, 0] = True
+    row, column = np.nonzero(kept | wrong)
+    removed = wrong[row, column]
+    judged = np.ones(len(row), dtype=bool)
+    confidence = np.where(removed, 0.1, 0.9)
+    found = NoisyLabels(n, list("abcd"), row, column, confidence, removed, judged, 0.5, "Sieve")
+    assert found.report().confusions() == []
+
+
+def test_the_chance_is_that_of_random_draws():
+    one = tail_of_draws(4, np.array([20]), np.array([8]), np.array([5]))
+    assert one == pytest.approx(stats.hypergeom.sf(3, 20, 8, 5))
+    rng = np.random.default_rng(0)
+    strata = np.array([12, 9]), np.array([5, 4]), np.array([4, 3])
+    draws = sum(
+        rng.hypergeometric(marked, rows - marked, n, size=40_000)
+        for rows, marked, n in zip(*strata, strict=True)
     )
-    pairs = {(pair.removed, pair.kept) for pair in found.report().confusions()}
-    assert pairs == {("a", "c"), ("c", "a")}
+    assert tail_of_draws(5, *strata) == pytest.approx(np.mean(draws >= 5), abs=0.01)
+    assert tail_of_draws(0, *strata) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_verdicts_can_be_opened(digits, found, named):
+    names = [f"pixel {j}" for j in range(digits.X.shape[1])] if named else None
+    reasons = found.reasons(digits.X, feature_names=names)
+    report = found.report(reasons=reasons, texts=[f"image {i}" for i in range(400)])
+    text = report.html()
+    page = Page(text)
+    assert text.count('<details class="why">') == len(page.cards)
+    card = report.cards()[0]
+    why = reasons.explain(card.row, card.label)
+    assert why.summary in text
+    assert f"row {why.with_tag[0].row + 1}: image {why.with_tag[0].row}" in text
+    assert (f"<span>{why.words[0].name}</span>" in text) == named
+    assert "linear model" in text
+    # Without reasons, there is nothing to open.
+    assert 'class="why"' not in found.report().html()
+    assert len(text) < 1.2e6
 
 
 def test_everything_is_escaped():
     hostile = ["</script><script>x()</script>", '"><img src=x onerror=y()>']
-    report = make(labels=hostile).report(
-        texts=["<b onclick=z()>"] * 4, ids=["<i>"] * 4, title="</title><script>t()</script>"
+    found = make(labels=hostile)
+    report = found.report(
+        texts=["<b onclick=z()>"] * 4,
+        ids=["<i>"] * 4,
+        title="</title><script>t()</script>",
+        reasons=found.reasons(np.eye(4), feature_names=hostile * 2),
     )
     text = report.html()
+    assert text.count('<details class="why">') == 8
     Page(text)
     assert text.count("<script>") == text.count("</script>") == 1
     assert "<img src=x" not in text

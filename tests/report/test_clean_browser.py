@@ -37,8 +37,12 @@ def make_found():
 def make_page():
     """One text is code as well."""
     texts = ["Sand and waves", f"Barking {NASTY}", "A puppy on the sand"]
-    ids = ["a", "b", "c"]
-    return make_found().report(texts=texts, ids=ids, title=f"items {NASTY}").html()
+    ids, found = ["a", "b", "c"], make_found()
+    X = np.array([[1.0, 0, 0, 1], [0, 1, 0, 2], [1, 0, 1, 0]])
+    names = ["sand", "bark", NASTY, "price"]
+    reasons = found.reasons(X, feature_names=names)
+    title = f"items {NASTY}"
+    return found.report(texts=texts, ids=ids, title=title, reasons=reasons).html()
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +190,40 @@ def test_a_threshold_is_tried_by_keyboard(suggesting):
     page.find_element("css selector", "summary").send_keys("\n")
     assert table.is_displayed()
     assert len(table.find_elements("css selector", "tbody tr")) == 9
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_a_verdict_is_opened_by_keyboard(page, width):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        card = next(c for c in page.find_elements("css selector", ".card") if "row b" in c.text)
+        why = card.find_element("css selector", ".why")
+        summary = why.find_element("tag name", "summary")
+        assert not why.find_element("tag name", "ul").is_displayed()
+        summary.send_keys("\n")
+        assert why.get_attribute("open") is not None
+        assert why.find_element("tag name", "ul").is_displayed()
+        assert summary.get_attribute("textContent") == f"Why? {NASTY}, row 2"
+        told = why.text
+        assert f"“{NASTY}” was removed (20% likely to be correct)" in told
+        assert "Most similar rows with it\nrow c: A puppy on the sand" in told
+        assert "Words or columns of this row" in told
+        assert "Other tags of this row" not in told
+        # The code in the name of a feature is text, and nothing sticks out.
+        assert NASTY in why.find_elements("tag name", "ul")[-1].text
+        assert page.execute_script("return document.documentElement.scrollWidth") <= width
+        assert page.title.startswith("Wrong tags in items")
+        summary.send_keys("\n")
+        assert why.get_attribute("open") is None
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_search_does_not_look_into_the_reasons(page):
+    field = page.find_element("css selector", "#tools [name=words]")
+    field.send_keys("similar")
+    assert cards(page) == []
 
 
 @pytest.mark.parametrize("width", [400, 1400])

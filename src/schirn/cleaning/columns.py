@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from schirn._files import brief, brief_list, read_npy
 from schirn._input import suggest
@@ -49,6 +50,14 @@ class Features(NamedTuple):
         """The columns of numbers, if the features are numbers."""
         columns = None if self.transformer is None else self.transformer.columns
         return None if columns is None else list(columns)
+
+    @property
+    def feature_names(self) -> Sequence[str] | None:
+        """Words or columns, one per feature; None if a name would tell a person nothing."""
+        if self.is_text and sp.issparse(self.X):
+            names: Sequence[str] = self.transformer.get_feature_names_out()  # type: ignore[union-attr]
+            return names
+        return self.column_names
 
 
 class TagTable:

@@ -516,6 +516,7 @@ class NoisyLabels:
         ids: Sequence[Any] | None = None,
         title: str = "",
         findings: "Sequence[Finding]" = (),
+        reasons: Reasons | None = None,
     ) -> "CleanReport":
         """Return a report to look at, with the text or image of each row.
 
@@ -531,10 +532,18 @@ class NoisyLabels:
             Name of the data.
         findings : list of Finding
             What `look_at_table` returned.
+        reasons : Reasons, optional
+            What `reasons` returned: every verdict shown can be opened to see why.
         """
         # Here, since most programs that import the library write no report.
         from schirn.report import CleanReport
 
         return CleanReport(
-            self, texts=texts, images=images, ids=ids, title=title, findings=findings
+            self,
+            texts=texts,
+            images=images,
+            ids=ids,
+            title=title,
+            findings=findings,
+            reasons=reasons,
         )

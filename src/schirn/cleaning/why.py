@@ -38,9 +38,9 @@ _MAX_ROWS, _MAX_WORDS, _MAX_TAGS = 5, 8, 8
 # The ridge learns from this many rows, and from this many numbers if X is dense.
 _SAMPLE, _SAMPLE_ENTRIES = 20_000, 40_000_000
 # Up to this many features the ridge is factored; for more, conjugate gradients solve it, for
-# blocks of rows or tags.
-_FACTORED, _BLOCK = 2000, 32
-_TOLERANCE = 1e-4
+# blocks of rows or tags, without the words that hardly any row has.
+_FACTORED, _BLOCK, _MIN_ROWS = 2000, 32, 3
+_TOLERANCE = 1e-3
 # Ridge weights to try, relative to the mean variance, on a sample of rows and frequent tags.
 _GRID = 10.0 ** np.arange(-3, 2.01, 0.5)
 _TUNING_ROWS, _TUNING_TAGS = 600, 256
@@ -173,6 +173,7 @@ class _Row(NamedTuple):
     copies: Array
     """Rows of the ridge with the same features, the row itself included."""
     features: Array
+    """Features of the ridge that the row has, and their values."""
     values: Array
     influence: Array
     """What one unit of residual of these rows adds to the weights of the features of the row."""
@@ -241,7 +242,16 @@ class Reasons:
         self._position = np.full(found.n_rows, -1)
         self._position[self._rows] = np.arange(len(self._rows))
         whole = len(self._rows) == found.n_rows
-        self._ridge = _Ridge(Z if whole else Z[self._rows], self._soft[self._rows])
+        sample = Z if whole else Z[self._rows]
+        # Features of the ridge, and where each feature is among them.
+        self._features, self._slot = np.arange(Z.shape[1]), np.arange(Z.shape[1])
+        if sp.issparse(Z) and Z.shape[1] > _FACTORED:
+            counts = np.bincount(sample.indices, minlength=Z.shape[1])
+            self._features = np.flatnonzero(counts >= _MIN_ROWS)
+            self._slot = np.full(Z.shape[1], -1)
+            self._slot[self._features] = np.arange(len(self._features))
+            sample = sp.csr_array(sample[:, self._features])
+        self._ridge = _Ridge(sample, self._soft[self._rows])
         self._weights_of: dict[int, tuple[Array, float]] = {}
         self._row_of: dict[int, _Row] = {}
 
@@ -273,7 +283,9 @@ class Reasons:
         rows = [i for i in dict.fromkeys(i for i, _ in pairs) if i not in self._row_of]
         for start in range(0, len(rows), _BLOCK):
             some = rows[start : start + _BLOCK]
-            U = self._ridge.influence(self._Z[some])
+            Z = self._Z[some]
+            whole = len(self._features) == Z.shape[1]
+            U = self._ridge.influence(Z if whole else Z[:, self._features])
             self._row_of |= {i: self._row(i, U[:, k]) for k, i in enumerate(some)}
         return [self._explain(row, column) for row, column in pairs]
 
@@ -338,7 +350,9 @@ class Reasons:
         parts = at.values * weights
         order = np.argsort(-np.abs(parts), kind="stable")[:_MAX_WORDS]
         order = order[np.abs(parts[order]) > 1e-9]
-        words = [Word(self._name(int(at.features[k])), float(parts[k])) for k in order]
+        words = [
+            Word(self._name(int(self._features[at.features[k]])), float(parts[k])) for k in order
+        ]
         total = float(parts.sum())
         return words, score - total, total - sum(word.contribution for word in words)
 
@@ -407,7 +421,8 @@ class Reasons:
     def _row(self, row: int, influence: Array) -> _Row:
         z = self._Z[[row]]
         if sp.issparse(z):
-            features, values = np.asarray(z.indices), np.asarray(z.data, dtype=np.float64)
+            features, values = self._slot[z.indices], np.asarray(z.data, dtype=np.float64)
+            features, values = features[features >= 0], values[features >= 0]
         else:
             features, values = np.arange(z.shape[1]), np.asarray(z[0], dtype=np.float64)
         size = float(self._squares[row])

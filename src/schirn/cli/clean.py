@@ -388,11 +388,18 @@ def _write_pages(
         )
     if args.report:
         title = Path(args.data).name
-        page = found.report(
-            texts=texts, ids=ids, images=source.images(), title=title, findings=findings
-        )
+        with working("explaining the verdicts", quiet=args.json):
+            reasons = found.reasons(features.X, feature_names=features.feature_names)
+            page = found.report(
+                texts=texts,
+                ids=ids,
+                images=source.images(),
+                title=title,
+                findings=findings,
+                reasons=reasons,
+            ).html()
         with atomic_write(args.report) as stream:
-            stream.write(page.html().encode("utf-8", "replace"))
+            stream.write(page.encode("utf-8", "replace"))
 
 
 def _print(

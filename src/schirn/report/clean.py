@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import gammaln
 
 from schirn.report.page import png_uri, render
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
     from schirn.cleaning.look import Finding
     from schirn.cleaning.threshold_curve import ThresholdPoint
+    from schirn.cleaning.why import Explanation, Neighbour, Reasons
 
 Array = np.ndarray
 
@@ -26,10 +28,15 @@ MAX_CARDS = 240
 MAX_SUGGESTIONS = 80
 MAX_LABELS = 100
 MAX_CONFUSIONS = 12
+# Chance that a table of unrelated tags shows any pair at all.
+CONFUSION_LEVEL = 0.05
 _MAX_TEXT = 400
 _MAX_TAGS = 30
+_MAX_NEIGHBOURS, _MAX_NEIGHBOUR_TEXT = 3, 90
 _MAX_IMAGE_BYTES = 300_000
 _BINS = 20
+# Rows with more tags than this are alike when removals are compared with chance.
+_MAX_STRATUM = 10
 _TABLE_AT = [k / 10 for k in range(1, 10)]
 _MAGIC = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
 
@@ -40,6 +47,24 @@ class Tag(NamedTuple):
     name: str
     removed: bool
     confidence: float
+
+
+class SimilarRow(NamedTuple):
+    """A row that is similar to that of a tag."""
+
+    id: str
+    similarity: float
+    text: str
+
+
+class Why(NamedTuple):
+    """Why a tag was judged as it was, for the page."""
+
+    explanation: "Explanation"
+    named: bool
+    """Whether the features have names that tell a person something."""
+    with_tag: list[SimilarRow]
+    without_tag: list[SimilarRow]
 
 
 class Card(NamedTuple):
@@ -55,6 +80,7 @@ class Card(NamedTuple):
     tags: list[Tag]
     n_more: int
     suggested: bool = False
+    why: Why | None = None
 
     @property
     def verdict(self) -> str:
@@ -71,7 +97,9 @@ class Confusion(NamedTuple):
     share: float
     """Share of the removals of the first tag."""
     usual: float
-    """Share of all rows that keep the second tag."""
+    """Share to expect if the removals had nothing to do with the second tag."""
+    p_value: float
+    """Probability of so many rows by chance, times the number of pairs (Holm)."""
 
 
 class Bar(NamedTuple):
@@ -125,6 +153,8 @@ class CleanReport:
         Name of the data.
     findings : list of Finding
         What `look_at_table` returned.
+    reasons : Reasons, optional
+        Explains the verdicts shown.
 
     Examples
     --------
@@ -146,8 +176,10 @@ class CleanReport:
         ids: Sequence[Any] | None = None,
         title: str = "",
         findings: "Sequence[Finding]" = (),
+        reasons: "Reasons | None" = None,
     ) -> None:
-        self.found, self.title, self.findings = found, title, list(findings)
+        self.found, self.title, self.reasons = found, title, reasons
+        self.findings = list(findings)
         self.texts, self.images, self.ids = texts, images, ids
 
     def __repr__(self) -> str:
@@ -156,6 +188,9 @@ class CleanReport:
     def html(self) -> str:
         """Return the report as one page that needs no network."""
         labels, suggested = self.found.labels(), self.found.suggestions()
+        cards, suggestions = self.cards(), self.suggestions()
+        if self.reasons is not None:
+            cards, suggestions = self._explained(cards), self._explained(suggestions)
         return render(
             "schirn.report",
             "clean.html",
@@ -167,10 +202,12 @@ class CleanReport:
             labels=labels[:MAX_LABELS],
             n_labels=len(labels),
             confusions=self.confusions(),
+            confusion_level=CONFUSION_LEVEL,
+            explained=self.reasons is not None,
             histogram=self.histogram(),
             curve=self.curve(),
-            cards=self.cards(),
-            suggestions=self.suggestions(),
+            cards=cards,
+            suggestions=suggestions,
             n_suggested=Counter(suggested.label.tolist()),
             missing_sentence=self.found.missing_sentence,
         )
@@ -300,7 +337,10 @@ class CleanReport:
     def confusions(self) -> list[Confusion]:
         """Return the pairs of a removed and a kept tag that share more rows than by chance.
 
-        The pair with the largest excess comes first.
+        If a tag were removed from rows at random, among all rows that do not keep it and that have
+        as many other tags, the number of these rows with the second tag would be a sum of
+        hypergeometric numbers. Pairs are listed whose number is too large for that, after Holm's
+        correction for the number of pairs; the one with the largest excess comes first.
         """
         found = self.found
         shape = (found.n_rows, len(found.label_names))
@@ -310,23 +350,45 @@ class CleanReport:
             return sp.csr_array((ones, (found.row[mask], found.column[mask])), shape=shape)
 
         gone, kept = matrix(found.removed), matrix(~found.removed)
-        pairs = sp.coo_array(gone.T @ kept)
-        removals, rows_with = np.asarray(gone.sum(axis=0)), np.asarray(kept.sum(axis=0))
-        excess = pairs.data - removals[pairs.row] * rows_with[pairs.col] / found.n_rows
-        order = np.argsort(-excess, kind="stable")[:MAX_CONFUSIONS]
-        return [
-            Confusion(
-                found.label_names[i],
-                found.label_names[j],
-                count,
-                float(count / removals[i]),
-                float(rows_with[j] / found.n_rows),
-            )
-            for i, j, count in (
-                (int(pairs.row[k]), int(pairs.col[k]), int(pairs.data[k]))
-                for k in order[excess[order] > 0]
-            )
-        ]
+        together = sp.csr_array(gone.T @ kept)
+        removals = np.asarray(gone.sum(axis=0))
+        size = np.minimum(np.asarray(kept.sum(axis=1)), _MAX_STRATUM)
+        strata = int(size.max(initial=0)) + 1
+        by_column, gone_rows = sp.csc_array(kept), sp.csc_array(gone)
+
+        def counts(rows: Array) -> Array:
+            return np.bincount(size[rows], minlength=strata)
+
+        def rows_of(columns: Any, j: int) -> Array:
+            return np.asarray(columns.indices[columns.indptr[j] : columns.indptr[j + 1]])
+
+        whole = counts(np.arange(found.n_rows))
+        tested = []
+        for i in np.flatnonzero(removals).tolist():
+            own = rows_of(by_column, i)
+            keeps = np.zeros(found.n_rows, dtype=bool)
+            keeps[own] = True
+            population, drawn = whole - counts(own), counts(rows_of(gone_rows, i))
+            pairs = slice(together.indptr[i], together.indptr[i + 1])
+            for j, count in zip(together.indices[pairs], together.data[pairs], strict=True):
+                rows = rows_of(by_column, int(j))
+                marked = counts(rows[~keeps[rows]])
+                expected = float(np.sum(drawn * marked / np.maximum(population, 1)))
+                if count > expected:
+                    p = tail_of_draws(int(count), population, marked, drawn)
+                    tested.append((p, i, int(j), int(count), expected))
+        tested.sort()
+        n_pairs = int(np.count_nonzero(removals)) * (len(found.label_names) - 1)
+        listed, highest = [], 0.0
+        for k, (p, i, j, count, expected) in enumerate(tested):
+            highest = max(highest, p * (n_pairs - k))
+            if highest > CONFUSION_LEVEL:
+                break
+            names = found.label_names[i], found.label_names[j]
+            shares = count / int(removals[i]), expected / int(removals[i])
+            listed.append((expected - count, Confusion(*names, count, *shares, highest)))
+        listed.sort(key=lambda pair: pair[0])
+        return [pair for _, pair in listed[:MAX_CONFUSIONS]]
 
     def histogram(self) -> Histogram:
         """Count the judged tags by confidence; the heights are square roots of the counts."""
@@ -351,6 +413,31 @@ class CleanReport:
         ]
         return Histogram(bars, self.found.threshold)
 
+    def _explained(self, cards: list[Card]) -> list[Card]:
+        """Return the cards with the reasons for their verdicts."""
+        reasons: Any = self.reasons
+        named = reasons.feature_names is not None
+        whys = reasons.explain_all((card.row, card.label) for card in cards)
+        return [
+            card._replace(
+                why=Why(why, named, self._similar(why.with_tag), self._similar(why.without_tag))
+            )
+            for card, why in zip(cards, whys, strict=True)
+        ]
+
+    def _similar(self, neighbours: "list[Neighbour]") -> list[SimilarRow]:
+        return [
+            SimilarRow(self._id(row), similarity, self._text(row, _MAX_NEIGHBOUR_TEXT))
+            for row, similarity in neighbours[:_MAX_NEIGHBOURS]
+        ]
+
+    def _id(self, row: int) -> str:
+        return str(row + 1 if self.ids is None else self.ids[row])
+
+    def _text(self, row: int, most: int) -> str:
+        text = "" if self.texts is None else str(self.texts[row])
+        return text if len(text) <= most else text[:most] + " …"
+
     def _card(
         self, row: int, column: int, confidence: float, removed: bool, suggested: bool = False
     ) -> Card:
@@ -358,14 +445,13 @@ class CleanReport:
         of_row = range(*np.searchsorted(found.row, (row, row + 1)).tolist())
         # Of a row with very many tags, the tag in question must be among those shown.
         shown = sorted(sorted(of_row, key=lambda j: found.column[j] != column)[:_MAX_TAGS])
-        text = "" if self.texts is None else str(self.texts[row])
         return Card(
             row=row,
-            id=str(row + 1 if self.ids is None else self.ids[row]),
+            id=self._id(row),
             label=found.label_names[column],
             confidence=confidence,
             removed=removed,
-            text=text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + " …",
+            text=self._text(row, _MAX_TEXT),
             image="" if self.images is None else _image(self.images[row]),
             tags=[
                 Tag(
@@ -378,6 +464,27 @@ class CleanReport:
             n_more=len(of_row) - len(shown),
             suggested=suggested,
         )
+
+
+def tail_of_draws(count: int, population: Array, marked: Array, drawn: Array) -> float:
+    """Return the probability of at least `count` marked rows among rows drawn at random.
+
+    Parameters
+    ----------
+    count : int
+    population, marked, drawn : (s,) int arrays
+        Number of rows, of marked rows and of rows drawn in every stratum.
+    """
+    chances = np.ones(1)
+    for rows, special, n in zip(population.tolist(), marked.tolist(), drawn.tolist(), strict=True):
+        k = np.arange(max(0, n - (rows - special)), min(n, special) + 1)
+        logs = _log_choose(special, k) + _log_choose(rows - special, n - k) - _log_choose(rows, n)
+        chances = np.convolve(chances, np.r_[np.zeros(k[0]), np.exp(logs)])
+    return float(min(1.0, chances[count:].sum()))
+
+
+def _log_choose(n: int, k: Any) -> Any:
+    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
 
 def _image(image: Any) -> str:
