@@ -54,8 +54,8 @@ class Features(NamedTuple):
     @property
     def feature_names(self) -> Sequence[str] | None:
         """Words or columns, one per feature; None if a name would tell a person nothing."""
-        if self.is_text and sp.issparse(self.X):
-            names: Sequence[str] = self.transformer.get_feature_names_out()  # type: ignore[union-attr]
+        if self.transformer is not None and self.is_text and sp.issparse(self.X):
+            names: list[str] = self.transformer.get_feature_names_out().tolist()
             return names
         return self.column_names
 
