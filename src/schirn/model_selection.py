@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from sklearn.model_selection import KFold, ParameterGrid, check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from schirn._progress import shown, stage, track
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.matrix import as_labels
 from schirn.methods._base import PartialMultiLabelClassifier, sees_truth
@@ -68,7 +69,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     random_state : int or None
         Seed of the shuffled folds.
     verbose : bool
-        Print one line per fold.
+        Show fold, setting, share done and time left on stderr.
 
     Attributes
     ----------
@@ -132,7 +133,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         metric, by_prediction = self._metric(), self._by_prediction()
         splits = self._splits(X, labels.matrix, groups)
         target = labels.matrix if truth is None else truth
-        results = Parallel(n_jobs=self.n_jobs)(
+        folds = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(_run_fold)(
                 self.estimator,
                 settings,
@@ -143,26 +144,28 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 split,
                 metric,
                 by_prediction,
-                report,
             )
-            for split, report in zip(splits, self._reports(len(splits)), strict=True)
+            for split in splits
         )
-        self.tuned_on_ = "candidates" if truth is None else "truth (oracle)"
-        self.n_splits_ = len(splits)
-        self.cv_results_ = _cv_results(settings, results, self.tuned_on_)
-        if np.isnan(self.cv_results_["mean_test_score"]).all():
-            raise InputError(
-                "no parameter setting could be scored: no held-out row has both listed and "
-                "unlisted labels; use fewer folds or another scoring"
-            )
-        self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
-        self.best_params_ = settings[self.best_index_]
-        self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
-        if self.refit:
-            start = time.perf_counter()
-            self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
-            _fit_model(self.best_estimator_, X, y, y_clean)
-            self.refit_time_ = time.perf_counter() - start
+        with shown(type(self).__name__, self.verbose):
+            results = list(track(folds, "fold", len(splits)))
+            self.tuned_on_ = "candidates" if truth is None else "truth (oracle)"
+            self.n_splits_ = len(splits)
+            self.cv_results_ = _cv_results(settings, results, self.tuned_on_)
+            if np.isnan(self.cv_results_["mean_test_score"]).all():
+                raise InputError(
+                    "no parameter setting could be scored: no held-out row has both listed and "
+                    "unlisted labels; use fewer folds or another scoring"
+                )
+            self.best_index_ = int(np.nanargmax(self.cv_results_["mean_test_score"]))
+            self.best_params_ = settings[self.best_index_]
+            self.best_score_ = float(self.cv_results_["mean_test_score"][self.best_index_])
+            if self.refit:
+                stage("training on all rows")
+                start = time.perf_counter()
+                self.best_estimator_ = clone(self.estimator).set_params(**self.best_params_)
+                _fit_model(self.best_estimator_, X, y, y_clean)
+                self.refit_time_ = time.perf_counter() - start
         return self
 
     @available_if(_best_has("decision_function"))
@@ -248,9 +251,6 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
             splitter = KFold(int(splitter), shuffle=True, random_state=self.random_state)
         return list(check_cv(splitter).split(X, Y, groups))
 
-    def _reports(self, n_folds: int) -> Iterable[str | None]:
-        return [f"fold {k + 1} of {n_folds}" if self.verbose else None for k in range(n_folds)]
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = self.estimator.__sklearn_tags__()
@@ -269,7 +269,6 @@ def _run_fold(
     split: Split,
     metric: Callable[[Array, Array], float],
     by_prediction: bool,
-    report: str | None,
 ) -> list[_Result]:
     """All settings on one fold."""
     train, test = split
@@ -280,14 +279,8 @@ def _run_fold(
         # The final fit on all rows warns about these rows.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         if not by_prediction and all(_shares(model) for model in models):
-            results = _fit_shared(models, data, Y[train], truth_train, target[test], metric)
-        else:
-            results = _fit_each(
-                models, data, Y[train], truth_train, target[test], metric, by_prediction
-            )
-    if report:
-        print(f"{type(estimator).__name__}: {report}", flush=True)  # noqa: T201
-    return results
+            return _fit_shared(models, data, Y[train], truth_train, target[test], metric)
+        return _fit_each(models, data, Y[train], truth_train, target[test], metric, by_prediction)
 
 
 def _fit_each(
@@ -301,7 +294,7 @@ def _fit_each(
 ) -> list[_Result]:
     """One `fit` per setting."""
     results = []
-    for model in models:
+    for model in track(models, "setting"):
         start = time.perf_counter()
         _fit_model(model, data[0], Y, truth)
         fitted = time.perf_counter()
@@ -327,11 +320,12 @@ def _fit_shared(
         model._check()
         groups.setdefault(model._share_key(), []).append(k)
     results: list[_Result] = [_Result(np.nan, 0.0, 0.0)] * len(models)
-    for members in groups.values():
+    for members in track(groups.values(), "factorisation"):
+        stage("factoring the features")
         start = time.perf_counter()
         scores = models[members[0]]._share([models[k] for k in members], train, test)
         share = (time.perf_counter() - start) / len(members)
-        for k in members:
+        for k in track(members, "setting"):
             start = time.perf_counter()
             learns = truth if truth is not None and sees_truth(models[k]) else Y
             test_scores = scores(models[k], learns)

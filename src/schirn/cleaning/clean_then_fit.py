@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import OneOf
+from schirn._progress import shown, stage
 from schirn.cleaning.find import find_noisy_labels
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags
@@ -53,6 +54,8 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         A label listed in fewer training rows than this is not judged.
     random_state : int, default=0
         Seed of the folds.
+    verbose : bool, default=False
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -87,6 +90,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         labels: str = "clean",
         min_count: int = 5,
         random_state: int | None = 0,
+        verbose: bool = False,
     ):
         self.classifier = classifier
         self.method = method
@@ -95,6 +99,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.labels = labels
         self.min_count = min_count
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(
         self, X: Any, y: Any, *, label_names: Sequence[str] | None = None, known: Any = None
@@ -121,23 +126,25 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise InputError(
                 f"classifier must be a scikit-learn estimator, not {self.classifier!r}"
             )
-        self.noisy_labels_ = find_noisy_labels(
-            X,
-            y,
-            method=self.method,
-            cv=self.cv,
-            threshold=self.threshold,
-            # A classifier is trained on what is left, and no table loses a tag.
-            precision=None,
-            keep_one=False,
-            known=known,
-            min_count=self.min_count,
-            label_names=label_names,
-            random_state=self.random_state,
-        )
-        self.label_names_ = self.noisy_labels_.label_names
-        self.classes_ = np.arange(max(2, len(self.label_names_)))
-        self.classifier_ = clone(self.classifier).fit(*self._targets(X))
+        with shown(type(self).__name__, self.verbose):
+            self.noisy_labels_ = find_noisy_labels(
+                X,
+                y,
+                method=self.method,
+                cv=self.cv,
+                threshold=self.threshold,
+                # A classifier is trained on what is left, and no table loses a tag.
+                precision=None,
+                keep_one=False,
+                known=known,
+                min_count=self.min_count,
+                label_names=label_names,
+                random_state=self.random_state,
+            )
+            self.label_names_ = self.noisy_labels_.label_names
+            self.classes_ = np.arange(max(2, len(self.label_names_)))
+            stage("training the classifier")
+            self.classifier_ = clone(self.classifier).fit(*self._targets(X))
         if hasattr(self.classifier_, "n_features_in_"):
             self.n_features_in_ = self.classifier_.n_features_in_
         return self

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
 from schirn._input import Number, as_plain, canonical, check_values, is_missing
+from schirn._progress import shown, stage, track
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
 from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.cleaning.threshold_curve import planted_curve
@@ -62,6 +63,7 @@ def find_noisy_labels(
     label_names: Sequence[str] | None = None,
     separator: str = ";",
     random_state: int | None = 0,
+    verbose: bool = False,
 ) -> NoisyLabels:
     """Judge every tag of every row and find those that are probably wrong.
 
@@ -126,6 +128,8 @@ def find_noisy_labels(
         Text between the tags of a row.
     random_state : int, default=0
         Seed of the folds and of the planted tags.
+    verbose : bool, default=False
+        Show stage, fold, round, share done and time left on stderr.
 
     Returns
     -------
@@ -167,9 +171,10 @@ def find_noisy_labels(
             parameter="votes",
         )
     if cv is None and model._judges_own_rows and (groups is None or _leaves_out_groups(model, X)):
-        verdicts = _by_one_fit(
-            model, X, tags, columns, certain, together, votes, min_count, random_state
-        )
+        with shown(f"judging {len(tags.row):,} tags", verbose):
+            verdicts = _by_one_fit(
+                model, X, tags, columns, certain, together, votes, min_count, random_state
+            )
     elif votes is not None:
         raise InputError(
             "votes are used in a single fit, not in folds; leave cv out"
@@ -177,8 +182,11 @@ def find_noisy_labels(
             parameter="votes",
         )
     else:
-        folds = _folds(X, tags, cv, together, random_state)
-        verdicts = _out_of_fold(model, X, tags, columns, certain, folds, min_count, random_state)
+        with shown(f"judging {len(tags.row):,} tags", verbose):
+            folds = _folds(X, tags, cv, together, random_state)
+            verdicts = _out_of_fold(
+                model, X, tags, columns, certain, folds, min_count, random_state
+            )
     judged, planted = verdicts.judged, verdicts.planted
     odds = _prior_odds(prior, tags)
     confidence = _with_odds(verdicts.confidence, odds)
@@ -283,6 +291,7 @@ def _is_nameless(candidates: Any) -> bool:
 def _folds(
     X: Any, tags: Tags, cv: Any, groups: Array | None, random_state: int | None
 ) -> Iterable[tuple[Array, Array]]:
+    """Training and test rows of every fold; only made inside a display, which counts them."""
     n = tags.n_rows
     if cv is None or isinstance(cv, int | np.integer):
         # Copies share a fold unless too few folds would be left.
@@ -301,10 +310,11 @@ def _folds(
         kind = KFold if groups is None else GroupKFold
         cv = kind(int(cv), shuffle=True, random_state=random_state)
     if hasattr(cv, "split") and not isinstance(cv, str):
-        folds: Iterable[tuple[Array, Array]] = cv.split(np.zeros((n, 1)), groups=groups)
-        return folds
+        rows = np.zeros((n, 1))
+        total = cv.get_n_splits(rows, groups=groups) if hasattr(cv, "get_n_splits") else None
+        return track(cv.split(rows, groups=groups), "fold", total)
     if isinstance(cv, Iterable) and not isinstance(cv, str):
-        return cv
+        return track(cv, "fold")
     raise InputError(
         f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}",
         parameter="cv",
@@ -407,6 +417,7 @@ def _by_one_fit(
         options["votes"] = _votes_of(votes, tags, columns)
     own = Y
     if _leaves_out_groups(model, X):
+        stage("looking for copies")
         groups = _with_copies(X, tags, groups)
         if groups is not None:
             options["groups"] = groups
@@ -423,6 +434,7 @@ def _by_one_fit(
     confidence = tags.pick(fitted.label_confidence_, columns, 0.5)
     missing = fitted.missing_.tocoo()
     suggested = missing.row, columns[missing.col], missing.data
+    stage("judging planted tags")
     # Left-out scores do not depend on what a row lists, so dropping its tags changes no score.
     dropped = fitted._missing(fitted.training_log_odds_, np.zeros_like(Y), 0.5).toarray() > 0
     likely = np.where(judged, confidence, 0)

@@ -1,13 +1,7 @@
-"""Progress and options shared by the commands that run benchmarks."""
+"""Options shared by the commands that run benchmarks."""
 
 import argparse
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
-from schirn.bench import Report
-from schirn.bench._overview import dataset_label, method_label
-from schirn.cli._output import printable, rich_console
 from schirn.methods import methods as all_methods
 
 
@@ -26,65 +20,6 @@ def parse_methods(text: str) -> dict[str, str]:
             name = method = own.get(item.lower(), item)
         found.update({known: known for known in own.values()} if item == "all" else {name: method})
     return found
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[Report], None] | None]:
-    """Show a progress bar on a terminal, one line per run elsewhere."""
-    console = None if quiet else rich_console(sys.stderr)
-    if console is None:
-        yield None if quiet else _line
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("reading the data")
-
-        def report(report: Report) -> None:
-            text = f"{_left(report)}  {_run(report)}"
-            bar.update(
-                task, total=report.total, completed=report.finished, description=_escape(text)
-            )
-            if report.row["status"] in ("failed", "timeout"):
-                bar.console.print(printable(_run(report)), markup=False)
-
-        yield report
-
-
-def _escape(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(printable(text))
-
-
-def _line(report: Report) -> None:
-    sys.stderr.write(
-        f"[{report.finished}/{report.total}] {printable(_run(report))}{_left(report, ', ')}\n"
-    )
-    sys.stderr.flush()
-
-
-def _run(report: Report) -> str:
-    result = report.row
-    name = f"{dataset_label(result)} {method_label(result)} fold {result['fold']}"
-    if result["seed"]:
-        name += f" seed {result['seed']}"
-    if result["status"] == "skipped":
-        return f"{name}: skipped"
-    if result["status"] != "done":
-        return f"{name}: {result['status']} ({result['reason']})"
-    took = sum(result[key] for key in ("tune_seconds", "fit_seconds", "predict_seconds"))
-    return f"{name}: {result['metrics']['average_precision']:.3f} in {took:.1f} s"
-
-
-def _left(report: Report, before: str = "") -> str:
-    if report.seconds_left is None or report.finished == report.total:
-        return ""
-    minutes, rest = divmod(round(report.seconds_left), 60)
-    hours, minutes = divmod(minutes, 60)
-    clock = f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-    return f"{before}about {clock if hours or minutes else f'{rest} s'} left"
 
 
 def seconds(text: str) -> float:

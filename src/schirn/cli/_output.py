@@ -1,31 +1,35 @@
 """Output of the program: tables, notes and JSON; Rich on a terminal, plain text elsewhere."""
 
+import argparse
 import json
 import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
+
+from schirn import _progress
+from schirn._progress import Display, is_terminal, printable, shown
 
 _COLOUR_VARIABLES = ("NO_COLOR", "FORCE_COLOR")
 
 
 def say(text: str = "") -> None:
-    """Print to stdout."""
+    """Print to stdout; results end the display of what is being done."""
+    _end_display()
     sys.stdout.write(f"{text}\n")
 
 
 def note(text: str) -> None:
     """Print one line to stderr, apart from the results."""
-    sys.stderr.write(f"schirn: {printable(text)}\n")
-
-
-def printable(text: str) -> str:
-    """Escape control characters: names from files must not control the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    display = _progress.current()
+    if display is None:
+        sys.stderr.write(f"schirn: {printable(text)}\n")
+    else:
+        display.say(text)
 
 
 def print_json(document: Any) -> None:
@@ -56,16 +60,12 @@ def coloured(stream: Any) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or is_terminal(stream)
 
 
-def is_terminal(stream: Any) -> bool:
-    """Whether the stream is a terminal that can show more than plain lines."""
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, right: str = "") -> None:
     """Print a table; an "r" in `right` aligns the column at that position to the right."""
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     aligned = [k < len(right) and right[k] == "r" for k in range(len(columns))]
-    console = rich_console(sys.stdout, moving=False)
+    console = rich_console(sys.stdout)
+    _end_display()
     if console is None:
         _plain_table(columns, cells, aligned)
         return
@@ -102,28 +102,21 @@ def facts(pairs: Sequence[tuple[str, Any]]) -> None:
         say(f"{name.ljust(width)}  {printable(str(value))}")
 
 
-@contextmanager
-def working(what: str, quiet: bool = False) -> Iterator[None]:
-    """Show a spinner and the elapsed time on a terminal."""
-    console = None if quiet else rich_console(sys.stderr)
-    if console is None:
-        yield
-        return
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    # No redirection: the caller decides where the output of the work goes.
-    with Progress(
-        *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
-    ) as bar:
-        bar.add_task(what)
-        yield
+def working(what: str, args: argparse.Namespace) -> AbstractContextManager[Display | None]:
+    """Show on stderr what long work does, unless --quiet is given."""
+    return shown(what, not args.quiet, prefix="schirn: ", summary=False)
 
 
-def rich_console(stream: Any, *, moving: bool = True) -> Any:
-    """Return a Rich console, or None for plain text; animations need a terminal."""
+def _end_display() -> None:
+    display = _progress.current()
+    if display is not None:
+        display.close()
+
+
+def rich_console(stream: Any) -> Any:
+    """Return a Rich console, or None for plain text."""
     colour = coloured(stream)
-    if not is_terminal(stream) and (moving or not colour):
+    if not is_terminal(stream) and not colour:
         return None
     try:
         from rich.console import Console

@@ -94,6 +94,12 @@ def _add_common(parser: Parser, default: bool) -> None:
         help="show the traceback of an error (also: SCHIRN_DEBUG=1)",
     )
 
+    group.add_argument(
+        "--quiet",
+        action="store_true",
+        default=False if default else argparse.SUPPRESS,
+        help="show no progress of long work",
+    )
     when = group.add_mutually_exclusive_group()
     when.add_argument(
         "--color",

@@ -13,8 +13,8 @@ from schirn.bench.comparison import AUTO, names_of
 from schirn.bench.running.data import parse_level
 from schirn.bench.running.plan import FEATURES, TUNINGS
 from schirn.bench.stats import TESTS
-from schirn.cli._bench_output import megabytes, parse_methods, progress, seconds, split_list
-from schirn.cli._output import note, print_json, printable, say, table
+from schirn.cli._bench_output import megabytes, parse_methods, seconds, split_list
+from schirn.cli._output import note, print_json, printable, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive
 from schirn.cli._reading import assignment
 from schirn.datasets._noise import KINDS
@@ -164,7 +164,6 @@ def _add_how(parser: Parser) -> None:
     group.add_argument(
         "--no-scores", action="store_true", help="do not store the scores of the test rows"
     )
-    group.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def _add_report(parser: Parser) -> None:
@@ -193,7 +192,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the benchmark and print a table; return 1 if runs failed."""
     methods = parse_methods(args.methods)
     reference = _reference(args.reference, methods)
-    with progress(args.quiet) as report:
+    with working("comparing methods", args):
         results = run_bench(
             split_list(args.datasets),
             methods,
@@ -218,7 +217,6 @@ def run(args: argparse.Namespace) -> int:
             retry=args.retry,
             keep_scores=not args.no_scores,
             scheduler=args.scheduler,
-            report=report,
         )
     counts = Counter(result["status"] for result in results)
     if args.json:

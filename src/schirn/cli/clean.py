@@ -12,6 +12,7 @@ from typing import Any
 from schirn._files import atomic_write, brief_list, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
+from schirn._progress import stage
 from schirn.cleaning import (
     Audit,
     Certificate,
@@ -215,10 +216,17 @@ def _add_checks(parser: Parser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Show the progress of the work."""
+    with working(f"cleaning {Path(args.data).name}", args):
+        return _clean(args)
+
+
+def _clean(args: argparse.Namespace) -> int:
     """Read the table, judge its tags and write what was asked for."""
     _check_paths(args)
     expected, last = _expectations(args)
     start = time.perf_counter()
+    stage("reading the table")
     opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
     source = TagTable(
         opened,
@@ -243,6 +251,7 @@ def run(args: argparse.Namespace) -> int:
             f"rename or delete it"
         )
     tags = source.tags()
+    stage("making features")
     features = source.features()
     model = make_model(args.method, args.param, text=features.is_text)
     findings = _look(args, source, features, tags)
@@ -250,22 +259,22 @@ def run(args: argparse.Namespace) -> int:
         write_merges([m for each in findings for m in each.merges], args.propose_merges)
     if args.strict and (violations := expected.check_findings(findings)):
         return _refuse(args, findings, violations)
-    with working(f"judging {sum(map(len, tags)):,} tags", quiet=args.json):
-        found = find_noisy_labels(
-            features.X,
-            tags,
-            method=model,
-            cv=None if args.folds is None else min(args.folds, opened.n_rows),
-            threshold=args.keep_threshold,
-            max_remove_per_row=args.max_remove_per_row,
-            precision=args.precision or None,
-            keep_one=not args.allow_empty,
-            known_clean=source.known_clean(),
-            groups=features.groups,
-            min_count=args.min_count,
-            max_memory=args.max_memory,
-            random_state=args.seed,
-        )
+    found = find_noisy_labels(
+        features.X,
+        tags,
+        method=model,
+        cv=None if args.folds is None else min(args.folds, opened.n_rows),
+        threshold=args.keep_threshold,
+        max_remove_per_row=args.max_remove_per_row,
+        precision=args.precision or None,
+        keep_one=not args.allow_empty,
+        known_clean=source.known_clean(),
+        groups=features.groups,
+        min_count=args.min_count,
+        max_memory=args.max_memory,
+        random_state=args.seed,
+    )
+    stage("writing the results")
     for path in args.audit:
         answers = read_answers(path, found)
         found = found.audited(*answers[:2], extra=answers.extra, precision=args.precision or None)
@@ -307,8 +316,8 @@ def _look(
     texts = None
     if features.is_text and features.transformer is not None:
         texts = features.transformer.texts(source.table)
-    with working("looking at the table", quiet=args.json):
-        return look_at_table(tags, texts=texts, X=features.X, separator=source.separator)
+    stage("looking at the table")
+    return look_at_table(tags, texts=texts, X=features.X, separator=source.separator)
 
 
 def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[Violation]) -> int:
@@ -641,6 +650,7 @@ def _check_paths(args: argparse.Namespace) -> None:
         if not args.audit_sample.lower().endswith(".csv"):
             raise InputError(f"{args.audit_sample}: the name of the sample must end in .csv")
         check_writable(args.audit_sample)
+    stage("writing the results")
     for path in args.audit:
         if not Path(path).exists():
             raise InputError(

@@ -135,7 +135,7 @@ def run_card(args: argparse.Namespace) -> None:
 
 def run_fetch(args: argparse.Namespace) -> None:
     """Download a data set."""
-    with working(f"downloading {args.name}", quiet=args.json):
+    with working(f"downloading {args.name}", args):
         data = datasets.fetch(args.name, url=args.url, sha256=args.sha256, force=args.force)
     paths = [entry.path for entry in datasets.available() if entry.name == args.name]
     found = recorded_sum(paths[0]) if paths and paths[0] is not None else None

@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
     """Run the demonstration, write the page, print the figures."""
     if not args.no_page:
         check_writable(args.output)
-    with working("training four methods on 1,257 images", quiet=args.json):
+    with working("training four methods on 1,257 images", args):
         demo = run_demo(args.noise, args.seed)
     page = None if args.no_page else _write_page(demo, args.output)
     if args.json:

@@ -2,15 +2,14 @@
 
 import argparse
 import inspect
-import sys
 import time
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from schirn._files import brief_list, check_writable
 from schirn._input import suggest
+from schirn._progress import stage
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
@@ -93,6 +92,17 @@ def run(args: argparse.Namespace) -> None:
     """Read, train, write, report."""
     check_not_input(args.output, *inputs(args))
     check_writable(args.output)
+    with working(f"training {args.method} on {args.data}", args):
+        model, report = _train(args)
+    if args.json:
+        print_json({**report, "params": model.get_params(deep=False), "model": args.output})
+    else:
+        facts([*_lines(report), ("model", args.output)])
+
+
+def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[str, Any]]:
+    """Read, train and write; return the model and what to print about it."""
+    stage("reading the data")
     # Wrong options are reported before the table is read.
     make_model(args.method, args.param)
     source = read_tag_table(args) if args.add_noise is None else None
@@ -101,14 +111,13 @@ def run(args: argparse.Namespace) -> None:
     if source is None:
         data, columns = with_candidates(read(args), args.add_noise, args.seed), None
     else:
+        stage("making features")
         columns = source.features()
         data = _tagged(source, columns)
     model = make_model(args.method, args.param, text=columns is not None and columns.is_text)
     start = time.perf_counter()
-    # stdout is for the result; methods with verbose=true print as well.
-    with working(f"training {args.method}", quiet=args.json), redirect_stdout(sys.stderr):
-        train(model, replace(data, X=to_device(data.X, args)))
-        to_memory(model)
+    train(model, replace(data, X=to_device(data.X, args)))
+    to_memory(model)
     seconds = time.perf_counter() - start
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
     if data.zero_based is not None:
@@ -118,14 +127,12 @@ def run(args: argparse.Namespace) -> None:
         notes |= {"labels": source.labels, "learned_from": columns.source}
         if columns.transformer is not None:
             whole = TagPipeline.from_fitted(columns.transformer, model, source.separator)
+    stage("writing the model")
     save(whole, args.output, include_training=not args.drop_training, notes=notes)
     report = _report(model, data, seconds)
     if columns is not None:
         report |= {"learned_from": columns.source, "left_out": columns.left_out}
-    if args.json:
-        print_json({**report, "params": model.get_params(deep=False), "model": args.output})
-    else:
-        facts([*_lines(report), ("model", args.output)])
+    return model, report
 
 
 def make_model(

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from schirn._files import check_writable
+from schirn._progress import stage
 from schirn.cleaning.columns import TagTable, matrix_for
 from schirn.cli._device import add_device, to_device
-from schirn.cli._output import note, print_json
+from schirn.cli._output import note, print_json, working
 from schirn.cli._parser import add_command, json_value
 from schirn.cli._reading import SVMLIGHT, add_reading, check_not_input, inputs, read
 from schirn.datasets import Dataset
@@ -80,8 +81,26 @@ def add(found: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read model and rows, predict, write."""
     kind = _check_arguments(args)
+    with working(f"predicting {args.data}", args):
+        data, records = _predict(args, kind)
+    summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
+    if args.output is not None:
+        if args.json:
+            print_json({**summary, "output": args.output})
+        else:
+            note(f"wrote {data.n_samples:,} rows to {args.output}")
+    elif args.json:
+        print_json({**summary, "results": list(records)})
+    else:
+        write_lines(csv_lines(records), None)
+
+
+def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Record]]:
+    """Return the rows and what is predicted for them; write the output, if there is one."""
+    stage("reading the model")
     model: Any = load(args.model)
     notes = read_notes(args.model)
+    stage("reading the rows")
     table = _new_table(args, model)
     if table is not None:
         data = _table_rows(args, model, notes, table)
@@ -92,14 +111,11 @@ def run(args: argparse.Namespace) -> None:
         _note_index_base(args, notes, data)
     _check_fit(args, model, data)
     data = replace(data, X=to_device(data.X, args))
+    stage("predicting")
     arrays, records = (_verdicts if args.disambiguate else _predictions)(args, model, data)
-    summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
     if args.output is None:
-        if args.json:
-            print_json({**summary, "results": list(records)})
-        else:
-            write_lines(csv_lines(records), None)
-        return
+        return data, records
+    stage("writing the results")
     if table is not None and not args.disambiguate and _same_format(args):
         prefix = str(notes.get("labels", "labels"))
         table.write(args.output, {}, _new_columns(args, prefix, table, arrays))
@@ -107,10 +123,7 @@ def run(args: argparse.Namespace) -> None:
         write_lines(arrays, args.output)
     else:
         write_lines((csv_lines if kind == ".csv" else json_lines)(records), args.output)
-    if args.json:
-        print_json({**summary, "output": args.output})
-    else:
-        note(f"wrote {data.n_samples:,} rows to {args.output}")
+    return data, records
 
 
 def _check_arguments(args: argparse.Namespace) -> str:

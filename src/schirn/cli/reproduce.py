@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from schirn.bench import read_rows
-from schirn.cli._bench_output import duration, parse_methods, progress, seconds, split_list
-from schirn.cli._output import note, print_json, printable, say
+from schirn.cli._bench_output import duration, parse_methods, seconds, split_list
+from schirn.cli._output import note, print_json, printable, say, working
 from schirn.cli._parser import add_command, natural, positive
 from schirn.reproduction.experiments import FULL, METHODS, QUICK
 from schirn.reproduction.plan import STUDIES, Plan, make_plan
@@ -96,7 +96,6 @@ def add(found: Any) -> None:
         help="also write the page to this file, with its figures next to it",
     )
     group.add_argument("--date", metavar="DAY", help="date to print on the pages (default: today)")
-    group.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -115,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
     say_step = (lambda text: None) if args.quiet else note
     for line in plan.to_text(args.jobs).splitlines():
         say_step(line)
-    with progress(args.quiet) as report:
+    with working("running fits", args):
         left = run_fits(
             args.output,
             plan,
@@ -126,7 +125,6 @@ def run(args: argparse.Namespace) -> int:
             retry=args.retry,
             stop_after=args.stop_after,
             keep_scores=not args.no_scores,
-            report=report,
             say=say_step,
         )
     if left:

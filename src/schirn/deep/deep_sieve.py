@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from schirn._input import Number, OneOf, check_same_length
+from schirn._progress import stage, track
 from schirn.deep import checkpoint as files
 from schirn.deep.crossfit import CrossFit, Schedule
 from schirn.deep.learner import Learner, Network, Rows, Steps, mlp, n_outputs, seeded
@@ -101,7 +102,7 @@ class DeepSieve(PartialMultiLabelClassifier):
     random_state : int or None, default=0
         Seed of weights, folds, batches and dropout.
     verbose : bool, default=False
-        Print one line per epoch.
+        Show epoch, loss, share done and time left on stderr.
 
     Attributes
     ----------
@@ -233,9 +234,14 @@ class DeepSieve(PartialMultiLabelClassifier):
         stamp = files.stamp(self, X, Y) if self.checkpoint is not None else ""
         if self.checkpoint is not None:
             files.resume(run, self.checkpoint, stamp)
-        while not run.finished:
+        epochs = range(run.n_iter, self.max_iter)
+        for _ in track(epochs, "epoch", may_stop=True):
+            if run.finished:
+                break
+            if run.objective:
+                losses = f"loss {run.objective[-1]:.4f}"
+                stage(f"{losses}, held-out score {run.held_out_score[-1]:.4f}")
             run.advance()
-            self._report(run)
             if self.checkpoint is not None and (
                 run.finished or run.n_iter % self.checkpoint_every == 0
             ):
@@ -293,14 +299,6 @@ class DeepSieve(PartialMultiLabelClassifier):
 
     def _rows(self, X: "Array | sp.csr_array") -> Rows:
         return Rows(X, self._scaling, self.input_shape, self._device)
-
-    def _report(self, run: CrossFit) -> None:
-        if self.verbose:
-            print(  # noqa: T201
-                f"DeepSieve: epoch {run.n_iter} of at most {self.max_iter}, "
-                f"loss {run.objective[-1]:.4f}, held-out score {run.held_out_score[-1]:.4f}",
-                flush=True,
-            )
 
     def _take(self, run: CrossFit) -> Fit:
         """Turn the best epoch of a run into the fitted model."""

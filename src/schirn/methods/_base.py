@@ -19,6 +19,7 @@ from schirn._input import (
     check_same_length,
     validated_rows,
 )
+from schirn._progress import shown, stage, untracked
 from schirn.exceptions import CentredFeaturesWarning, InputError
 from schirn.labels.matrix import as_labels, check_candidates, label_lists
 from schirn.linalg.arrays import is_device_array, near, to_numpy
@@ -117,7 +118,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
             Names of the label columns, for candidates that carry none.
         """
         self._check()
-        with self._all_or_nothing():
+        with self._fitting():
             if location(X) in self._locations:
                 fit_rows(self, X, y, label_names)
                 self._label_dtype = _integer_type(y)
@@ -138,11 +139,12 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         check_params(self.get_params(deep=False), self._constraints)
 
     @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Keep the attributes of the previous fit if this one fails or is interrupted."""
+    def _fitting(self) -> Iterator[None]:
+        """Around a fit: tell its progress if `verbose`, keep the previous one if it fails."""
         before = dict(vars(self))
         try:
-            yield
+            with shown(type(self).__name__, getattr(self, "verbose", False)):
+                yield
         except BaseException as error:
             self.__dict__ = before
             if isinstance(error, np.linalg.LinAlgError):
@@ -307,23 +309,9 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         return label_threshold(rule, len(self.label_names_))
 
     def _solver_options(self, solver: Callable[..., Any]) -> dict[str, Any]:
-        """The parameters that a solver takes under their own names, and its `callback`."""
+        """The parameters that a solver takes under their own names."""
         names = inspect.signature(solver).parameters
-        options = {k: v for k, v in self.get_params(deep=False).items() if k in names}
-        return {**options, "callback": self._callback()} if "callback" in names else options
-
-    def _callback(self) -> Callable[[int], None] | None:
-        """A progress line every ten rounds, for methods with `verbose` and `max_iter`."""
-        params = self.get_params(deep=False)
-        if not params.get("verbose"):
-            return None
-
-        def report(n_iter: int) -> None:
-            if n_iter % 10 == 0:
-                name, rounds = type(self).__name__, params["max_iter"]
-                print(f"{name}: round {n_iter} of {rounds}", flush=True)  # noqa: T201
-
-        return report
+        return {k: v for k, v in self.get_params(deep=False).items() if k in names}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -377,7 +365,7 @@ class RowSpaceMethod(LinearMethod):
             PartialMultiLabelClassifier.fit(self, X, y, label_names=label_names)
             return
         self._check()
-        with self._all_or_nothing():
+        with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
             weights = as_weights(sample_weight, len(Y))
             if weights is None:
@@ -452,8 +440,8 @@ class RowSpaceMethod(LinearMethod):
         return found.best
 
     def _fit_point(self, space: RowSpace, Y: Array, params: dict[str, float]) -> Array:
-        quiet = {"verbose": False} if hasattr(self, "verbose") else {}
-        return clone(self).set_params(**params, **quiet)._coordinates(space, Y)
+        with untracked():
+            return clone(self).set_params(**params)._coordinates(space, Y)
 
     @abstractmethod
     def _smallest_ridge(self) -> float:
@@ -481,6 +469,7 @@ class RowSpaceMethod(LinearMethod):
         return self._fit_factored(X, Y)
 
     def _fit_factored(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        stage("factoring the features")
         ridge = self._smallest_ridge()
         return self._fit_space(row_space(X, ridge=ridge, fit_intercept=self.fit_intercept), Y)
 

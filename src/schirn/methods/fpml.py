@@ -48,6 +48,8 @@ class FPML(LinearMethod):
         Rule of `predict`: a number, one number per label, "top-3", "cardinality" or "linear".
     random_state : int, RandomState or None
         Seed of the start.
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -105,6 +107,7 @@ class FPML(LinearMethod):
         tol: float = 1e-5,
         threshold: ThresholdRule = 0.5,
         random_state: Any = 0,
+        verbose: bool = False,
     ):
         self.lam1 = lam1
         self.lam2 = lam2
@@ -115,6 +118,7 @@ class FPML(LinearMethod):
         self.tol = tol
         self.threshold = threshold
         self.random_state = random_state
+        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         weight = self.lam3 / self.lam2

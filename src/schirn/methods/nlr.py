@@ -52,7 +52,7 @@ class NLR(RowSpaceMethod):
         Rule of `predict`. The authors' "row-0.9" predicts scores above 0.9 after each row is scaled
         to [0, 1]. Alternatives: a number, one number per label, "top-3", or "cardinality".
     verbose : bool
-        Print one line every ten sweeps.
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------

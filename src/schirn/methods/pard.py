@@ -75,7 +75,7 @@ class PARD(PartialMultiLabelClassifier):
     random_state : int or None
         Seed of the initial weights, the batches and the held-out rows.
     verbose : bool
-        Print one line every ten epochs.
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------

@@ -159,6 +159,8 @@ class ParticleVLS(_Particle):
         above.
     n_jobs : int or None
         Number of threads.
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -215,6 +217,7 @@ class ParticleVLS(_Particle):
         svm_max_iter: int = 100_000,
         threshold: ThresholdRule = 0.0,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ):
         self.k = k
         self.alpha = alpha
@@ -230,6 +233,7 @@ class ParticleVLS(_Particle):
         self.svm_max_iter = svm_max_iter
         self.threshold = threshold
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _from_votes(self, votes: Array) -> Array:
         return vote_margin(votes, self.ceil)
@@ -282,6 +286,8 @@ class ParticleMAP(_Particle):
         or "cardinality", on the logarithm of the odds.
     n_jobs : int or None
         Number of threads.
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -346,6 +352,7 @@ class ParticleMAP(_Particle):
         svm_max_iter: int = 100_000,
         threshold: ThresholdRule | None = None,
         n_jobs: int | None = None,
+        verbose: bool = False,
     ):
         self.k = k
         self.alpha = alpha
@@ -362,6 +369,7 @@ class ParticleMAP(_Particle):
         self.svm_max_iter = svm_max_iter
         self.threshold: Any = threshold
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def _learn(self, votes: Array, found: CredibleLabels, Y: Array) -> None:
         negative = ~found.credible & (Y == 0)

@@ -45,6 +45,8 @@ class PMLLRS(LinearMethod):
         Add an unpenalised intercept.
     threshold : float, array or str
         Rule of `predict`: a number, one number per label, "top-3", "cardinality" or "linear".
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -110,6 +112,7 @@ class PMLLRS(LinearMethod):
         tol: float = 1e-6,
         fit_intercept: bool = False,
         threshold: ThresholdRule = 0.5,
+        verbose: bool = False,
     ):
         self.eta = eta
         self.beta = beta
@@ -121,6 +124,7 @@ class PMLLRS(LinearMethod):
         self.tol = tol
         self.fit_intercept = fit_intercept
         self.threshold = threshold
+        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         space = row_space(X, ridge=self.mu / self.eta, fit_intercept=self.fit_intercept)

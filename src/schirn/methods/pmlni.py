@@ -50,6 +50,8 @@ class PMLNI(LinearMethod):
         Rule of `predict`. "linear" is the authors' rule: a threshold per row that is a linear
         function of its scores, here learned from the candidates and the leave-one-out scores, never
         from true labels. Alternatives: a number (0.5), one per label, "top-3" or "cardinality".
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -117,6 +119,7 @@ class PMLNI(LinearMethod):
         tol: float = 1e-7,
         tol_change: float = 1e-5,
         threshold: ThresholdRule = "linear",
+        verbose: bool = False,
     ):
         self.lam = lam
         self.beta = beta
@@ -129,6 +132,7 @@ class PMLNI(LinearMethod):
         self.tol = tol
         self.tol_change = tol_change
         self.threshold = threshold
+        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         scaling = minmax(X) if self.scale == "minmax" else identity(X)

@@ -39,10 +39,12 @@ class _Ridge(RowSpaceMethod):
         lam: float | None = None,
         fit_intercept: bool = False,
         threshold: ThresholdRule = "cardinality",
+        verbose: bool = False,
     ):
         self.lam = lam
         self.fit_intercept = fit_intercept
         self.threshold = threshold
+        self.verbose = verbose
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"]
@@ -111,6 +113,8 @@ class CandidateRidge(_Ridge):
         Add an unpenalised intercept.
     threshold : float, array or str
         Rule of `predict`: a number, one number per label, "top-3", or "cardinality".
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -185,6 +189,8 @@ class OracleRidge(_Ridge):
         Add an unpenalised intercept.
     threshold : float, array or str
         Rule of `predict`: a number, one number per label, "top-3", or "cardinality".
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -237,7 +243,7 @@ class OracleRidge(_Ridge):
             Weights of the squared errors, as in `CandidateRidge`.
         """
         self._check()
-        with self._all_or_nothing():
+        with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
             weights = as_weights(sample_weight, len(Y))
             self._truth = Y

@@ -85,7 +85,7 @@ class Schirn(RowSpaceMethod):
         Rule of `predict`: a number, one number per label, "top-3", or "cardinality", which predicts
         as many labels per row as `label_confidence_` expects.
     verbose : bool
-        Print one line every ten rounds.
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from schirn._input import Number, OneOf, Seed, check_same_length
+from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.labels.known import as_known
 from schirn.labels.matrix import as_labels
@@ -85,7 +86,7 @@ class Sieve(PartialMultiLabelClassifier):
     random_state : int, optional
         Seed of the inner splits, the landmarks and the cells that the pool is fitted to.
     verbose : bool
-        Print one line every ten rounds.
+        Show stage, round, share done and time left on stderr.
 
     Attributes
     ----------
@@ -241,7 +242,7 @@ class Sieve(PartialMultiLabelClassifier):
         self._check()
         if label_names is None and isinstance(votes, Votes) and y is votes.candidates:
             label_names = votes.label_names
-        with self._all_or_nothing():
+        with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
             rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
             said = None
@@ -372,6 +373,7 @@ class Sieve(PartialMultiLabelClassifier):
         confidence, rate = found.confidence.copy(), float(np.mean(found.noise.rate))
         Z, Y, Q = repeat(counts, *found.sample)
         some = slice(None, None, max(1, len(Y) // _JUDGED_ROWS))
+        stage("deciding how much of the noise to trust")
         seen = caution(Z[some], Y[some], Q[some], rate)
         times = None if counts is None else np.repeat(counts, np.diff(confidence.indptr))
 
@@ -400,7 +402,7 @@ class Sieve(PartialMultiLabelClassifier):
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        found = sieve_blocks(store, callback=self._callback(), **options)
+        found = sieve_blocks(store, **options)
         self.transformer_, self.scale_ = None, found.scale
         confidence = self._judge(found)
         self.objective_, self.n_iter_ = found.objective, len(found.objective)
@@ -416,7 +418,7 @@ class Sieve(PartialMultiLabelClassifier):
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         blocks = [
             self.pool_.log_odds(self.expansion_.scores(self._scaled(X[i : i + _BLOCK_ROWS])))
-            for i in range(0, X.shape[0], _BLOCK_ROWS)
+            for i in track(range(0, X.shape[0], _BLOCK_ROWS), "scores of block", minor=True)
         ]
         if is_device_array(X):
             xp = namespace(X)
@@ -445,6 +447,7 @@ class Sieve(PartialMultiLabelClassifier):
         return scores
 
     def _fit_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> Any:
+        stage("scaling the features")
         (rows,) = repeat(counts, X)
         if isinstance(self.features, str):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
@@ -475,7 +478,7 @@ class Sieve(PartialMultiLabelClassifier):
     def _rounds(self) -> dict[str, Any]:
         names = ("kernel", "lam", "max_iter", "random_state")
         rounds = {name: getattr(self, name) for name in names}
-        return {**rounds, "trusting": self._trusts(), "callback": self._callback()}
+        return {**rounds, "trusting": self._trusts()}
 
     def _factor(self, Z: Any) -> FactoredRows:
         rng = check_random_state(self.random_state)

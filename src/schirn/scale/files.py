@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._input import check_same_length
+from schirn._progress import track
 from schirn.exceptions import DataError
 from schirn.scale.blocks import Block, Cells, FeatureRows, Step, add_sums, candidate_cells
 from schirn.scale.row_file import BufferPool, RowFile, disk_error, read_all, write_all
@@ -179,7 +180,7 @@ class FileRows:
         """Run one step on all blocks and return the sums."""
         sums: tuple[Any, ...] | None = None
         written: Future[None] | None = None
-        for k, found in self._fetch_all(function):
+        for k, found in track(self._fetch_all(function), "block"):
             new, own = function(found.block, found.state, *message)
             self._uses_rows[function] = found.block.rows.used
             sums = own if sums is None else add_sums(sums, own)

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from schirn._progress import track
 from schirn.linalg.row_space import RowSpace
 
 Array = np.ndarray
@@ -67,7 +68,7 @@ def fpml(
         G, b, BtB = _random_start(space, Y.shape[1], k, rng or np.random.RandomState(0))
     w = np.zeros((space.shape[1], Y.shape[1]), dtype=space.dtype)
     objective: list[float] = []
-    for _ in range(max_iter):
+    for _ in track(range(max_iter), "round", may_stop=tol > 0):
         S = Y @ G + space.expand(lam1 * b + lam2 * (w @ G))
         S = _divide(S, (1 + lam2) * (G.T @ G) + lam1 * BtB)
         StS, XtS, YtS = S.T @ S, space.project(S), Y.T @ S

@@ -5,11 +5,11 @@ matrices with one row per singular direction. The Sylvester equation of the weig
 eigenvectors U of the label Laplacian: column j of W U is a ridge regression with its own weight.
 """
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from schirn._progress import track
 from schirn.linalg.prox import shift_singular_values, soft_threshold
 from schirn.linalg.row_space import RowSpace, below_one
 
@@ -63,7 +63,6 @@ def glc(
     rho: float = 1.1,
     max_iter: int = 100,
     tol: float = 1e-5,
-    callback: Callable[[int], None] | None = None,
 ) -> GLCResult:
     """Minimise 1/2 ||X W - Y Z||_F^2 + alpha ||Z||_* + beta ||E||_1 + (eta/2) ||W||_F^2 + M/2.
 
@@ -80,8 +79,6 @@ def glc(
         Keep the edges to this many nearest labels; None keeps all.
     tol : float
         Stop when no entry of Y - Y Z - E and of Z - J (a copy of Z) exceeds it.
-    callback : callable or None
-        Called with the number of finished rounds.
     """
     Y = np.ascontiguousarray(Y != 0, dtype=space.dtype)
     G, Yf = Y.T @ Y, space.project(Y)
@@ -91,7 +88,7 @@ def glc(
     J, L2 = Z, np.zeros_like(Z)
     E, L1 = np.zeros_like(Y), np.zeros_like(Y)
     trace = []
-    for n_iter in range(1, max_iter + 1):
+    for _ in track(range(max_iter), "round", may_stop=tol > 0):
         target = Z
         w = smoother.weights(Yf @ Z)
         R = Yf.T @ (w @ smoother.U.T) + mu * (G + J) - L2 + Y.T @ (L1 - mu * E)
@@ -107,14 +104,12 @@ def glc(
         residual = float(max(np.abs(left).max(initial=0), np.abs(Z - J).max(initial=0)))
         price = alpha * float(values.sum()) + beta * float(E.sum(dtype=np.float64))
         trace.append((_fit_term(smoother, w, Yf @ Z, G, Z) + price, residual))
-        if callback is not None:
-            callback(n_iter)
         if residual < tol:
             break
     objective, residuals = (np.array(column) for column in zip(*trace, strict=True))
     loo_scores = smoother.leave_one_out(space, Y @ target, w)
     rank = int(np.count_nonzero(values))
-    return GLCResult(w @ smoother.U.T, Z, E, rank, loo_scores, n_iter, objective, residuals)
+    return GLCResult(w @ smoother.U.T, Z, E, rank, loo_scores, len(trace), objective, residuals)
 
 
 def label_laplacian(Y: Array, n_neighbors: int | None = None) -> Array:

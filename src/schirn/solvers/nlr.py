@@ -6,12 +6,12 @@ with F. The sweeps are slow on purpose. Their number acts as early stopping, so 
 replaced by the joint solution for W1 and W2.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._progress import track
 from schirn.linalg.row_space import RowSpace, below_one
 
 Array = np.ndarray
@@ -38,7 +38,6 @@ def nlr(
     lam: float,
     max_iter: int = 100,
     tol: float = 0.0,
-    callback: Callable[[int], None] | None = None,
 ) -> NLRResult:
     """Alternate over W1, W2 and N to lower the objective of two competing classifiers.
 
@@ -57,8 +56,6 @@ def nlr(
     tol : float
         Stop when W1 and W2 change by less than tol times their norm and N does not change; 0 runs
         all sweeps.
-    callback : callable or None
-        Called with the number of finished sweeps.
     """
     candidates = _CandidateCells(Y, space)
     ones_f = space.project(np.ones((len(Y), 1), dtype=space.dtype))
@@ -66,7 +63,7 @@ def nlr(
     pull, den = beta * s, (1 + beta) * s + gamma * space.penalty[:, None]
     w1, w2 = np.zeros_like(candidates.kept_f), np.zeros_like(candidates.kept_f)
     trace = []
-    for n_iter in range(1, max_iter + 1):
+    for _ in track(range(max_iter), "sweep", may_stop=tol > 0):
         before = w1, w2
         w1 = (candidates.kept_f + beta * ones_f - pull * w2) / den
         w2 = ((1 + beta) * ones_f - candidates.kept_f - pull * w1) / den
@@ -75,13 +72,11 @@ def nlr(
         n_noise = int(candidates.noise.sum())
         fit = _objective(space, candidates, ones_f, w1, w2, beta, gamma)
         trace.append((fit + lam * n_noise, n_noise))
-        if callback is not None:
-            callback(n_iter)
         if tol and not changed and _settled(before, (w1, w2), tol):
             break
     objective, noises = (np.array(column) for column in zip(*trace, strict=True))
-    loo_scores = _leave_one_out(space, candidates.kept, w1, n_iter, beta, gamma)
-    return NLRResult(w1, w2, candidates.matrix(), loo_scores, n_iter, objective, noises)
+    loo_scores = _leave_one_out(space, candidates.kept, w1, len(trace), beta, gamma)
+    return NLRResult(w1, w2, candidates.matrix(), loo_scores, len(trace), objective, noises)
 
 
 class _CandidateCells:

@@ -15,6 +15,7 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from schirn._progress import track
 from schirn.exceptions import InputError
 from schirn.linalg.scaling import Scaling
 
@@ -105,9 +106,11 @@ def pairwise_svms(
     ):
         # The caller reports how many there are.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = Parallel(n_jobs=options.n_jobs, prefer="threads")(
-            train(X, K, credible, candidates, j, virtual, options) for j in range(credible.shape[1])
+        labels = range(credible.shape[1])
+        trained = Parallel(n_jobs=options.n_jobs, prefer="threads", return_as="generator")(
+            train(X, K, credible, candidates, j, virtual, options) for j in labels
         )
+        found = list(track(trained, "machines of label", len(labels)))
     machines = [machine for group in found for machine in group]
     return _assemble(X, machines, _uncontested(credible, candidates))
 

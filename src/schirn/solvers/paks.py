@@ -6,13 +6,13 @@ X, and a sparse or very wide X costs no more than its rank. The Z-step is an n x
 rows, and the penalty M is made block by block from the candidates.
 """
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from schirn._progress import track
 from schirn.linalg.row_space import RowSpace, below_one
 
 Array = np.ndarray
@@ -56,7 +56,6 @@ def paks(
     rho: float = 1.3,
     max_iter: int = 100,
     tol: float = 1e-4,
-    callback: Callable[[int], None] | None = None,
 ) -> PAKSResult:
     """Minimise ||Z||_* + alpha ||E||_{2,1} + beta ||M o Z||_1 s.t. X = Z X + E, then fit W to Z X.
 
@@ -72,8 +71,6 @@ def paks(
     tol : float
         Stop when no entry of Z - J and Z - Q (the copies of Z) exceeds it, and no row of X - Z X -
         E is longer than tol times the longest row of X.
-    callback : callable or None
-        Called with the number of finished rounds.
     """
     F, s = _features(space)
     Y = np.asarray(Y != 0, dtype=np.float64)
@@ -81,7 +78,7 @@ def paks(
     L1, E, w = np.zeros_like(F), np.zeros_like(F), np.zeros((len(s), Y.shape[1]))
     longest = max(float(_lengths(F).max(initial=0)), np.finfo(np.float64).tiny)
     trace = []
-    for n_iter in range(1, max_iter + 1):
+    for _ in track(range(max_iter), "round", may_stop=tol > 0):
         right = mu * (F - E) + L1 + gamma * (Y @ w.T)
         copies = representation.advance(right, np.sqrt(gamma) * w, mu)
         ZF = representation.ZU * s
@@ -92,15 +89,13 @@ def paks(
             price += gamma / 2 * float(np.sum((ZF @ w - Y) ** 2) + eta * np.sum(w**2))
         trace.append((price, max(copies.gap, missing / longest)))
         mu = min(rho * mu, mu_max)
-        if callback is not None:
-            callback(n_iter)
         if trace[-1][1] < tol:
             break
     objective, residual = (np.array(column) for column in zip(*trace, strict=True))
     fitted = _ridge(ZF, Y, eta)
     loo_scores = fitted.leave_one_out(F, ZF, Y).astype(space.dtype)
     outliers, w = _lengths(E).astype(space.dtype), _coordinates(space, fitted.w)
-    return PAKSResult(w, outliers, copies.rank, loo_scores, n_iter, objective, residual, ZF)
+    return PAKSResult(w, outliers, copies.rank, loo_scores, len(trace), objective, residual, ZF)
 
 
 def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> PAKSResult:

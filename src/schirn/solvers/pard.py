@@ -6,13 +6,13 @@ does the three in turn. Mini-batches are rows of X in its own container, and the
 scaling is added behind the product with the first layer, so that a sparse X stays sparse.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, log_expit, logit, xlogy
 
+from schirn._progress import track
 from schirn.linalg.scaling import Scaling
 
 Array = np.ndarray
@@ -165,7 +165,6 @@ def pard(
     weight_decay: float = 1e-4,
     schedule: Schedule,
     seed: int | None = 0,
-    callback: Callable[[int], None] | None = None,
 ) -> PARDResult:
     """Maximise the lower bound of the candidates over the network f, the posterior q and rho.
 
@@ -180,14 +179,12 @@ def pard(
         Scales the features to [0, 1].
     Y : (n, l) array
         Candidates, 0/1.
-    callback : callable or None
-        Called with the number of finished epochs.
     """
     rng = np.random.default_rng(seed)
     S = np.ascontiguousarray(Y != 0, dtype=X.dtype)
     start = initial_network(X.shape[1], hidden_size, S.shape[1], rng, X.dtype)
     trainer = _Backpropagation(Features.of(X, scaling), S, start, learning_rate, weight_decay)
-    return train(trainer, X, S, scaling, (beta_y, beta_0), schedule, rng, callback)
+    return train(trainer, X, S, scaling, (beta_y, beta_0), schedule, rng)
 
 
 def initial_network(
@@ -209,13 +206,13 @@ def train(
     betas: tuple[float, float],
     schedule: Schedule,
     rng: np.random.Generator,
-    callback: Callable[[int], None] | None = None,
 ) -> PARDResult:
     """Epochs of mini-batches; posterior and rates are renewed between them."""
     rows, held_out = _hold_out(len(S), schedule.validation_fraction, rng)
     labels = initial_labels(S[rows], *betas)
     q, trace, best = S[rows], [], _Best()
-    for n_iter in range(1, schedule.max_iter + 1):
+    epochs = range(1, schedule.max_iter + 1)
+    for n_iter in track(epochs, "epoch", may_stop=len(held_out) > 0):
         warm = n_iter <= schedule.warm_up
         order = rng.permutation(len(rows))
         for batch in np.split(order, range(schedule.batch_size, len(rows), schedule.batch_size)):
@@ -224,8 +221,6 @@ def train(
         trace.append(bound)
         if len(held_out):
             best.look(trainer, labels, trainer.assess(held_out, labels)[1], warm)
-        if callback is not None:
-            callback(n_iter)
         if n_iter == schedule.max_iter or best.age > schedule.n_iter_no_change:
             break
         if n_iter >= schedule.warm_up:

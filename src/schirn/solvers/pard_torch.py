@@ -6,7 +6,6 @@ enter the decoder as their means q, so that only z is sampled. Weights start, an
 are drawn, in numpy: the device does not change them. Nothing of torch is returned.
 """
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -49,7 +48,6 @@ def pard_with_features(
     schedule: Schedule,
     device: str = "auto",
     seed: int | None = 0,
-    callback: Callable[[int], None] | None = None,
 ) -> PARDResult:
     """Maximise the bound of `pard` plus feature_weight times a bound of the features.
 
@@ -67,8 +65,6 @@ def pard_with_features(
         Candidates, 0/1.
     device : {"auto", "cpu", "cuda"}
         A dense X is copied to a GPU as a whole.
-    callback : callable or None
-        Called with the number of finished epochs.
     """
     rng = np.random.default_rng(seed)
     S = np.ascontiguousarray(Y != 0, dtype=X.dtype)
@@ -88,7 +84,7 @@ def pard_with_features(
         rng.spawn(1)[0],
         pick_device(device),
     )
-    return train(trainer, X, S, scaling, (beta_y, beta_0), schedule, rng, callback)
+    return train(trainer, X, S, scaling, (beta_y, beta_0), schedule, rng)
 
 
 def pick_device(device: str) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.linalg.graph import nearest_neighbours, propagate_labels, reconstruction_weights
 from schirn.linalg.scaling import Scaling, minmax
@@ -74,9 +75,11 @@ def credible_labels(
         with more features than neighbours, nothing is propagated. The vote never includes the row
         itself.
     """
+    stage("finding neighbours")
     others = nearest_neighbours(X, k)
     graph = nearest_neighbours(X, k, include_self=True) if include_self else others
     T = reconstruction_weights(X, graph.indices)
+    stage("propagating labels")
     P, changes = propagate_labels(T, Y, alpha=alpha, max_iter=max_iter, tol=tol)
     mass = P.sum(axis=0)
     P *= np.divide(Y.sum(axis=0), mass, out=np.zeros_like(mass), where=mass > 0)
@@ -139,7 +142,7 @@ def train_voters(
         votes = cast_votes(models, X, weighted=weighted)
     else:
         votes = np.zeros((n, l + 1))
-        for fold in range(folds):
+        for fold in track(range(folds), "votes of fold"):
             inside = np.arange(n) % folds != fold
             own = None if K is None else K[np.ix_(inside, inside)]
             others = train(X[inside], credible[inside], candidates[inside], K=own)

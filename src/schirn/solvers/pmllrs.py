@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schirn._progress import track
 from schirn.linalg.prox import shrink_singular_values, soft_threshold
 from schirn.linalg.row_space import RowSpace
 
@@ -63,7 +64,7 @@ def pmllrs(
     L3 = np.zeros_like(w[inner])
     tol = max(tol, 10 * float(np.finfo(space.dtype).eps))
     trace = []
-    for _ in range(max_iter):
+    for _ in track(range(max_iter), "round", may_stop=tol > 0):
         J, rank_P = shrink_singular_values(P + L2 / mu, 1 / mu)
         Z, rank_W = shrink_singular_values(w[inner] + L3 / mu, gamma / mu)
         Q = soft_threshold(Y - P + L1 / mu, beta / mu)

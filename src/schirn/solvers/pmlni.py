@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schirn._progress import track
 from schirn.linalg.prox import shrink_singular_values, soft_threshold
 from schirn.linalg.row_space import RowSpace
 
@@ -64,7 +65,7 @@ def pmlni(
     U, V, L = np.zeros_like(YX), np.zeros_like(YX), np.zeros_like(YX)
     square = float(np.sum(Y, dtype=np.float64))
     objective = []
-    for _ in range(max_iter):
+    for _ in track(range(max_iter), "round", may_stop=tol > 0):
         W, w = _ridge_step(YX + mu * (U + V) + L, eigenvalues, lam + mu, basis)
         size = float(np.linalg.norm(W))
         U_old, (U, nuclear) = U, shrink_singular_values(W - V - L / mu, beta / mu)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._progress import track
 from schirn.linalg.arrays import Array, eps, namespace, symmetric_product, to_numpy
 from schirn.linalg.inverse_root import InverseRoot
 from schirn.linalg.prox import (
@@ -104,7 +105,6 @@ def schirn_rounds(
     rho: float = 1.1,
     max_iter: int = 100,
     tol: float = 0.0,
-    callback: Callable[[int], None] | None = None,
     whole: Callable[[], Array] | None = None,
 ) -> SchirnTrace:
     """Minimise ||C - (Y - N)||_F^2 + alpha ||N||_1 - beta ||C||_* + lam ||W||_F^2, C = X W.
@@ -122,8 +122,6 @@ def schirn_rounds(
         As in `schirn.Schirn`.
     tol : float
         Stop when ||X W - C||_F <= tol ||C||_F and N no longer changes; 0 runs all rounds.
-    callback : callable or None
-        Called with the number of finished rounds.
     whole : callable or None
         Returns G (n, l) if it lies in one piece. An SVD of G then replaces a Gram matrix that
         resolves too little, and the smaller of the two Gram matrices is used.
@@ -138,7 +136,7 @@ def schirn_rounds(
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
     roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
-    for n_iter in range(1, max_iter + 1):
+    for _ in track(range(max_iter), "round", may_stop=tol > 0):
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
@@ -169,8 +167,6 @@ def schirn_rounds(
         objective = loss + alpha * noise + sign * beta * nuclear + ridge
         trace.append((objective, residual, n_noise))
         mu = min(mu_max, rho * mu)  # eq. (20)
-        if callback is not None:
-            callback(n_iter)
         if tol and not changed and residual <= tol * np.sqrt(square):
             break
     return SchirnTrace(w, kept, *(np.array(column) for column in zip(*trace, strict=True)))

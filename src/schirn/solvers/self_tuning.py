@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._progress import stage, track
 from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
 from schirn.linalg.row_space import RowSpace, row_space
 
@@ -132,7 +133,7 @@ def search_grid(
     # The weights of a grid are small and compared at the end; a single one may be large.
     tilt = tilts.pop() if len(tilts) == 1 else 0.0
     splits = []
-    for train, test in _split_rows(X):
+    for train, test in track(_split_rows(X), "factoring split", minor=True):
         listed = _held_out(Y[test])
         if listed.rows.size:
             space = row_space(take_rows(X, train), ridge=ridge, fit_intercept=fit_intercept)
@@ -145,8 +146,8 @@ def search_grid(
     alive = list(dict.fromkeys(groups))
     score = dict.fromkeys(alive, 0.0)
     done = dict.fromkeys(alive, 0)
-    for k in range(1, rounds + 1):
-        for split in splits:
+    for k in track(range(1, rounds + 1), "choosing parameters, round", minor=True):
+        for split in track(splits, "split"):
             split.judge(alive, tilt)
         totals = np.sum([split.precision(alive, [tilt] * len(alive)) for split in splits], axis=0)
         for group, total in zip(alive, totals / n_scored, strict=True):
@@ -164,6 +165,7 @@ def search_grid(
     best = _leaders(points, found, last == last.max())
     chosen = best[0]
     if fit is not None and len(best) > 1:
+        stage("confirming the parameters")
         chosen = _confirmed(best, points, groups, splits[0], fit)
     return Search(points[chosen].params, found, last)
 

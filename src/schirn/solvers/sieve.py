@@ -8,7 +8,7 @@ and pool. Here they meet for rows whose kernel matrix fits in memory. For more r
 Shapes: n rows, l labels, e experts. Q holds soft labels, 0 outside the candidates Y.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from scipy.special import expit, logit
 from sklearn.utils import check_random_state
 
+from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
 from schirn.linalg.inverse import KernelInverse, groups_by_size, left_out_scores
@@ -95,7 +96,6 @@ def sieve(
     max_iter: int = 8,
     label_correlations: bool = True,
     rng: np.random.RandomState,
-    callback: Callable[[int], None] | None = None,
 ) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
@@ -117,13 +117,14 @@ def sieve(
         Use the label stack.
     """
     l = Y.shape[1]
+    stage("inverting the kernel")
     splits = make_splits(K, Y, lams, options, rng)
     stacked = label_correlations and l > 1
     n_experts = len(lams) + stacked
     equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
     weights, rates, objective = equal, [], []
     noises, logits = map(list, zip(*(first_guess(split) for split in splits), strict=True))
-    for n_iter in range(1, max_iter + 1):
+    for n_iter in track(range(1, max_iter + 1), "round"):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         softened = [soften(s, z, m) for s, z, m in zip(splits, logits, noises, strict=True)]
         noises = [
@@ -137,8 +138,6 @@ def sieve(
         logits = [combine(weights, e.left_out, e.prior) for e in experts]
         rates.append(float(np.mean(noises[0].rate)))
         objective.append(cross_entropy(*repeat(splits[0].counts, logits[0], softened[0].Q)))
-        if callback is not None:
-            callback(n_iter)
     whole = splits[0]
     pool = Pool(weights, experts[0].prior, leader, experts[0].stack)
     noise, z, Q = noises[0], logits[0], softened[0].Q
@@ -153,6 +152,7 @@ def kernel_matrix(
     Z: Any, name: str, rng: np.random.RandomState, counts: Array | None = None
 ) -> tuple[Kernel, Array]:
     """The kernel, with the median distance as its width, and its matrix for scaled rows Z."""
+    stage("computing the kernel")
     kernel = Kernel("linear")
     if name == "rbf":
         (rows,) = repeat(counts, np.arange(Z.shape[0]))
@@ -170,7 +170,6 @@ def solve(
     options: Options = NOTHING,
     max_iter: int = 8,
     random_state: Any = 0,
-    callback: Callable[[int], None] | None = None,
 ) -> SieveResult:
     """Choose the ridge weights and run the rounds; the parameters are those of `schirn.Sieve`.
 
@@ -183,10 +182,11 @@ def solve(
     options : Options
     """
     rng = check_random_state(random_state)
+    stage("choosing the ridge weights")
     lams = choose_lams(K, Y, options, kernel=kernel, lam=lam, trusting=trusting, rng=rng)
     if trusting:
         return trusting_ridge(K, Y, float(lams[0]), options)
-    return sieve(K, Y, lams, options, max_iter=max_iter, rng=rng, callback=callback)
+    return sieve(K, Y, lams, options, max_iter=max_iter, rng=rng)
 
 
 def trusting_ridge(K: Array, Y: Array, lam: float, options: Options = NOTHING) -> SieveResult:

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
+from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
 from schirn.linalg.features import FeatureScale, FeatureStatistics, feature_statistics, scale_of
@@ -166,7 +167,7 @@ class FeatureMap(NamedTuple):
         R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
         pieces = [
             xp.astype(self.kernel(Z[i : i + _BLOCK_ROWS], support) @ R - shift, xp.float32)
-            for i in range(0, Z.shape[0], _BLOCK_ROWS)
+            for i in track(range(0, Z.shape[0], _BLOCK_ROWS), "features of block", minor=True)
         ]
         return xp.concat(pieces)
 
@@ -191,6 +192,7 @@ def draw_features(
     scaled_rows: Callable[[np.ndarray], Any],
 ) -> FeatureMap:
     """Draw landmarks and the kernel width, from rows that `scaled_rows` gets by sorted index."""
+    stage("drawing landmarks" if kernel == "rbf" else "looking at some rows")
     sample = scaled_rows(width_sample(n, rng))
     if kernel == "linear":
         dense = not sp.issparse(sample)
@@ -229,6 +231,7 @@ def gram_sums(X: Any) -> GramSums:
         X = X.astype(np.float64)
         return GramSums(X.shape[0], X.T @ np.ones(X.shape[0]), (X.T @ X).toarray())
     xp, (n, d) = namespace(X), X.shape
+    stage("multiplying the features")
     kind = {"dtype": xp.float64, "device": X.device}
     total, gram = xp.zeros(d, **kind), xp.zeros((d, d), **kind)
     step = piece_rows(X, d)
@@ -241,6 +244,7 @@ def gram_sums(X: Any) -> GramSums:
 
 def spectra(rest: GramSums, held: GramSums, *, single: bool) -> list[Spectrum]:
     """Spectra of all rows, and of those that are not held out."""
+    stage("factoring the features")
     whole: GramSums = add_sums(rest, held)
     dtype = np.float32 if single else np.float64
     found = []
@@ -418,7 +422,6 @@ def sieve_blocks(
     max_kernel_rows: int = 4000,
     n_landmarks: int = 1500,
     random_state: int | None = 0,
-    callback: Callable[[int], None] | None = None,
 ) -> SieveFit:
     """Train on rows in blocks; the parameters are those of `schirn.Sieve`.
 
@@ -429,6 +432,7 @@ def sieve_blocks(
     blocks : RowStore
         Blocks of `FeatureRows` of X, all dense or all sparse, and their candidates.
     """
+    stage("looking at the rows")
     looks = blocks.gather(_look)
     whole = looks[0].features
     for other in looks[1:]:
@@ -438,7 +442,7 @@ def sieve_blocks(
     rates = known_rates(noise_level, np.concatenate([o.sizes for o in looks]), l)
     rng = check_random_state(random_state)
     common: dict[str, Any] = {"kernel": kernel, "lam": lam, "trusting": trusts(noise_level)}
-    common |= {"max_iter": max_iter, "callback": callback}
+    common["max_iter"] = max_iter
     stride = sample_stride(n, l)
     if n <= max_kernel_rows:
         rows, labels = zip(*blocks.gather(_rows_and_candidates), strict=True)

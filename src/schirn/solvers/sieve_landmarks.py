@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logit
 
+from schirn._progress import stage, track
 from schirn.linalg.arrays import (
     Array,
     cells_product,
@@ -623,7 +624,6 @@ def solve(
     trusting: bool,
     max_iter: int,
     rng: np.random.RandomState,
-    callback: Callable[[int], None] | None = None,
     known: bool = False,
 ) -> SieveResult:
     """Choose the ridge weights and run the rounds.
@@ -637,10 +637,11 @@ def solve(
     known : bool
         Condition on the known labels of the rows.
     """
+    stage("choosing the ridge weights")
     lams = choose_lams(problem, kernel=kernel, lam=lam, trusting=trusting)
     if trusting:
         return trusting_ridge(problem, lams[0])
-    result = sieve(problem, lams, max_iter=max_iter, rng=rng, callback=callback)
+    result = sieve(problem, lams, max_iter=max_iter, rng=rng)
     return condition_on_known(result) if known else result
 
 
@@ -652,7 +653,6 @@ def sieve(
     label_correlations: bool = True,
     max_iter: int = 8,
     rng: np.random.RandomState,
-    callback: Callable[[int], None] | None = None,
 ) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
@@ -673,7 +673,7 @@ def sieve(
     n_experts = len(lams) + correlated
     equal = np.concatenate([[0.0], np.full(n_experts, 1 / n_experts), [0.0]])
     weights, rates, objective = equal, [], []
-    for n_iter in range(1, max_iter + 1):
+    for n_iter in track(range(1, max_iter + 1), "round"):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         sums = problem.each(soften, noises)
         noises = [
@@ -693,8 +693,6 @@ def sieve(
         loss = problem.each(judge, fitted, weights, leader)[0]
         rates.append(float(noises[0].rate) if own is None else float(own.mean()))
         objective.append(loss / (whole.n * l))
-        if callback is not None:
-            callback(n_iter)
     stack = None if stacks[0] is None else stacks[0].stack
     pool = Pool(weights, priors[0], leader, stack)
     noise = noises[0] if own is None else noises[0]._replace(rate=own)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from schirn._progress import current
+from schirn.bench._overview import dataset_label, method_label
 from schirn.bench.results import Result
 from schirn.bench.running.execute import without_result
 from schirn.bench.running.folder import ResultsFolder
@@ -194,6 +196,8 @@ class _Progress:
         self._left = {run.key: (run.fields["dataset"], run.fields["method"]) for run in runs}
         self._total, self._jobs, self._report = len(self._left), jobs, report
         self._costs: dict[tuple[str, ...], tuple[float, int]] = {}
+        # Results are added by other threads, which do not know about it.
+        self._display = current()
 
     def add(self, result: Result, *, old: bool = False) -> None:
         """Count a result; results of an earlier call are not reported."""
@@ -204,9 +208,16 @@ class _Progress:
             for group in ((result["dataset"], result["method"]), (result["method"],), ()):
                 total, count = self._costs.get(group, (0.0, 0))
                 self._costs[group] = total + cost, count + 1
-        if self._report is not None and not old:
-            finished = self._total - len(self._left)
-            self._report(Report(result, finished, self._total, self._seconds_left()))
+        if old:
+            return
+        report = Report(result, self._total - len(self._left), self._total, self._seconds_left())
+        if self._display is not None:
+            text = f"last: {in_words(result)}"
+            self._display.tell("run", report.finished, report.total, report.seconds_left, text)
+            if result["status"] in ("failed", "timeout"):
+                self._display.say(in_words(result))
+        if self._report is not None:
+            self._report(report)
 
     def _seconds_left(self) -> float | None:
         """Estimate from runs on the same data set and method, else of the method, else all."""
@@ -218,6 +229,19 @@ class _Progress:
             total, count = self._costs[group]
             seconds += left * total / count
         return seconds / min(self._jobs, max(1, len(self._left)))
+
+
+def in_words(result: Result) -> str:
+    """A result as part of a line."""
+    name = f"{dataset_label(result)} {method_label(result)} fold {result['fold']}"
+    if result["seed"]:
+        name += f" seed {result['seed']}"
+    if result["status"] == "skipped":
+        return f"{name}: skipped"
+    if result["status"] != "done":
+        return f"{name}: {result['status']} ({result['reason']})"
+    took = sum(result[key] for key in ("tune_seconds", "fit_seconds", "predict_seconds"))
+    return f"{name}: {result['metrics']['average_precision']:.3f} in {took:.1f} s"
 
 
 def default_threads(jobs: int) -> int:

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from schirn._progress import shown, stage
 from schirn.bench.results import Result, newest, read_rows
 from schirn.bench.running.data import Level
 from schirn.bench.running.engine import Batch, Engine, Report, default_threads
@@ -45,6 +46,7 @@ def run(
     keep_scores: bool = True,
     scheduler: str | None = None,
     report: Callable[[Report], None] | None = None,
+    verbose: bool = False,
 ) -> list[Result]:
     """Compare methods on data sets; runs already finished in `output` are not repeated.
 
@@ -113,6 +115,8 @@ def run(
         classes must be available there as well.
     report : callable, optional
         Called with a `Report` after each finished run.
+    verbose : bool
+        Show the last result, the share of finished runs and the time left on stderr.
 
     Returns
     -------
@@ -133,7 +137,8 @@ def run(
     """
     _check(jobs, threads, time_limit, memory_limit, scheduler)
     folder = Path(output)
-    with importable_here(), ExitStack() as stack:
+    with importable_here(), shown("bench.run", verbose), ExitStack() as stack:
+        stage("reading the data")
         runs = plan_runs(
             datasets,
             methods,
