@@ -224,12 +224,6 @@ def test_the_best_model_is_at_hand(small):
     np.testing.assert_array_equal(search.classes_, np.arange(small.candidates.shape[1]))
 
 
-def test_progress_is_told_fold_by_fold(small, capsys):
-    search = CandidateSearchCV(schirn.CandidateRidge(), GRID, cv=2, verbose=1)
-    search.fit(small.X, small.candidates)
-    assert capsys.readouterr().out == "CandidateRidge: fold 1 of 2\nCandidateRidge: fold 2 of 2\n"
-
-
 def test_hamming_loss_is_that_of_the_predictions(small):
     splits = list(KFold(3, shuffle=True, random_state=0).split(small.X))
     grid = {"threshold": ["top-1", "top-3"]}

@@ -44,8 +44,7 @@ def track(
     total : int, optional
         Number of items, for iterables without a length.
     minor : bool
-        Whether the loop is only one of several things that happen in a pass of the loop around
-        it, so that it says nothing about their share.
+        Whether the loop only prepares what takes long, so that its share says nothing.
     may_stop : bool
         Whether the loop may end before the last item, so that the time left is at most what is
         said.
@@ -157,11 +156,13 @@ class Display:
         depth, start = len(self.levels), time.monotonic()
         level = level._replace(start=start, seen=start)
         try:
+            # Set before the first item, which may be made while it is asked for.
+            self.levels, self.doing = (*self.levels, level), ""
             for item in items:
-                # Cut off what a loop inside has left behind.
-                self.levels, self.doing = (*self.levels[:depth], level), ""
                 yield item
                 level = level._replace(done=level.done + 1, seen=time.monotonic())
+                # Cut off what a loop inside has left behind.
+                self.levels, self.doing = (*self.levels[:depth], level), ""
         finally:
             self.levels, self.doing = self.levels[:depth], ""
 
@@ -181,8 +182,7 @@ class Display:
         """One line: the time so far, the loops, the stage, the share and the time left."""
         levels, doing, now = self.levels, self.doing, time.monotonic()
         where = [_place(level) for level in levels] + ([doing] if doing else [])
-        counted = levels and levels[0].total
-        if counted:
+        if levels and levels[0].total and not levels[0].minor:
             of, before = self._share
             share = max(_share(levels), before if of == levels[0].start else 0.0)
             self._share = levels[0].start, share
@@ -283,7 +283,7 @@ def _left(levels: tuple[Level, ...], now: float) -> float | None:
     if first.left is not None:
         return max(first.left - (now - first.seen), 0.0)
     expected = _expected(levels)
-    if expected is None or first.total is None:
+    if expected is None or first.total is None or first.minor:
         return None
     # A pass may take longer than those before it; the ones that are not begun are still to come.
     to_come = expected * max(first.total - first.done - 1, 0) / first.total

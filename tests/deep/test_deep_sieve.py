@@ -309,13 +309,6 @@ def test_a_file_that_asks_for_another_network_takes_no_memory(fitted, tmp_path, 
         DeepSieve.load(path)
 
 
-def test_progress_is_printed(data, capsys):
-    model(max_iter=2, verbose=True).fit(data.X[:60], data.candidates[:60])
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 2
-    assert lines[1].startswith("DeepSieve: epoch 2 of at most 2, loss 0.")
-
-
 def test_bad_parameters_are_refused(data):
     for options, words in (
         ({"folds": 0}, r"folds.*0"),

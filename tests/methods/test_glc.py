@@ -103,11 +103,6 @@ def test_intercept(small):
     assert np.abs(model.intercept_).min() > 0
 
 
-def test_verbose_prints_every_ten_rounds(small, capsys):
-    schirn.GLC(max_iter=25, verbose=True).fit(small.X, small.candidates)
-    assert capsys.readouterr().out.splitlines() == ["GLC: round 10 of 25", "GLC: round 20 of 25"]
-
-
 @pytest.mark.parametrize(
     "bad", [{"eta": 0}, {"alpha": -1}, {"manifold": "rows"}, {"n_neighbors": 0}, {"rho": 0.5}]
 )

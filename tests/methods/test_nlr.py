@@ -73,11 +73,6 @@ def test_confidence_tells_wrong_candidates(small):
     assert confidence[true].mean() > confidence[~true].mean() + 0.2
 
 
-def test_verbose_prints_every_ten_rounds(small, capsys):
-    schirn.NLR(max_iter=25, verbose=True).fit(small.X, small.candidates)
-    assert capsys.readouterr().out.splitlines() == ["NLR: round 10 of 25", "NLR: round 20 of 25"]
-
-
 @pytest.mark.parametrize("bad", [{"beta": -1}, {"gamma": 0}, {"lam": "2"}, {"max_iter": 0}])
 def test_bad_parameters_are_quoted(bad, small):
     ((name, value),) = bad.items()

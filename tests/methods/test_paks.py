@@ -104,11 +104,6 @@ def test_joint_variant_bends_the_rows_to_the_candidates(small):
     assert joint.outlier_norm_.max() > 1
 
 
-def test_verbose_prints_every_ten_rounds(small, capsys):
-    schirn.PAKS(max_iter=25, verbose=True, tol=0).fit(small.X, small.candidates)
-    assert capsys.readouterr().out.splitlines() == ["PAKS: round 10 of 25", "PAKS: round 20 of 25"]
-
-
 @pytest.mark.parametrize(
     "bad", [{"eta": 0}, {"alpha": 0}, {"membership": "cosine"}, {"solver": "svd"}, {"rho": 0.5}]
 )

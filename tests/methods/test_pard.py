@@ -90,11 +90,6 @@ def test_early_stop(small):
     assert model.noise_.shape == small.candidates.shape
 
 
-def test_verbose_prints_every_ten_rounds(small, capsys):
-    schirn.PARD(max_iter=25, verbose=True).fit(small.X, small.candidates)
-    assert capsys.readouterr().out.splitlines() == ["PARD: round 10 of 25", "PARD: round 20 of 25"]
-
-
 @pytest.mark.parametrize(
     "bad",
     [{"beta_y": 0}, {"hidden_size": 0}, {"scale": "unit"}, {"validation_fraction": 1.0}],

@@ -33,11 +33,6 @@ def test_frozen_result(small):
     np.testing.assert_allclose(model.decision_function(small.X[:1])[0], FROZEN["scores"], rtol=1e-5)
 
 
-def test_progress_is_printed(small, capsys):
-    schirn.Sieve(max_iter=20, verbose=True).fit(small.X, small.candidates)
-    assert capsys.readouterr().out == "Sieve: round 10 of 20\nSieve: round 20 of 20\n"
-
-
 def test_closes_part_of_the_gap_between_candidates_and_truth(medium):
     (X, C, T), (X_new, T_new) = split(medium)
     ours = schirn.Sieve().fit(X, C)

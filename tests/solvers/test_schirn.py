@@ -270,24 +270,6 @@ def test_tolerance_waits_for_the_noise():
     assert solve(X, Y, tol=1e9)[1].n_iter == 1
 
 
-def test_callback_counts_the_rounds():
-    X, Y = problem(*SHAPES["n > d"])
-    seen = []
-    solve(X, Y, rounds=7, callback=seen.append)
-    assert seen == [1, 2, 3, 4, 5, 6, 7]
-
-
-def test_a_callback_may_interrupt():
-    X, Y = problem(*SHAPES["n > d"])
-
-    def stop(n_iter):
-        if n_iter == 3:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        solve(X, Y, callback=stop)
-
-
 @storages
 def test_projections_follow_where_many_labels_change_at_once(storage):
     X, Y = problem(*SHAPES["n > d"])

@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> None:
     """Read, train, write, report."""
     check_not_input(args.output, *inputs(args))
     check_writable(args.output)
-    with working(f"training {args.method} on {args.data}", args):
+    with working(f"training {args.method} on {Path(args.data).name}", args):
         model, report = _train(args)
     if args.json:
         print_json({**report, "params": model.get_params(deep=False), "model": args.output})

@@ -81,7 +81,7 @@ def add(found: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Read model and rows, predict, write."""
     kind = _check_arguments(args)
-    with working(f"predicting {args.data}", args):
+    with working(f"predicting {Path(args.data).name}", args):
         data, records = _predict(args, kind)
     summary = {"model": args.model, "data": data.name, "rows": data.n_samples}
     if args.output is not None:

@@ -418,7 +418,7 @@ class Sieve(PartialMultiLabelClassifier):
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         blocks = [
             self.pool_.log_odds(self.expansion_.scores(self._scaled(X[i : i + _BLOCK_ROWS])))
-            for i in track(range(0, X.shape[0], _BLOCK_ROWS), "scores of block", minor=True)
+            for i in track(range(0, X.shape[0], _BLOCK_ROWS), "scores of block")
         ]
         if is_device_array(X):
             xp = namespace(X)
