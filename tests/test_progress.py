@@ -313,7 +313,7 @@ def test_the_program_in_a_pipe(table, quiet):
     said = [line for line in done.stderr.splitlines() if "round" in line]
     assert bool(said) != quiet
     assert all(
-        re.match(r"schirn: \[\d.*\] cleaning .*photos.csv: round \d of 8, ", x) for x in told
+        re.match(r"schirn: \[\d.*\] cleaning .*photos.csv: round \d of 8, ", x) for x in said
     )
     assert any(re.search(r"\d%, about \d s left$", line) for line in said) != quiet
 

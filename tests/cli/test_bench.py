@@ -95,7 +95,6 @@ def test_oracle_is_written_in_the_output(place, capsys):
     captured = capsys.readouterr()
     assert "ORACLE: tuned on the true labels of the test rows" in captured.out
     assert "CandidateRidge (oracle)" in captured.out
-    assert "CandidateRidge (oracle) fold 0" in captured.err
     assert all(result["oracle"] for result in lines(place / "out"))
 
 
