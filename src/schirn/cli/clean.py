@@ -397,16 +397,16 @@ def _write_pages(
         )
     if args.report:
         title = Path(args.data).name
-        with working("explaining the verdicts", quiet=args.json):
-            reasons = found.reasons(features.X, feature_names=features.feature_names)
-            page = found.report(
-                texts=texts,
-                ids=ids,
-                images=source.images(),
-                title=title,
-                findings=findings,
-                reasons=reasons,
-            ).html()
+        stage("explaining the verdicts")
+        reasons = found.reasons(features.X, feature_names=features.feature_names)
+        page = found.report(
+            texts=texts,
+            ids=ids,
+            images=source.images(),
+            title=title,
+            findings=findings,
+            reasons=reasons,
+        ).html()
         with atomic_write(args.report) as stream:
             stream.write(page.encode("utf-8", "replace"))
 
