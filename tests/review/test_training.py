@@ -1,5 +1,6 @@
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -84,6 +85,23 @@ def test_decisions_go_on_while_training_runs_and_stop_ends_it(session, tmp_path)
     trainer.stop()
     assert trainer.view()["status"] == "failed"
     assert trainer._process.poll() is not None
+
+
+def test_the_progress_of_the_process_is_shown(session, tmp_path):
+    text = (
+        "import sys, time\n"
+        "print('a warning', file=sys.stderr)\n"
+        "print('[3 s] training: round 2 of 8, 12%, about 9 s left', file=sys.stderr, flush=True)\n"
+        "time.sleep(60)"
+    )
+    trainer = Trainer(session, every=1, command=script(tmp_path, text))
+    decide(session, 1)
+    trainer.start_if_due()
+    limit = time.monotonic() + 20
+    while not trainer.view()["message"] and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert trainer.view()["message"] == "[3 s] training: round 2 of 8, 12%, about 9 s left"
+    trainer.stop()
 
 
 def test_off(session, folder):

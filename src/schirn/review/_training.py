@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import read_archive
+from schirn._progress import shown
 from schirn.datasets._npz import features_of
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.features.pipeline import make_method
@@ -130,22 +131,35 @@ class Trainer:
                 raise
             finally:
                 os.close(theirs)
+        lines: list[str] = []
         try:
-            out, err = self._process.communicate()
+            with self._process as process:
+                args = process.stderr, lines
+                listener = threading.Thread(target=self._listen, args=args, daemon=True)
+                listener.start()
+                out = process.stdout.read() if process.stdout is not None else b""
+                listener.join()
         finally:
             os.close(ours)
-        if self._process.returncode != 0:
-            lines = err.decode(errors="replace").strip().splitlines()
-            code = self._process.returncode
+        code = process.returncode
+        if code != 0:
             raise RuntimeError(lines[-1] if lines else f"the process ended with code {code}")
         confidence = np.load(io.BytesIO(out), allow_pickle=False)
         if confidence.shape != self.session.project.confidence.shape:
             raise RuntimeError("the training process returned the wrong number of confidences")
         return np.asarray(confidence, dtype=np.float64)
 
+    def _listen(self, stream: Any, lines: list[str]) -> None:
+        """Read the lines of a process; those about its progress are shown."""
+        for line in stream:
+            lines.append(line.decode(errors="replace").strip())
+            if lines[-1].startswith("["):
+                with self._lock:
+                    self._message = lines[-1]
+
 
 def main(folder: str, sequence: str) -> int:
-    """Train on the first `sequence` decisions; write the confidences, or one line to stderr."""
+    """Train on the first `sequence` decisions; write the confidences, or why not, to stderr."""
     try:
         project = read_project(folder)
         journal = Journal(Path(folder, "journal.jsonl"), project.fingerprint, write=False)
@@ -153,7 +167,8 @@ def main(folder: str, sequence: str) -> int:
         session = Session(project, journal)
         added = range(len(project.row), len(session.row))
         pairs = [(session.row[k], session.column[k]) for k in added if session.status[k] == KEEP]
-        confidence = new_confidence(project, session.status[: len(project.row)], pairs)
+        with shown("training", summary=False):
+            confidence = new_confidence(project, session.status[: len(project.row)], pairs)
     except Exception as error:
         sys.stderr.write(f"{' '.join(str(error).split()) or type(error).__name__}\n")
         return 1

@@ -119,7 +119,7 @@ function showTraining(training) {
   const texts = {
     off: `The model is not retrained. ${training.message}`,
     idle: `The model learns from your decisions.${next}`,
-    running: "The model is being trained in the background; you can continue.",
+    running: `The model is being trained in the background; you can continue. ${training.message}`,
     done: `The model was trained on your decisions.${next}`,
     failed: `Training failed (${training.message}). Your decisions are safe.${next}`,
   };
