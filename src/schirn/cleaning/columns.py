@@ -1,7 +1,7 @@
 """A table to clean: read tags, features and other columns, and write the cleaned copy."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +14,8 @@ from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.found import NoisyLabels
 from schirn.cleaning.look import SEPARATORS
 from schirn.cleaning.merges import check_merges
-from schirn.datasets.tables import LABEL_COLUMNS, Table, to_numbers
+from schirn.datasets._annotations import Verdict, label_studio_config
+from schirn.datasets.tables import LABEL_COLUMNS, Table, to_numbers, write_verdicts
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
 from schirn.labels.tags import split_tags
@@ -240,9 +241,70 @@ class TagTable:
         add : float, optional
             Add suggested tags with at least this confidence; a new column lists them.
         """
+        clean, added = self._clean_columns(found, suggest, add, self.table.lists)
+        self.table.write(path, {self.labels: clean}, added)
+
+    def write_verdicts(
+        self,
+        path: str,
+        tool: str,
+        found: NoisyLabels,
+        *,
+        suggest: bool = False,
+        add: float | None = None,
+    ) -> str | None:
+        """Write the rows for an annotation tool, with the clean tags as predictions.
+
+        What people said in this tool stays as it is. Rows of other tables become tasks of Label
+        Studio or records of Argilla.
+
+        Parameters
+        ----------
+        path : str
+            A .json file.
+        tool : {"label-studio", "argilla"}
+        found, suggest, add
+            As for `write_clean`.
+
+        Returns
+        -------
+        str or None
+            The labelling interface for a new project of Label Studio.
+        """
+        clean, added = self._clean_columns(found, suggest, add, True)
+        listed = _by_row(found.n_rows, found.records())
+        suggested = _by_row(found.n_rows, found.suggestions().records())
+        verdicts = []
+        for i, cell in enumerate(clean):
+            tags = list(dict.fromkeys(split_tags(cell, self.separator)))
+            own, known = listed[i], {**suggested[i], **listed[i]}
+            right = [known[tag] for tag in tags] + [1 - p for t, p in own.items() if t not in tags]
+            values = [known[tag] for tag in tags]
+            verdicts.append(Verdict(tags, values, min(right, default=None)))
+        shown = self._shown()
+        by = f"schirn {found.method}"
+        options: dict[str, Any] = {"column": self.labels, "shown": shown, "by": by}
+        write_verdicts(path, self.table, tool, verdicts, added, **options)
+        form = getattr(self.table, "form", None)
+        if tool != "label-studio" or (form is not None and form.tool == tool):
+            return None
+        names = sorted({*found.label, *(tag for verdict in verdicts for tag in verdict.tags)})
+        return label_studio_config(shown[0], self.labels, names, shown[0] == self._image)
+
+    def _shown(self) -> list[str]:
+        """Return the columns that a person looks at to judge a row."""
+        if self._text is not None:
+            return list(self._text)
+        found = self._text_columns() or [name for name in (self._image,) if name is not None]
+        return found or self._free_columns()[:1] or [self.labels]
+
+    def _clean_columns(
+        self, found: NoisyLabels, suggest: bool, add: float | None, lists: bool
+    ) -> tuple[list[Any], dict[str, list[Any]]]:
+        """Return the clean tags and the new columns, which hold lists if they can."""
         cells, join = self.table.column(self.labels), self.separator.join
         changes = self.changes(found, add)
-        clean = changes.apply(cells, spreadsheet=not self.table.lists)
+        clean = changes.apply(cells, spreadsheet=not lists)
         removed: list[set[str]] = [set() for _ in range(found.n_rows)]
         added: list[list[str]] = [[] for _ in range(found.n_rows)]
         for each in changes:
@@ -250,23 +312,23 @@ class TagTable:
                 added[each.row].append(each.after)
             elif not each.after:
                 removed[each.row].add(self._merge.get(each.before, each.before))
-        listed: list[dict[str, float]] = [{} for _ in range(found.n_rows)]
-        for record in found.records():
-            listed[record["row"]][record["label"]] = round(record["confidence"], 4)
-        suggested: list[dict[str, float]] = [{} for _ in range(found.n_rows)]
-        for record in found.suggestions().records():
-            if add is None or record["confidence"] < add:
-                suggested[record["row"]][record["label"]] = round(record["confidence"], 4)
+        listed = _by_row(found.n_rows, found.records())
+        open_to_add = (
+            record
+            for record in found.suggestions().records()
+            if add is None or record["confidence"] < add
+        )
+        suggested = _by_row(found.n_rows, open_to_add)
 
         first = next((cell for cell in cells if cell is not None), "")
-        as_text = not self.table.lists or isinstance(first, str)
+        as_text = not lists or (self.table.lists and isinstance(first, str))
 
         def tags_cell(tags: list[str]) -> Any:
             return join(tags) if as_text else tags
 
         def confidence_cell(values: dict[str, float]) -> Any:
             text = join(f"{tag}={value:.4g}" for tag, value in values.items())
-            return values if self.table.lists else text
+            return values if lists else text
 
         unique = [list(dict.fromkeys(tags)) for tags in self.tags()]
         columns = [
@@ -285,7 +347,7 @@ class TagTable:
             columns.append([tags_cell(list(values)) for values in suggested])
             columns.append([confidence_cell(values) for values in suggested])
         names = self.new_columns(suggest, add is not None)
-        self.table.write(path, {self.labels: clean}, dict(zip(names, columns, strict=True)))
+        return clean, dict(zip(names, columns, strict=True))
 
     def features(self) -> Features:
         """Return what to learn from: texts, embeddings or numbers."""
@@ -433,6 +495,14 @@ class TagTable:
         return InputError(
             f"{self.path}: row {i + 1}, column {brief(name)}: {cell!r} is {advice}", **about
         )
+
+
+def _by_row(n_rows: int, records: Iterable[dict[str, Any]]) -> list[dict[str, float]]:
+    """Return the confidence of the tags of each row."""
+    rows: list[dict[str, float]] = [{} for _ in range(n_rows)]
+    for record in records:
+        rows[record["row"]][record["label"]] = round(record["confidence"], 4)
+    return rows
 
 
 def matrix_for(features: str, n_rows: int, table: str) -> Array:

@@ -36,6 +36,7 @@ from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive
 from schirn.cli._reading import add_columns, assignment, check_copy, check_not_input
 from schirn.cli.fit import make_model
+from schirn.datasets._annotations import TOOLS
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
 from schirn.review._project import write_project
@@ -47,6 +48,7 @@ schirn clean items.csv --text description -o cleaned.csv --report report.html
 schirn clean photos.parquet --features embeddings.npy --report report.html
 schirn clean items.jsonl --text caption --project to-review
 schirn clean items.csv --text description --changes changes.csv
+schirn clean export.json --text text --to label-studio -o tasks.json
 schirn clean items.csv --text description --suggest --add 0.9 -o cleaned.csv
 schirn clean items.csv --text description --audit-sample check.csv
 schirn clean items.csv --text description --audit check.csv -o cleaned.csv
@@ -80,6 +82,11 @@ def add(found: Any) -> None:
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the cleaned copy, in the same format"
     )
+    parser.add_argument(
+        "--to", choices=TOOLS,
+        help="write the output for this annotation tool, as .json: the tags stay, and the clean "
+        "tags are predictions (suggestions in Argilla) with their probabilities",
+    )  # fmt: skip
     parser.add_argument(
         "--changes", metavar="FILE",
         help="write a .csv or .jsonl list of all changes to look at, for schirn apply and undo",
@@ -281,7 +288,10 @@ def _clean(args: argparse.Namespace) -> int:
     if args.output or args.changes:
         _check_plausible(args, found)
     if args.output:
-        source.write_clean(args.output, found, suggest=args.suggest, add=args.add)
+        if args.to is None:
+            source.write_clean(args.output, found, suggest=args.suggest, add=args.add)
+        else:
+            _write_verdicts(args, source, found)
     if args.changes:
         source.changes(found, args.add).write(args.changes)
     if args.report or args.project or args.audit_sample:
@@ -337,6 +347,16 @@ def _checks(findings: list[Finding], violations: list[Violation]) -> dict[str, A
         "findings": [each.to_dict() for each in findings],
         "violations": [each._asdict() for each in violations],
     }
+
+
+def _write_verdicts(args: argparse.Namespace, source: TagTable, found: NoisyLabels) -> None:
+    """Write the verdicts for an annotation tool, and the interface of a new project."""
+    config = source.write_verdicts(args.output, args.to, found, suggest=args.suggest, add=args.add)
+    path = f"{args.output.removesuffix('.json')}.config.xml"
+    if config is not None:
+        with atomic_write(path) as stream:
+            stream.write(config.encode("utf-8", "replace"))
+        note(f"wrote the labelling interface to {path}")
 
 
 def _check_plausible(args: argparse.Namespace, found: NoisyLabels) -> None:
@@ -626,7 +646,11 @@ def _check_paths(args: argparse.Namespace) -> None:
         other = taken.setdefault(os.path.realpath(path), name)
         if other != name:
             raise InputError(f"{path}: is given for both the {other} and the {name}")
-    if args.output:
+    if args.to is not None:
+        if not args.output or not args.output.endswith(".json"):
+            raise InputError("--to writes the output as JSON; give a name in .json with --output")
+        check_writable(args.output)
+    elif args.output:
         check_copy(args.data, args.output)
     if args.changes:
         if Path(args.changes).suffix.lower() not in SUFFIXES:

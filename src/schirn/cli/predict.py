@@ -16,8 +16,9 @@ from schirn.cli._output import note, print_json, working
 from schirn.cli._parser import add_command, json_value
 from schirn.cli._reading import SVMLIGHT, add_reading, check_not_input, inputs, read
 from schirn.datasets import Dataset
+from schirn.datasets._annotations import TOOLS, Verdict
 from schirn.datasets._text import base_name, format_suffix, is_packed
-from schirn.datasets.tables import TABLES, Table, open_table
+from schirn.datasets.tables import TABLES, Table, open_table, write_verdicts
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.labels.matrix import as_labels, label_lists
@@ -32,6 +33,7 @@ schirn predict tagger.schirn new.csv -o tagged.csv
 schirn predict tagger.schirn new.csv --threshold top-3 --proba
 schirn predict photos.schirn photos.csv --features embeddings.npy -o tagged.csv
 schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
+schirn predict tagger.schirn new.json --to label-studio -o tasks.json
 schirn predict digits.schirn digits_attributes --scores -o scores.npz
 """
 _FORMATS = (".csv", ".jsonl", ".npz")
@@ -69,6 +71,12 @@ def add(found: Any) -> None:
         action="store_true",
         help="judge each candidate: its probability of being true, and a verdict",
     )
+    parser.add_argument(
+        "--to",
+        choices=TOOLS,
+        help="write the rows of a table for this annotation tool, as .json, with the predicted "
+        "tags as its predictions (suggestions in Argilla)",
+    )
     add_device(parser)
     parser.add_argument(
         "-o",
@@ -101,7 +109,9 @@ def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Rec
     model: Any = load(args.model)
     notes = read_notes(args.model)
     stage("reading the rows")
-    table = _new_table(args, model)
+    table, whole = _new_table(args, model), model
+    if args.to is not None and table is None:
+        raise InputError(f"{args.data}: --to needs a table, and a model that was trained on one")
     if table is not None:
         data = _table_rows(args, model, notes, table)
         model = getattr(model, "method_", model)
@@ -116,7 +126,9 @@ def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Rec
     if args.output is None:
         return data, records
     stage("writing the results")
-    if table is not None and not args.disambiguate and _same_format(args):
+    if args.to is not None and table is not None:
+        _write_verdicts(args, whole, notes, table, arrays)
+    elif table is not None and not args.disambiguate and _same_format(args):
         prefix = str(notes.get("labels", "labels"))
         table.write(args.output, {}, _new_columns(args, prefix, table, arrays))
     elif kind == ".npz":
@@ -130,8 +142,13 @@ def _check_arguments(args: argparse.Namespace) -> str:
     """Check the arguments before anything is read, and return the output format."""
     if args.disambiguate and (args.threshold or args.proba or args.scores):
         raise InputError("--disambiguate cannot be combined with --threshold, --proba or --scores")
+    if args.to is not None and (args.disambiguate or not (args.output or "").endswith(".json")):
+        raise InputError(
+            "--to writes predictions as JSON; give a name in .json with --output, and not "
+            "--disambiguate"
+        )
     kind = Path(args.output).suffix.lower() if args.output else ".csv"
-    if kind not in _FORMATS and not _same_format(args):
+    if kind not in _FORMATS and args.to is None and not _same_format(args):
         raise InputError(
             f"{args.output}: the output must end in .csv, .jsonl or .npz, or as {args.data} does"
         )
@@ -211,6 +228,27 @@ def _new_columns(
     return columns
 
 
+def _write_verdicts(
+    args: argparse.Namespace,
+    model: Any,
+    notes: dict[str, Any],
+    table: Table,
+    arrays: dict[str, Any],
+) -> None:
+    """Write the rows for an annotation tool, with the predicted tags as its predictions."""
+    names, verdicts = arrays["label_names"].tolist(), []
+    for predicted, proba in zip(arrays["predicted"], arrays["proba"], strict=True):
+        chosen = np.flatnonzero(predicted)
+        right = np.where(predicted == 1, proba, 1 - proba).min()
+        tags, values = [names[j] for j in chosen], [float(proba[j]) for j in chosen]
+        verdicts.append(Verdict(tags, values, float(right)))
+    text = getattr(getattr(model, "features_", None), "text", None)
+    shown = [text] if isinstance(text, str) else list(text or table.columns[:1])
+    by = f"schirn {type(getattr(model, 'method_', model)).__name__}"
+    column = str(notes.get("labels", "labels"))
+    write_verdicts(args.output, table, args.to, verdicts, {}, column=column, shown=shown, by=by)
+
+
 def _defaults(
     args: argparse.Namespace, model: PartialMultiLabelClassifier, notes: dict[str, Any]
 ) -> dict[str, Any]:
@@ -282,7 +320,7 @@ def _predictions(
     """Predicted labels, with probabilities and scores if requested."""
     predicted = to_numpy(model.predict(data.X, threshold=_threshold(args.threshold)))
     values: dict[str, np.ndarray] = {}
-    copied = args.output is not None and _same_format(args)
+    copied = args.to is not None or (args.output is not None and _same_format(args))
     if args.proba or copied:
         values["proba"] = to_numpy(model.predict_proba(data.X))
     if args.scores:

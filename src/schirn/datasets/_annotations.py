@@ -9,6 +9,7 @@ tags of all of them.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -33,6 +34,8 @@ class Verdict(NamedTuple):
 class Form(Protocol):
     """How rows lie in documents."""
 
+    tool: str
+    """The tool that wrote the documents; "" if any could have."""
     tag_columns: list[str]
 
     def row(self, document: Document) -> Document:
@@ -40,6 +43,9 @@ class Form(Protocol):
 
     def changed(self, document: Document, own: Document, new: Document) -> Document:
         """Return a copy of a document with changed and new cells."""
+
+    def judged(self, document: Document, column: str, verdict: Verdict, by: str) -> Document:
+        """Return a copy of a document with a verdict beside what people said."""
 
 
 def recognise(path: Path, documents: list[Document]) -> Form:
@@ -59,6 +65,8 @@ def recognise(path: Path, documents: list[Document]) -> Form:
 class PlainRows:
     """Flat objects. Label Studio writes several choices as {"choices": [...]}, one as a text."""
 
+    tool = ""
+
     def __init__(self, documents: list[Document]) -> None:
         found = (key for each in documents for key, cell in each.items() if _has_choices(cell))
         self.tag_columns = list(dict.fromkeys(found))
@@ -68,7 +76,7 @@ class PlainRows:
         return {**document, **{name: _listed(document.get(name)) for name in self.tag_columns}}
 
     def changed(self, document: Document, own: Document, new: Document) -> Document:
-        """Return a copy; choices keep the form that Label Studio gives them."""
+        """Return a copy; several choices stay a list, so that the column is known by it."""
         whole = {**document, **new}
         for name, cell in own.items():
             if name not in self.tag_columns:
@@ -76,15 +84,21 @@ class PlainRows:
                     whole[name] = cell
             elif cell != _listed(document.get(name)):
                 whole.pop(name, None)
-                if cell:
-                    whole[name] = cell[0] if len(cell) == 1 else {"choices": cell}
+                if len(cell) > 1 or _has_choices(document.get(name)):
+                    whole[name] = {"choices": cell}
+                elif cell:
+                    whole[name] = cell[0]
         return whole
+
+    def judged(self, document: Document, column: str, verdict: Verdict, by: str) -> Document:
+        """Return the row as it is: it has no place for verdicts."""
+        return document
 
 
 class LabelStudioTasks:
     """Tasks of Label Studio, with choices in their annotations, or else in their predictions."""
 
-    unit = "task of Label Studio"
+    tool, unit = "label-studio", "task of Label Studio"
 
     def __init__(self, path: Path, documents: list[Document]) -> None:
         data_columns = dict.fromkeys(key for each in documents for key in each["data"])
@@ -180,7 +194,7 @@ class LabelStudioTasks:
 class ArgillaRecords:
     """Records of Argilla 2, with responses to multi-label questions, or else suggestions."""
 
-    unit = "record of Argilla"
+    tool, unit = "argilla", "record of Argilla"
 
     def __init__(self, path: Path, documents: list[Document]) -> None:
         self._path = path
@@ -279,6 +293,21 @@ class ArgillaRecords:
             **document,
             "suggestions": suggestions | _suggestion(names.get(column, column), verdict, by),
         }
+
+
+def label_studio_config(shown: str, column: str, tags: Iterable[str], is_image: bool) -> str:
+    """Return the labelling interface of a project for `make_task`."""
+    kind = "Image" if is_image else "Text"
+    choices = [f"    <Choice value={_quoted(tag)}/>" for tag in tags]
+    lines = [
+        "<View>",
+        f"  <{kind} name={_quoted(shown)} value={_quoted('$' + shown)}/>",
+        f'  <Choices name={_quoted(column)} toName={_quoted(shown)} choice="multiple">',
+        *choices,
+        "  </Choices>",
+        "</View>",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def make_task(data: Document, column: str, target: str, verdict: Verdict, by: str) -> Document:
@@ -396,6 +425,12 @@ def _columns_for(documents: list[Document], place: str, taken: dict[str, None]) 
     columns = {name: f"{place}.{name}" if name in taken else name for name in names}
     taken |= dict.fromkeys(columns.values())
     return columns
+
+
+def _quoted(text: str) -> str:
+    """Return an attribute of XML."""
+    held = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return f'"{escape(held)}"'
 
 
 def _metadata_value(cell: Any) -> Any:

@@ -35,7 +35,7 @@ from schirn._files import (
     whole_folder,
 )
 from schirn._input import is_missing, whole_text
-from schirn.datasets._annotations import recognise
+from schirn.datasets._annotations import Verdict, make_record, make_task, recognise
 from schirn.datasets._arrow import (
     ARROW,
     STATE,
@@ -334,9 +334,9 @@ class JsonTable(JsonlTable):
 
     def __init__(self, path: Path, encoding: str, empty: bool) -> None:
         self.encoding = encoding
-        self._documents = _json_list(path, encoding)
-        self.form = recognise(path, self._documents)
-        rows = [self.form.row(document) for document in self._documents]
+        self.documents = _json_list(path, encoding)
+        self.form = recognise(path, self.documents)
+        rows = [self.form.row(document) for document in self.documents]
         broken = next((k + 1 for k, row in enumerate(rows) if _whole(row) != row), None)
         self._set(path, rows, broken, empty, unit="object")
         self.tag_columns = self.form.tag_columns
@@ -345,7 +345,7 @@ class JsonTable(JsonlTable):
         """Write a copy, in the form of the original."""
         keys = {self._keys.get(name, name): cells for name, cells in changed.items()}
         documents = []
-        for i, document in enumerate(self._documents):
+        for i, document in enumerate(self.documents):
             own = {key: cells[i] for key, cells in keys.items()}
             new = {key: cells[i] for key, cells in added.items()}
             documents.append(self.form.changed(document, own, new))
@@ -755,6 +755,59 @@ def write_json(path: str, documents: list[dict[str, Any]], encoding: str = "utf-
         content = text(True).encode(encoding)
     with _writing(path) as stream:
         stream.write(content)
+
+
+def write_verdicts(
+    path: str,
+    table: Table,
+    tool: str,
+    verdicts: Sequence[Verdict],
+    added: dict[str, list[Any]],
+    *,
+    column: str,
+    shown: Sequence[str],
+    by: str,
+) -> None:
+    """Write verdicts on the rows of a table for an annotation tool, as its JSON.
+
+    Parameters
+    ----------
+    path : str
+    table : Table
+        What the tool wrote itself is copied, with the verdicts beside what people said. Rows of any
+        other table become new tasks or records.
+    tool : {"label-studio", "argilla"}
+    verdicts : list of Verdict
+    added : dict
+        Further columns.
+    column : str
+        The column of tags, which is the control or question that the verdicts answer.
+    shown : list of str
+        Columns to look at; Label Studio takes the first.
+    by : str
+        Who judges: model_version of Label Studio, agent of Argilla.
+    """
+    new = [{name: cells[i] for name, cells in added.items()} for i in range(table.n_rows)]
+    if isinstance(table, JsonTable) and table.form.tool == tool:
+        documents = [
+            table.form.judged(table.form.changed(document, {}, extra), column, verdict, by)
+            for document, extra, verdict in zip(table.documents, new, verdicts, strict=True)
+        ]
+        write_json(path, documents)
+        return
+    columns = {name: table.column(name) for name in table.columns}
+    ids = columns.get("id", range(1, table.n_rows + 1))
+    documents = []
+    for i, verdict in enumerate(verdicts):
+        row = {name: None if is_missing(cells[i]) else cells[i] for name, cells in columns.items()}
+        if tool == "label-studio":
+            documents.append(make_task({**row, **new[i]}, column, shown[0], verdict, by))
+            continue
+        fields = {name: "" if row[name] is None else str(row[name]) for name in shown}
+        others = {name: cell for name, cell in row.items() if name not in (*shown, "id")}
+        metadata = {name: cell for name, cell in others.items() if cell is not None}
+        documents.append(make_record(ids[i], fields, {**metadata, **new[i]}, column, verdict, by))
+    write_json(path, documents)
 
 
 def _whole(value: Any) -> Any:
