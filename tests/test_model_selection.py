@@ -284,3 +284,21 @@ def test_columns_of_labels_are_matched_by_name_behind_a_pipeline(small):
         {"candidateridge__lam": [1.0]},
     ).fit(small.X, Y)
     assert search.score(small.X, Y) == search.score(small.X, Y[Y.columns[::-1]])
+
+
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (schirn.PMLMA(max_iter=4), {"alpha": [0.01, 1.0], "gamma": [0.1, 10.0]}),
+        (schirn.PMLPLR(max_iter=4), {"beta": [0.01, 1.0], "lam": [0.1, 10.0]}),
+        (schirn.PMLLENFN(max_iter=4), {"lam1": [1.0, 100.0], "a0": [0.1, 0.8], "nu": [0.1, 0.5]}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_methods_with_neighbours_score_like_plain_fits(small, model, grid):
+    splits = list(KFold(2, shuffle=True, random_state=1).split(small.X))
+    search = CandidateSearchCV(model, grid, cv=splits, refit=False)
+    search.fit(small.X, small.candidates)
+    expected = by_hand(model, grid, small, small.candidates, splits)
+    np.testing.assert_allclose(search.cv_results_["mean_test_score"], expected, atol=1e-9)
+    assert len(set(expected)) > 1

@@ -46,8 +46,8 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
     like true frequencies, so a model that ranks the candidates of unseen rows better also ranks
     their true labels better.
 
-    Methods based on one factorisation of X (Sieve, Schirn, NLR, GLC, the ridges) factor it once per
-    fold, whatever the size of the grid.
+    Methods based on one factorisation of X (Sieve, Schirn, NLR, GLC, PMLLENFN, PMLPLR, PMLMA, the
+    ridges) factor it once per fold, whatever the size of the grid.
 
     Parameters
     ----------

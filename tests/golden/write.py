@@ -36,6 +36,7 @@ def cases():
         "PAKS": {"max_iter": 5},
         "PARD": {"max_iter": 5, "hidden": 4},
         "GLC": {"max_iter": 20},
+        "PMLLENFN": {"max_iter": 10},
     }
     found = {}
     for name, cls in schirn.methods().items():
@@ -53,6 +54,7 @@ def cases():
         "Schirn-intercept": (plain(fit_intercept=True, max_iter=20), False),
         "Schirn-cuts": (plain(threshold=[0.1, 0.2, 0.3, 0.4], max_iter=20), False),
         "CandidateRidge-sparse": (schirn.CandidateRidge(), True),
+        "PMLPLR-sparse": (schirn.PMLPLR(n_anchors=20), True),
     }
 
 

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from reference.kernel_map import neighbour_graph as plain_graph
+from reference.pmlni import minmax_features
 from scipy.optimize import nnls
 
 from schirn.linalg.graph import (
     nearest_neighbours,
+    neighbour_graph,
     nonnegative_least_squares,
     propagate_labels,
     reconstruction_weights,
@@ -124,3 +127,24 @@ def test_the_change_is_a_spectral_norm(rng):
     T = reconstruction_weights(Y + rng.random((30, 4)), rng.integers(0, 30, size=(30, 1)))
     P, changes = propagate_labels(T, Y, alpha=0.5, max_iter=1)
     np.testing.assert_allclose(changes, [np.linalg.norm(P - Y, 2)])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_neighbour_graph_equals_the_plain_one(sparse):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 4))
+    Z = minmax_features(X)
+    A, S = plain_graph(X, k=3)
+    found = neighbour_graph(sp.csr_array(Z) if sparse else Z, 3)
+    np.testing.assert_allclose(found.S.toarray(), S, atol=1e-9)
+    np.testing.assert_allclose(found.degree, A.sum(axis=1), atol=1e-9)
+    np.testing.assert_allclose(found.laplacian().toarray(), np.diag(S.sum(axis=1)) - S, atol=1e-9)
+
+
+def test_neighbour_graph_of_copies_and_of_few_rows():
+    X = np.random.default_rng(0).normal(size=(6, 3)) + 10
+    copies = neighbour_graph(np.vstack([X, X]), 1)
+    np.testing.assert_array_equal(copies.degree, 2)
+    assert neighbour_graph(X[:1], 5).S.toarray().tolist() == [[1.0]]
+    np.testing.assert_array_equal((neighbour_graph(X[:3], 5).S.toarray() > 0).sum(axis=1), 3)
+    assert neighbour_graph(X.astype(np.float32), 2).S.dtype == np.float32

@@ -8,6 +8,8 @@ from schirn.linalg import prox
 from schirn.linalg.prox import (
     _resolution,
     noise_threshold,
+    polar_factor,
+    project_simplex,
     shift_by_gram,
     shift_singular_values,
     singular_value_threshold,
@@ -267,3 +269,35 @@ def test_what_is_below_tau_becomes_zero():
     np.testing.assert_allclose(
         np.sort(shift_by_gram(G.T @ G, 2.0, "low").values), [0, 1], atol=1e-12
     )
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
+def test_polar_factor_is_the_nearest_isometry(shape):
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=shape)
+    found = polar_factor(A)
+    U, _, Vt = np.linalg.svd(A, full_matrices=False)
+    np.testing.assert_allclose(found, U @ Vt, atol=1e-10)
+    small = found @ found.T if shape[0] < shape[1] else found.T @ found
+    np.testing.assert_allclose(small, np.eye(min(shape)), atol=1e-10)
+
+
+def test_polar_factor_leaves_null_directions_at_zero():
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 5))
+    U, _, Vt = np.linalg.svd(A)
+    np.testing.assert_allclose(polar_factor(A), U[:, :2] @ Vt[:2], atol=1e-10)
+    assert not polar_factor(np.zeros((3, 2))).any()
+
+
+def test_project_simplex_meets_its_optimality_condition():
+    """A - P is the same number at all positive entries of a row and no larger elsewhere."""
+    rng = np.random.default_rng(0)
+    A = rng.normal(size=(40, 7)) * rng.choice([0.1, 1, 100], size=(40, 1))
+    P = project_simplex(A)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert (P >= 0).all()
+    cut = np.max(np.where(P > 0, A - P, -np.inf), axis=1, keepdims=True)
+    np.testing.assert_allclose(np.where(P > 0, A - P, cut), np.broadcast_to(cut, A.shape))
+    assert (A - P <= cut + 1e-9).all()
+    assert project_simplex(A.astype(np.float32)).dtype == np.float32

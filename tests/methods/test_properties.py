@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import ConvergenceWarning
 
 import schirn
 from schirn.datasets import add_noise, make_partial_multilabel
@@ -19,14 +20,24 @@ FIXED_START = {"FPML": {"init": "svd"}}
 # Scores that depend on the order of the labels, each by the design of the method.
 LABEL_ORDER = {
     "PARD": "the first weights of the network are random numbers, in the order of the labels",
+    "PMLLENFN": "the first weights of the hidden units are random numbers, in the same order",
+    "PMLPLR": "the first matrix P is random, in the order of the labels",
     "ParticleMAP": "a row that speaks for both labels of a pair counts for the lower one",
     "ParticleVLS": "a row that speaks for both labels of a pair counts for the lower one",
 }
 # Scores that depend on the order of the rows.
-ROW_ORDER = {"Sieve": "its inner splits are drawn by row number"}
+ROW_ORDER = {
+    "PMLPLR": "its anchors are drawn by row number",
+    "Sieve": "its inner splits are drawn by row number",
+}
+# Copies of a row that are judged differently.
+COPIES = {
+    "PMLMA": "of neighbours equally near, the first are taken, and edges count at both ends",
+    "PMLPLR": "of neighbours equally near, the first are taken, and edges count at both ends",
+}
 
 # Methods that bring every feature to a common scale, so that units do not matter.
-WITHOUT_UNITS = ("PAKS", "PARD", "PMLNI", "Sieve")
+WITHOUT_UNITS = ("PAKS", "PARD", "PMLLENFN", "PMLMA", "PMLNI", "PMLPLR", "Sieve")
 
 
 def sample(n=60, d=6, l=5, r=1, seed=3):
@@ -40,6 +51,8 @@ def fit(name, X, candidates):
     model = schirn.methods()[name](**FIXED_START.get(name, {}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
+        # With few rows the default weights of PML-MA leave no pseudo-label.
+        warnings.filterwarnings("ignore", "lam=10 shrinks all", ConvergenceWarning)
         return model.fit(X, candidates)
 
 
@@ -63,7 +76,7 @@ def test_the_order_of_the_labels_does_not_matter(name):
         assert_alike(scores, changed)
     else:
         np.testing.assert_allclose(changed, scores, rtol=1e-6, atol=1e-8)
-    if name != "PARD":
+    if name not in LABEL_ORDER or name.startswith("Particle"):
         np.testing.assert_array_equal(other.noise_, model.noise_[:, order])
         expected = model.label_confidence_[:, order]
         np.testing.assert_allclose(other.label_confidence_, expected, atol=1e-6)
@@ -94,6 +107,9 @@ def test_copies_of_a_row_are_judged_alike(name):
         half = copies[: len(X)], copies[len(X) : 2 * len(X)]
         if copies.shape[0] == 2 * len(X):
             half = copies[::2], copies[1::2]
+        if name in COPIES:
+            assert_alike(*half)
+            continue
         np.testing.assert_allclose(*(np.asarray(part, float) for part in half), atol=1e-6)
 
 

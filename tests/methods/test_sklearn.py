@@ -25,6 +25,8 @@ def quick(cls):
 
 
 @pytest.mark.filterwarnings("ignore::schirn.exceptions.EmptyCandidatesWarning")
+# The data of some checks have few rows, and lam weighs more then.
+@pytest.mark.filterwarnings("ignore:lam=10 shrinks all:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [quick(cls) for cls in schirn.methods().values()],
     expected_failed_checks=expected_failures,

@@ -5,7 +5,7 @@ the k x k Gram matrices of the neighbourhoods form one batch, and an active-set 
 row of the batch by one variable per round.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +20,21 @@ class Neighbours(NamedTuple):
 
     indices: Array
     distances: Array
+
+
+class NeighbourGraph(NamedTuple):
+    """Symmetric edge weights S with a loop of weight one at every row, and directed degrees.
+
+    `degree` sums the weights from a row to its own nearest rows and its loop. Where nearness is
+    not mutual it differs from the row sum of S.
+    """
+
+    S: sp.csr_array
+    degree: Array
+
+    def laplacian(self) -> sp.csr_array:
+        """diag(row sums of S) - S; loops cancel."""
+        return sp.csr_array(sp.diags_array(self.S.sum(axis=1)) - self.S)
 
 
 class Propagation(NamedTuple):
@@ -48,6 +63,32 @@ def nearest_neighbours(
     search = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(near_zero)
     distances, indices = search.kneighbors(near_zero if include_self else None)
     return Neighbours(indices, distances.astype(np.float64))
+
+
+def neighbour_graph(X: "Array | sp.csr_array", k: int = 5) -> NeighbourGraph:
+    """Edges to the k nearest rows with weights exp(-D / (2 s^2)), made symmetric.
+
+    D is a squared distance and s the mean squared distance to the nearest row, so the weights
+    change if all features are multiplied by a number. If every row has a copy, all weights are one.
+
+    >>> neighbour_graph(np.array([[0.0], [1.0], [3.0]]), 1).S.toarray().round(3)
+    array([[1.   , 0.882, 0.   ],
+           [0.882, 1.   , 0.303],
+           [0.   , 0.303, 1.   ]])
+    """
+    n = X.shape[0]
+    near = nearest_neighbours(X, k)
+    D = near.distances**2
+    values: Any = X.data if sp.issparse(X) else X
+    # Distances come from inner products, whose rounding errors make copies look different.
+    D[np.finfo(values.dtype).eps * 1e3 * float(np.abs(values).max(initial=0)) ** 2 > D] = 0
+    s = float(D[:, 0].mean()) if D.size else 0.0
+    weights = np.exp(D / (-2 * s**2)) if s**2 > 0 else np.ones_like(D)
+    rows = np.repeat(np.arange(n), D.shape[1])
+    A = sp.csr_array((weights.ravel(), (rows, near.indices.ravel())), shape=(n, n))
+    A = A + sp.eye_array(n)
+    S = sp.csr_array((A + A.T) / 2).astype(values.dtype)
+    return NeighbourGraph(S, A.sum(axis=1).astype(values.dtype))
 
 
 def nonnegative_least_squares(G: Array, b: Array, *, tol: float = 1e-10) -> Array:

@@ -21,21 +21,32 @@ class Kernel(NamedTuple):
 
     def __call__(self, A: Any, B: Any) -> Array:
         """The kernel between the rows of A and the rows of B, dense."""
-        products = A @ B.T
-        products = products.toarray() if sp.issparse(products) else products
         if self.name == "linear":
-            return products
-        xp = namespace(products)
+            products = A @ B.T
+            return products.toarray() if sp.issparse(products) else products
+        distance = squared_distances(A, B)
+        xp = namespace(distance)
         if xp is not np:
-            distance = _squares(A)[:, None] + _squares(B) - 2 * products
-            return xp.exp(xp.clip(distance, 0, None) / -self.width)
+            return xp.exp(distance / -self.width)
         # The largest matrix of a fit: no copies.
-        distance = products
-        distance *= -2
-        distance += _squares(A)[:, None] + _squares(B)
-        np.maximum(distance, 0, out=distance)
         distance /= -self.width
         return np.exp(distance, out=distance)
+
+
+def squared_distances(A: Any, B: Any) -> Array:
+    """Squared distances between the rows of A and the rows of B, dense.
+
+    >>> squared_distances(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0], [0.0, 1.0]]))
+    array([[25.,  1.]])
+    """
+    products = A @ B.T
+    products = products.toarray() if sp.issparse(products) else products
+    xp = namespace(products)
+    if xp is not np:
+        return xp.clip(_squares(A)[:, None] + _squares(B) - 2 * products, 0, None)
+    products *= -2
+    products += _squares(A)[:, None] + _squares(B)
+    return np.maximum(products, 0, out=products)
 
 
 def median_width(Z: Any, rng: np.random.RandomState) -> float:

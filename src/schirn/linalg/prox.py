@@ -110,6 +110,39 @@ def shrink_singular_values(A: Array, t: float) -> tuple[Array, float]:
     return B, float(np.sum(values, dtype=np.float64))
 
 
+def polar_factor(A: Array) -> Array:
+    """U V' of A = U S V': the matrix with orthonormal rows or columns that is nearest to A.
+
+    Null directions of A, for which the nearest matrix is not unique, stay zero.
+
+    >>> polar_factor(np.array([[3.0, 0.0], [0.0, 0.0], [0.0, 2.0]]))
+    array([[1., 0.],
+           [0., 0.],
+           [0., 1.]])
+    """
+    if A.shape[0] < A.shape[1]:
+        return polar_factor(A.T).T
+    s, V = _right_singular(A)
+    inverse = np.divide(1, s, out=np.zeros_like(s), where=s > 0)
+    return A @ ((V * inverse) @ V.T)
+
+
+def project_simplex(A: Array) -> Array:
+    """The nearest matrix whose rows are non-negative with sum one.
+
+    >>> project_simplex(np.array([[0.5, 0.75, -1.0], [3.0, 0.0, 0.0]]))
+    array([[0.375, 0.625, 0.   ],
+           [1.   , 0.   , 0.   ]])
+    """
+    falling = -np.sort(-A, axis=1)
+    excess = np.cumsum(falling, axis=1) - 1
+    count = np.count_nonzero(falling * np.arange(1, A.shape[1] + 1) > excess, axis=1)
+    # In single precision a huge entry hides the one, and nothing would be above the cut.
+    count = np.maximum(count, 1)[:, None]
+    cut = np.take_along_axis(excess, count - 1, axis=1) / count
+    return np.maximum(A - cut.astype(A.dtype), 0)
+
+
 def _spectral_map(s: Any, V: Any, f: Callable[[Any], Any]) -> SingularMap:
     xp = namespace(s)
     known = s > 0

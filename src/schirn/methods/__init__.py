@@ -15,8 +15,11 @@ from schirn.methods.nlr import NLR
 from schirn.methods.paks import PAKS
 from schirn.methods.pard import PARD
 from schirn.methods.particle import ParticleMAP, ParticleVLS
+from schirn.methods.pmllenfn import PMLLENFN
 from schirn.methods.pmllrs import PMLLRS
+from schirn.methods.pmlma import PMLMA
 from schirn.methods.pmlni import PMLNI
+from schirn.methods.pmlplr import PMLPLR
 from schirn.methods.ridge import CandidateRidge, OracleRidge
 from schirn.methods.schirn import Schirn
 from schirn.methods.sieve import Sieve
@@ -27,8 +30,11 @@ __all__ = [
     "NLR",
     "PAKS",
     "PARD",
+    "PMLLENFN",
     "PMLLRS",
+    "PMLMA",
     "PMLNI",
+    "PMLPLR",
     "CandidateRidge",
     "Fit",
     "LinearMethod",
@@ -55,13 +61,16 @@ _METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
     PAKS,
     GLC,
     PARD,
+    PMLLENFN,
+    PMLPLR,
+    PMLMA,
     CandidateRidge,
     OracleRidge,
 )
 
 
 def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
-    """Return all methods by name: Sieve, Schirn, the compared methods and the two baselines.
+    """Return all methods by name: Sieve, Schirn, the compared methods and the two references.
 
     >>> list(methods())[:3], list(methods())[-2:]
     (['Sieve', 'Schirn', 'NLR'], ['CandidateRidge', 'OracleRidge'])
@@ -70,14 +79,15 @@ def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
 
 
 def find_method(name: str) -> type[PartialMultiLabelClassifier]:
-    """Return the method of this name, ignoring case.
+    """Return the method of this name, ignoring case and hyphens.
 
-    >>> find_method("sieve").__name__
-    'Sieve'
+    >>> find_method("sieve").__name__, find_method("PML-MA").__name__
+    ('Sieve', 'PMLMA')
     """
     by_name = {known.lower(): cls for known, cls in methods().items()}
-    if name.lower() not in by_name:
+    key = name.lower().replace("-", "")
+    if key not in by_name:
         raise InputError(
             f"there is no method {name!r}; {suggest(name, methods())}", parameter="method"
         )
-    return by_name[name.lower()]
+    return by_name[key]

@@ -40,7 +40,13 @@ Array = np.ndarray
 
 FORMAT = "schirn-model"
 VERSION = 2
-TRAINING_ATTRIBUTES = ("noise_", "label_confidence_", "training_log_odds_", "missing_")
+TRAINING_ATTRIBUTES = (
+    "noise_",
+    "label_confidence_",
+    "training_log_odds_",
+    "missing_",
+    "pseudo_labels_",
+)
 
 _RECORD_NAMES = {record.cls: name for name, record in RECORDS.items()}
 # Format 1 stored the module paths of version 0.1.

@@ -25,6 +25,7 @@ import scipy.sparse as sp
 
 from schirn._files import brief, reason_of
 from schirn.features import TableFeatures, TagPipeline, TextFeatures
+from schirn.linalg.anchors import AnchorMap
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel
 from schirn.methods import PartialMultiLabelClassifier, methods
@@ -60,6 +61,16 @@ _THRESHOLD = {
 # Named tuples by their names in model files. These names and the fields of the tuples are part of
 # the file format and outlive modules and classes.
 RECORDS: dict[str, Record] = {
+    "AnchorMap": Record(
+        AnchorMap,
+        {
+            "factor": "float (d)",
+            "shift": "float (d)",
+            "anchors": "sparse float (m, d)",
+            "width": "float 0..",
+            "centre": "float (m)",
+        },
+    ),
     "Calibration": Record(
         Calibration, {"slope": "float", "offset": "float", "noise_rate": "float 0..1"}
     ),
