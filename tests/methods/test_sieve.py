@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import load_digits
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
@@ -192,3 +193,21 @@ def test_no_matrix_of_all_pairs_of_labels_is_made():
     tracemalloc.stop()
     assert model.pool_.stack is not None
     assert most < 8 * l**2 / 2
+
+
+@pytest.mark.parametrize("rows", [5000, 500], ids=["kernel matrix", "landmarks"])
+def test_rounds_that_collapse_give_the_first_guess(rows):
+    digits = load_digits()
+    truth = np.eye(10, dtype=int)[digits.target]
+    X, C = digits.data[:, 20:26], add_noise(truth, 3, random_state=0)
+    model = schirn.Sieve(kernel="linear", max_kernel_rows=rows).fit(X, C)
+    # Six pixels in a linear model: the rounds call every candidate wrong.
+    assert model.n_iter_ < model.max_iter
+    assert 0.65 < model.wrong_share_ < 0.85  # 3 of 4 are wrong
+    assert noise_auc(truth, C, model.label_confidence_) > 0.8
+    trusting = schirn.Sieve(kernel="linear", max_kernel_rows=rows, noise_level=0).fit(X, C)
+    found, plain = (average_precision(truth, m.decision_function(X)) for m in (model, trusting))
+    assert found > plain - 0.01
+    # Predictions and confidences of unseen rows come from the same guess.
+    unseen = model.disambiguate(X, C)[C == 1]
+    assert np.corrcoef(unseen, model.label_confidence_[C == 1])[0, 1] > 0.95

@@ -50,6 +50,9 @@ SOFT = 0.02
 POOL_RIDGE = 10.0
 POOL_CELLS = 100_000
 KNOWN_ROUNDS = 4
+# Features too weak to tell noise from labels can let the rounds call ever more candidates wrong,
+# until the share of true ones falls below this part of the largest so far.
+COLLAPSE = 0.4
 
 
 class SieveResult(NamedTuple):
@@ -101,7 +104,7 @@ def sieve(
 
     The rounds run on all rows and, alongside, on the training rows of inner splits whose held-out
     rows fit the pool: rows that shaped their own soft labels would favour the least regularised
-    ridge.
+    ridge. If the rounds collapse, the result is the first guess.
 
     Parameters
     ----------
@@ -122,11 +125,15 @@ def sieve(
     stacked = label_correlations and l > 1
     n_experts = len(lams) + stacked
     equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
-    weights, rates, objective = equal, [], []
+    weights, rates, objective, true = equal, [], [], []
+    estimated = options.rates is None and options.votes is None
     noises, logits = map(list, zip(*(first_guess(split) for split in splits), strict=True))
     for n_iter in track(range(1, max_iter + 1), "round"):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         softened = [soften(s, z, m) for s, z, m in zip(splits, logits, noises, strict=True)]
+        true.append(float(softened[0].Q.sum()))
+        if estimated and collapsed(true):
+            break
         noises = [
             s.noise_of(f, m, z) for s, f, m, z in zip(splits, softened, noises, logits, strict=True)
         ]
@@ -141,6 +148,8 @@ def sieve(
     whole = splits[0]
     pool = Pool(weights, experts[0].prior, leader, experts[0].stack)
     noise, z, Q = noises[0], logits[0], softened[0].Q
+    if estimated and collapsed(true):
+        pool, noise, z, Q = only_guess(whole, len(lams))
     if options.known is not None:
         noise, z, Q = condition_on_known(whole, pool, noise, z, options.known)
     ridges, trace = whole.inverse.expansion(Q), (np.array(rates), np.array(objective))
@@ -378,6 +387,23 @@ def first_guess(split: Split) -> tuple[NoiseModel, Array]:
     p = np.clip((S - middle) / (1 - middle), MARGIN, 1 - MARGIN)
     rate = rate if isinstance(rate, np.ndarray) else middle
     return NoiseModel.independent(rate, l), logit(p)
+
+
+def collapsed(true: Sequence[float]) -> bool:
+    """Whether the rounds, which believed these numbers of candidates, believe hardly any."""
+    return true[-1] < COLLAPSE * max(true)
+
+
+def only_guess(split: Split, n_ridges: int) -> tuple["Pool", NoiseModel, Array, Array]:
+    """The first guess as a fit: pool, noise model, log-odds, and what the ridges learn.
+
+    Ridges are linear in what they learn: those on (Y - rate)/(1 - rate) score the probabilities.
+    """
+    noise, _ = first_guess(split)
+    rate = float(np.mean(noise.rate))
+    B = (split.Y - rate) / (1 - rate)
+    pool = Pool(np.eye(n_ridges + 2)[-2], np.zeros(B.shape[1]), n_ridges - 1, None)
+    return pool, noise, pool.log_odds(split.inverse.fit(B).left_out), B
 
 
 def soften(split: Split, z: Array, noise: NoiseModel, known: Array | None = None) -> Posterior:

@@ -46,6 +46,7 @@ from schirn.solvers.sieve import (
     WINDOW,
     LabelStack,
     Pool,
+    collapsed,
     combine,
     newton,
     soft_logit,
@@ -672,10 +673,13 @@ def sieve(
     own = np.clip(problem.rates, *RATES) if isinstance(problem.rates, np.ndarray) else None
     n_experts = len(lams) + correlated
     equal = np.concatenate([[0.0], np.full(n_experts, 1 / n_experts), [0.0]])
-    weights, rates, objective = equal, [], []
+    weights, rates, objective, true = equal, [], [], []
     for n_iter in track(range(1, max_iter + 1), "round"):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         sums = problem.each(soften, noises)
+        true.append(float(sums[0].soft.sum()))
+        if problem.rates is None and collapsed(true):
+            return only_guess(problem, lams[-1], np.array(rates), np.array(objective))
         noises = [
             update_noise(s.noise, m, problem.rates) for s, m in zip(sums, noises, strict=True)
         ]
@@ -741,25 +745,46 @@ def condition_on_known(result: SieveResult) -> SieveResult:
     return result._replace(ridges=_in_memory(ridges), noise=noise)
 
 
-def trusting_ridge(problem: Problem, lam: float) -> SieveResult:
-    """One ridge that takes every candidate as true."""
+def only_guess(problem: Problem, lam: float, *trace: np.ndarray) -> SieveResult:
+    """The first guess as a result: a ridge on the candidates, and the rate outside them."""
+    problem.keep_first()
+    (noise,) = first_round(problem, [lam], 0)
+    rate = float(noise.rate)
+    result = trusting_ridge(problem, lam, rate)
+    ((W, b),) = result.ridges
+    W, last = W / (1 - rate), rate / (1 - rate)
+    if b is None:
+        W[-1] -= last
+    else:
+        b = b / (1 - rate) - last
+    rates, objective = trace
+    return result._replace(ridges=[(W, b)], noise=noise, rates=rates, objective=objective)
+
+
+def trusting_ridge(problem: Problem, lam: float, rate: float = 0.0) -> SieveResult:
+    """One ridge on the candidates as they are; false labels are listed at the given rate."""
     problem.keep_first()
     (counts,), (spectrum,), l = problem.each(count, [None]), problem.spectra, problem.n_labels
     ridges = spectrum.ridges(*counts, [lam])
-    (loss,) = problem.each(trust, [(spectrum, ridges)], lam)
+    (loss,) = problem.each(trust, [(spectrum, ridges)], lam, rate)
     pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
     trace = np.zeros(1), np.array([loss / (spectrum.n * l)])
     noise = NoiseModel.independent(MARGIN, l)
     return SieveResult(_in_memory(ridges), [lam], pool, noise, *trace, problem)
 
 
-def trust(split: Split, message: tuple[Spectrum, Any], lam: float) -> tuple[Split, float]:
+def trust(
+    split: Split, message: tuple[Spectrum, Any], lam: float, rate: float
+) -> tuple[Split, float]:
     """Leave-one-out log-odds of one ridge, and the squared error of its leave-one-out scores."""
     (spectrum, ridges), c = message, split.train.candidates
     (S,) = ridge_scores(split.train.X, ridges)
     factors = 1 / (1 - spectrum.leverages(split.train.X, [lam]))
     S = leave_out(S, split.q, c, factors[0])
-    return split._replace(S=soft_logit(S)), squared_error(S, c)
+    z = soft_logit((S - rate) / (1 - rate))
+    if rate > 0:
+        split = split._replace(p=probability(take(z, c.flat)))
+    return split._replace(S=z), squared_error(S, c)
 
 
 def soft_labels(splits: Sequence[Split], noise: NoiseModel) -> sp.csr_array:
