@@ -673,7 +673,10 @@ def sieve(
     own = np.clip(problem.rates, *RATES) if isinstance(problem.rates, np.ndarray) else None
     n_experts = len(lams) + correlated
     equal = np.concatenate([[0.0], np.full(n_experts, 1 / n_experts), [0.0]])
-    weights, rates, objective, true = equal, [], [], []
+    weights = equal
+    rates: list[float] = []
+    objective: list[float] = []
+    true: list[float] = []
     for n_iter in track(range(1, max_iter + 1), "round"):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         sums = problem.each(soften, noises)
