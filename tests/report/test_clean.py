@@ -191,6 +191,10 @@ def test_verdicts_can_be_opened(digits, found, named):
     assert f"row {why.with_tag[0].row + 1}: image {why.with_tag[0].row}" in text
     assert (f"<span>{why.words[0].name}</span>" in text) == named
     assert "linear model" in text
+    # Rows without a text are shown by their tags.
+    row = why.with_tag[0].row
+    kept = [found.label_names[j] for j in np.flatnonzero(found.clean[row])]
+    assert f"row {row + 1}: {', '.join(kept)}"[:60] in found.report(reasons=reasons).html()
     # Without reasons, there is nothing to open.
     assert 'class="why"' not in found.report().html()
     assert len(text) < 1.2e6

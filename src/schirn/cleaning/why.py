@@ -44,6 +44,8 @@ _TOLERANCE = 1e-3
 # Ridge weights to try, relative to the mean variance, on a sample of rows and frequent tags.
 _GRID = 10.0 ** np.arange(-3, 2.01, 0.5)
 _TUNING_ROWS, _TUNING_TAGS = 600, 256
+# Ridge solutions to keep for the next question.
+_REMEMBERED = 256
 # 1 minus the leverage of a row like no other is at least this.
 _SMALLEST = 1e-3
 # Pseudo-rows that pull the share of a tag towards its usual share.
@@ -126,6 +128,8 @@ class Explanation(NamedTuple):
     score, base, rest : float
         Score of the linear model, about the share of such rows that carry the tag. It is the sum
         of `base`, the contributions of the words listed, and `rest`, those of all others.
+    named : bool
+        Whether the features have names; else they are called x0, x1, ...
     model : str
         The model whose score the words make up.
     other_tags : list of OtherTag
@@ -146,6 +150,7 @@ class Explanation(NamedTuple):
     score: float
     base: float
     rest: float
+    named: bool
     model: str
     other_tags: list[OtherTag]
 
@@ -275,6 +280,9 @@ class Reasons:
         cells : iterable of (row, label)
         """
         pairs = [(self._row_number(row), self._column(label)) for row, label in cells]
+        for known in (self._weights_of, self._row_of):
+            if len(known) > _REMEMBERED:
+                known.clear()
         columns = [j for j in dict.fromkeys(j for _, j in pairs) if j not in self._weights_of]
         for start in range(0, len(columns), _BLOCK):
             some = columns[start : start + _BLOCK]
@@ -316,12 +324,13 @@ class Reasons:
             score=base + rest + sum(word.contribution for word in words),
             base=base,
             rest=rest,
+            named=self.feature_names is not None,
             model=MODEL,
             other_tags=self._other_tags(row, column),
         )
         empty = sp.issparse(self._Z) and not self._squares[row]
         below = confidence is not None and confidence < found.threshold
-        sentence = _sentence(why, below, empty, self.feature_names is not None)
+        sentence = _sentence(why, below, empty)
         return why._replace(summary=sentence)
 
     def _verdict(self, row: int, column: int) -> tuple[str, float | None]:
@@ -543,7 +552,7 @@ class _Ridge:
         return lams[int(np.argmin(errors))]
 
 
-def _sentence(why: Explanation, below: bool, empty: bool, named: bool) -> str:
+def _sentence(why: Explanation, below: bool, empty: bool) -> str:
     """The verdict and the reasons that agree with it, in one sentence."""
     p = 0.0 if why.confidence is None else why.confidence
     share = f"{'less than 1%' if p < 0.01 else f'{p:.0%}'} likely to be correct"
@@ -566,7 +575,7 @@ def _sentence(why: Explanation, below: bool, empty: bool, named: bool) -> str:
     sign = -1 if why.verdict == "removed" or (why.verdict == "kept" and below) else 1
     least = _LEAST * max((abs(word.contribution) for word in why.words), default=0)
     words = [f"“{word.name}”" for word in why.words if sign * word.contribution > least][:3]
-    if words and named and not empty:
+    if words and why.named and not empty:
         speak = "speaks" if len(words) == 1 else "speak"
         side = "for" if sign > 0 else "against"
         reasons.append(f"{_listed(words)} {speak} {side} it")

@@ -392,7 +392,6 @@ def _write_pages(
         roles = TableRoles(
             source.labels, source.separator, tuple(args.text or ()), args.image, args.image_root
         )
-        transformer = features.transformer
         write_project(
             args.project,
             found,
@@ -403,7 +402,7 @@ def _write_pages(
             table=source.table,
             source=args.data,
             roles=roles,
-            feature_names=None if transformer is None else transformer.get_feature_names_out(),
+            feature_names=features.feature_names,
         )
     if args.audit_sample:
         write_questions(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
     from schirn.cleaning.look import Finding
     from schirn.cleaning.threshold_curve import ThresholdPoint
-    from schirn.cleaning.why import Explanation, Neighbour, Reasons
+    from schirn.cleaning.why import Explanation, Neighbour, Reasons, Word
 
 Array = np.ndarray
 
@@ -32,7 +32,9 @@ MAX_CONFUSIONS = 12
 CONFUSION_LEVEL = 0.05
 _MAX_TEXT = 400
 _MAX_TAGS = 30
-_MAX_NEIGHBOURS, _MAX_NEIGHBOUR_TEXT = 3, 90
+_MAX_NEIGHBOURS, _MAX_NEIGHBOUR_TEXT, _MAX_WORDS = 3, 90, 6
+# Smaller contributions would read as zero.
+_LEAST_SHOWN = 0.0005
 _MAX_IMAGE_BYTES = 300_000
 _BINS = 20
 # Rows with more tags than this are alike when removals are compared with chance.
@@ -61,8 +63,8 @@ class Why(NamedTuple):
     """Why a tag was judged as it was, for the page."""
 
     explanation: "Explanation"
-    named: bool
-    """Whether the features have names that tell a person something."""
+    words: "list[Word]"
+    """The words to show; none if the features have no names."""
     with_tag: list[SimilarRow]
     without_tag: list[SimilarRow]
 
@@ -416,18 +418,30 @@ class CleanReport:
     def _explained(self, cards: list[Card]) -> list[Card]:
         """Return the cards with the reasons for their verdicts."""
         reasons: Any = self.reasons
-        named = reasons.feature_names is not None
+
+        def shows(word: "Word") -> bool:
+            return abs(word.contribution) >= _LEAST_SHOWN
+
         whys = reasons.explain_all((card.row, card.label) for card in cards)
         return [
             card._replace(
-                why=Why(why, named, self._similar(why.with_tag), self._similar(why.without_tag))
+                why=Why(
+                    why,
+                    [word for word in why.words[:_MAX_WORDS] if shows(word)] if why.named else [],
+                    self._similar(why.with_tag),
+                    self._similar(why.without_tag),
+                )
             )
             for card, why in zip(cards, whys, strict=True)
         ]
 
     def _similar(self, neighbours: "list[Neighbour]") -> list[SimilarRow]:
         return [
-            SimilarRow(self._id(row), similarity, self._text(row, _MAX_NEIGHBOUR_TEXT))
+            SimilarRow(
+                self._id(row),
+                similarity,
+                self._text(row, _MAX_NEIGHBOUR_TEXT) or self._tags(row, _MAX_NEIGHBOUR_TEXT),
+            )
             for row, similarity in neighbours[:_MAX_NEIGHBOURS]
         ]
 
@@ -435,8 +449,14 @@ class CleanReport:
         return str(row + 1 if self.ids is None else self.ids[row])
 
     def _text(self, row: int, most: int) -> str:
-        text = "" if self.texts is None else str(self.texts[row])
-        return text if len(text) <= most else text[:most] + " …"
+        return _cut("" if self.texts is None else str(self.texts[row]), most)
+
+    def _tags(self, row: int, most: int) -> str:
+        """Return the tags that a row keeps, as one text."""
+        found = self.found
+        start, end = np.searchsorted(found.row, (row, row + 1)).tolist()
+        kept = found.column[start:end][~found.removed[start:end]]
+        return _cut(", ".join(found.label_names[j] for j in kept), most)
 
     def _card(
         self, row: int, column: int, confidence: float, removed: bool, suggested: bool = False
@@ -502,6 +522,10 @@ def _image(image: Any) -> str:
         return ""
     kind = next((name for magic, name in _MAGIC.items() if raw.startswith(magic)), None)
     return f"data:image/{kind};base64,{base64.b64encode(raw).decode()}" if kind else ""
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[:most] + " …"
 
 
 def _plain(text: str) -> str:
