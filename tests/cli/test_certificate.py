@@ -238,3 +238,20 @@ def test_a_cell_that_a_spreadsheet_would_run_is_the_same_tag(tmp_path, capsys):
         writer.writerows(rows)
     assert clean(table, "--audit", sample, "-o", out, "--force") == 0
     assert main(["certificate", "check", f"{out}.certificate.json", str(out)]) == 0
+
+
+def test_check_of_merged_tags(items, tmp_path, capsys):
+    """The certificate is about the merged tags, which the copy has and the table gets."""
+    marked = [(text, [*tags, "Dog"] if i % 9 == 0 else tags, wrong)
+              for i, (text, tags, wrong) in enumerate(items)]  # fmt: skip
+    table, sample = write_csv(tmp_path / "items.csv", marked), tmp_path / "check.csv"
+    merges, copy = tmp_path / "merges.csv", tmp_path / "cleaned.csv"
+    merges.write_text("Dog,dog\n")
+    assert clean(table, "--merge", merges, "--audit-sample", sample) == 0
+    fill(sample, items)
+    assert clean(table, "--merge", merges, "--audit", sample, "-o", copy) == 0
+    check = ["certificate", "check", f"{copy}.certificate.json"]
+    assert main([*check, table]) == 1
+    assert main([*check, table, "--merge", str(merges)]) == 0
+    assert main([*check, str(copy)]) == 0
+    assert main([*check, str(copy), "--merge", str(merges)]) == 0

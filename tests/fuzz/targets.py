@@ -15,7 +15,15 @@ import schirn
 from schirn.bench import read_rows
 from schirn.bench.results import IDENTITY
 from schirn.bench.running.scores import compute_metrics, read_arrays
-from schirn.cleaning import Certificate, ChangeList, votes_to_candidates
+from schirn.cleaning import (
+    Certificate,
+    ChangeList,
+    Expectations,
+    RunSummary,
+    look_at_table,
+    read_merges,
+    votes_to_candidates,
+)
 from schirn.datasets import load
 from schirn.datasets._cache import recorded_options
 from schirn.persist import read_notes
@@ -137,6 +145,32 @@ def _changes(name: str) -> Target:
     return read
 
 
+def _merges(name: str) -> Target:
+    def read(folder: Path, data: bytes) -> object:
+        (folder / name).write_bytes(data)
+        return read_merges(folder / name)
+
+    return read
+
+
+def _expectations(folder: Path, data: bytes) -> object:
+    (folder / "x.toml").write_bytes(data)
+    run = RunSummary(1, 1, 0.5, 0.5, {"dog": 1})
+    return Expectations.read(folder / "x.toml").check(run, last=run)
+
+
+def _run_summary(folder: Path, data: bytes) -> object:
+    (folder / "x.json").write_bytes(data)
+    run = RunSummary.read(folder / "x.json")
+    return Expectations(drift={"tags": 0, "new_tags": 0}).check(RunSummary(1, 1, 0, 0), last=run)
+
+
+def _look(folder: Path, data: bytes) -> object:
+    """Lines as texts, and their words as tags."""
+    lines = data.decode("utf-8", "replace").splitlines() or [""]
+    return look_at_table([line.split() for line in lines], texts=lines)
+
+
 def _votes(folder: Path, data: bytes) -> object:
     from schirn.datasets.tables import open_table
 
@@ -188,6 +222,11 @@ TARGETS: dict[str, Target] = {
     "clean_parquet": _clean("x.parquet"),
     "changes_csv": _changes("x.csv"),
     "changes_jsonl": _changes("x.jsonl"),
+    "merges_csv": _merges("x.csv"),
+    "merges_json": _merges("x.json"),
+    "expectations": _expectations,
+    "run_summary": _run_summary,
+    "look": _look,
     "votes": _votes,
     "embeddings": _embeddings,
 }

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from schirn import find_noisy_labels
+from schirn.cleaning import look_at_table
 from schirn.cleaning.found import MissingTags, NoisyLabels
 from schirn.datasets import load_digits_attributes
 from schirn.report import CleanReport
@@ -244,6 +245,16 @@ def test_other_forms(found, tmp_path, monkeypatch):
     assert path.read_text("utf-8").startswith("<!DOCTYPE html>")
     assert repr(report).startswith("CleanReport(NoisyLabels(400 rows")
     assert found._repr_html_().startswith("<iframe")
+
+
+def test_findings_in_every_form(found):
+    findings = look_at_table(["Dog|x", "dog|x", "dog|x", "cat", "cat"])
+    report = found.report(findings=findings)
+    Page(report.html())
+    sentence = "1 tag looks like another spelling: Dog|x (1 row) → dog|x (2), case"
+    assert sentence in report.html()
+    assert "- " + sentence.replace("|", "\\|") in report.markdown().splitlines()
+    assert json.loads(report.json())["findings"] == [each.to_dict() for each in findings]
 
 
 def test_image_files_are_shown_when_they_are_small_images(tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from browser_helpers import needs_browser, open_browser
 
+from schirn.cleaning import look_at_table
 from schirn.cleaning.found import MissingTags, NoisyLabels
 from schirn.cleaning.threshold_curve import planted_curve
 
@@ -237,3 +238,34 @@ def test_nothing_sticks_out(suggesting, width):
         assert plot["width"] > 0.6 * min(width, 1000)
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_findings_are_opened_by_keyboard(driver, tmp_path, width):
+    names = [*(f"{NASTY} {k}" for k in range(30)), "Dog", "dog", "dog"]
+    findings = look_at_table([[name] for name in names], texts=["x" * 300, *[NASTY] * 32])
+    path = tmp_path / "report.html"
+    path.write_text(make_found().report(findings=findings).html(), "utf-8")
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        driver.get(path.as_uri())
+        boxes = driver.find_elements("css selector", ".findings > li")
+        kinds = [box.find_element("tag name", "b").text for box in boxes]
+        assert kinds == ["spelling", "copies", "in one row"]
+        assert "Dog (1 row) → dog (2), case" in boxes[0].text
+        assert "31 rows are copies of earlier ones" in boxes[1].text
+        example = boxes[1].find_element("css selector", "details li")
+        assert not example.is_displayed()
+        boxes[1].find_element("tag name", "summary").send_keys("\n")
+        assert example.is_displayed()
+        assert boxes[1].find_element("tag name", "summary").text == "The first 20 of 31"
+        assert NASTY[:20] in example.text
+        assert driver.execute_script("return document.documentElement.scrollWidth") <= width
+    finally:
+        driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert driver.get_log("browser") == []
+
+
+def test_a_report_without_findings_has_no_section(page):
+    assert page.find_elements("id", "findings") == []

@@ -80,8 +80,8 @@ def add_merge(group: Any) -> None:
     """Add the option for a list of merges."""
     group.add_argument(
         "--merge", metavar="FILE",
-        help="merge tags before judging or training: lines such as ligthing,lighting, or a JSON "
-        "object (see: schirn clean --propose-merges)",
+        help="merge tags before anything else: lines such as ligthing,lighting, or a JSON object "
+        "(see: schirn clean --propose-merges)",
     )  # fmt: skip
 
 

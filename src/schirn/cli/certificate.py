@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from schirn._files import spreadsheet_safe
-from schirn.cleaning import Certificate
+from schirn.cleaning import Certificate, read_merges
 from schirn.cleaning.audit import TAGS, tags_digest
 from schirn.cleaning.columns import TagTable
 from schirn.cli._output import facts, print_json, say
 from schirn.cli._parser import add_command, separator
-from schirn.cli._reading import add_text_format
+from schirn.cli._reading import add_merge, add_text_format
 from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags, split_tags
@@ -52,6 +52,7 @@ def add(found: Any) -> None:
         "--separator", type=separator, default=";", metavar="TEXT",
         help="text between tags (default: ;)",
     )  # fmt: skip
+    add_merge(check)
     add_text_format(check)
 
 
@@ -83,9 +84,14 @@ def run(args: argparse.Namespace) -> int:
 def _digest(args: argparse.Namespace) -> str:
     """Hash of the tags of the table; the changes of a cleaned copy are undone."""
     opened = open_table(args.table, encoding=args.encoding, delimiter=args.delimiter)
-    source = TagTable(opened, args.table, labels=args.labels, separator=args.separator)
+    roles = {"labels": args.labels, "separator": args.separator}
+    source = TagTable(opened, args.table, **roles)
+    is_copy = f"{source.labels}_removed" in opened.columns
+    # The tags of a copy are merged already.
+    if args.merge and not is_copy:
+        source = TagTable(opened, args.table, **roles, merge=read_merges(args.merge))
     rows = source.tags()
-    if f"{source.labels}_removed" in opened.columns:
+    if is_copy:
 
         def tags_of(column: str) -> list[list[str]]:
             cells = opened.column(column) if column in opened.columns else [None] * len(rows)
