@@ -103,6 +103,8 @@ Array = np.ndarray
 
 # Far below the square root of the largest double, to leave room for products of many squares.
 _LARGEST_DOUBLE = 1e140
+# Large arrays are checked in pieces of this size.
+_PIECE_CELLS = 2**23
 
 
 def check_values(X: Any, names: Array | None = None) -> None:
@@ -236,7 +238,9 @@ def first_bad(X: Any, first: int = 0) -> tuple[int, int, float] | None:
         return None
     highest = largest_value(values.dtype, X.shape[0])
     # With a NaN among the values both extremes are NaN, and no comparison with NaN is true.
-    if max(values.max(), -values.min()) < highest:
+    step = max(1, _PIECE_CELLS // max(1, values[:1].size))
+    starts = range(0, len(values), step)
+    if all(max(values[i : i + step].max(), -values[i : i + step].min()) < highest for i in starts):
         return None
     row, column, value = _entry(X, int(np.flatnonzero(~(np.abs(values) < highest))[0]))
     return first + row, column, value

@@ -19,6 +19,8 @@ from schirn.datasets.tables import LABEL_COLUMNS, Table, to_numbers, write_verdi
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
 from schirn.labels.tags import split_tags
+from schirn.scale.memory import free_bytes
+from schirn.scale.row_file import RowFile
 
 Array = np.ndarray
 
@@ -512,7 +514,10 @@ def matrix_for(features: str, n_rows: int, table: str) -> Array:
         raise InputError(
             f"{features!r} is neither an .npy file nor a column of {table}", parameter="features"
         )
-    matrix = np.asarray(read_npy(path))
+    if path.exists() and path.stat().st_size > free_bytes() // 2:
+        matrix = RowFile(path).mapped()
+    else:
+        matrix = np.asarray(read_npy(path))
     fits = matrix.ndim == 2 and len(matrix) == n_rows and matrix.shape[1] > 0
     if not fits or matrix.dtype.kind not in "biuf":
         raise DataError(

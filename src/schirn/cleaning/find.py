@@ -4,7 +4,6 @@ import hashlib
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import count, pairwise
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,20 +24,17 @@ from schirn.features.pipeline import make_method
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
-from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
+from schirn.methods import OracleRidge, PartialMultiLabelClassifier
+from schirn.scale.memory import free_bytes, memory_limit
+from schirn.scale.row_file import RowFile
 
 Array = np.ndarray
 
 MIN_COUNT = 5
-MAX_MEMORY = 8.0
 PRECISION = 0.9
-# Measured peak memory per cell (row and label), for Sieve with a kernel matrix and for others.
-_BYTES_PER_KERNEL_CELL, _BYTES_PER_CELL = 350, 150
-# The same per entry of the kernel. Up to the given number of rows, Sieve holds its inverses in
-# double precision, in single precision with three inner splits, and with one; then landmarks.
-_BYTES_PER_ENTRY = {1000: 130, 2500: 70}
-_BYTES_PER_ENTRY_OF_MANY, _BYTES_PER_LANDMARK_ENTRY = 40, 30
 _FOLDS = 5
+# Peak memory of a fit of Sieve per row and label, besides the features.
+_BYTES_PER_CELL = 60
 # Even sure tags are sometimes replaced by planted ones.
 _SELDOM = 1e-3
 
@@ -59,7 +55,7 @@ def find_noisy_labels(
     votes: Any = None,
     groups: Any = None,
     min_count: int = MIN_COUNT,
-    max_memory: float = MAX_MEMORY,
+    max_memory: float | None = None,
     label_names: Sequence[str] | None = None,
     separator: str = ";",
     random_state: int | None = 0,
@@ -78,7 +74,8 @@ def find_noisy_labels(
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
-        Features of the rows.
+        Features of the rows. Those of a `numpy.memmap` or a `schirn.scale.RowFile` stay in their
+        file and are read some rows at a time.
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
         Tags of the rows: a matrix, one list of names per row, or one text such as "beach;dog" per
         row.
@@ -120,8 +117,10 @@ def find_noisy_labels(
         A tag listed in fewer rows than this, or in all of them, is not judged: it is kept with
         confidence 0.5 and the verdict "unjudged". Other rows of its own group do not count; with
         folds, only training rows do.
-    max_memory : float, default=8
-        Gigabytes; a table that needs more raises InputError, which suggests a `min_count`.
+    max_memory : float, optional
+        Gigabytes. `Sieve` keeps the landmark features of more than `max_kernel_rows` rows in
+        memory, or in a temporary file if they need more than half of this. None is the memory
+        that is free.
     label_names : sequence of str, optional
         Names of the columns of `candidates`, if it has none.
     separator : str, default=";"
@@ -163,7 +162,7 @@ def find_noisy_labels(
     certain = _certain(known, known_clean, tags)
     counts = tags.counts
     columns = np.flatnonzero((counts >= min_count) & (counts < tags.n_rows))
-    _check_memory(model, counts, columns, tags.n_rows, max_memory)
+    Number(open_low=True, none=True).check("max_memory", max_memory)
     together = None if groups is None else _group_numbers(groups, tags.n_rows)
     if votes is not None and not has_fit_parameter(model, "votes"):
         raise InputError(
@@ -171,10 +170,12 @@ def find_noisy_labels(
             parameter="votes",
         )
     if cv is None and model._judges_own_rows and (groups is None or _leaves_out_groups(model, X)):
-        with shown(f"judging {len(tags.row):,} tags", verbose):
-            verdicts = _by_one_fit(
-                model, X, tags, columns, certain, together, votes, min_count, random_state
-            )
+        with shown(f"judging {len(tags.row):,} tags", verbose), memory_limit(max_memory):
+            fits = [
+                _by_one_fit(model, X, tags, some, certain, together, votes, min_count, random_state)
+                for some in _label_groups(columns, tags.n_rows)
+            ]
+            verdicts = _merged(fits)
     elif votes is not None:
         raise InputError(
             "votes are used in a single fit, not in folds; leave cv out"
@@ -182,7 +183,7 @@ def find_noisy_labels(
             parameter="votes",
         )
     else:
-        with shown(f"judging {len(tags.row):,} tags", verbose):
+        with shown(f"judging {len(tags.row):,} tags", verbose), memory_limit(max_memory):
             folds = _folds(X, tags, cv, together, random_state)
             verdicts = _out_of_fold(
                 model, X, tags, columns, certain, folds, min_count, random_state
@@ -255,12 +256,14 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     X = as_plain(X)
     if hasattr(X, "column_names"):
         X = np.asarray(X)
+    if isinstance(X, RowFile):
+        X = X.mapped()
     if not sp.issparse(X) and not hasattr(X, "columns"):
         values = list(X) if not hasattr(X, "shape") else X
         flat = values if getattr(values, "ndim", 1) == 1 else ()
         if isinstance(next((value for value in flat if not is_missing(value)), None), str):
             return TextFeatures().fit_transform(values), _method(method, text=True)
-        X = np.asarray(values)
+        X = values if isinstance(values, np.memmap) else np.asarray(values)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
     if sp.issparse(X):
@@ -436,9 +439,10 @@ def _by_one_fit(
     suggested = missing.row, columns[missing.col], missing.data
     stage("judging planted tags")
     # Left-out scores do not depend on what a row lists, so dropping its tags changes no score.
-    dropped = fitted._missing(fitted.training_log_odds_, np.zeros_like(Y), 0.5).toarray() > 0
+    own_scores = tags.pick(fitted.training_log_odds_, columns, -np.inf)
+    dropped = fitted._missing(own_scores[:, None], np.zeros((len(own_scores), 1)), 0.5)
     likely = np.where(judged, confidence, 0)
-    caught = likely @ tags.pick(dropped, columns, False) / max(likely.sum(), 1e-9)
+    caught = likely @ (dropped.toarray().ravel() > 0) / max(likely.sum(), 1e-9)
     wrong = np.where(judged & (certain == 0), _SELDOM + 1 - confidence, 0)
     propensity = fitted.noise_model_.propensity
     drawn = draw(
@@ -459,6 +463,40 @@ def _by_one_fit(
         Planted(drawn.tag, columns[drawn.label], planted),
         fitted.caution_.strict_share,
         fitted.vote_model_,
+    )
+
+
+def _label_groups(columns: Array, n_rows: int) -> list[Array]:
+    """Labels that are judged together: all of them, unless memory is short."""
+    needed = n_rows * len(columns) * _BYTES_PER_CELL
+    count = min(-(-needed // max(1, free_bytes())), len(columns))
+    return [columns[k::count] for k in range(count)] if count > 1 else [columns]
+
+
+def _merged(fits: Sequence[Verdicts]) -> Verdicts:
+    """Verdicts of several groups of labels together; shares are averages over the judged tags."""
+    if len(fits) == 1:
+        return fits[0]
+    confidence = np.full(len(fits[0].confidence), 0.5)
+    judged = np.zeros(len(confidence), dtype=bool)
+    for fit in fits:
+        confidence[fit.judged] = fit.confidence[fit.judged]
+        judged |= fit.judged
+    weights = [max(int(fit.judged.sum()), 1e-9) for fit in fits]
+
+    def average(values: Iterable[Any]) -> float:
+        return float(np.average(list(values), weights=weights))
+
+    missing = [fit.missing for fit in fits if fit.missing is not None]
+    return Verdicts(
+        confidence,
+        judged,
+        {name: average(fit.shares[name] for fit in fits) for name in fits[0].shares},
+        tuple(map(np.concatenate, zip(*missing, strict=True))) if missing else None,  # type: ignore[arg-type]
+        average(fit.missing_caught for fit in fits),
+        Planted.together([fit.planted for fit in fits]),
+        average(fit.cautious_share or 0.0 for fit in fits),
+        fits[0].vote_model,
     )
 
 
@@ -630,48 +668,3 @@ def _certain(known: Any, known_clean: Any, tags: Tags) -> Array:
             f"row {row}, label {name!r} is wrong by known but correct by known_clean; change one"
         )
     return np.where(correct == 1, np.int8(1), certain)
-
-
-def _check_memory(
-    model: PartialMultiLabelClassifier,
-    counts: Array,
-    columns: Array,
-    n_rows: int,
-    max_memory: float,
-) -> None:
-    """Raise InputError if the table needs more memory, with the `min_count` that would do."""
-    if not isinstance(max_memory, Real) or not max_memory > 0:
-        raise InputError(
-            f"max_memory must be a number of gigabytes above 0, not {max_memory!r}",
-            parameter="max_memory",
-        )
-    base, each = _needs(model, n_rows)
-    need, room = base + each * len(columns), max_memory - base
-    if need <= max_memory:
-        return
-    if room < each:
-        raise InputError(
-            f"{n_rows:,} rows need about {need:.2g} GB of memory, but max_memory allows "
-            f"{max_memory:g} GB; raise it, split the table, or choose a smaller n_landmarks",
-            parameter="max_memory",
-        )
-    largest = np.sort(counts[columns])[::-1]
-    enough = int(largest[int(room / each)]) + 1
-    raise InputError(
-        f"judging {len(columns):,} different tags in {n_rows:,} rows needs about {need:.2g} GB of "
-        f"memory, but max_memory allows {max_memory:g} GB; raise it, or set min_count to {enough} "
-        f"to judge only {np.count_nonzero(largest >= enough):,} of them",
-        parameter="min_count",
-    )
-
-
-def _needs(model: PartialMultiLabelClassifier, n_rows: int) -> tuple[float, float]:
-    """Gigabytes for the kernel of Sieve, nothing for other methods, and for each label."""
-    if not isinstance(model, Sieve) or model.kernel != "rbf":
-        return 0.0, n_rows * _BYTES_PER_CELL / 1e9
-    if n_rows > model.max_kernel_rows:
-        entries = n_rows * min(n_rows, model.n_landmarks)
-        return entries * _BYTES_PER_LANDMARK_ENTRY / 1e9, n_rows * _BYTES_PER_CELL / 1e9
-    sizes = (size for rows, size in _BYTES_PER_ENTRY.items() if n_rows < rows)
-    entry = next(sizes, _BYTES_PER_ENTRY_OF_MANY)
-    return n_rows**2 * entry / 1e9, n_rows * _BYTES_PER_KERNEL_CELL / 1e9

@@ -30,7 +30,7 @@ from schirn.cleaning.answers import read_answers, write_questions
 from schirn.cleaning.audit import MISSING, TAGS
 from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable
-from schirn.cleaning.find import MAX_MEMORY, MIN_COUNT, PRECISION
+from schirn.cleaning.find import MIN_COUNT, PRECISION
 from schirn.cleaning.look import KINDS
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive
@@ -162,8 +162,9 @@ def _add_choices(parser: Parser) -> None:
         help=f"keep tags that occur in fewer than N rows (default: {MIN_COUNT})",
     )  # fmt: skip
     group.add_argument(
-        "--max-memory", type=_gigabytes, default=MAX_MEMORY, metavar="GB",
-        help=f"stop if the table needs more memory than this (default: {MAX_MEMORY:g})",
+        "--max-memory", type=_gigabytes, metavar="GB",
+        help="keep the features of many rows in a temporary file if they need more than half of "
+        "this (default: the memory that is free)",
     )  # fmt: skip
     group.add_argument(
         "--folds", type=positive, metavar="N",

@@ -4,7 +4,9 @@ A solver asks for the namespace of its input and writes each formula once. This 
 the standard lacks: conversion between libraries, and products of a few cells with a dense matrix.
 """
 
+import mmap
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,36 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
     xp = namespace(other)
     kind = None if own else dtype or other.dtype
     return xp.asarray(values, dtype=kind, device=other.device)
+
+
+def row_pieces(X: Any, step: int) -> Iterator[tuple[int, Any]]:
+    """First row and rows of each piece of X; pages of a file are released after use.
+
+    >>> [(first, piece.shape) for first, piece in row_pieces(np.zeros((5, 2)), 3)]
+    [(0, (3, 2)), (3, (2, 2))]
+    """
+    for i in range(0, max(X.shape[0], 1), step):
+        piece = X[i : i + step]
+        yield i, piece
+        release(piece)
+
+
+def release(A: Any) -> None:
+    """Take the pages of an array that is mapped from a file out of memory; the file keeps them."""
+    base = A
+    while isinstance(base, np.ndarray) and not isinstance(base, np.memmap):
+        base = base.base
+    # A mapping in mode "c" keeps what was written in memory alone.
+    if not isinstance(base, np.memmap) or base.mode == "c" or not A.flags.c_contiguous:
+        return
+    pages: Any = base._mmap  # type: ignore[attr-defined]
+    if pages is None or not hasattr(pages, "madvise") or not A.size:
+        return
+    first = np.frombuffer(pages, dtype=np.uint8).__array_interface__["data"][0]
+    start = A.__array_interface__["data"][0] - first
+    stop = start + A.nbytes
+    start -= start % mmap.PAGESIZE
+    pages.madvise(mmap.MADV_DONTNEED, start, stop - start)
 
 
 def near(values: Any, X: Any) -> Any:

@@ -1,13 +1,16 @@
 """Automatic feature scaling: counts like text, anything else by its standard deviation."""
 
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, row_pieces, to_numpy
 from schirn.linalg.scaling import deviation_factor, moments
 
+# Statistics of large arrays are taken in pieces of this size, for memory.
+_PIECE_CELLS = 2**23
 # Non-negative data with a smaller share of non-zero cells are treated as word counts.
 _TEXT_DENSITY = 0.2
 
@@ -80,6 +83,9 @@ def feature_statistics(X: Any) -> FeatureStatistics:
     """Statistics of the rows of X."""
     if is_device_array(X):
         return _device_statistics(X)
+    if not sp.issparse(X) and X.size > _PIECE_CELLS:
+        pieces = row_pieces(X, max(1, _PIECE_CELLS // X.shape[1]))
+        return reduce(FeatureStatistics.merge, (feature_statistics(A) for _, A in pieces))
     values: np.ndarray = X.data if sp.issparse(X) else X
     filled = np.asarray((X != 0).sum(axis=0)).ravel()
     negative = bool(values.min(initial=0) < 0)
@@ -87,14 +93,16 @@ def feature_statistics(X: Any) -> FeatureStatistics:
 
 
 def _device_statistics(X: Array) -> FeatureStatistics:
-    xp = namespace(X)
-    double = xp.astype(X, xp.float64)
-    mean = xp.mean(double, axis=0)
-    square = xp.sum((double - mean) ** 2, axis=0)
-    filled = xp.sum(xp.astype(X != 0, xp.int64), axis=0)
-    dtype = to_numpy(X[:0]).dtype
-    found = [to_numpy(A) for A in (filled, mean, square)]
-    return FeatureStatistics(X.shape[0], dtype, False, bool(xp.any(X < 0)), *found)
+    xp, found = namespace(X), []
+    for _, A in row_pieces(X, max(1, 16 * _PIECE_CELLS // X.shape[1])):
+        double = xp.astype(A, xp.float64)
+        mean = xp.mean(double, axis=0)
+        square = xp.sum((double - mean) ** 2, axis=0)
+        filled = xp.sum(xp.astype(A != 0, xp.int64), axis=0)
+        sums = [to_numpy(values) for values in (filled, mean, square)]
+        dtype, negative = to_numpy(A[:0]).dtype, bool(xp.any(A < 0))
+        found.append(FeatureStatistics(A.shape[0], dtype, False, negative, *sums))
+    return reduce(FeatureStatistics.merge, found)
 
 
 def learn_scale(X: Any, kind: str = "auto") -> FeatureScale:

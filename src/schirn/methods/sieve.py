@@ -303,8 +303,12 @@ class Sieve(PartialMultiLabelClassifier):
     def _missing(self, log_odds: Array, Y: Array, min_confidence: float) -> sp.csr_array:
         rate = float(np.mean(self.noise_model_.rate))
         missing = getattr(self, "missing_rate_", 0.0)
-        p = missing_probability(completed(log_odds, missing), rate, missing)
-        return sp.csr_array(np.where((Y == 0) & (p >= min_confidence), p, 0.0))
+        found = []
+        for i in range(0, max(len(Y), 1), _BLOCK_ROWS):
+            rows = slice(i, i + _BLOCK_ROWS)
+            p = missing_probability(completed(log_odds[rows], missing), rate, missing)
+            found.append(sp.csr_array(np.where((Y[rows] == 0) & (p >= min_confidence), p, 0.0)))
+        return sp.csr_array(sp.vstack(found))
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
@@ -350,8 +354,8 @@ class Sieve(PartialMultiLabelClassifier):
             listed = np.where(known < 0, 1, Y)
             options = options._replace(known=None if self._trusts() else known)
         counts = copies(options.weights)
-        Z = self._fit_features(X, counts)
-        found = self._solve(Z, trusted, options)
+        self._learn_features(X, counts)
+        found = self._solve(X, trusted, options)
         confidence = self._judge(found, options.votes, counts).toarray()
         if known is not None:
             confidence = np.where(known == 0, confidence, known > 0)
@@ -446,7 +450,11 @@ class Sieve(PartialMultiLabelClassifier):
 
         return scores
 
-    def _fit_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> Any:
+    def _fit_features(self, X: "Array | sp.csr_array") -> Any:
+        self._learn_features(X)
+        return self._scaled(X)
+
+    def _learn_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> None:
         stage("scaling the features")
         (rows,) = repeat(counts, X)
         if isinstance(self.features, str):
@@ -461,7 +469,6 @@ class Sieve(PartialMultiLabelClassifier):
         else:
             self.transformer_ = clone(self.features).fit(rows)
             self.scale_ = learn_scale(rows, "none")
-        return self._scaled(X)
 
     def _scaled(self, X: "Array | sp.csr_array") -> Any:
         if self.transformer_ is not None:
@@ -480,12 +487,14 @@ class Sieve(PartialMultiLabelClassifier):
         rounds = {name: getattr(self, name) for name in names}
         return {**rounds, "trusting": self._trusts()}
 
-    def _factor(self, Z: Any) -> FactoredRows:
+    def _factor(self, Z: Any, **options: Any) -> FactoredRows:
         rng = check_random_state(self.random_state)
-        return factor(Z, kernel=self.kernel, n_landmarks=self.n_landmarks, rng=rng)
+        return factor(Z, kernel=self.kernel, n_landmarks=self.n_landmarks, rng=rng, **options)
 
-    def _solve(self, Z: Any, Y: Array, options: Options) -> SieveFit:
+    def _solve(self, X: Any, Y: Array, options: Options) -> SieveFit:
+        Z = X if self.transformer_ is None else self._scaled(X)
         if self._is_small(Z):
+            Z = self.scale_.transform(X) if self.transformer_ is None else Z
             rng, counts = check_random_state(self.random_state), copies(options.weights)
             kernel, K = kernel_matrix(Z, self.kernel, rng, counts)
             result = solve(K, Y, options=options, **self._rounds())
@@ -502,7 +511,9 @@ class Sieve(PartialMultiLabelClassifier):
                 f"and X has {Z.shape[0]:,}; leave them out, or use find_noisy_labels with cv=5",
                 parameter="groups",
             )
-        factored = self._factor(Z)
+        # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
+        whole = self.transformer_ is not None
+        factored = self._factor(Z, **({} if whole else {"scaled": self.scale_.transform}))
         many = self._solve_factored(factored, Y, options)
         found = gather_fit(factored.source, many, self.scale_, 1)
         if options.votes is None:

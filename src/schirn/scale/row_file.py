@@ -92,6 +92,16 @@ class RowFile:
         """Read block number k."""
         return self._read_into(k, BufferPool().take)
 
+    def mapped(self) -> Any:
+        """All rows as one array that the system reads from the file on use; CSR if sparse."""
+        first = self._blocks[0].extents[0]
+        if any(len(block.extents) > 1 for block in self._blocks):
+            return sp.csr_array(sp.vstack([sp.csr_array(block) for block in self.blocks()]))
+        if any(block.extents[0].dtype != first.dtype for block in self._blocks):
+            return np.concatenate(list(self.blocks()))
+        path = self._blocks[0].path
+        return np.memmap(path, first.dtype, mode="r", offset=first.start, shape=self.shape)
+
     def _read_into(self, k: int, take: Callable[[int], Any]) -> Any:
         """Read a block into buffers from `take`, a function of the size."""
         rows = self._blocks[k].read(take)

@@ -49,6 +49,8 @@ SOFT = 0.02
 # Pseudo-observations that pull the pool towards equal weights and no shift.
 POOL_RIDGE = 10.0
 POOL_CELLS = 100_000
+# Cells per piece of a product, for memory.
+PIECE_CELLS = 2**22
 KNOWN_ROUNDS = 4
 # Features too weak to tell noise from labels can let the rounds call ever more candidates wrong,
 # until the share of true ones falls below this part of the largest so far.
@@ -628,6 +630,13 @@ class Pool(NamedTuple):
 
 def combine(weights: np.ndarray, scores: Sequence[Array], prior: np.ndarray) -> Array:
     """Weighted sum of bias, log-odds of the expert scores and label prior."""
+    if isinstance(scores[0], np.ndarray) and scores[0].ndim == 2 and scores[0].size > PIECE_CELLS:
+        # The logarithms need several arrays of this size.
+        whole, step = np.empty_like(scores[0]), max(1, PIECE_CELLS // scores[0].shape[1])
+        for i in range(0, len(whole), step):
+            rows = slice(i, i + step)
+            whole[rows] = combine(weights, [S[rows] for S in scores], prior)
+        return whole
     total = 0 * scores[0] + like(float(weights[0]) + float(weights[-1]) * prior, scores[0])
     for weight, S in zip(weights[1:-1].tolist(), scores, strict=True):
         total += weight * soft_logit(S)

@@ -15,7 +15,15 @@ from sklearn.utils import check_random_state
 
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
+from schirn.linalg.arrays import (
+    Array,
+    is_device_array,
+    like,
+    namespace,
+    release,
+    row_pieces,
+    to_numpy,
+)
 from schirn.linalg.features import FeatureScale, FeatureStatistics, feature_statistics, scale_of
 from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
 from schirn.linalg.row_space import gram_spectrum, rounding
@@ -23,6 +31,7 @@ from schirn.noise.model import NoiseModel, cell_blocks
 from schirn.scale.blocks import Block, RowStore, add_sums
 from schirn.scale.factor import MOST_FEATURES
 from schirn.scale.fit import sample_stride
+from schirn.scale.memory import large_array
 from schirn.solvers.sieve import (
     KernelExpansion,
     Options,
@@ -76,23 +85,18 @@ def make_rows(
         Index of the first row of the block among all rows.
     """
     row, label = Y[index].nonzero()
-    # Sorting 16-bit integers takes a tenth of the time.
-    order = np.argsort(label.astype(np.min_scalar_type(Y.shape[1])), kind="stable")
     n, l = len(index), Y.shape[1]
     near = dense_part(X)
-    arrays = (label, row, row * l + label, order, label[order], row[order])
-    labels, rows, flat, *by_label = (like(a.astype(np.int64), near, "own") for a in arrays)
-    indptr = np.searchsorted(row, np.arange(n + 1))
-    candidates = Candidates(
-        indptr,
-        (n, l),
-        np.bincount(label, minlength=l),
-        labels,
-        rows,
-        flat,
-        tuple(by_label),
-        cell_blocks(indptr, near) if is_device_array(near) else None,
+    labels, rows, flat = (
+        like(a.astype(np.int64), near, "own") for a in (label, row, row * l + label)
     )
+    indptr, listed = np.searchsorted(row, np.arange(n + 1)), np.bincount(label, minlength=l)
+    candidates = Candidates(indptr, (n, l), listed, labels, rows, flat)
+    if is_device_array(near):
+        # Sorting 16-bit integers takes a tenth of the time.
+        order = np.argsort(label.astype(np.min_scalar_type(l)), kind="stable")
+        by_label = tuple(like(a, near, "own") for a in (order, label[order], row[order]))
+        candidates = candidates._replace(by_label=by_label, blocks=cell_blocks(indptr, near))
     own = rates[index] if isinstance(rates, np.ndarray) else None
     certain = None if known is None else known[index][row, label]
     return Rows(X, candidates, index + first, own, certain)
@@ -125,24 +129,33 @@ class FactoredRows(NamedTuple):
         return Problem(splits, self.spectra[: len(splits)], drawn, Y.shape[1], rates)
 
 
-def factor(Z: Any, *, kernel: str, n_landmarks: int, rng: np.random.RandomState) -> FactoredRows:
-    """Factor the features of many rows in memory.
+def factor(
+    X: Any,
+    *,
+    kernel: str,
+    n_landmarks: int,
+    rng: np.random.RandomState,
+    scaled: Callable[[Any], Any] = lambda rows: rows,
+) -> FactoredRows:
+    """Factor the features of many rows in memory, or in a temporary file if they do not fit.
 
     Parameters
     ----------
-    Z : array or CSR array of shape (n, d)
-        Scaled features.
+    X : array or CSR array of shape (n, d)
     kernel, n_landmarks
         As in `schirn.Sieve`.
     rng : RandomState
+    scaled : function
+        Scales some rows of X.
     """
-    n = Z.shape[0]
+    n = X.shape[0]
     drawn = draw_held(n, rng)
-    source = draw_features(n, kernel, n_landmarks, rng, lambda rows: pick(Z, rows))
-    X, (index, k) = reorder(source.features(Z), np.sort(drawn))
-    sums = gram_sums(X[:k]), gram_sums(X[k:])
-    found = spectra(*sums, single=single_precision(source, Z.dtype))
-    return FactoredRows(X, index, k, found, source, drawn)
+    source = draw_features(n, kernel, n_landmarks, rng, lambda rows: scaled(pick(X, rows)))
+    order, k = held_last(n, np.sort(drawn))
+    features = source.ordered(X, order, scaled)
+    sums = gram_sums(features[:k]), gram_sums(features[k:])
+    found = spectra(*sums, single=single_precision(source, X.dtype))
+    return FactoredRows(features, order, k, found, source, drawn)
 
 
 # ---- Features of many rows
@@ -170,6 +183,30 @@ class FeatureMap(NamedTuple):
             for i in track(range(0, Z.shape[0], _BLOCK_ROWS), "features of block", minor=True)
         ]
         return xp.concat(pieces)
+
+    def ordered(self, X: Any, order: np.ndarray, scaled: Callable[[Any], Any]) -> Any:
+        """Features of the rows of X in a new order, some rows at a time."""
+        if self.support is None and (sp.issparse(X) or not is_device_array(X)):
+            return pick(self.features(scaled(X)), order)
+        pieces = (
+            self.features(scaled(pick(X, order[i : i + _BLOCK_ROWS])))
+            for i in range(0, len(order), _BLOCK_ROWS)
+        )
+        out: Any = None
+        first = 0
+        for piece in pieces:
+            if out is None:
+                shape = len(order), piece.shape[1]
+                out = (
+                    large_array(shape, piece.dtype)
+                    if isinstance(piece, np.ndarray)
+                    else namespace(piece).empty(shape, dtype=piece.dtype, device=piece.device)
+                )
+            last = first + piece.shape[0]
+            out[first:last] = piece
+            release(out[first:last])
+            first = last
+        return self.features(scaled(X)) if out is None else out
 
     def expansion(self, ridges: Sequence[tuple[np.ndarray, Any]]) -> KernelExpansion:
         """Expansion of the ridges of all experts."""
@@ -210,11 +247,10 @@ def single_precision(source: FeatureMap, dtype: Any) -> bool:
     return source.support is not None or "float32" in str(dtype)
 
 
-def reorder(X: Any, held: np.ndarray) -> tuple[Any, tuple[np.ndarray, int]]:
-    """Put the rows held out last, so that splits are slices; the new order, and the edge."""
-    rest = np.setdiff1d(np.arange(X.shape[0]), held)
-    order = np.concatenate([rest, held])
-    return pick(X, order), (order, len(rest))
+def held_last(n: int, held: np.ndarray) -> tuple[np.ndarray, int]:
+    """The order of n rows that puts those held out last, so that splits are slices; the edge."""
+    rest = np.setdiff1d(np.arange(n), held)
+    return np.concatenate([rest, held]), len(rest)
 
 
 class GramSums(NamedTuple):
@@ -234,9 +270,8 @@ def gram_sums(X: Any) -> GramSums:
     stage("multiplying the features")
     kind = {"dtype": xp.float64, "device": X.device}
     total, gram = xp.zeros(d, **kind), xp.zeros((d, d), **kind)
-    step = piece_rows(X, d)
-    for i in range(0, n, step):
-        piece = xp.astype(X[i : i + step], xp.float64)
+    for _, rows in row_pieces(X, piece_rows(X, d)):
+        piece = xp.astype(rows, xp.float64)
         total += xp.sum(piece, axis=0)
         gram += piece.T @ piece
     return GramSums(n, total, gram)
@@ -506,7 +541,8 @@ def _make_splits(
     """Features and splits of a block; their sums, and the number of candidates to learn from."""
     X, first = block.rows.X, block.rows.first
     n = X.shape[0]
-    X, (index, k) = reorder(source.features(scale.transform(X)), _inside(held, first, n))
+    index, k = held_last(n, _inside(held, first, n))
+    X = source.ordered(X, index, scale.transform)
     own, Y = None if rates is None else rates[first : first + n], _candidates(block)
     rows = [make_rows(X[:0], Y, i, own, first=first) for i in (index, index[:k], index[k:])]
     whole, train, out = (r._replace(X=None) for r in rows)

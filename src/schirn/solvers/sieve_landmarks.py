@@ -23,6 +23,7 @@ from schirn.linalg.arrays import (
     cells_product,
     like,
     namespace,
+    row_pieces,
     to_numpy,
 )
 from schirn.linalg.row_space import below_one
@@ -41,6 +42,7 @@ from schirn.solvers.sieve import (
     KNOWN_ROUNDS,
     LARGEST_RBF_LAM,
     MARGIN,
+    PIECE_CELLS,
     POOL_CELLS,
     RATES,
     WINDOW,
@@ -55,8 +57,6 @@ from schirn.solvers.sieve import (
 
 # From this size on, cells are drawn without listing all of them.
 MANY_CELLS = 1_000_000
-# Cells per piece of a product, for memory.
-PIECE_CELLS = 2**22
 # Devices use a dense product if there are at most this many cells per candidate.
 _DENSE_CELLS = 64
 # The label stack is cubic in the labels; above this many it is left out.
@@ -75,15 +75,27 @@ class Candidates(NamedTuple):
     row: Array
     flat: Array
     """Positions of the cells in a flattened (n, l) array."""
-    by_label: tuple[Array, Array, Array]
-    """Order of the cells by label; labels and rows in that order."""
+    by_label: tuple[Array, Array, Array] | None = None
+    """On a device: order of the cells by label; labels and rows in that order."""
     blocks: list[CellBlock] | None = None
-    """Blocks for `cell_posterior`, made beforehand on a device."""
+    """On a device: blocks for `cell_posterior`."""
 
     def project(self, values: Array, X: Any) -> Array:
         """X'B in double precision for the (n, l) matrix B with these values at the candidates."""
         xp, (n, l) = namespace(values), self.shape
-        if xp is not np and n * l <= _DENSE_CELLS * self.size:
+        if self.by_label is None:
+            # Row by row, so that X is read once and in order.
+            total = np.zeros((l, X.shape[1]))
+            for i, piece in row_pieces(X, piece_rows(dense_part(X), X.shape[1])):
+                ends = self.indptr[i : i + piece.shape[0] + 1]
+                cells = slice(ends[0], ends[-1])
+                B = sp.csr_array(
+                    (values[cells], self.label[cells], ends - ends[0]), (piece.shape[0], l)
+                )
+                product = B.T @ piece
+                total += product.toarray() if sp.issparse(product) else product
+            return total.T
+        if n * l <= _DENSE_CELLS * self.size:
             product = X.T @ self.dense(values, X)
         else:
             order, label, row = self.by_label
@@ -99,7 +111,7 @@ class Candidates(NamedTuple):
 
     def total(self, values: Array) -> np.ndarray:
         """Sum of the values of each label."""
-        if isinstance(values, np.ndarray):
+        if self.by_label is None:
             return np.bincount(self.label, values, minlength=self.shape[1])
         # Sums by atomic additions would differ from run to run.
         xp, ends = namespace(values), np.cumsum(self.listed).tolist()
@@ -274,7 +286,7 @@ class Spectrum(NamedTuple):
     def leverages(self, X: Any, lams: Sequence[float]) -> Array:
         """Diagonals of the hat matrices, (ridge weights, n), below 1."""
         near = dense_part(X)
-        xp, n = namespace(near), X.shape[0]
+        xp = namespace(near)
         own = namespace(self.eigenvalues)
         weights = own.stack([1 / (self.eigenvalues + t) for t in lams], axis=1)
         basis, shift, last = None, 0.0, 0.0
@@ -284,9 +296,8 @@ class Spectrum(NamedTuple):
         else:
             weights = np.concatenate([weights, np.full((1, len(lams)), 1 / self.n)])
         weights = like(weights, near)
-        step = piece_rows(near, len(weights))
-        blocks = (X[i : i + step] for i in range(0, max(n, 1), step))
-        F = (A if basis is None else A @ basis - shift for A in blocks)
+        blocks = row_pieces(X, piece_rows(near, len(weights)))
+        F = (A if basis is None else A @ basis - shift for _, A in blocks)
         pieces = [A**2 @ weights + last for A in F]
         h = xp.concat(pieces).T
         return below_one(h)
@@ -303,13 +314,13 @@ def ridge_scores(X: Any, ridges: Sequence[tuple[Array, Array | None]]) -> Array:
     near, l = dense_part(X), ridges[0][0].shape[1]
     join = namespace(ridges[0][0]).concat
     W = like(join([W for W, _ in ridges], axis=1), near)
-    # With few labels the transposed product is the faster one.
-    S = X @ W if sp.issparse(X) else (W.T @ X.T).T
-    if ridges[0][1] is not None:
-        S += like(join([b for _, b in ridges]), near)
-    S = namespace(near).stack([S[:, k * l : (k + 1) * l] for k in range(len(ridges))])
-    # Steps write into flat views; NumPy's stack keeps the order of a transposed product.
-    return np.ascontiguousarray(S) if isinstance(S, np.ndarray) else S
+    b = None if ridges[0][1] is None else like(join([b for _, b in ridges]), near)
+    S = namespace(near).empty((len(ridges), X.shape[0], l), dtype=near.dtype, device=near.device)
+    for i, piece in row_pieces(X, piece_rows(near, max(X.shape[1], W.shape[1]))):
+        scores = piece @ W if b is None else piece @ W + b
+        for k in range(len(ridges)):
+            S[k, i : i + piece.shape[0]] = scores[:, k * l : (k + 1) * l]
+    return S
 
 
 def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:

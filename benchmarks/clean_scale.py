@@ -1,0 +1,144 @@
+"""Cleaning many rows on a processor: minutes and peak memory, measured by the operating system.
+
+    python -m benchmarks.clean_scale --shape 200000,512,50
+    python -m benchmarks.clean_scale --shape 200000,512,50 --map --max-memory 0.5
+    python -m benchmarks.clean_scale --series --svg docs/images/clean_growth.svg
+
+Every shape runs in a process of its own, which reads the features from an .npy file (`--map` maps
+it), calls `find_noisy_labels`, and reports its highest resident size (VmHWM). The series double one
+of rows, features and labels at a time.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schirn import find_noisy_labels
+from schirn.exceptions import EmptyCandidatesWarning
+from schirn.metrics import noise_auc
+
+BASE = {"rows": 25_000, "features": 256, "labels": 50}
+SERIES = {
+    "rows": (12_500, 25_000, 50_000, 100_000),
+    "features": (128, 256, 512, 1024),
+    "labels": (25, 50, 100, 200),
+}
+
+
+def main() -> None:
+    """Measure one shape, or the series."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--shape", default="200000,512,50", help="rows, features, labels")
+    parser.add_argument("--map", action="store_true", help="map the features instead of reading")
+    parser.add_argument("--max-memory", type=float, help="gigabytes, as in find_noisy_labels")
+    parser.add_argument("--series", action="store_true")
+    parser.add_argument("--svg", help="file of the plot of the series")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(measured(args.child, args.map, args.max_memory)))
+    elif args.series:
+        points = {name: [point({**BASE, name: k}) for k in ks] for name, ks in SERIES.items()}
+        if args.svg:
+            Path(args.svg).write_text(plot(points), encoding="utf-8")
+    else:
+        names = dict(zip(BASE, map(int, args.shape.split(",")), strict=True))
+        options = ["--map"] * args.map
+        options += [] if args.max_memory is None else ["--max-memory", str(args.max_memory)]
+        point(names, options)
+
+
+def point(shape: dict[str, int], options: list[str] | None = None) -> dict[str, Any]:
+    """Measure one shape in a process of its own, and print it."""
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder), **shape)
+        command = [sys.executable, "-m", "benchmarks.clean_scale", "--child", folder]
+        out = subprocess.run([*command, *(options or [])], check=True, stdout=subprocess.PIPE)
+    found = {**shape, **json.loads(out.stdout)}
+    print("{rows:>9,} x {features:>5,} x {labels:>4}: {seconds:6.0f} s, {cpu:6.0f} s of CPU time, "
+          "peak {peak:.2f} GB, noise AUC {auc:.3f}".format(**found), flush=True)  # fmt: skip
+    return found
+
+
+def generate(folder: Path, rows: int, features: int, labels: int) -> None:
+    """Write features, true labels and candidates, block by block."""
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((features, labels), dtype=np.float32)
+    X = np.lib.format.open_memmap(folder / "X.npy", "w+", np.float32, (rows, features))
+    truth = np.zeros((rows, labels), dtype=np.uint8)
+    for i in range(0, rows, 10_000):
+        block = rng.standard_normal((min(10_000, rows - i), features), dtype=np.float32)
+        X[i : i + 10_000] = block
+        top = np.argpartition(-(block @ W), 3, axis=1)[:, :3]
+        np.put_along_axis(truth[i : i + 10_000], top, 1, axis=1)
+    X.flush()
+    wrong = rng.random((rows, labels), dtype=np.float32) < 5 / (labels - 3)
+    np.savez(folder / "labels.npz", truth=truth, candidates=truth | wrong)
+
+
+def measured(folder: str, mapped: bool, max_memory: float | None) -> dict[str, float]:
+    """Clean the table in this process."""
+    warnings.simplefilter("ignore", EmptyCandidatesWarning)
+    X = np.load(Path(folder) / "X.npy", mmap_mode="r" if mapped else None)
+    with np.load(Path(folder) / "labels.npz") as stored:
+        truth, candidates = stored["truth"], stored["candidates"]
+    start = time.perf_counter(), time.process_time()
+    found = find_noisy_labels(X, candidates, max_memory=max_memory)
+    seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+    peak = next(
+        int(line.split()[1]) * 1024 / 1e9
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM:")
+    )
+    confidence = np.zeros(candidates.shape)
+    confidence[found.row, found.column] = found.confidence
+    auc = float(noise_auc(truth, candidates, confidence))
+    return {"seconds": seconds, "cpu": cpu, "peak": peak, "auc": auc}
+
+
+def plot(points: dict[str, list[dict[str, Any]]]) -> str:
+    """CPU seconds and peak memory against each size, on logarithmic scales, as SVG."""
+    width, height, left, top = 230, 150, 60, 30
+    parts = []
+    for j, (name, series) in enumerate(points.items()):
+        for i, (key, label) in enumerate((("cpu", "CPU s"), ("peak", "peak GB"))):
+            x0, y0 = left + j * (width + 50), top + i * (height + 60)
+            x = np.log2([p[name] for p in series])
+            y = np.log2([p[key] for p in series])
+            low, high = np.floor(y.min()), np.ceil(y.max())
+            px = x0 + (x - x[0]) / (x[-1] - x[0]) * width
+            py = y0 + height - (y - low) / max(high - low, 1) * height
+            line = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(px, py, strict=True))
+            parts.append(f'<rect x="{x0}" y="{y0}" width="{width}" height="{height}" class="f"/>')
+            parts.append(f'<polyline points="{line}" class="l"/>')
+            for a, b, p in zip(px, py, series, strict=True):
+                value = f"{p[key]:.0f}" if key == "cpu" else f"{p[key]:.2g}"
+                parts.append(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3"/>')
+                parts.append(f'<text x="{a:.1f}" y="{b - 8:.1f}" class="m">{value}</text>')
+                tick = f'<text x="{a:.1f}" y="{y0 + height + 16}" class="m">{p[name]:,}</text>'
+                parts.append(tick)
+            slope = (y[-1] - y[-2]) / (x[-1] - x[-2])
+            title = f"{label} against {name} (last slope {slope:.2f})"
+            parts.append(f'<text x="{x0}" y="{y0 - 10}">{title}</text>')
+    style = (
+        "text{font:12px sans-serif;fill:#333}.m{text-anchor:middle;font-size:11px}"
+        ".f{fill:none;stroke:#bbb}.l{fill:none;stroke:#1f6fb4;stroke-width:2}circle{fill:#1f6fb4}"
+    )
+    size = left + 3 * (width + 50), top + 2 * (height + 60)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size[0]} {size[1]}" role="img">'
+        f"<title>Growth of time and memory</title><style>{style}</style>"
+        f'<rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n'
+    )
+
+
+if __name__ == "__main__":
+    main()
