@@ -42,12 +42,12 @@ def free_bytes() -> int:
     except OSError:
         if hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
             free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for limit, used in (
+    for most, used in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
     ):
         try:
-            free.append(int((_CGROUP / limit).read_text()) - int((_CGROUP / used).read_text()))
+            free.append(int((_CGROUP / most).read_text()) - int((_CGROUP / used).read_text()))
         except (OSError, ValueError):
             continue
     limit = _LIMIT.get()

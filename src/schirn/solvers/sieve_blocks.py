@@ -180,7 +180,7 @@ class FeatureMap(NamedTuple):
         R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
         pieces = [
             xp.astype(self.kernel(Z[i : i + _BLOCK_ROWS], support) @ R - shift, xp.float32)
-            for i in track(range(0, Z.shape[0], _BLOCK_ROWS), "features of block", minor=True)
+            for i in range(0, Z.shape[0], _BLOCK_ROWS)
         ]
         return xp.concat(pieces)
 
@@ -190,7 +190,7 @@ class FeatureMap(NamedTuple):
             return pick(self.features(scaled(X)), order)
         pieces = (
             self.features(scaled(pick(X, order[i : i + _BLOCK_ROWS])))
-            for i in range(0, len(order), _BLOCK_ROWS)
+            for i in track(range(0, len(order), _BLOCK_ROWS), "features of block", minor=True)
         )
         out: Any = None
         first = 0
