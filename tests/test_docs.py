@@ -22,6 +22,9 @@ def test_python_blocks_run(page, tmp_path):
     blocks = python_blocks(page)
     if not blocks:
         pytest.skip("the page has no plain Python block; its examples are doctests")
+    if page.name == "tools.md":
+        for name in ("pyarrow", "onnx", "onnxruntime"):
+            pytest.importorskip(name, reason=f"{name} is not installed")
     if page.name == "deep.md":
         pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
         pytest.importorskip("safetensors", reason="safetensors (the extra deep) is not installed")

@@ -17,6 +17,7 @@ import schirn.cli.completion as completion
 import schirn.cli.data as data
 import schirn.cli.demo as demo
 import schirn.cli.doctor as doctor
+import schirn.cli.export as export
 import schirn.cli.fit as fit
 import schirn.cli.methods as methods
 import schirn.cli.predict as predict
@@ -34,6 +35,7 @@ COMMANDS = (
     demo,
     fit,
     predict,
+    export,
     clean,
     apply,
     undo,

@@ -35,6 +35,7 @@ from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.methods import PartialMultiLabelClassifier, methods
 from schirn.persist._model import RECORDS, check_model, class_of
+from schirn.persist._onnx import to_onnx as to_onnx
 
 Array = np.ndarray
 

@@ -1,0 +1,81 @@
+"""`schirn export`: write a model for programs without this library."""
+
+import argparse
+from typing import Any
+
+from schirn._files import check_writable
+from schirn.cli._output import facts, print_json
+from schirn.cli._parser import add_command
+from schirn.cli._reading import check_not_input
+from schirn.exceptions import InputError
+from schirn.features import TagPipeline
+from schirn.persist import load, to_onnx
+
+_EXAMPLES = """
+schirn export photos.schirn -o photos.onnx
+schirn export tagger.schirn --classifier -o classifier.onnx
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found,
+        "export",
+        run,
+        help="write a model as an ONNX file",
+        description="Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
+        "X are rows of features; its outputs are scores, probabilities and labels (0/1). Sieve, "
+        "linear methods and PARD can be exported. Texts must become features outside of the file.",
+        examples=_EXAMPLES,
+    )
+    parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
+    parser.add_argument(
+        "--double", action="store_true", help="numbers in double instead of single precision"
+    )
+    parser.add_argument(
+        "--classifier",
+        action="store_true",
+        help="write the part of a model that takes features of texts or pictures",
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read the model, write the file, say what its input is."""
+    check_not_input(args.output, args.model)
+    check_writable(args.output)
+    model: Any = load(args.model)
+    source = None
+    if isinstance(model, TagPipeline):
+        source = model.features_.source()
+        is_numeric = model.features_.columns is not None or model.features_.vectors is not None
+        if not is_numeric and not args.classifier:
+            raise InputError(
+                f"{args.model}: learns from {source}, and an ONNX file cannot make features of "
+                f"texts or pictures as this library does; --classifier writes the part after it"
+            )
+        model = model.method_ if args.classifier else model
+    to_onnx(model, args.output, dtype="float64" if args.double else "float32")
+    method = getattr(model, "method_", model)
+    summary = {
+        "model": args.model,
+        "method": type(method).__name__,
+        "features": int(method.n_features_in_),
+        "labels": len(method.label_names_),
+        "precision": "double" if args.double else "single",
+        "output": args.output,
+    }
+    if args.json:
+        print_json({**summary, "learned_from": source})
+        return
+    numbers = f"{summary['features']:,} numbers per row"
+    facts(
+        [
+            ("model", f"{args.model} ({summary['method']})"),
+            ("input", f"X: {numbers}" + (f", made from {source}" if source else "")),
+            ("outputs", f"scores, probabilities and labels: {summary['labels']:,} per row"),
+            ("precision", summary["precision"]),
+            ("output", args.output),
+        ]
+    )

@@ -1,0 +1,341 @@
+"""Trained predictors as ONNX graphs, for programs without Python or without this library.
+
+The graph repeats the formulas of `decision_function`, `predict_proba` and `predict` with operators
+of ONNX: scaling, kernel with the support rows, ridges, label stack and pool for `Sieve`, one matrix
+product for linear methods.
+"""
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from schirn._files import atomic_write
+from schirn._optional import optional
+from schirn.exceptions import InputError
+from schirn.features import KernelFeatures, TagPipeline
+from schirn.linalg.features import FeatureScale
+from schirn.linalg.kernels import Kernel
+from schirn.methods import PARD, PartialMultiLabelClassifier, Sieve
+from schirn.methods._base import LinearMethod
+from schirn.noise.thresholds import LabelThreshold
+from schirn.solvers.sieve import SOFT, LabelStack
+
+Array = np.ndarray
+
+_OPSET, _IR_VERSION = 18, 9
+# A file of ONNX holds at most 2 GiB.
+_MOST_BYTES = 2 * 1024**3 - 10**7
+
+
+def to_onnx(
+    model: "PartialMultiLabelClassifier | TagPipeline | Pipeline",
+    path: str | os.PathLike[str],
+    *,
+    dtype: Any = "float32",
+) -> None:
+    """Write a trained predictor as an ONNX file, completely or not at all.
+
+    The input ``X`` holds rows of features (n, d). The outputs are ``scores``, ``probabilities`` and
+    ``labels`` (0/1, int64), all (n, l): what `decision_function`, `predict_proba` and `predict`
+    return. The metadata hold ``label_names`` and, where known, ``feature_names`` as JSON.
+
+    Parameters
+    ----------
+    model : method, TagPipeline or Pipeline
+        A fitted `Sieve`, linear method (`Schirn`, `NLR`, the ridges and others with `coef_`) or
+        `PARD`; a pipeline of scikit-learn that ends in one, after `KernelFeatures` or scalers; or a
+        `TagPipeline` that learns from numbers or vectors.
+    path : path
+        Usually in .onnx. An existing file is replaced.
+    dtype : {"float32", "float64"}
+        Type of the input, of the outputs and of all numbers in between.
+
+    Raises
+    ------
+    InputError
+        If the graph cannot express the model: texts, pairwise voting (`ParticleMAP`,
+        `ParticleVLS`), or a transformer that is not listed above.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import schirn
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> from schirn.persist import to_onnx
+    >>> data = make_partial_multilabel(n_samples=100, n_labels=5, r=1, random_state=0)
+    >>> model = schirn.Sieve().fit(data.X, data.candidates)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     to_onnx(model, f"{folder}/sieve.onnx")  # then onnxruntime.InferenceSession(...)
+    """
+    steps, method = _steps(model)
+    graph = _Graph(np.dtype(dtype))
+    Z = "X"
+    for step in steps:
+        Z = _transformed(graph, step, Z)
+    scores = _scores(graph, method, Z)
+    graph.output("scores", scores)
+    slope, offset = method.calibration_.slope, method.calibration_.offset
+    log_odds = graph.add(graph.mul(scores, slope), offset)
+    graph.output("probabilities", graph.node("Sigmoid", log_odds))
+    labels = _predicted(graph, method.threshold_, scores, len(method.label_names_))
+    graph.output("labels", labels, "int64")
+    content = graph.serialized(
+        int((steps[0] if steps else method).n_features_in_),
+        len(method.label_names_),
+        {
+            "label_names": method.label_names_,
+            "feature_names": _feature_names(model),
+            "method": type(method).__name__,
+        },
+    )
+    with atomic_write(path) as stream:
+        stream.write(content)
+
+
+def _steps(model: Any) -> tuple[list[Any], Any]:
+    """Return the transformers in front of a method, and the method."""
+    if isinstance(model, TagPipeline):
+        check_is_fitted(model, "method_")
+        if model.features_.columns is None and model.features_.vectors is None:
+            raise InputError(
+                "this pipeline learns from text or pictures, and ONNX has no operator that splits "
+                "texts into words exactly as TextFeatures does; export its method_, and give the "
+                "graph what features_.transform returns"
+            )
+        model = model.method_
+    steps: list[Any] = []
+    if isinstance(model, Pipeline):
+        *before, (_, model) = model.steps
+        steps = [step for _, step in before if step not in (None, "passthrough")]
+    known = isinstance(model, Sieve | LinearMethod | PARD)
+    if not known:
+        raise InputError(
+            f"to_onnx knows Sieve, linear methods and PARD, but not {type(model).__name__}"
+        )
+    check_is_fitted(model)
+    if getattr(model, "transformer_", None) is not None:
+        steps.append(model.transformer_)
+    return steps, model
+
+
+def _feature_names(model: Any) -> list[str] | None:
+    """Return the names of the columns of X, if they are known."""
+    if isinstance(model, TagPipeline):
+        return [str(name) for name in model.features_.get_feature_names_out()]
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+class _Graph:
+    """Nodes and constants of a graph; every method returns the name of what it has added."""
+
+    def __init__(self, dtype: "np.dtype[Any]") -> None:
+        if dtype not in (np.float32, np.float64):
+            raise InputError(f"dtype must be float32 or float64, not {dtype}", parameter="dtype")
+        self._onnx = optional("onnx", "onnx", "Writing ONNX files")
+        self.dtype = dtype
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._outputs: list[tuple[str, str]] = []
+        self._n_bytes = 0
+
+    def node(self, kind: str, *inputs: str, n_outputs: int = 1, **options: Any) -> Any:
+        """Add an operator; several outputs are returned as a list."""
+        names = [f"{kind}_{len(self._nodes)}_{k}" for k in range(n_outputs)]
+        made = self._onnx.helper.make_node(kind, list(inputs), names, **options)
+        self._nodes.append(made)
+        return names[0] if n_outputs == 1 else names
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        """Add an array, in the type of the graph unless another is given."""
+        array = value.toarray() if sp.issparse(value) else np.asarray(value)
+        self._n_bytes += array.size * np.dtype(dtype or self.dtype).itemsize
+        if self._n_bytes > _MOST_BYTES:
+            raise InputError(
+                f"the model has more than {_MOST_BYTES:,} bytes of numbers, which an ONNX file "
+                f"cannot hold; train with fewer landmarks (n_landmarks and max_kernel_rows of "
+                f"Sieve), fewer features, or a linear method"
+            )
+        array = np.ascontiguousarray(array, dtype=dtype or self.dtype)
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def axes(self, *axes: int) -> str:
+        """Add a list of axes."""
+        return self.constant(axes, np.int64)
+
+    def add(self, a: str, value: Any) -> str:
+        """Add a constant to a."""
+        return str(self.node("Add", a, self.constant(value)))
+
+    def mul(self, a: str, value: Any) -> str:
+        """Multiply a by a constant."""
+        return str(self.node("Mul", a, self.constant(value)))
+
+    def affine(self, a: str, weights: Any, offset: Any) -> str:
+        """A @ weights + offset."""
+        return self.add(self.node("MatMul", a, self.constant(weights)), offset)
+
+    def output(self, name: str, node: str, dtype: str | None = None) -> None:
+        """Make a node an output of the graph."""
+        self._nodes.append(self._onnx.helper.make_node("Identity", [node], [name]))
+        self._outputs.append((name, dtype or self.dtype.name))
+
+    def serialized(self, d: int, l: int, metadata: dict[str, Any]) -> bytes:
+        """Return the content of the file: d features in, l labels out."""
+        import schirn
+
+        onnx, helper = self._onnx, self._onnx.helper
+
+        def described(name: str, dtype: str, size: int) -> Any:
+            kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+            return helper.make_tensor_value_info(name, kind, ["rows", size])
+
+        graph = helper.make_graph(
+            self._nodes,
+            "schirn",
+            [described("X", self.dtype.name, d)],
+            [described(name, dtype, l) for name, dtype in self._outputs],
+            self._constants,
+        )
+        made = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+            producer_name="schirn",
+            producer_version=schirn.__version__,
+            ir_version=_IR_VERSION,
+        )
+        given = {k: v if isinstance(v, str) else json.dumps(v) for k, v in metadata.items() if v}
+        helper.set_model_props(made, given)
+        onnx.checker.check_model(made)
+        return bytes(made.SerializeToString())
+
+
+def _transformed(graph: _Graph, step: Any, X: str) -> str:
+    """Add a transformer."""
+    if isinstance(step, KernelFeatures):
+        Z = _scaled(graph, step.scale_, X)
+        K = _kernel(graph, step._kernel(), Z, step.landmarks_)
+        return str(graph.node("MatMul", K, graph.constant(step.weights_)))
+    name = type(step).__name__
+    if name == "StandardScaler":
+        X = X if step.mean_ is None or not step.with_mean else graph.add(X, -step.mean_)
+        return X if step.scale_ is None else graph.mul(X, 1 / step.scale_)
+    if name == "MaxAbsScaler":
+        return graph.mul(X, 1 / step.scale_)
+    if name == "MinMaxScaler" and not step.clip:
+        return graph.add(graph.mul(X, step.scale_), step.min_)
+    if name == "PCA":
+        turned = step.components_.T
+        if step.whiten:
+            turned = turned / np.sqrt(step.explained_variance_)
+        return graph.affine(X, turned, -(step.mean_ @ turned))
+    if name == "TruncatedSVD":
+        return str(graph.node("MatMul", X, graph.constant(step.components_.T)))
+    raise InputError(
+        f"to_onnx does not know the transformer {step!r}; it knows KernelFeatures, StandardScaler, "
+        f"MaxAbsScaler, MinMaxScaler without clip, PCA and TruncatedSVD"
+    )
+
+
+def _scores(graph: _Graph, method: Any, Z: str) -> str:
+    """Add the scores of a method."""
+    if isinstance(method, LinearMethod):
+        return graph.affine(Z, method.coef_.T, method.intercept_)
+    if isinstance(method, PARD):
+        net = method.network_
+        hidden = graph.node("Relu", graph.affine(Z, net.W1, net.b1))
+        return graph.affine(hidden, net.W2, net.b2)
+    found, pool = method.expansion_, method.pool_
+    K = _scaled(graph, method.scale_, Z)
+    if found.support is not None:
+        K = _kernel(graph, found.kernel, K, found.support)
+    experts = [graph.affine(K, W, b) for W, b in zip(found.weights, found.offsets, strict=True)]
+    if pool.stack is not None:
+        experts.append(_stacked(graph, pool.stack, experts[pool.leader]))
+    weights = pool.weights.tolist()
+    total = graph.constant(weights[0] + weights[-1] * pool.prior)
+    for weight, expert in zip(weights[1:-1], experts, strict=True):
+        total = graph.node("Add", total, graph.mul(_soft_logit(graph, expert), weight))
+    return total
+
+
+def _scaled(graph: _Graph, scale: FeatureScale, X: str) -> str:
+    """Add `FeatureScale.transform`."""
+    if scale.kind == "none":
+        return X
+    if scale.kind == "spread":
+        return graph.mul(graph.add(X, -scale.shift), scale.weights)
+    size = graph.node("Log", graph.add(graph.node("Abs", X), 1.0))
+    weighted = graph.mul(graph.node("Mul", graph.node("Sign", X), size), scale.weights)
+    length = graph.node("ReduceL2", weighted, graph.axes(1), keepdims=1)
+    # Rows without words stay 0.
+    is_zero = graph.node("Equal", length, graph.constant(0.0))
+    length = graph.node("Where", is_zero, graph.constant(1.0), length)
+    return str(graph.node("Div", weighted, length))
+
+
+def _kernel(graph: _Graph, kernel: Kernel, Z: str, support: Any) -> str:
+    """Add the kernel between rows and support rows."""
+    B = support.toarray() if sp.issparse(support) else np.asarray(support)
+    products = graph.node("MatMul", Z, graph.constant(B.T))
+    if kernel.name == "linear":
+        return str(products)
+    squares = np.einsum("ij,ij->i", B, B, dtype=np.float64)
+    own = graph.add(graph.node("ReduceSumSquare", Z, graph.axes(1), keepdims=1), squares)
+    distance = graph.node("Sub", own, graph.mul(products, 2.0))
+    distance = graph.node("Max", distance, graph.constant(0.0))
+    return str(graph.node("Exp", graph.mul(distance, -1 / kernel.width)))
+
+
+def _stacked(graph: _Graph, stack: LabelStack, S: str) -> str:
+    """Add `LabelStack.scores`."""
+    found = graph.node("MatMul", graph.add(S, -stack.centre), graph.constant(stack.W))
+    if stack.right is not None:
+        found = graph.node("MatMul", found, graph.constant(stack.right))
+    return graph.add(found, stack.mean)
+
+
+def _soft_logit(graph: _Graph, s: str) -> str:
+    """Add `soft_logit` of `schirn.solvers.sieve`."""
+
+    def positive(x: str) -> str:
+        squares = graph.add(graph.node("Mul", x, x), 4 * SOFT**2)
+        roots = graph.node("Add", graph.node("Abs", x), graph.node("Sqrt", squares))
+        large = graph.mul(roots, 0.5)
+        small = graph.node("Div", graph.constant(SOFT**2), large)
+        is_positive = graph.node("Greater", x, graph.constant(0.0))
+        return str(graph.node("Where", is_positive, large, small))
+
+    rest = positive(graph.node("Sub", graph.constant(1.0), s))
+    return str(graph.node("Log", graph.node("Div", positive(s), rest)))
+
+
+def _predicted(graph: _Graph, rule: LabelThreshold, scores: str, l: int) -> str:
+    """Add `LabelThreshold.apply`."""
+    integer = {"to": 7}
+    if rule.slopes is not None:
+        cut = graph.node("MatMul", scores, graph.constant(rule.slopes[:, None]))
+        above = graph.node("GreaterOrEqual", scores, graph.add(cut, rule.cut))
+        return str(graph.node("Cast", above, **integer))
+    if rule.scale_rows:
+        low = graph.node("ReduceMin", scores, graph.axes(1), keepdims=1)
+        span = graph.node("Sub", graph.node("ReduceMax", scores, graph.axes(1), keepdims=1), low)
+        is_flat = graph.node("Equal", span, graph.constant(0.0))
+        span = graph.node("Where", is_flat, graph.constant(1.0), span)
+        scores = graph.node("Div", graph.node("Sub", scores, low), span)
+    if rule.top is None:
+        above = graph.node("Greater", scores, graph.constant(rule.cut))
+        return str(graph.node("Cast", above, **integer))
+    count = graph.constant([min(rule.top, l)], np.int64)
+    _, best = graph.node("TopK", scores, count, n_outputs=2, axis=1)
+    zeros = graph.node("Cast", graph.mul(scores, 0.0), **integer)
+    none = graph.node("Mul", best, graph.constant(0, np.int64))
+    ones = graph.node("Add", none, graph.constant(1, np.int64))
+    return str(graph.node("ScatterElements", zeros, best, ones, axis=1))

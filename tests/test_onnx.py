@@ -1,0 +1,211 @@
+"""ONNX files, compared with the models in ONNX Runtime."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
+
+import schirn
+from schirn.cli import main
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError
+from schirn.features import KernelFeatures, TagPipeline
+from schirn.persist import to_onnx
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_partial_multilabel(n_samples=150, n_features=12, n_labels=6, r=1, random_state=0)
+
+
+def outputs(path, X):
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    assert [(each.name, each.shape) for each in session.get_inputs()] == [
+        ("X", ["rows", X.shape[1]])
+    ]
+    names = [each.name for each in session.get_outputs()]
+    assert names == ["scores", "probabilities", "labels"]
+    return session.run(names, {"X": X}), session.get_modelmeta().custom_metadata_map
+
+
+def check(model, X, path, *, method=None, single=1e-4):
+    """The graph gives the scores of the model in double precision, and nearly so in single."""
+    X = np.asarray(X, dtype=np.float64)
+    wanted = model.decision_function(X)
+    scale = max(1.0, np.abs(wanted).max())
+    for dtype, tolerance in (("float64", 1e-9), ("float32", single)):
+        to_onnx(model, path, dtype=dtype)
+        (scores, probabilities, labels), about = outputs(path, X.astype(dtype))
+        assert scores.dtype == probabilities.dtype == dtype
+        np.testing.assert_allclose(scores, wanted, rtol=0, atol=tolerance * scale)
+        np.testing.assert_allclose(probabilities, model.predict_proba(X), rtol=0, atol=tolerance)
+        assert labels.dtype == np.int64
+        same = labels == model.predict(X)
+        assert same.all() if dtype == "float64" else same.mean() > 0.99
+    assert json.loads(about["label_names"]) == (method or model).label_names_
+    assert about["method"] == type(method or model).__name__
+
+
+LINEAR = {
+    "CandidateRidge": {"lam": 1.0},
+    "Schirn": {"alpha": 0.2, "beta": 0.05, "lam": 10.0},
+    "NLR": {"beta": 100.0, "gamma": 10.0, "lam": 2.1},
+    "FPML": {"max_iter": 5},
+    "PMLLRS": {"max_iter": 5},
+    "PMLNI": {"max_iter": 5},
+    "PAKS": {"max_iter": 5},
+    "GLC": {"max_iter": 5},
+    "PARD": {"max_iter": 2},
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_linear_methods(data, name, tmp_path):
+    cls = schirn.methods()[name]
+    known = cls().get_params()
+    model = cls(**{key: value for key, value in LINEAR[name].items() if key in known})
+    check(model.fit(data.X, data.candidates), data.X, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"features": "text"},
+        {"features": "none"},
+        {"kernel": "linear"},
+        {"max_kernel_rows": 50, "n_landmarks": 30},
+        {"kernel": "linear", "max_kernel_rows": 5},
+        {"noise_level": 0.0},
+        {"features": StandardScaler()},
+        {"features": MaxAbsScaler()},
+        {"features": MinMaxScaler()},
+        {"features": PCA(4, whiten=True, random_state=0)},
+        {"features": TruncatedSVD(4, random_state=0)},
+    ],
+    ids=str,
+)
+def test_sieve(data, options, tmp_path):
+    model = schirn.Sieve(**options).fit(data.X, data.candidates)
+    check(model, data.X, tmp_path / "m.onnx")
+
+
+def test_sieve_with_more_labels_than_rows(tmp_path):
+    rng = np.random.RandomState(0)
+    X, Y = rng.randn(30, 5), rng.rand(30, 40) < 0.2
+    Y[:, 0] = True
+    model = schirn.Sieve().fit(X, Y)
+    assert model.pool_.stack.right is not None
+    check(model, X, tmp_path / "m.onnx")
+
+
+def test_sieve_on_words(tmp_path):
+    """Counts of words, with a row of none."""
+    rng = np.random.RandomState(0)
+    X = sp.csr_array(rng.poisson(0.15, size=(80, 60)).astype(float))
+    X.data[: X.indptr[1]] = 0
+    X.eliminate_zeros()
+    Y = np.column_stack([X.toarray()[:, :5] > 0, np.ones(80)]).astype(int)
+    model = schirn.Sieve().fit(X, Y)
+    assert model.scale_.kind == "text"
+    check(model, X.toarray(), tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    "threshold", [0.3, "top-2", "top-9", "row-0.6", "cardinality", "linear", [0.1] * 6]
+)
+def test_rules_of_predict(data, threshold, tmp_path):
+    model = schirn.CandidateRidge(lam=1.0, threshold=threshold).fit(data.X, data.candidates)
+    check(model, data.X, tmp_path / "m.onnx")
+
+
+def test_pipelines(data, tmp_path):
+    steps = StandardScaler(), KernelFeatures(n_landmarks=40), schirn.CandidateRidge(lam=1.0)
+    model = make_pipeline(*steps).fit(data.X, data.candidates)
+    check(model, data.X, tmp_path / "m.onnx", method=model[-1])
+
+
+def test_tables_of_numbers_and_vectors(tmp_path):
+    rng = np.random.RandomState(0)
+    X = rng.randn(60, 2)
+    tags = [["up"] if a > 0 else ["down", "left"] if b > 0 else ["down"] for a, b in X]
+    table = {"a": X[:, 0].tolist(), "b": X[:, 1].tolist(), "v": X.tolist()}
+    for options in ({"columns": ["b", "a"]}, {"vectors": "v"}):
+        tagger = TagPipeline(**options).fit(table, tags)
+        to_onnx(tagger, tmp_path / "m.onnx", dtype="float64")
+        rows = X[:, ::-1] if "columns" in options else X
+        (scores, *_), about = outputs(tmp_path / "m.onnx", np.ascontiguousarray(rows))
+        np.testing.assert_allclose(scores, tagger.decision_function(table), atol=1e-9)
+        names = ["b", "a"] if "columns" in options else ["v0", "v1"]
+        assert json.loads(about["feature_names"]) == names
+
+
+def test_what_a_graph_cannot_express(data, tmp_path):
+    path = tmp_path / "m.onnx"
+    table = {"text": ["red pan", "oak chair"] * 10, "tags": ["pan", "chair"] * 10}
+    tagger = TagPipeline(text="text").fit(table, table["tags"])
+    with pytest.raises(InputError, match="learns from text or pictures, and ONNX has no operator"):
+        to_onnx(tagger, path)
+    # As the message says:
+    to_onnx(tagger.method_, path, dtype="float64")
+    weights = tagger.features_.transform(table).toarray()
+    np.testing.assert_allclose(outputs(path, weights)[0][0], tagger.decision_function(table))
+    path.unlink()
+    particle = schirn.ParticleMAP().fit(data.X, data.candidates)
+    with pytest.raises(InputError, match="not ParticleMAP"):
+        to_onnx(particle, path)
+    clipped = schirn.Sieve(features=MinMaxScaler(clip=True)).fit(data.X, data.candidates)
+    with pytest.raises(
+        InputError, match=r"does not know the transformer MinMaxScaler\(clip=True\)"
+    ):
+        to_onnx(clipped, path)
+    with pytest.raises(InputError, match="dtype must be float32 or float64, not int64"):
+        to_onnx(schirn.CandidateRidge(lam=1.0).fit(data.X, data.candidates), path, dtype=int)
+    with pytest.raises(Exception, match="not fitted"):
+        to_onnx(schirn.Sieve(), path)
+    assert not path.exists()
+
+
+def test_a_model_that_is_too_large(data, tmp_path, monkeypatch):
+    monkeypatch.setattr("schirn.persist._onnx._MOST_BYTES", 10_000)
+    model = schirn.Sieve().fit(data.X, data.candidates)
+    with pytest.raises(InputError, match="more than 10,000 bytes of numbers"):
+        to_onnx(model, tmp_path / "m.onnx")
+
+
+def test_the_command(tmp_path, capsys):
+    rng = np.random.RandomState(0)
+    X = rng.randn(60, 2)
+    lines = ["a,b,tags", *(f"{a},{b},{'up' if a > 0 else 'down;left'}" for a, b in X)]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    model, out = str(tmp_path / "m.schirn"), str(tmp_path / "m.onnx")
+    assert main(["fit", str(tmp_path / "t.csv"), "-o", model]) == 0
+    assert main(["export", model, "-o", out, "--json"]) == 0
+    shown = capsys.readouterr().out
+    about = json.loads(shown[shown.index("{") :])
+    assert about["output"] == out
+    assert about["labels"] == 3
+    scores = outputs(out, X.astype(np.float32))[0][0]
+    np.testing.assert_allclose(scores, schirn.load(model).method_.decision_function(X), atol=1e-2)
+    assert main(["export", model, "-o", out, "--double"]) == 0
+    assert outputs(out, X)[0][0].dtype == np.float64
+    words = ["red pan with lid", "old oak chair"] * 10
+    text = "\n".join(["text,tags", *(f"{t},{t[:3]}" for t in words)])
+    (tmp_path / "w.csv").write_text(text)
+    assert main(["fit", str(tmp_path / "w.csv"), "--text", "text", "-o", model]) == 0
+    capsys.readouterr()
+    assert main(["export", model, "-o", out]) == 2
+    assert "--classifier" in capsys.readouterr().err
+    assert main(["export", model, "-o", out, "--classifier"]) == 0
+    assert main(["export", model, "-o", model]) == 2
+    assert main(["export", str(tmp_path / "w.csv"), "-o", out]) == 2
+    assert "not a model file of schirn" in capsys.readouterr().err
