@@ -223,7 +223,9 @@ def test_all_methods_have_verbose():
         assert method().get_params(deep=False)["verbose"] is False
 
 
-@pytest.mark.parametrize("name", ["Sieve", "Schirn", "CandidateRidge", "ParticleVLS", "GLC", "PMLMA"])
+@pytest.mark.parametrize(
+    "name", ["Sieve", "Schirn", "CandidateRidge", "ParticleVLS", "GLC", "PMLMA"]
+)
 def test_verbose_changes_no_result(name, small, capsys):
     rows, listed = small.X[:80], small.candidates[:80]
     method = schirn.methods()[name]

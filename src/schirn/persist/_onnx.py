@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import atomic_write
@@ -20,7 +19,7 @@ from schirn.exceptions import InputError
 from schirn.features import KernelFeatures, TagPipeline
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel
-from schirn.methods import PARD, PartialMultiLabelClassifier, Sieve
+from schirn.methods import PARD, Sieve
 from schirn.methods._base import LinearMethod
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.sieve import SOFT, LabelStack
@@ -33,7 +32,7 @@ _MOST_BYTES = 2 * 1024**3 - 10**7
 
 
 def to_onnx(
-    model: "PartialMultiLabelClassifier | TagPipeline | Pipeline",
+    model: Any,
     path: str | os.PathLike[str],
     *,
     dtype: Any = "float32",
@@ -109,7 +108,8 @@ def _steps(model: Any) -> tuple[list[Any], Any]:
             )
         model = model.method_
     steps: list[Any] = []
-    if isinstance(model, Pipeline):
+    # A pipeline of scikit-learn, whose module takes long to load.
+    if hasattr(model, "steps"):
         *before, (_, model) = model.steps
         steps = [step for _, step in before if step not in (None, "passthrough")]
     known = isinstance(model, Sieve | LinearMethod | PARD)
