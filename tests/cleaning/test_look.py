@@ -107,6 +107,16 @@ def test_near_copies_are_found_as_comparing_all_pairs_finds_them():
     assert len(rows) > 0.9 * len(sure) > 5
 
 
+def test_texts_are_read_block_by_block(monkeypatch):
+    texts = sentences(50, words=40)
+    texts += [f"{text} more" for text in texts[::2]]
+    tags = [["a"], ["b"], ["a"]] * 25
+    whole = look_at_table(tags, texts=texts)
+    assert {finding.kind: finding.count for finding in whole} == {"near_copies": 25}
+    monkeypatch.setattr("schirn.cleaning.look._WORDS_AT_ONCE", 100)
+    assert look_at_table(tags, texts=texts) == whole
+
+
 def test_many_rows_with_almost_one_text():
     """A large bucket costs one comparison per row."""
     base = " ".join(f"w{k}" for k in range(40))

@@ -91,6 +91,18 @@ def test_proposed_merges_are_applied(source, tmp_path, capsys):
     assert undone.read_bytes() == (tmp_path / "items.csv").read_bytes()
 
 
+def test_lists_of_tags_are_merged(tmp_path):
+    source, merges, copy = (tmp_path / name for name in ("t.jsonl", "m.json", "c.jsonl"))
+    rows = [{"text": text, "tags": tags} for text, tags, _ in make_items(40)]
+    rows[0]["tags"], rows[1]["tags"] = ["Dog", "beach", "dog"], ["Dog"]
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    merges.write_text('{"Dog": "dog"}')
+    argv = ["clean", str(source), "--text", "text", *METHOD, "--merge", str(merges)]
+    assert main([*argv, "--keep-threshold", "0", "-o", str(copy)]) == 0
+    found = [json.loads(line)["tags"] for line in copy.read_text().splitlines()]
+    assert found == [["beach", "dog"], ["dog"], *(row["tags"] for row in rows[2:])]
+
+
 def test_fit_merges_too(source, tmp_path, capsys):
     merges = tmp_path / "m.json"
     merges.write_text('{"Beach": "beach", "sunsett": "sunset"}')

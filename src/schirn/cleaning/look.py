@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ _MAX_EXAMPLES = 20
 _SIMILAR = 0.8
 # Texts that share 80% of their pairs agree in all hashes of one of the bands in 98% of cases.
 _BANDS, _HASHES = 8, 4
-_ROWS_AT_ONCE = 4096
+_WORDS_AT_ONCE = 1_000_000
 _WORD = re.compile(r"\w+")
 
 
@@ -280,69 +281,55 @@ def _near_copies(texts: list[str]) -> list[tuple[int, int]]:
 
     Every text is in at most one pair as the later one.
     """
-    if len(texts) < 2:
-        return []
-    shingles, ends = _shingles(texts)
-    bands = _signatures(shingles, ends)
     earlier: dict[int, int] = {}
-    for band in bands:
+    for band in _signatures(texts).T:
         order = np.lexsort((np.arange(len(texts)), band))
         same = np.flatnonzero(band[order][1:] == band[order][:-1])
         # Only neighbours in a bucket are compared, so that a large bucket costs no more.
         for a, b in zip(order[same].tolist(), order[same + 1].tolist(), strict=True):
-            if b in earlier:
-                continue
-            one, two = (set(shingles[ends[i] : ends[i + 1]].tolist()) for i in (a, b))
-            if len(one & two) >= _SIMILAR * len(one | two):
-                earlier[b] = a
+            if b not in earlier:
+                one, two = (set(pairwise(_words(texts[i]))) for i in (a, b))
+                if len(one & two) >= _SIMILAR * len(one | two):
+                    earlier[b] = a
     return sorted(((a, b) for b, a in earlier.items()), key=lambda pair: pair[1])
 
 
-def _shingles(texts: list[str]) -> tuple[Array, Array]:
-    """Hashes of the pairs of neighbouring words of all texts, and where each text begins.
-
-    A text of one word, or of none but signs, is one shingle.
-    """
-    number: dict[str, int] = {}
-    codes = array("Q")
-    ends = [0]
-    for text in texts:
-        words = _WORD.findall(text.casefold()) or [text]
-        # A word of its own at both ends makes a pair of the first word, and of a single one.
-        codes.append(0)
-        codes.extend([number.setdefault(word, len(number) + 1) for word in words])
-        ends.append(ends[-1] + len(words))
-    first = np.frombuffer(codes, dtype=np.uint64)
-    at_start = np.zeros(len(first), dtype=bool)
-    at_start[np.array(ends[:-1]) + np.arange(len(texts))] = True
-    second = np.roll(first, -1)
-    # The pair of the last word of a text and the mark of the next one belongs to neither.
-    inside = ~np.roll(at_start, -1)
-    return _mixed(first[inside] * np.uint64(len(number) + 1) + second[inside], 0), np.array(ends)
+def _words(text: str) -> list[str]:
+    """The words of a text, or its signs, after a mark that makes a pair of the first one."""
+    return ["", *(_WORD.findall(text.casefold()) or [text])]
 
 
-def _mixed(values: Array, seed: int) -> Array:
+def _signatures(texts: list[str]) -> Array:
+    """One number per text and band, equal where all smallest hashes of the band are equal."""
+    signatures = np.zeros((len(texts), _BANDS), dtype=np.uint64)
+    number: dict[str, int] = {"": 0}
+    start = 0
+    while start < len(texts):
+        codes, begins, stop = array("Q"), [], start
+        while stop < len(texts) and len(codes) < _WORDS_AT_ONCE:
+            begins.append(len(codes))
+            codes.extend([number.setdefault(word, len(number)) for word in _words(texts[stop])])
+            stop += 1
+        words = np.frombuffer(codes, dtype=np.uint64)
+        # The last word of a text and the mark of the next one are no pair.
+        inside = np.ones(len(words), dtype=bool)
+        inside[np.array([*begins[1:], len(words)]) - 1] = False
+        pairs = (_hashed(words, 0) + np.roll(words, -1))[inside]
+        firsts = np.array(begins) - np.arange(len(begins))
+        for k in range(_BANDS * _HASHES):
+            lowest = np.minimum.reduceat(_hashed(pairs, k + 1), firsts)
+            band = signatures[start:stop, k // _HASHES]
+            band[:] = _hashed(band ^ lowest, 0)
+        start = stop
+    return signatures
+
+
+def _hashed(values: Array, seed: int) -> Array:
     """Hash 64-bit integers (the finaliser of SplitMix64)."""
-    offset = (seed + 1) * 0x9E3779B97F4A7C15 % 2**64
-    z = values + np.uint64(offset)
+    z = values + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 % 2**64)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return np.asarray(z ^ (z >> np.uint64(31)))
-
-
-def _signatures(shingles: Array, ends: Array) -> list[Array]:
-    """One number per text and band; equal if all smallest hashes of the band are equal."""
-    n = len(ends) - 1
-    bands = [np.zeros(n, dtype=np.uint64) for _ in range(_BANDS)]
-    for start in range(0, n, _ROWS_AT_ONCE):
-        stop = min(start + _ROWS_AT_ONCE, n)
-        own = shingles[ends[start] : ends[stop]]
-        begins = ends[start:stop] - ends[start]
-        for b, band in enumerate(bands):
-            for k in range(_HASHES):
-                lowest = np.minimum.reduceat(_mixed(own, 1 + b * _HASHES + k), begins)
-                band[start:stop] = _mixed(band[start:stop] ^ lowest, 0)
-    return bands
 
 
 def _extremes(tags: Tags) -> Iterable[Finding | None]:
