@@ -217,6 +217,13 @@ def test_without_names_the_sentence_names_no_features():
     assert "x0" not in why.summary
 
 
+def test_a_tag_that_is_kept_in_spite_of_its_probability():
+    listed = np.ones((3, 1), dtype=int)
+    found = replace(verdicts(listed, 0.001 * listed), removed=np.zeros(3, dtype=bool))
+    summary = found.reasons(np.eye(3)).explain(0, "t0").summary
+    assert "“t0” was kept, although it is less than 1% likely to be correct" in summary
+
+
 def test_a_tag_in_all_rows():
     X = np.random.default_rng(0).normal(size=(30, 3))
     listed = np.ones((30, 1), dtype=int)
@@ -284,9 +291,23 @@ def test_many_rows_are_sampled_and_rare_tags_keep_theirs(monkeypatch):
     assert set(n.row for n in reasons.explain(int(rare[0]), "t1").with_tag) <= set(rare.tolist())
 
 
+def test_of_many_words_those_of_hardly_any_row_are_left_out(monkeypatch, found, texts):
+    lines = [f"{text} zebra{i // 2}" for i, text in enumerate(texts[0])]
+    monkeypatch.setattr(why, "_MAX_WORDS", 99)
+    names = {word.name for word in found.reasons(lines).explain(0, "sea").words}
+    assert "zebra0" in names
+    monkeypatch.setattr(why, "_FACTORED", 100)
+    fewer = {word.name for word in found.reasons(lines).explain(0, "sea").words}
+    assert fewer
+    assert fewer < names
+    assert not any("zebra" in name for name in fewer)
+
+
 def test_what_does_not_fit_is_an_error(found, reasons, texts):
     with pytest.raises(InputError, match="verdicts are on 300 rows"):
         found.reasons(texts[0][:10])
+    with pytest.raises(InputError, match="NaN"):
+        found.reasons(np.full((300, 3), np.nan))
     with pytest.raises(InputError, match="2 names for 3 features"):
         found.reasons(np.zeros((300, 3)), feature_names=["a", "b"])
     with pytest.raises(InputError, match="from 0 to 299, not 300"):

@@ -191,7 +191,7 @@ def test_verdicts_can_be_opened(digits, found, named):
     assert why.summary in text
     assert f"row {why.with_tag[0].row + 1}: image {why.with_tag[0].row}" in text
     assert (f"<span>{why.words[0].name}</span>" in text) == named
-    assert "linear model" in text
+    assert ("linear model" in text) == named
     # Rows without a text are shown by their tags.
     row = why.with_tag[0].row
     kept = [found.label_names[j] for j in np.flatnonzero(found.clean[row])]

@@ -205,7 +205,7 @@ def test_a_verdict_is_opened_by_keyboard(page, width):
         summary.send_keys("\n")
         assert why.get_attribute("open") is not None
         assert why.find_element("tag name", "ul").is_displayed()
-        assert summary.get_attribute("textContent") == f"Why? {NASTY}, row 2"
+        assert summary.get_attribute("textContent") == f"Why? {NASTY}, row b"
         told = why.text
         assert f"“{NASTY}” was removed (20% likely to be correct)" in told
         assert "Most similar rows with it\nrow c: A puppy on the sand" in told

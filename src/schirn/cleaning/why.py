@@ -18,7 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logit
 
 from schirn._files import brief
-from schirn._input import canonical, is_missing, suggest
+from schirn._input import canonical, check_values, is_missing, suggest
 from schirn.exceptions import InputError
 from schirn.features import TextFeatures
 from schirn.linalg.conjugate_gradients import conjugate_gradients
@@ -237,6 +237,7 @@ class Reasons:
                 f"feature_names has {len(self.feature_names)} names for {X.shape[1]} features",
                 parameter="feature_names",
             )
+        check_values(X)
         self.found = found
         kind = "none" if is_text or has_unit_rows(X) else "auto"
         self._Z = Z = learn_scale(X, kind).transform(X)
@@ -338,7 +339,8 @@ class Reasons:
         start, end = np.searchsorted(found.row, (row, row + 1))
         for k in range(start, end):
             if found.column[k] == column:
-                return str(found.verdict[k]), float(found.confidence[k])
+                verdict = "kept" if found.judged[k] else "unjudged"
+                return "removed" if found.removed[k] else verdict, float(found.confidence[k])
         missing = found.missing
         here = np.flatnonzero((missing.row == row) & (missing.column == column))
         if len(here):
@@ -558,7 +560,7 @@ def _sentence(why: Explanation, below: bool, empty: bool) -> str:
     share = f"{'less than 1%' if p < 0.01 else f'{p:.0%}'} likely to be correct"
     verdict = {
         "removed": f"was removed ({share})",
-        "kept": f"was kept, although only {share}" if below else f"was kept ({share})",
+        "kept": f"was kept, although it is {share}" if below else f"was kept ({share})",
         "suggested": f"is suggested ({share})",
         "unjudged": "was not judged, because it is too rare or in every row",
         "not listed": "is not listed",

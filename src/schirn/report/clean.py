@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import gammaln
+from scipy.special import gammainc, gammaln
 
 from schirn.report.page import png_uri, render
 
@@ -39,6 +39,7 @@ _MAX_IMAGE_BYTES = 300_000
 _BINS = 20
 # Rows with more tags than this are alike when removals are compared with chance.
 _MAX_STRATUM = 10
+_MAX_TESTED = 2000
 _TABLE_AT = [k / 10 for k in range(1, 10)]
 _MAGIC = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
 
@@ -206,6 +207,7 @@ class CleanReport:
             confusions=self.confusions(),
             confusion_level=CONFUSION_LEVEL,
             explained=self.reasons is not None,
+            named=any(card.why is not None and card.why.words for card in cards + suggestions),
             histogram=self.histogram(),
             curve=self.curve(),
             cards=cards,
@@ -352,7 +354,6 @@ class CleanReport:
             return sp.csr_array((ones, (found.row[mask], found.column[mask])), shape=shape)
 
         gone, kept = matrix(found.removed), matrix(~found.removed)
-        together = sp.csr_array(gone.T @ kept)
         removals = np.asarray(gone.sum(axis=0))
         size = np.minimum(np.asarray(kept.sum(axis=1)), _MAX_STRATUM)
         strata = int(size.max(initial=0)) + 1
@@ -364,21 +365,24 @@ class CleanReport:
         def rows_of(columns: Any, j: int) -> Array:
             return np.asarray(columns.indices[columns.indptr[j] : columns.indptr[j + 1]])
 
+        # Of very many pairs only the most unusual are tested; the correction counts all.
+        pairs = sp.coo_array(gone.T @ kept)
+        usual = removals[pairs.row] * np.asarray(kept.sum(axis=0))[pairs.col] / found.n_rows
+        chance = gammainc(pairs.data, np.maximum(usual, 1e-12))
+        unusual = np.argsort(chance, kind="stable")[:_MAX_TESTED]
         whole = counts(np.arange(found.n_rows))
         tested = []
-        for i in np.flatnonzero(removals).tolist():
-            own = rows_of(by_column, i)
-            keeps = np.zeros(found.n_rows, dtype=bool)
-            keeps[own] = True
+        for i, j, count in zip(
+            *(values[unusual].tolist() for values in (pairs.row, pairs.col, pairs.data)),
+            strict=True,
+        ):
+            own, rows = rows_of(by_column, i), rows_of(by_column, j)
             population, drawn = whole - counts(own), counts(rows_of(gone_rows, i))
-            pairs = slice(together.indptr[i], together.indptr[i + 1])
-            for j, count in zip(together.indices[pairs], together.data[pairs], strict=True):
-                rows = rows_of(by_column, int(j))
-                marked = counts(rows[~keeps[rows]])
-                expected = float(np.sum(drawn * marked / np.maximum(population, 1)))
-                if count > expected:
-                    p = tail_of_draws(int(count), population, marked, drawn)
-                    tested.append((p, i, int(j), int(count), expected))
+            marked = counts(np.setdiff1d(rows, own, assume_unique=True))
+            expected = float(np.sum(drawn * marked / np.maximum(population, 1)))
+            if count > expected:
+                p = tail_of_draws(count, population, marked, drawn)
+                tested.append((p, i, j, count, expected))
         tested.sort()
         n_pairs = int(np.count_nonzero(removals)) * (len(found.label_names) - 1)
         listed, highest = [], 0.0
