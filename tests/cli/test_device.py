@@ -70,3 +70,42 @@ def test_sparse_features_become_dense_on_the_device(tmp_path, capsys):
         with np.load(out) as arrays:
             scores.append(arrays["score"])
     np.testing.assert_allclose(scores[0], scores[1], atol=1e-4)
+
+
+def test_auto_takes_a_gpu_if_there_is_one_and_says_so(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    here = fit(tmp_path, "here.schirn", "--device", "auto")
+    assert "no GPU was found, so the processor computes" in capsys.readouterr().err
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "Card 0")
+    # The name of the device is that of a GPU; here the processor stands in for it.
+    monkeypatch.setattr("torch.device", lambda name: {"cuda": "cpu"}[name])
+    there = fit(tmp_path, "there.schirn", "--device", "auto")
+    assert "computing on Card 0" in capsys.readouterr().err
+    assert here.exists()
+    assert there.exists()
+    X = np.random.default_rng(0).random((40, 3))
+    np.savez(tmp_path / "small.npz", X=X, C=(X > 0.4).astype(np.uint8))
+    argv = ["fit", str(tmp_path / "small.npz"), "--method", "FPML", "--device", "auto"]
+    assert main([*argv, "-o", str(tmp_path / "fpml.schirn")]) == 0
+    assert "FPML has no version for GPUs" in capsys.readouterr().err
+
+
+def test_clean_on_a_device_gives_the_verdicts_of_numpy(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 5)).astype(np.float32)
+    names = np.array(["a", "b", "c", "d"])
+    tags = [";".join(names[np.r_[row > 0.3]]) for row in X[:, :4]]
+    tags[0] = "a;b;c;d"
+    np.save(tmp_path / "X.npy", X)
+    table = tmp_path / "items.csv"
+    table.write_text("tags\n" + "\n".join(t or '""' for t in tags) + "\n", encoding="utf-8")
+    argv = ["clean", str(table), "--features", str(tmp_path / "X.npy"), "--json"]
+    argv += ["--param", "max_kernel_rows=100", "--param", "n_landmarks=50"]
+    found = []
+    for options in ([], ["--device", "cpu"]):
+        assert main([*argv, *options]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    for key in ("tags", "removed", "rows"):
+        assert found[0][key] == found[1][key]
+    assert found[1]["estimated_noise_rate"] == pytest.approx(found[0]["estimated_noise_rate"], 1e-3)

@@ -24,6 +24,7 @@ from schirn.features.pipeline import make_method
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
+from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier
 from schirn.scale.memory import free_bytes, memory_limit
 from schirn.scale.row_file import RowFile
@@ -75,7 +76,7 @@ def find_noisy_labels(
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
         Features of the rows. Those of a `numpy.memmap` or a `schirn.scale.RowFile` stay in their
-        file and are read some rows at a time.
+        file and are read some rows at a time; tensors on a GPU are judged there.
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
         Tags of the rows: a matrix, one list of names per row, or one text such as "beach;dog" per
         row.
@@ -153,13 +154,17 @@ def find_noisy_labels(
     X, model = _prepare(X, method)
     if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
         raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
-    # Checked here, because a model would report the row of its fold.
-    check_values(X)
+    if not is_device_array(X):
+        # Checked here, because a model would report the row of its fold.
+        check_values(X)
     Number(high=1).check("threshold", threshold)
     Number(integer=True, none=True).check("max_remove_per_row", max_remove_per_row)
     Number(high=1, none=True).check("precision", precision)
     Number(1).check("min_count", min_count)
     certain = _certain(known, known_clean, tags)
+    if is_device_array(X) and (certain.any() or votes is not None or _leaves_out_groups(model, X)):
+        # Few rows, and what is known about them, are judged in main memory.
+        X = to_numpy(X)
     counts = tags.counts
     columns = np.flatnonzero((counts >= min_count) & (counts < tags.n_rows))
     Number(open_low=True, none=True).check("max_memory", max_memory)
@@ -256,6 +261,8 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     X = as_plain(X)
     if hasattr(X, "column_names"):
         X = np.asarray(X)
+    if is_device_array(X):
+        return X, _method(method)
     if isinstance(X, RowFile):
         X = X.mapped()
     if not sp.issparse(X) and not hasattr(X, "columns"):
@@ -431,6 +438,8 @@ def _by_one_fit(
         # A row whose tags are all too rare has no candidates here.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         fitted: Any = clone(model).fit(X, Y, **options)
+    for name in ("label_confidence_", "training_log_odds_"):
+        setattr(fitted, name, to_numpy(getattr(fitted, name)))
     # A tag that only its own group lists, or hardly any other row, cannot be judged.
     others = Y.sum(axis=0) - own
     judged = tags.pick(others >= max(min_count - 1, 1), columns, False)
@@ -502,7 +511,7 @@ def _merged(fits: Sequence[Verdicts]) -> Verdicts:
 
 def _leaves_out_groups(model: Any, X: Any) -> bool:
     """Whether a method that judges its own rows can leave several of them out together."""
-    return bool(X.shape[0] <= model.max_kernel_rows)
+    return bool(X.shape[0] <= getattr(model, "max_kernel_rows", 0))
 
 
 def _shares(fitted: Sequence[Any]) -> dict[str, Any]:
@@ -587,7 +596,7 @@ def _out_of_fold(
             # A row whose tags are all too rare has no candidates here.
             warnings.simplefilter("ignore", EmptyCandidatesWarning)
             fitted = clone(model).fit(X[train], Y[trained], **options)
-            confidence[tested] = fitted.disambiguate(X[test], Y[tested])
+            confidence[tested] = to_numpy(fitted.disambiguate(X[test], Y[tested]))
             judged[tested] = True
             models.append(fitted)
             # The tags of this fold, by their rows and columns in it.
@@ -603,7 +612,7 @@ def _out_of_fold(
             if len(tag):
                 rows = replaced(Y[tested], row[tag], old[tag], new)
                 found = fitted.disambiguate(X[test[row[tag]]], rows)
-                found = np.asarray(found)[np.arange(len(tag)), new].astype(np.float64)
+                found = to_numpy(found)[np.arange(len(tag)), new].astype(np.float64)
                 planted.append(Planted(mine[tag], columns[frequent[new]], found))
     if (n_tested != 1).any():
         row = int(np.flatnonzero(n_tested != 1)[0])

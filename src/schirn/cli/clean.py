@@ -32,6 +32,7 @@ from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.find import MIN_COUNT, PRECISION
 from schirn.cleaning.look import KINDS
+from schirn.cli._device import add_device, to_device
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive
 from schirn.cli._reading import add_columns, assignment, check_copy, check_not_input
@@ -130,6 +131,7 @@ def add(found: Any) -> None:
     _add_choices(parser)
     _add_audit(parser)
     _add_checks(parser)
+    add_device(parser)
 
 
 def _add_choices(parser: Parser) -> None:
@@ -268,7 +270,7 @@ def _clean(args: argparse.Namespace) -> int:
     if args.strict and (violations := expected.check_findings(findings)):
         return _refuse(args, findings, violations)
     found = find_noisy_labels(
-        features.X,
+        to_device(features.X, args, model),
         tags,
         method=model,
         cv=None if args.folds is None else min(args.folds, opened.n_rows),

@@ -116,7 +116,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         data = _tagged(source, columns)
     model = make_model(args.method, args.param, text=columns is not None and columns.is_text)
     start = time.perf_counter()
-    train(model, replace(data, X=to_device(data.X, args)))
+    train(model, replace(data, X=to_device(data.X, args, model)))
     to_memory(model)
     seconds = time.perf_counter() - start
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}

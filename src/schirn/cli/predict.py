@@ -120,7 +120,7 @@ def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Rec
         data = _matched(args, notes, read(args, **_defaults(args, model, notes)))
         _note_index_base(args, notes, data)
     _check_fit(args, model, data)
-    data = replace(data, X=to_device(data.X, args))
+    data = replace(data, X=to_device(data.X, args, model))
     stage("predicting")
     arrays, records = (_verdicts if args.disambiguate else _predictions)(args, model, data)
     if args.output is None:

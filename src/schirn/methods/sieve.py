@@ -16,7 +16,7 @@ from schirn.exceptions import InputError
 from schirn.labels.known import as_known
 from schirn.labels.matrix import as_labels
 from schirn.labels.votes import Votes, read_votes
-from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
+from schirn.linalg.arrays import is_device_array, like, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.linalg.weights import as_weights, copies, repeat, whole
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
@@ -98,9 +98,9 @@ class Sieve(PartialMultiLabelClassifier):
     largest_wrong_share_ : the largest share that the candidates allow.
     caution_ : how much of the estimated noise is believed, for each label.
     training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit;
-        for rows in main memory.
+        for rows in main memory or on a device.
     missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half;
-        None if the rows are in blocks and too many to look at each.
+        None if the rows are in files or on a cluster and too many to look at each.
     missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
     vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
@@ -300,15 +300,35 @@ class Sieve(PartialMultiLabelClassifier):
         check_same_length(len(scores), len(labels.matrix))
         return self._missing(scores, labels.matrix, min_confidence)
 
-    def _missing(self, log_odds: Array, Y: Array, min_confidence: float) -> sp.csr_array:
+    def _missing(self, log_odds: Array, Y: Any, min_confidence: float) -> sp.csr_array:
         rate = float(np.mean(self.noise_model_.rate))
         missing = getattr(self, "missing_rate_", 0.0)
-        found = []
-        for i in range(0, max(len(Y), 1), _BLOCK_ROWS):
-            rows = slice(i, i + _BLOCK_ROWS)
-            p = missing_probability(completed(log_odds[rows], missing), rate, missing)
-            found.append(sp.csr_array(np.where((Y[rows] == 0) & (p >= min_confidence), p, 0.0)))
-        return sp.csr_array(sp.vstack(found))
+
+        def probability(z: Array) -> Array:
+            return missing_probability(completed(z, missing), rate, missing)
+
+        # The probability rises with the log-odds: few cells need a closer look.
+        low, high = -40.0, 40.0
+        while high - low > 1e-3:
+            middle = (low + high) / 2
+            if probability(np.array([middle]))[0] >= min_confidence:
+                high = middle
+            else:
+                low = middle
+        low = -np.inf if low == -40.0 else low
+        if is_device_array(log_odds):
+            xp, (row, label) = namespace(log_odds), Y.nonzero()
+            z = xp.reshape(log_odds + 0, (-1,))
+            z[like(row.astype(np.int64) * Y.shape[1] + label, z, "own")] = -np.inf
+            unlisted = xp.nonzero(z >= low)[0]
+            cells, z = to_numpy(unlisted), to_numpy(xp.take(z, unlisted))
+        else:
+            cells = np.flatnonzero((log_odds >= low) & (Y == 0))
+            z = log_odds.ravel()[cells]
+        p = probability(z)
+        likely = p >= max(min_confidence, np.finfo(p.dtype).tiny)
+        row, label = np.divmod(cells[likely], Y.shape[1])
+        return sp.csr_array((p[likely], (row, label)), shape=Y.shape)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
@@ -412,8 +432,12 @@ class Sieve(PartialMultiLabelClassifier):
         self.objective_, self.n_iter_ = found.objective, len(found.objective)
         scores, listed, _ = found.sample
         self.calibration_ = self._calibrate(scores, listed)
-        whole = len(listed) == confidence.shape[0]
-        self.missing_ = self._missing(scores, listed, 0.5) if whole else None
+        self.missing_ = None
+        if found.log_odds is not None:
+            self.training_log_odds_ = found.log_odds
+            self.missing_ = self._missing(found.log_odds, confidence, 0.5)
+        elif len(listed) == confidence.shape[0]:
+            self.missing_ = self._missing(scores, listed, 0.5)
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()

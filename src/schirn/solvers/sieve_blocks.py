@@ -53,7 +53,6 @@ from schirn.solvers.sieve_landmarks import (
     Spectrum,
     Split,
     dense_part,
-    log_odds,
     piece_rows,
     solve,
 )
@@ -186,27 +185,22 @@ class FeatureMap(NamedTuple):
 
     def ordered(self, X: Any, order: np.ndarray, scaled: Callable[[Any], Any]) -> Any:
         """Features of the rows of X in a new order, some rows at a time."""
-        if self.support is None and (sp.issparse(X) or not is_device_array(X)):
+        if self.support is None or not len(order):
             return pick(self.features(scaled(X)), order)
-        pieces = (
-            self.features(scaled(pick(X, order[i : i + _BLOCK_ROWS])))
-            for i in track(range(0, len(order), _BLOCK_ROWS), "features of block", minor=True)
-        )
-        out: Any = None
-        first = 0
-        for piece in pieces:
-            if out is None:
-                shape = len(order), piece.shape[1]
-                out = (
-                    large_array(shape, piece.dtype)
-                    if isinstance(piece, np.ndarray)
-                    else namespace(piece).empty(shape, dtype=piece.dtype, device=piece.device)
-                )
-            last = first + piece.shape[0]
-            out[first:last] = piece
-            release(out[first:last])
-            first = last
-        return self.features(scaled(X)) if out is None else out
+        # What the features are made of moves to the rows once, not with every block.
+        some = scaled(pick(X, order[:1]))
+        R, shift = (like(A, dense_part(some)) for A in (self.nystroem, self.shift))
+        near = self._replace(support=on_device(self.support, some), nystroem=R, shift=shift)
+        shape, out = (len(order), R.shape[1]), None
+        for i in track(range(0, len(order), _BLOCK_ROWS), "features of block", minor=True):
+            piece = near.features(scaled(pick(X, order[i : i + _BLOCK_ROWS])))
+            if out is None and isinstance(piece, np.ndarray):
+                out = large_array(shape, piece.dtype)
+            elif out is None:
+                out = namespace(piece).empty(shape, dtype=piece.dtype, device=piece.device)
+            out[i : i + _BLOCK_ROWS] = piece
+            release(out[i : i + _BLOCK_ROWS])
+        return out
 
     def expansion(self, ridges: Sequence[tuple[np.ndarray, Any]]) -> KernelExpansion:
         """Expansion of the ridges of all experts."""
@@ -391,6 +385,8 @@ class SieveFit(NamedTuple):
     """Posterior of all candidates, (n, l)."""
     sample: Sample
     scale: FeatureScale
+    log_odds: Any = None
+    """Log-odds (n, l) of all rows, each left out of its own fit, on the device of the rows."""
 
 
 def gather_fit(
@@ -412,6 +408,7 @@ def gather_fit(
         confidence,
         Sample(log_odds, Y, Q),
         scale,
+        result.problem.gather(_device_log_odds)[0],
     )
 
 
@@ -427,14 +424,20 @@ def kernel_fit(
     return SieveFit(expansion(kernel, Z, result.ridges), *found, confidence, some, scale)
 
 
+def _device_log_odds(splits: Sequence[Split]) -> Any:
+    """Log-odds of all rows in the order of their index; None for rows in main memory."""
+    z = splits[0].S
+    return pick(z, np.argsort(splits[0].train.indices)) if is_device_array(z) else None
+
+
 def _sample(splits: Sequence[Split], stride: int) -> tuple[np.ndarray, np.ndarray, None]:
     """Log-odds and candidates (m, l) of the rows 0, stride, 2 stride, ... among all rows."""
     indices, c = splits[0].train.indices, splits[0].train.candidates
     listed = np.zeros(c.shape, dtype=np.uint8)
     listed[to_numpy(c.row), to_numpy(c.label)] = 1
     order = np.argsort(indices)
-    chosen = indices[order] % stride == 0
-    return log_odds(splits)[chosen], listed[order[chosen]], None
+    chosen = order[indices[order] % stride == 0]
+    return to_numpy(pick(splits[0].S, chosen)), listed[chosen], None
 
 
 class RowLook(NamedTuple):
@@ -484,7 +487,9 @@ def sieve_blocks(
         Z, Y = scale.transform(_stack(rows)), sp.vstack(labels).toarray()
         function, K = kernel_matrix(Z, kernel, rng)
         result = solve_kernel(K, Y, options=Options(rates), random_state=random_state, **common)
-        return kernel_fit(function, Z, Y, result, scale, stride)
+        found = kernel_fit(function, Z, Y, result, scale, stride)
+        own = is_device_array(Z)
+        return found._replace(log_odds=like(result.log_odds, Z)) if own else found
     if kernel == "linear" and len(whole.filled) > MOST_FEATURES:
         raise InputError(
             f"X has {len(whole.filled):,} features; a linear kernel of more than "
