@@ -5,11 +5,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 import schirn
 from schirn import Schirn, Sieve
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning, InputError
+from schirn.noise.missing import completed, missing_probability
 from schirn.scale import RowFile
 from schirn.scale.blocks import Block, FeatureRows, MemoryRows, candidate_cells
 from schirn.scale.fit import fit_store
@@ -234,11 +236,27 @@ def test_sieve_takes_and_gives_tensors(data, torch, kernel_rows):
     np.testing.assert_allclose(suggested, expected.suggest(X, Y).toarray(), atol=1e-3)
 
 
-def test_no_missing_labels_are_listed_for_rows_that_are_sampled(data, torch, monkeypatch):
+def test_missing_labels_of_all_rows_are_found_where_the_rest_is_learned_from_a_sample(
+    data, torch, monkeypatch
+):
     X, Y = data
+    model = Sieve(max_iter=2, max_kernel_rows=50, n_landmarks=40)
+    whole = clone(model).fit(torch.asarray(X), Y)
     monkeypatch.setattr("schirn.solvers.sieve_blocks.sample_stride", lambda n, l: 3)
     monkeypatch.setattr("schirn.scale.fit.sample_stride", lambda n, l: 3)
-    assert Sieve(max_iter=2).fit(torch.asarray(X), Y).missing_ is None
+    found = clone(model).fit(torch.asarray(X), Y)
+    assert isinstance(found.training_log_odds_, torch.Tensor)
+    torch.testing.assert_close(found.training_log_odds_, whole.training_log_odds_)
+    likely = clone(found)
+    likely.__dict__ |= vars(found) | {"missing_rate_": 0.4}
+    cells = likely._missing(found.training_log_odds_, sp.csr_array(Y), 0.3)
+    expected = likely._missing(found.training_log_odds_.numpy(), Y, 0.3)
+    np.testing.assert_array_equal(cells.toarray(), expected.toarray())
+    p = missing_probability(
+        completed(found.training_log_odds_.numpy(), 0.4), float(found.noise_model_.rate), 0.4
+    )
+    np.testing.assert_array_equal(expected.toarray(), np.where((Y == 0) & (p >= 0.3), p, 0))
+    assert cells.nnz
 
 
 def test_where_rows_are():

@@ -487,9 +487,8 @@ def sieve_blocks(
         Z, Y = scale.transform(_stack(rows)), sp.vstack(labels).toarray()
         function, K = kernel_matrix(Z, kernel, rng)
         result = solve_kernel(K, Y, options=Options(rates), random_state=random_state, **common)
-        found = kernel_fit(function, Z, Y, result, scale, stride)
-        own = is_device_array(Z)
-        return found._replace(log_odds=like(result.log_odds, Z)) if own else found
+        fit = kernel_fit(function, Z, Y, result, scale, stride)
+        return fit._replace(log_odds=like(result.log_odds, Z)) if is_device_array(Z) else fit
     if kernel == "linear" and len(whole.filled) > MOST_FEATURES:
         raise InputError(
             f"X has {len(whole.filled):,} features; a linear kernel of more than "
