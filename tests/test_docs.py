@@ -23,7 +23,7 @@ def test_python_blocks_run(page, tmp_path):
     if not blocks:
         pytest.skip("the page has no plain Python block; its examples are doctests")
     if page.name == "tools.md":
-        for name in ("pyarrow", "onnx", "onnxruntime"):
+        for name in ("pandas", "polars", "pyarrow", "onnx", "onnxruntime"):
             pytest.importorskip(name, reason=f"{name} is not installed")
     if page.name == "deep.md":
         pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")

@@ -21,6 +21,7 @@ from schirn.cleaning.trust import MAX_PLANTED, Planted, assess, draw, left_out_c
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.features import TextFeatures
 from schirn.features.pipeline import make_method
+from schirn.features.table import arrays_of
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
@@ -269,7 +270,7 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
         values = list(X) if not hasattr(X, "shape") else X
         flat = values if getattr(values, "ndim", 1) == 1 else ()
         if isinstance(next((value for value in flat if not is_missing(value)), None), str):
-            return TextFeatures().fit_transform(values), _method(method, text=True)
+            return arrays_of(TextFeatures(), values, learn=True), _method(method, text=True)
         X = values if isinstance(values, np.memmap) else np.asarray(values)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()

@@ -18,9 +18,10 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logit
 
 from schirn._files import brief
-from schirn._input import canonical, check_values, is_missing, suggest
+from schirn._input import as_plain, canonical, check_values, is_missing, suggest
 from schirn.exceptions import InputError
 from schirn.features import TextFeatures
+from schirn.features.table import arrays_of
 from schirn.linalg.conjugate_gradients import conjugate_gradients
 from schirn.linalg.features import has_unit_rows, learn_scale
 from schirn.linalg.inverse import left_out_scores
@@ -616,13 +617,16 @@ def _read(X: Any) -> tuple[Any, Sequence[str] | None, bool]:
     if sp.issparse(X):
         X = canonical(X)
         return X if X.dtype.kind == "f" else X.astype(np.float64), None, False
-    names = list(map(str, X.columns)) if hasattr(X, "columns") else None
+    X = as_plain(X)
+    # The columns of an Arrow table are arrays; those of a DataFrame are names.
+    columns = getattr(X, "column_names", getattr(X, "columns", None))
+    names = None if columns is None else list(map(str, columns))
     if names is None:
         values = X if hasattr(X, "shape") else list(X)
         flat = values if getattr(values, "ndim", 1) == 1 else ()
         if isinstance(next((value for value in flat if not is_missing(value)), None), str):
             features = TextFeatures()
-            weights = features.fit_transform(values)
+            weights = arrays_of(features, values, learn=True)
             return weights, features.get_feature_names_out().tolist(), True
         X = values
     X = np.asarray(X)

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from schirn.exceptions import InputError
-from schirn.features.table import TableFeatures
+from schirn.features.table import TableFeatures, arrays_of
 from schirn.labels.tags import read_tags
 from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
 
@@ -77,7 +77,7 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
             Passed to the `fit` of the method.
         """
         features = TableFeatures(text=self.text, columns=self.columns, vectors=self.vectors)
-        rows = features.fit_transform(X)
+        rows = arrays_of(features, X, learn=True)
         tags = read_tags(y, label_names, self.separator)
         if tags.n_rows != rows.shape[0]:
             raise InputError(
@@ -150,7 +150,7 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
 
     def _rows(self, X: Any) -> Any:
         check_is_fitted(self, "method_")
-        return self.features_.transform(X)
+        return arrays_of(self.features_, X)
 
 
 def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifier:

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
 from schirn._input import as_plain, is_missing, suggest
+from schirn._optional import optional
 from schirn.datasets._arrow import ArrowTable
 from schirn.datasets.tables import to_numbers
 from schirn.exceptions import InputError
@@ -57,11 +59,14 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             Texts; a missing one counts as empty.
         y : ignored
         """
-        self.fit_transform(X)
+        self._learn(X)
         return self
 
     def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
         """Learn the words and return the weights of the same texts."""
+        return as_output(self, self._learn(X), X)
+
+    def _learn(self, X: Iterable[Any]) -> "sp.csr_array":
         vectorizer, texts = _vectorizer(max_features=self.max_words), _clean(X)
         try:
             weights = sp.csr_array(vectorizer.fit_transform(texts))
@@ -77,6 +82,9 @@ class TextFeatures(TransformerMixin, BaseEstimator):
     def transform(self, X: Iterable[Any]) -> "sp.csr_array":
         """Return the weights (n, words) of texts; words that are not known are left out."""
         check_is_fitted(self)
+        return as_output(self, self._weights(X), X)
+
+    def _weights(self, X: Iterable[Any]) -> "sp.csr_array":
         vectorizer = _vectorizer(vocabulary=self.words_.tolist())
         vectorizer.idf_ = self.idf_
         weights = sp.csr_array(vectorizer.transform(_clean(X)))
@@ -143,11 +151,14 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         X : DataFrame, dict of columns or list of dicts
         y : ignored
         """
-        self.fit_transform(X)
+        self._learn(X)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> "Array | sp.csr_array":
         """Learn from a table and return the features of its rows."""
+        return as_output(self, self._learn(X), X)
+
+    def _learn(self, X: Any) -> "Array | sp.csr_array":
         given = [name for name, value in self.get_params().items() if value is not None]
         if len(given) != 1:
             raise InputError(
@@ -156,7 +167,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         self.text_ = None
         if self.text is not None:
             self.text_ = TextFeatures()
-            features = self.text_.fit_transform(self.texts(X))
+            features = self.text_._learn(self.texts(X))
         else:
             features = self._numbers(as_columns(X))
         self.n_features_ = features.shape[1]
@@ -166,7 +177,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         """Return the features (n, d) of the rows of a table with the same columns."""
         check_is_fitted(self)
         if self.text_ is not None:
-            return self.text_.transform(self.texts(X))
+            return as_output(self, self.text_._weights(self.texts(X)), X)
         features = self._numbers(as_columns(X))
         if features.shape[1] != self.n_features_:
             raise InputError(
@@ -213,6 +224,34 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+
+def as_output(transformer: Any, features: Any, X: Any) -> Any:
+    """Return sparse features as `set_output` asks: for pandas, a DataFrame of sparse columns.
+
+    Dense features are returned as they are, since scikit-learn makes the DataFrame.
+    """
+    chosen = getattr(transformer, "_sklearn_output_config", {}).get("transform")
+    kind = chosen or get_config()["transform_output"]
+    if kind == "default" or not sp.issparse(features):
+        return features
+    if kind != "pandas":
+        raise InputError(
+            f"the weights of words are sparse, and a DataFrame of {kind} would need room for every "
+            f"zero; use set_output(transform='pandas') or set_output(transform='default')"
+        )
+    pandas = optional("pandas", "table", "A DataFrame of features")
+    names = transformer.get_feature_names_out()
+    # Lists have a method of this name.
+    index = None if callable(getattr(X, "index", None)) else getattr(X, "index", None)
+    return pandas.DataFrame.sparse.from_spmatrix(features, index=index, columns=names)
+
+
+def arrays_of(transformer: Any, X: Any, *, learn: bool = False) -> "Array | sp.csr_array":
+    """Return features as an array or CSR matrix, whatever output scikit-learn is set to."""
+    with config_context(transform_output="default"):
+        found: Any = transformer.fit_transform(X) if learn else transformer.transform(X)
+        return found
 
 
 class Columns(NamedTuple):

@@ -72,8 +72,8 @@ _SPARSE: dict[str, Any] = {
     "csr_matrix": sp.csr_matrix,
     "csc_matrix": sp.csc_matrix,
 }
-# Set by scikit-learn for metadata routing; it belongs to the caller's pipeline.
-_NOT_STATE = {"_metadata_request"}
+# Set by scikit-learn for metadata routing and `set_output`; they belong to the caller's pipeline.
+_NOT_STATE = {"_metadata_request", "_sklearn_output_config"}
 
 _HEADER = "header.json"
 # Bytes in memory per byte of JSON, at most.
