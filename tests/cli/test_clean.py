@@ -173,6 +173,7 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
             "image_root": None,
             "encoding": "utf-8",
             "delimiter": ",",
+            "merge": None,
         },
     }
     assert read_csv(folder / "table.csv") == read_csv(Path(source))

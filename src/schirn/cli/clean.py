@@ -393,7 +393,12 @@ def _write_pages(
     if args.project:
         precision = args.precision or None
         roles = TableRoles(
-            source.labels, source.separator, tuple(args.text or ()), args.image, args.image_root
+            source.labels,
+            source.separator,
+            text=tuple(args.text or ()),
+            image=args.image,
+            image_root=args.image_root,
+            merge=read_merges(args.merge) if args.merge else None,
         )
         write_project(
             args.project,

@@ -24,6 +24,7 @@ from schirn.report.records import csv_lines, json_lines
 from schirn.review import _browse as browse
 from schirn.review._session import Conflict, Session, checked_person
 from schirn.review._training import Trainer
+from schirn.review._why import Why
 
 MAX_BODY = 64 * 1024
 _MAX_QUERY = 500
@@ -102,6 +103,7 @@ def create_app(
         Route("/image/{row:int}", _image(session)),
         Route("/api/state", view.state),
         *(Route(f"/api/{name}", view.listing(name)) for name in _LISTS),
+        Route("/api/why", view.why),
         Route("/api/decide", view.decide, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), token, port, opened)
@@ -146,6 +148,7 @@ _LISTS: dict[str, Callable[[Session, Mapping[str, str]], Any]] = {
 class _Api:
     def __init__(self, session: Session, trainer: Trainer, name: str):
         self._session, self._trainer, self._name = session, trainer, name
+        self._why = Why(session)
 
     async def state(self, request: Request) -> Response:
         """Answer with what the page shows now."""
@@ -159,19 +162,30 @@ class _Api:
 
         def made(given: Mapping[str, str]) -> Any:
             with self._session.lock:
-                if self._session.auditing:
-                    raise Conflict("The audit comes first, since lists show what the model thinks.")
                 return {"seq": self._session.sequence, **_LISTS[name](self._session, given)}
 
         async def send(request: Request) -> Response:
-            try:
-                return JSONResponse(await run_in_threadpool(made, request.query_params))
-            except InputError as error:
-                return JSONResponse({"error": str(error)}, 400)
-            except Conflict as conflict:
-                return JSONResponse({"error": str(conflict)}, 409)
+            return await self._answer(made, request)
 
         return send
+
+    async def why(self, request: Request) -> Response:
+        """Answer why the model judged a tag as it did."""
+
+        def made(given: Mapping[str, str]) -> Any:
+            return self._why.explain(given.get("item", ""), given.get("label", ""))
+
+        return await self._answer(made, request)
+
+    async def _answer(self, made: Callable[[Mapping[str, str]], Any], request: Request) -> Response:
+        """Answer with what a function makes of the parameters, except during an audit."""
+        if self._session.auditing:
+            error = "The audit comes first, since this would show what the model thinks."
+            return JSONResponse({"error": error}, 409)
+        try:
+            return JSONResponse(await run_in_threadpool(made, request.query_params))
+        except (InputError, DataError) as error:
+            return JSONResponse({"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}, 400)
 
     async def decide(self, request: Request) -> Response:
         """Record one action; the answer holds the next question."""

@@ -417,14 +417,23 @@ class Session:
                 final = {self.name(k) for k in tags if k not in self.merged and kept[k]}
                 listed = [k for k in tags if self.listed[k]]
                 names = [self.name(k) for k in listed]
+                spelled = None if self.table is None else self.table.tags(i)
                 for k, after in zip(listed, names, strict=True):
-                    before = project.labels[project.column[k]].strip()
-                    if after not in final:
-                        why, sure = self._reason(k)
-                        found.append(Change(i, "removal", before, "", sure, why))
-                    elif before != after:
-                        kind = "merge" if names.count(after) > 1 else "rename"
-                        found.append(Change(i, kind, before, after, None, "renamed in the review"))
+                    label = project.labels[project.column[k]].strip()
+                    own = [label]
+                    if spelled is not None:
+                        own = [tag for tag, judged in spelled if judged == label] or own
+                    for before in own:
+                        if after not in final:
+                            why, sure = self._reason(k)
+                            found.append(Change(i, "removal", before, "", sure, why))
+                        elif before != after:
+                            several = names.count(after) > 1 or len(own) > 1
+                            why = "in the list of merges"
+                            if label != after:
+                                why = "renamed in the review"
+                            kind = "merge" if several else "rename"
+                            found.append(Change(i, kind, before, after, None, why))
                 new = [k for k in tags if not self.listed[k] and k not in self.merged]
                 for k in new:
                     if self.name(k) in final.difference(names):
@@ -855,8 +864,14 @@ class Session:
     def about_row(self, i: int) -> dict[str, Any]:
         """Return id, number, the start of the text and the name of the image of an item."""
         item = self.project.items[i]
-        image = None if self.table is None else self.table.image_name(i)
-        return {"item": item.id, "row": i, "text": item.text[:MAX_TEXT], "image": image}
+        table = self.table
+        return {
+            "item": item.id,
+            "row": i,
+            "text": item.text[:MAX_TEXT],
+            "image": None if table is None else table.image_name(i),
+            "has_image": table is not None and table.image_file(i) is not None,
+        }
 
     def chips(self, i: int, final: Array, current: int | None = None) -> list[dict[str, Any]]:
         """Return what the page shows about all tags of an item."""

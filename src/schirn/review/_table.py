@@ -11,6 +11,7 @@ from schirn._input import is_missing
 from schirn.cleaning.columns import is_inside
 from schirn.datasets.tables import Table, folder_format, open_table
 from schirn.exceptions import DataError
+from schirn.labels.tags import split_tags
 
 MAX_IMAGE_BYTES = 32 * 1024**2
 _MAX_CELL = 2000
@@ -37,6 +38,8 @@ class TableRoles(NamedTuple):
     """Name of the copy in the project folder."""
     encoding: str = "utf-8"
     delimiter: str | None = None
+    merge: dict[str, str] | None = None
+    """Spellings of tags in the table, and the tag that was judged in their place."""
 
 
 def write_copy(folder: Path, table: Table, source: str, roles: TableRoles) -> dict[str, Any]:
@@ -67,6 +70,8 @@ def read_roles(folder: Path, head: Any) -> TableRoles | None:
     try:
         roles = TableRoles(**{**head, "text": tuple(head.get("text") or ())})
         texts = (roles.column, roles.separator, roles.file, roles.encoding, *roles.text)
+        merge = {} if roles.merge is None else {**roles.merge}
+        texts += (*merge, *merge.values())
         maybe = (roles.image, roles.image_root, roles.delimiter)
         fits = all(isinstance(text, str) for text in texts) and bool(roles.separator)
         fits = fits and all(text is None or isinstance(text, str) for text in maybe)
@@ -137,8 +142,14 @@ class ProjectTable:
         cell = self._columns[self.roles.image][row]
         return None if is_missing(cell) or cell == "" else str(cell)
 
-    def image(self, row: int) -> tuple[bytes, str] | None:
-        """Return content and type of the image of a row; None if it cannot be shown.
+    def tags(self, row: int) -> list[tuple[str, str]]:
+        """Return the tags of a row, as they are in the table and as they were judged."""
+        merge = self.roles.merge or {}
+        listed = split_tags(self.cells[row], self.roles.separator)
+        return [(tag, merge.get(tag, tag)) for tag in dict.fromkeys(listed)]
+
+    def image_file(self, row: int) -> tuple[Path, str] | None:
+        """Return path and type of the image of a row; None if it cannot be shown.
 
         Only a file that the table names, below the folder of images even after following links, is
         read, and only if it is an image of at most 32 MiB.
@@ -153,15 +164,24 @@ class ProjectTable:
         try:
             if not path.is_file() or path.stat().st_size > MAX_IMAGE_BYTES:
                 return None
-            content = path.read_bytes()
+            with path.open("rb") as stream:
+                start = stream.read(12)
         except (OSError, ValueError):
             return None
-        kind = next((kind for magic, kind in _MAGIC if content.startswith(magic)), None)
-        if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        kind = next((kind for magic, kind in _MAGIC if start.startswith(magic)), None)
+        if start[:4] == b"RIFF" and start[8:] == b"WEBP":
             kind = "image/webp"
-        if content[4:12] in (b"ftypavif", b"ftypavis"):
+        if start[4:] in (b"ftypavif", b"ftypavis"):
             kind = "image/avif"
-        return None if kind is None else (content, kind)
+        return None if kind is None else (path, kind)
+
+    def image(self, row: int) -> tuple[bytes, str] | None:
+        """Return content and type of the image of a row; None if it cannot be shown."""
+        found = self.image_file(row)
+        try:
+            return None if found is None else (found[0].read_bytes(), found[1])
+        except OSError:
+            return None
 
 
 def _short(cell: Any) -> str:

@@ -189,7 +189,7 @@ def new_confidence(project: Project, status: Array, added: Sequence[tuple[int, i
     added : list of (row, column)
         Tags that a person added; new labels are left out, since the project does not know them.
     """
-    X = _read_features(project)
+    X = read_features(project)
     shape = (len(project.items), len(project.labels))
     # A suggested tag that was added counts as listed; one that was rejected says nothing new.
     used = project.listed | (status == KEEP)
@@ -214,7 +214,8 @@ def new_confidence(project: Project, status: Array, added: Sequence[tuple[int, i
     return confidence
 
 
-def _read_features(project: Project) -> Any:
+def read_features(project: Project) -> Any:
+    """Return the features of the items; raise DataError if there are none."""
     path = project.features
     if path is None:
         raise DataError(f"{project.folder}: the project has no features to train on")

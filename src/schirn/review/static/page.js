@@ -1,35 +1,44 @@
-"use strict";
+// The page: its state, its views, actions and keys.
 
-const $ = (id) => document.getElementById(id);
-const ACTIONS = { k: "keep", d: "drop", s: "skip", u: "undo" };
-const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:" };
+import { $, app, banner, forgetTags, number, post, refused, say, storeName, storedName } from "./dom.js";
+import { chosenTag, connect, listKey, loadBatch, renamed, search, showPeople, showTags } from "./lists.js";
+import { openHelp, openRename, showThreshold } from "./panels.js";
+import { closeNote, closeWhy, moveTag, openNote, showCurrent, showWhy } from "./question.js";
+
+const ACTIONS = { k: "keep", d: "drop", s: "skip" };
+const ACTIONS_OF_A_TAG = { keep: 1, drop: 1, skip: 1 };
+const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:", add: "Added", rename: "Renamed", note: "Noted:", threshold: "Threshold:", settle: "Settled", batch: "Decided" };
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
+const TITLES = { tags: "Tags", search: "Search", threshold: "Threshold", people: "People" };
+const VIEWS = ["one", "tags", "search", "threshold", "people"];
 const POLL_MS = 3000;
-
-let state = null;
-let busy = false;
 
 // The token is in a cookie now; without it in the address bar nobody copies it by mistake.
 if (location.search) history.replaceState(null, "", "/");
 
-function percent(share) {
-  return `${Math.round(100 * share)}%`;
-}
-
-function number(count) {
-  return count.toLocaleString("en");
-}
-
 function show(next) {
-  const before = state && state.current;
-  state = next;
-  showProgress(state.progress);
-  showAudit(state.audit);
-  showTraining(state.training);
-  $("card").hidden = !state.current;
-  $("done").hidden = !!state.current;
-  if (state.current) showCurrent(state.current, before);
+  const before = app.state && app.state.current;
+  if (app.state && app.state.seq !== next.seq) forgetTags();
+  app.state = next;
+  showProgress(next.progress);
+  showAudit(next.audit);
+  showTraining(next.training);
+  $("card").hidden = !next.current;
+  $("done").hidden = !!next.current;
+  if (next.current) showCurrent(next.current, before, (tag) => choose(next.current.item, tag.label));
+  $("chosen").hidden = !app.chosen;
+  $("disputed").hidden = !next.disagreements;
+  $("disputed").textContent = number(next.disagreements);
+  $("table").hidden = $("table-dot").hidden = !next.table;
+  $("table").textContent = next.table ? `whole table (${next.table.slice(1)})` : "";
+  showTitle();
   enable();
+}
+
+function showTitle() {
+  const { current } = app.state;
+  const asked = current && current.suggested ? "Is this tag missing?" : "Is this tag correct?";
+  $("question").textContent = TITLES[app.view] || asked;
 }
 
 function showAudit(audit) {
@@ -40,72 +49,18 @@ function showAudit(audit) {
   const none = "The audit is complete, but no answer is about a tag to remove, so nothing is certified.";
   const more = audit.more_answers_needed ? ` About ${number(audit.more_answers_needed)} more answers would certify what you asked for.` : "";
   const done = audit.certificate ? `${audit.certificate}.${more}` : none;
-  const words = audit.done ? done : blind;
-  if ($("audit-words").textContent !== words) $("audit-words").textContent = words;
-}
-
-function showCurrent(current, before) {
-  $("question").textContent = current.suggested ? "Is this tag missing?" : "Is this tag correct?";
-  $("label").textContent = current.label;
-  $("text").textContent = current.text || "(no text)";
-  $("item").textContent = current.item;
-  const names = current.suggested ? ["Add", "Reject"] : ["Keep", "Drop"];
-  $("keep").firstElementChild.textContent = names[0];
-  $("drop").firstElementChild.textContent = names[1];
-  $("skip").firstElementChild.textContent = current.audit ? "Unsure" : "Skip";
-  $("opinion").hidden = current.confidence === null;
-  if (current.confidence !== null) showOpinion(current);
-  $("tags").replaceChildren(...current.tags.map(chip));
-  if (!before || before.item !== current.item) $("text").scrollTop = 0;
-  // A long text must also be reachable and scrollable by keyboard.
-  $("text").tabIndex = $("text").scrollHeight > $("text").clientHeight ? 0 : -1;
-}
-
-function showOpinion(current) {
-  const likely = `${percent(current.confidence)} likely to be correct`;
-  const side = current.kept ? "keep" : "drop";
-  const opinion = current.suggested ? `${likely}, although nobody assigned it.` : `${likely}; the model would ${side} it.`;
-  $("verdict").textContent = opinion;
-  $("scale").setAttribute("aria-label", opinion);
-  $("needle").style.left = `${100 * current.confidence}%`;
-  $("mark").style.left = `${100 * state.threshold}%`;
-}
-
-function chip(tag) {
-  const item = document.createElement("li");
-  item.classList.add("tag");
-  if (tag.current) item.classList.add("now");
-  else if (tag.decision === "keep" || tag.decision === "drop") item.classList.add(tag.decision);
-  else if (!tag.kept && !tag.suggested) item.classList.add("out");
-  if (tag.suggested) item.classList.add("plus");
-  const name = document.createElement("span");
-  name.className = "name";
-  name.textContent = tag.label;
-  item.append(name, " ");
-  const small = document.createElement("small");
-  const words = tag.suggested
-    ? { keep: "added by you", drop: "rejected by you" }
-    : { keep: "kept by you", drop: "dropped by you" };
-  const likely = tag.confidence === null ? "" : percent(tag.confidence);
-  small.textContent = words[tag.decision] || (tag.suggested ? `${likely}, suggested` : likely);
-  item.append(small);
-  const spoken = document.createElement("span");
-  spoken.className = "hidden";
-  if (tag.current) spoken.textContent = " (the tag in question)";
-  else if (!words[tag.decision] && !tag.kept && !tag.suggested) spoken.textContent = " (the model would drop it)";
-  item.append(spoken);
-  return item;
+  say(audit.done ? done : blind, "audit-words");
 }
 
 function showProgress(progress) {
   const bar = $("bar");
-  const audit = state.audit && !state.audit.done && state.audit;
+  const audit = app.state.audit && !app.state.audit.done && app.state.audit;
   const left = progress.doubtful + progress.suggested;
   bar.max = audit ? audit.size : Math.max(1, progress.decided + left);
   bar.value = audit ? audit.answered : progress.decided;
   bar.setAttribute("aria-label", audit ? "Tags of the audit checked" : "Doubtful tags decided");
   const counts = [`${number(progress.decided)} decided`];
-  if (state.current && !left) counts.push("no doubtful tags left, so you can stop");
+  if (app.state.current && !left) counts.push("no doubtful tags left, so you can stop");
   else counts.push(`${number(progress.doubtful)} doubtful left`);
   if (progress.suggested) counts.push(`${number(progress.suggested)} suggested`);
   if (progress.skipped) counts.push(`${number(progress.skipped)} skipped`);
@@ -123,93 +78,276 @@ function showTraining(training) {
     done: `The model was trained on your decisions.${next}`,
     failed: `Training failed (${training.message}). Your decisions are safe.${next}`,
   };
-  const text = texts[training.status] || "";
-  if ($("training").textContent !== text) $("training").textContent = text;
+  say(texts[training.status] || "", "training");
 }
 
 function enable() {
-  const open = !!(state && state.current);
-  for (const id of ["keep", "drop", "skip"]) $(id).disabled = !open;
+  const { state, view } = app;
+  for (const id of ["keep", "drop", "skip"]) {
+    $(id).disabled = !(state && state.current);
+    $(id).hidden = view !== "one";
+  }
   $("undo").disabled = !(state && state.last);
+  const last = state && state.last;
+  $("undo").firstElementChild.textContent = view === "one" || !last ? "Undo" : `Undo ${described(last)}`;
+  $("undo").title = last ? `Undo ${described(last)}` : "";
+  document.querySelector(".actions").classList.toggle("lone", view !== "one");
+  $("ask-name").classList.toggle("elsewhere", view === "people");
+  const auditing = !!(state && state.audit && !state.audit.done);
+  for (const button of document.querySelectorAll("#views [data-view]")) {
+    button.disabled = auditing && button.dataset.view !== "one" && button.dataset.view !== "people";
+    if (button.dataset.view === view) button.setAttribute("aria-current", "page");
+    else button.removeAttribute("aria-current");
+  }
 }
 
-function banner(text, bad) {
-  $("banner").textContent = text;
-  $("banner").hidden = !text;
-  $("banner").classList.toggle("bad", !!bad);
+// The last action in a few words.
+function described(last) {
+  if (last.action === "batch") return `${last.decision} ${number(last.count)} × ${last.label}`;
+  if (last.action === "rename") return `rename ${last.label} to ${last.to}`;
+  if (last.action === "threshold") return `threshold ${last.value}`;
+  return `${last.action} ${last.label || last.item}`;
 }
 
 function announce(action, label, suggested) {
-  const next = state.current ? `Next: ${state.current.label}? ${state.current.text.slice(0, 200)}` : "All tags are decided.";
-  const audit = state.audit && !state.audit.done ? ` ${state.audit.words}.` : "";
-  $("live").textContent = `${(suggested ? DONE_SUGGESTED : DONE)[action]} ${label}.${audit} ${next}`;
+  const current = app.state.current;
+  const next = current ? `Next: ${current.label}? ${current.text.slice(0, 200)}` : "All tags are decided.";
+  const audit = app.state.audit && !app.state.audit.done ? ` ${app.state.audit.words}.` : "";
+  const asked = app.view === "one" ? ` ${next}` : "";
+  say(`${(suggested ? DONE_SUGGESTED : DONE)[action]} ${label}.${audit}${asked}`);
 }
 
-async function decide(action) {
-  const target = action === "undo" ? state && state.last : state && state.current;
-  if (busy || !target) return;
-  busy = true;
+function decide(action) {
+  const current = app.state && app.state.current;
+  if (current) return act({ action, item: current.item, label: current.label }, current.label, current.suggested);
+}
+
+function undo() {
+  const last = app.state && app.state.last;
+  if (last) return act({ action: "undo", of: last.of }, last.action in ACTIONS_OF_A_TAG ? last.label : described(last));
+}
+
+async function act(body, label, suggested) {
+  if (app.busy) return false;
+  app.busy = true;
+  // What was decided is not what to show next; a note or a new tag leaves the item in place.
+  const stays = ["add", "note", "rename"].includes(body.action) && app.state.current;
+  let done = false;
   try {
-    const body = { action, item: target.item, label: target.label, seen: state.seq };
-    const response = await fetch("/api/decide", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: JSON.stringify(body),
-    });
-    await answered(response, action, target.label, target.suggested);
+    const response = await post(body);
+    if (response.ok) {
+      banner("");
+      const answer = await response.json();
+      app.chosen = null;
+      if (stays) {
+        const label = body.action === "rename" && stays.label === body.label ? body.to : stays.label;
+        app.chosen = { item: stays.item, label };
+        await refresh(true);
+      } else show(answer);
+      announce(body.action, label, suggested);
+      done = true;
+    } else if (response.status === 409) {
+      const answer = await response.json();
+      app.chosen = null;
+      show(answer.state);
+      banner(`${answer.error} The page is up to date again.`);
+    } else {
+      await refused(response);
+    }
   } catch (error) {
     banner("The server does not respond, so your last decision is not confirmed. Start schirn review again.", true);
   } finally {
-    busy = false;
+    app.busy = false;
   }
+  await reload();
+  return done;
 }
 
-async function answered(response, action, label, suggested) {
-  if (response.ok) {
-    banner("");
-    show(await response.json());
-    announce(action, label, suggested);
-  } else if (response.status === 409) {
-    const answer = await response.json();
-    show(answer.state);
-    banner(`${answer.error} The page is up to date again.`);
-  } else {
-    await refused(response);
-  }
+// Bring the list on the page up to date.
+async function reload() {
+  if (app.view === "tags") {
+    await loadBatch();
+    await showTags();
+  } else if (app.view === "search") await search();
+  else if (app.view === "threshold") await showThreshold();
+  else if (app.view === "people") await showPeople();
 }
 
-async function refused(response) {
-  const json = (response.headers.get("Content-Type") || "").startsWith("application/json");
-  banner(json ? (await response.json()).error : await response.text(), true);
+function query() {
+  const given = { person: app.person };
+  if (app.second) given.second = "1";
+  return new URLSearchParams({ ...given, ...app.chosen });
 }
 
-async function refresh() {
-  if (busy || document.hidden) return;
+async function refresh(own) {
+  if ((app.busy || document.hidden) && own !== true) return;
   try {
-    const response = await fetch("/api/state");
+    const response = await fetch(`/api/state?${query()}`);
     if (!response.ok) return void (await refused(response));
     const next = await response.json();
     // The answer to a pending decision is newer than this state.
-    if (busy) return;
-    const same = state && JSON.stringify(next) === JSON.stringify(state);
-    const elsewhere = state && next.seq !== state.seq;
+    if (app.busy && own !== true) return;
+    if (!app.state) begin(next);
+    const same = app.state && JSON.stringify(next) === JSON.stringify(app.state);
+    const elsewhere = app.state && next.seq !== app.state.seq && own !== true;
     if (!same) show(next);
-    if (elsewhere) banner("A decision was made in another tab; the page is up to date again.");
-    else if ($("banner").classList.contains("bad")) banner("");
+    if (elsewhere) {
+      banner("A decision was made in another tab; the page is up to date again.");
+      await reload();
+    } else if ($("banner").classList.contains("bad")) banner("");
   } catch (error) {
     banner("The server does not respond; it may have been stopped. All confirmed decisions are saved.", true);
   }
 }
 
+// The first state tells the name given on the command line.
+function begin(state) {
+  if (app.person || !state.name) {
+    $("ask-name").hidden = storedName() !== null;
+    return;
+  }
+  app.person = state.name;
+  $("name").value = state.name;
+  refresh();
+}
+
+async function choose(item, label) {
+  app.chosen = { item, label };
+  await refresh(true);
+  say(`${label}, ${app.state.current ? app.state.current.text.slice(0, 200) : ""}`);
+}
+
+async function open(item, label) {
+  await choose(item, label);
+  go("one");
+  $("label").focus();
+}
+
+async function back() {
+  app.chosen = null;
+  await refresh(true);
+}
+
+function go(view) {
+  const button = document.querySelector(`#views [data-view=${view}]`);
+  if (button.disabled) return;
+  app.view = view;
+  for (const name of VIEWS) $(`view-${name}`).hidden = name !== view;
+  showTitle();
+  enable();
+  reload();
+  const first = { tags: "filter", search: "words", threshold: "threshold" }[view] || "question";
+  $(first).focus();
+}
+
+async function rename(label, to) {
+  if (await act({ action: "rename", label, to }, `${label} to ${to}`)) renamed(label, to);
+  await reload();
+}
+
+function setName(name) {
+  storeName(name.trim());
+  $("name").value = app.person;
+  $("ask-name").hidden = true;
+  app.chosen = null;
+  refresh(true);
+  say(app.person ? `Your decisions are saved under ${app.person}.` : "Your decisions are saved without a name.");
+}
+
+const isText = (element) => element.matches("textarea, select, input:not([type=checkbox], [type=range])");
+const inOne = {
+  s: () => decide("skip"),
+  k: () => decide("keep"),
+  d: () => decide("drop"),
+  a: () => $("tools").hidden || $("add").focus(),
+  n: () => $("tools").hidden || (app.state.current && openNote()),
+  w: () => $("tools").hidden || toggleWhy(),
+  arrowleft: () => moveTag(-1, (tag) => choose(app.state.current.item, tag.label)),
+  arrowright: () => moveTag(1, (tag) => choose(app.state.current.item, tag.label)),
+};
+
+function toggleWhy() {
+  if (!app.state.current) return;
+  if ($("why").hidden) showWhy();
+  else closeWhy();
+}
+
+function renameHere() {
+  const label = app.view === "tags" ? chosenTag() : app.view === "one" && !$("tools").hidden && app.state.current && app.state.current.label;
+  if (label) openRename(label, rename);
+}
+
+function escape() {
+  if (isText(document.activeElement)) document.activeElement.blur();
+  else if (!$("note-form").hidden) closeNote();
+  else if (!$("why").hidden) closeWhy();
+  else if (app.chosen) back();
+  else if (app.view !== "one") go("one");
+}
+
 document.addEventListener("keydown", (event) => {
-  const action = ACTIONS[(event.key || "").toLowerCase()];
+  const key = (event.key || "").toLowerCase();
   const modified = event.ctrlKey || event.metaKey || event.altKey || event.repeat;
-  if (!action || modified || !$("keys").checked) return;
+  if (modified || !$("keys").checked || !app.state || document.querySelector("dialog[open]")) return;
+  if (key === "escape") return escape();
+  // From the field of the search, the arrow leads to what was found.
+  const leaves = key === "arrowdown" && ["words", "filter"].includes(event.target.id);
+  if (isText(event.target) && !leaves) return;
+  const arrow = key.startsWith("arrow");
+  if (arrow && !leaves && event.target.matches("input, .text, .scroll")) return;
+  if (listKey(key, event.shiftKey)) return void event.preventDefault();
+  const everywhere = { u: undo, "/": () => go("search"), "?": openHelp, r: renameHere };
+  const one = app.view === "one" && !event.shiftKey && inOne[key];
+  const act = everywhere[key] || one || (key in { 1: 1, 2: 1, 3: 1, 4: 1, 5: 1 } && (() => go(VIEWS[key - 1])));
+  if (!act) return;
   event.preventDefault();
-  decide(action);
+  act();
 });
+
+connect({ act, open });
 for (const action of Object.values(ACTIONS)) $(action).addEventListener("click", () => decide(action));
+$("undo").addEventListener("click", undo);
+$("back").addEventListener("click", back);
+$("why-button").addEventListener("click", toggleWhy);
+$("rename-button").addEventListener("click", renameHere);
+$("batch-rename").addEventListener("click", renameHere);
+$("note-button").addEventListener("click", () => ($("note-form").hidden ? openNote() : closeNote()));
+$("note-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const { item, label } = app.state.current;
+  const about = $("note-about").value === "tag" ? label : "";
+  if (await act({ action: "note", item, label: about, text: $("note").value.trim() }, about || `item ${item}`)) {
+    closeNote();
+    $("note-button").focus();
+  }
+});
+$("add-form").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const label = $("add").value.trim();
+  if (label && (await act({ action: "add", item: app.state.current.item, label }, label))) $("add").value = "";
+});
+$("threshold-apply").addEventListener("click", () => {
+  const value = Number($("threshold").value);
+  act({ action: "threshold", value }, value.toFixed(2));
+});
+$("second").addEventListener("change", () => {
+  app.second = $("second").checked;
+  app.chosen = null;
+  refresh(true);
+});
+$("name-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  setName($("name").value);
+});
+$("ask-name").addEventListener("submit", (event) => {
+  event.preventDefault();
+  setName($("first-name").value);
+});
+$("no-name").addEventListener("click", () => setName(""));
+for (const button of document.querySelectorAll("#views [data-view]")) button.addEventListener("click", () => go(button.dataset.view));
 document.addEventListener("visibilitychange", refresh);
 setInterval(refresh, POLL_MS);
+app.person = storedName() || "";
+$("name").value = app.person;
 enable();
 refresh();

@@ -1,0 +1,73 @@
+"""Why the model judged a tag as it did, computed when the first person asks."""
+
+import threading
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from schirn._files import read_archive
+from schirn.cleaning.found import MissingTags
+from schirn.cleaning.why import Reasons
+from schirn.exceptions import InputError
+from schirn.review._session import Session
+from schirn.review._training import read_features
+
+
+class Why:
+    """Explains the verdicts of `schirn clean`, whatever was learned since.
+
+    Parameters
+    ----------
+    session : Session
+    """
+
+    def __init__(self, session: Session):
+        self._session = session
+        self._lock = threading.Lock()
+
+    def explain(self, item: str, label: str) -> dict[str, Any]:
+        """Return the explanation of a tag, with the similar items in place of their numbers.
+
+        Parameters
+        ----------
+        item, label : str
+            The tag, as it is shown.
+        """
+        session, project = self._session, self._session.project
+        with session.lock:
+            tag = session.find(item, label)
+            row, column = int(session.row[tag]), int(session.column[tag])
+        if project.features is None:
+            raise InputError("the project has no features, so nothing can be compared")
+        if column >= len(project.labels):
+            raise InputError("a person added this tag, so the model has no opinion on it")
+        # One question at a time; the first one reads the features.
+        with self._lock:
+            why = self._reasons.explain(row, column).to_dict()
+        with session.lock:
+            for name in ("with_tag", "without_tag"):
+                why[name] = [
+                    {**session.about_row(other["row"]), "similarity": other["similarity"]}
+                    for other in why[name]
+                ]
+            for other in why["other_tags"]:
+                other["name"] = session.names[project.labels.index(other["name"])]
+        return why
+
+    @cached_property
+    def _reasons(self) -> Reasons:
+        project = self._session.project
+        suggested = ~project.listed
+        missing = MissingTags(
+            project.row[suggested],
+            project.column[suggested],
+            project.confidence[suggested],
+            project.labels,
+        )
+        X = read_features(project)
+        names = read_archive(project.features).get("feature_names")  # type: ignore[arg-type]
+        fits = names is not None and names.shape == (X.shape[1],) and names.dtype.kind == "U"
+        found = replace(project.verdicts(), missing=missing)
+        return Reasons(X, found, feature_names=np.asarray(names).tolist() if fits else None)
