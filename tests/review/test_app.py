@@ -92,7 +92,12 @@ def test_two_clients(client, session):
     assert session.sequence == 1
 
 
-PATHS = ("/", "/page.js", "/page.css", "/icon.svg", "/api/state", "/tags.csv", "/tags.jsonl", "/x")
+PATHS = (
+    *("/", "/page.js", "/dom.js", "/page.css", "/icon.svg", "/tags.csv", "/tags.jsonl", "/x"),
+    *("/api/state", "/api/search", "/api/tags", "/api/batch", "/api/threshold", "/api/people"),
+    *("/api/why", "/table", "/changes.csv", "/image/0", "/certificate.json"),
+)
+SCRIPTS = ("/page.js", "/dom.js", "/question.js", "/lists.js", "/panels.js")
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -158,6 +163,11 @@ def test_a_change_without_origin_is_refused(client, session):
         "/page.js%00.html",
         "/tags.npz",
         "/index.html",
+        "/table.csv",
+        "/image/..%2fproject.json",
+        "/image/-1",
+        "/image/0x1",
+        "/image/99999999999999999999",
     ],
 )
 def test_no_other_file_can_be_read(client, path):
@@ -233,10 +243,12 @@ def test_the_page_holds_no_content_no_inline_code_and_no_foreign_address(client)
     assert "<style" not in page
     assert " style=" not in page
     assert " onclick=" not in page
-    script = client.get("/page.js").text
-    assert "innerHTML" not in script
-    assert "insertAdjacentHTML" not in script
-    for path in ("/", "/page.js", "/page.css"):
+    for path in SCRIPTS:
+        script = client.get(path).text
+        assert "innerHTML" not in script
+        assert "insertAdjacentHTML" not in script
+        assert "eval" not in script
+    for path in ("/", "/page.css", *SCRIPTS):
         assert "//" not in client.get(path).text.replace("// ", "")
 
 
@@ -283,4 +295,152 @@ def test_an_error_in_the_program_is_told_once_without_a_traceback(folder, monkey
     client = TestClient(create_app(session, Trainer(session, 0), TOKEN, PORT), base_url=BASE)
     with pytest.warns(UserWarning, match=r"could not answer a request \(division by zero\)"):
         assert client.get(f"/api/state?token={TOKEN}").status_code == 500
+    session.journal.close()
+
+
+def act(client, seen=0, **record):
+    return client.post("/api/decide", json={"seen": seen, **record})
+
+
+def test_lists(client):
+    tags = client.get("/api/tags").json()
+    assert tags["seq"] == 0
+    assert {each["label"] for each in tags["tags"]} == {"dog", "cat", "beach"}
+    listed = client.get("/api/batch", params={"label": "dog", "show": "all"}).json()
+    assert [cell["item"] for cell in listed["cells"]] == ["a", "c"]
+    found = client.get("/api/search", params={"q": "quote"}).json()
+    assert [row["item"] for row in found["rows"]] == ["b"]
+    assert client.get("/api/threshold", params={"value": "0.3"}).json()["removed"] == 2
+    assert client.get("/api/people").json()["people"] == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/batch",
+        "/api/batch?label=cow",
+        "/api/batch?label=dog&show=x",
+        "/api/batch?label=dog&offset=-1",
+        "/api/search?q=x&scope=y",
+        "/api/search?q=x&offset=1e9",
+        "/api/search?q=x&offset=%E0%A5%A7",
+        "/api/threshold?value=x",
+        "/api/threshold?value=nan",
+        "/api/threshold?value=inf",
+        "/api/threshold?value=7",
+        "/api/why?item=a&label=dog",
+        "/api/why?item=z&label=dog",
+        f"/api/state?person={'x' * 61}",
+        "/api/state?person=%00",
+    ],
+)
+def test_bad_questions(client, path):
+    answer = client.get(path)
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+
+
+def test_a_huge_search_is_cut_and_odd_ones_find_nothing(client):
+    for words in ("x" * 60_000, "\x00", "%", "\\", "' OR 1=1", "<script>"):
+        assert client.get("/api/search", params={"q": words}).json()["total"] == 0
+
+
+def test_a_chosen_tag(client):
+    chosen = {"item": "c", "label": "beach"}
+    assert client.get("/api/state", params=chosen).json()["current"]["label"] == "beach"
+    # One that is gone by now leaves the next question.
+    chosen = {"item": "c", "label": "cow"}
+    assert client.get("/api/state", params=chosen).json()["current"]["item"] == "b"
+
+
+def test_all_actions_by_request(client, session):
+    assert act(client, action="batch", decision="drop", label="dog", rows=[0, 2]).json()["seq"] == 1
+    assert act(client, 1, action="add", item="c", label="sea", person="Ada").json()["seq"] == 2
+    assert act(client, 2, action="rename", label="cat", to="kitten").json()["seq"] == 3
+    assert act(client, 3, action="note", item="c", label="", text="x").json()["seq"] == 4
+    assert act(client, 4, action="threshold", value=0.4).json()["threshold"] == 0.4
+    after = act(client, 5, action="keep", item="a", label="dog", person="Ada").json()
+    assert after["disagreements"] == 1
+    settled = act(client, 6, action="settle", item="a", label="dog", decision="drop").json()
+    assert settled["disagreements"] == 0
+    assert settled["last"]["of"] == 7
+    assert act(client, 7, action="undo", of=7).json()["disagreements"] == 1
+    assert act(client, 8, action="undo", of=7).status_code == 409
+    lines = client.get("/tags.csv").text.splitlines()
+    assert lines[0] == "id,tags,removed,checked,added,notes"
+    assert lines[3] == "c,sea,dog;beach,dog;sea,sea,x"
+    changes = client.get("/changes.csv").text
+    assert "rename,cat,kitten" in changes
+    assert "addition,,sea,,added by Ada" in changes
+    assert client.get("/table").status_code == 404
+    assert client.get("/image/0").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"action": "batch", "decision": "drop", "label": "dog"},
+        {"action": "batch", "decision": "drop", "label": "dog", "rows": [0.5]},
+        {"action": "batch", "decision": "drop", "label": "dog", "rows": [True]},
+        {"action": "batch", "decision": "drop", "label": "dog", "rows": [3]},
+        {"action": "batch", "decision": "drop", "label": "dog", "rows": [-1]},
+        {"action": "batch", "decision": "burn", "label": "dog", "rows": [0]},
+        {"action": "batch", "label": "dog", "rows": [0]},
+        {"action": "rename", "label": "dog"},
+        {"action": "rename", "label": "dog", "to": ["x"]},
+        {"action": "rename", "label": "dog", "to": "two\nlines"},
+        {"action": "add", "item": "a"},
+        {"action": "note", "item": "a", "text": "x"},
+        {"action": "threshold"},
+        {"action": "threshold", "value": "0.5"},
+        {"action": "settle", "item": "a", "label": "dog", "decision": "keep"},
+        {"action": "keep", "item": "a", "label": "dog", "person": "x" * 61},
+        {"action": "keep", "item": "a", "label": "dog", "person": None},
+        {"action": "audit", "size": 3},
+        {"action": {}},
+    ],
+)
+def test_bad_actions(client, session, record):
+    answer = act(client, **record)
+    assert answer.status_code == 400
+    assert answer.json()["error"]
+    assert session.sequence == 0
+
+
+def test_nothing_shows_the_verdicts_during_an_audit(client, session):
+    session.start_audit(3)
+    for path in ("tags", "search?q=dog", "batch?label=dog", "threshold", "people"):
+        answer = client.get(f"/api/{path}")
+        assert answer.status_code == 409
+        assert "The audit comes first" in answer.json()["error"]
+    assert client.get("/api/why?item=a&label=dog").status_code == 409
+    state = client.get("/api/state", params={"item": "a", "label": "dog"}).json()
+    assert state["current"]["confidence"] is None
+
+
+def test_table_and_images(tmp_path):
+    from review.test_table import PNG, make, write_csv
+
+    (tmp_path / "a.png").write_bytes(PNG)
+    (tmp_path / "b.png").write_text("<script>alert(1)</script>")
+    source = write_csv(tmp_path / "items.csv", photo=["a.png", "b.png", "", "gone.png", "a.png"])
+    session = open_session(make(tmp_path, source, image="photo"))
+    app = create_app(session, Trainer(session, 0), TOKEN, PORT, name="Ada")
+    client = TestClient(app, base_url=BASE)
+    state = client.get(f"/api/state?token={TOKEN}").json()
+    assert (state["name"], state["table"]) == ("Ada", ".csv")
+    answer = client.get(f"/image/0?token={TOKEN}")
+    assert (answer.content, answer.headers["content-type"]) == (PNG, "image/png")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    for row in (1, 2, 3, 5, 10**12):
+        assert client.get(f"/image/{row}?token={TOKEN}").status_code == 404
+    shown = client.get(f"/api/search?q=text&token={TOKEN}").json()["rows"]
+    assert [row["has_image"] for row in shown] == [True, False, False, False, True]
+    whole = client.get(f"/table?token={TOKEN}")
+    assert 'filename="reviewed.csv"' in whole.headers["content-disposition"]
+    assert whole.content == source.read_bytes().replace(b"dog; beach", b"beach")
+    why = client.get(f"/api/why?item=row 0&label=dog&token={TOKEN}").json()
+    assert why["verdict"] == "removed"
+    assert {other["item"] for other in why["with_tag"]} == {"row 3"}
     session.journal.close()

@@ -1,7 +1,6 @@
 """A session at the keyboard in a real browser."""
 
 import json
-import threading
 
 import pytest
 from browser_helpers import needs_browser, open_browser
@@ -10,13 +9,11 @@ from review.review_helpers import write_project
 pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
 
-import uvicorn
+from review.page_helpers import ThreadServer, press, text, wait
 from selenium.webdriver.support.ui import WebDriverWait
 
 from schirn.review import open_session
-from schirn.review._app import create_app
-from schirn.review._serve import _listen, _RedirectFile
-from schirn.review._training import Trainer
+from schirn.review._serve import _RedirectFile
 
 pytestmark = needs_browser
 NASTY = '<img src=x onerror="document.title=1"><script>document.title=2</script>'
@@ -37,44 +34,6 @@ def server(tmp_path):
     folder = write_project(tmp_path / "project", items, [NASTY, "dog", "cat"])
     with ThreadServer(open_session(folder)) as server:
         yield server
-
-
-class ThreadServer:
-    """The server in a thread, which starts at once."""
-
-    def __init__(self, session):
-        self.session = session
-        self.socket = _listen(0)
-        port = self.socket.getsockname()[1]
-        self.address = f"http://127.0.0.1:{port}/?token=secret"
-        app = create_app(session, Trainer(session, 0), "secret", port)
-        self.server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-        self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-        self.session.journal.close()
-
-    def stop(self):
-        self.server.force_exit = self.server.should_exit = True
-        self.thread.join()
-        self.socket.close()
-
-
-def text(driver, name):
-    return driver.find_element("id", name).text
-
-
-def wait(driver, name, wanted):
-    WebDriverWait(driver, 10, 0.02).until(lambda _: text(driver, name) == wanted)
-
-
-def press(driver, key):
-    driver.find_element("tag name", "body").send_keys(key)
 
 
 def test_keyboard_session(driver, server):

@@ -570,7 +570,7 @@ class Session:
 
     def _tags_of(self, record: Record) -> list[int]:
         """Return the tags that a record is about; raise InputError if it makes no sense."""
-        action = record.get("action")
+        action = _text(record, "action")
         if action in _STATUS:
             return [self.find(_text(record, "item"), _text(record, "label"))]
         if action in ("batch", "settle") and record.get("decision") not in ("keep", "drop"):

@@ -35,6 +35,12 @@ function fill(list, cards) {
 
 export async function showTags() {
   const tags = await tagCounts();
+  // Somebody else may have renamed it.
+  if (!tags.some((tag) => tag.label === batch.label)) {
+    batch.label = null;
+    $("batch").hidden = true;
+    $("batch-none").hidden = false;
+  }
   const wanted = $("filter").value.toLowerCase();
   const fits = tags.filter((tag) => tag.label.toLowerCase().includes(wanted)).slice(0, 300);
   const rows = fits.map((tag) => {

@@ -131,6 +131,7 @@ async function act(body, label, suggested) {
   if (app.busy) return false;
   app.busy = true;
   // What was decided is not what to show next; a note or a new tag leaves the item in place.
+  const last = app.state.last;
   const stays = ["add", "note", "rename"].includes(body.action) && app.state.current;
   let done = false;
   try {
@@ -139,6 +140,8 @@ async function act(body, label, suggested) {
       banner("");
       const answer = await response.json();
       app.chosen = null;
+      if (body.action === "rename") renamed(body.label, body.to);
+      if (body.action === "undo" && last.action === "rename") renamed(last.to, last.label);
       if (stays) {
         const label = body.action === "rename" && stays.label === body.label ? body.to : stays.label;
         app.chosen = { item: stays.item, label };
@@ -166,8 +169,8 @@ async function act(body, label, suggested) {
 // Bring the list on the page up to date.
 async function reload() {
   if (app.view === "tags") {
-    await loadBatch();
     await showTags();
+    await loadBatch();
   } else if (app.view === "search") await search();
   else if (app.view === "threshold") await showThreshold();
   else if (app.view === "people") await showPeople();
@@ -240,9 +243,8 @@ function go(view) {
   $(first).focus();
 }
 
-async function rename(label, to) {
-  if (await act({ action: "rename", label, to }, `${label} to ${to}`)) renamed(label, to);
-  await reload();
+function rename(label, to) {
+  return act({ action: "rename", label, to }, `${label} to ${to}`);
 }
 
 function setName(name) {
