@@ -234,6 +234,18 @@ def _journal() -> list[bytes]:
         session = open_session(folder)
         for action, label in (("keep", "dog"), ("drop", "cat"), ("undo", "cat"), ("skip", "cat")):
             session.decide(action, "a", label, session.sequence)
+        records = [
+            {"action": "batch", "decision": "drop", "label": "cat", "items": ["a"]},
+            {"action": "add", "item": "b", "label": "sea"},
+            {"action": "rename", "label": "sea", "to": "beach"},
+            {"action": "note", "item": "b", "label": "", "text": "a note"},
+            {"action": "threshold", "value": 0.4},
+            {"action": "keep", "item": "a", "label": "cat"},
+            {"action": "settle", "item": "a", "label": "cat", "decision": "drop"},
+        ]
+        for k, record in enumerate(records):
+            session.act(record, session.sequence, "Ada" if k > 4 else "")
+        session.undo(session.sequence, "Ada")
         session.start_audit(3)
         for item, label in (("b", "beach"), ("a", "dog"), ("a", "cat"), ("a", "beach")):
             session.decide("drop", item, label, session.sequence)

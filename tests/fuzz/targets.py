@@ -96,6 +96,7 @@ def _review(name: str) -> Target:
         (folder / name).write_bytes(data)
         session = open_session(folder, write=False)
         session.view()
+        session.changes()
         return list(session.final_tags())
 
     return read

@@ -1,6 +1,7 @@
 """Batches, new and renamed tags, notes, thresholds and several people, in one journal."""
 
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -476,3 +477,36 @@ def test_status_is_what_the_votes_say(session):
     ):  # fmt: skip
         session.decide(action, "a", "dog", session.sequence, who)
         assert session.status[tag] == expected, (who, action)
+
+
+def test_people_at_the_same_time(session):
+    people = [f"person {k}" for k in range(16)]
+
+    def vote(who):
+        session.decide("keep", "a", "dog", 0, who)
+        session.act({"action": "note", "item": "a", "label": "dog", "text": who}, 0, who)
+
+    threads = [threading.Thread(target=vote, args=(who,)) for who in people]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert session.sequence == 32
+    assert sorted(session.votes[session.find("a", "dog")]) == sorted(people)
+    assert len(browse.people(session)["pairs"]) == 120
+    same_after_replay(session)
+
+
+def test_a_batch_that_a_crash_cut_short_was_never_made(session):
+    do(session, "rename", label="dog", to="hound")
+    do(session, "batch", decision="drop", label="hound", items=["a", "c"])
+    session.journal.close()
+    path = session.journal.path
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.warns(UserWarning, match="incomplete last line"):
+        again = open_session(session.project.folder)
+    assert again.sequence == 1
+    assert not again.status.any()
+    assert again.names[0] == "hound"
+    do(again, "batch", decision="keep", label="hound", items=["a", "c"])
+    again.journal.close()

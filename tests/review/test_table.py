@@ -194,6 +194,33 @@ def test_a_table_with_other_tags(tmp_path):
         open_session(folder, write=False).changes()
 
 
+def test_spellings_that_were_merged_before(tmp_path):
+    """The verdicts are on merged tags, but the table has both spellings."""
+    source = write_csv(tmp_path / "items.csv")
+    content = source.read_text().replace("beach;dog;sea", "beach;dog;Dog;sea")
+    source.write_text(content.replace("dog; beach", "Dog; beach"))
+    session = open_session(make(tmp_path, source, merge={"Dog": "dog"}))
+    session.write_table(tmp_path / "out.csv")
+    assert [row[2] for row in rows(tmp_path / "out.csv")[1:]] == [
+        "beach", "cat", "", "beach;dog;sea", "sea",
+    ]  # fmt: skip
+    assert [c[:5] for c in session.changes()] == [
+        (0, "removal", "Dog", "", 0.8), (3, "merge", "Dog", "dog", None),
+    ]  # fmt: skip
+    session.act({"action": "rename", "label": "dog", "to": "hound"}, 0)
+    session.write_table(tmp_path / "out.csv")
+    assert rows(tmp_path / "out.csv")[4][2] == "beach;hound;sea"
+    session.journal.close()
+
+
+def test_a_damaged_table_stops_the_command(tmp_path, capsys):
+    pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
+    folder = make(tmp_path, write_csv(tmp_path / "items.csv"))
+    (folder / "table.csv").write_text("tags\na\n")
+    assert main(["review", str(folder), "--no-browser"]) == 2
+    assert "1 rows, but the project has 5 items" in capsys.readouterr().err
+
+
 def test_changes_can_be_applied_and_undone(tmp_path, capsys):
     source = write_csv(tmp_path / "items.csv")
     folder = make(tmp_path, source)

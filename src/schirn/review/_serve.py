@@ -72,12 +72,15 @@ create one with: schirn clean TABLE --project /nowhere
     name = checked_person(name)
     session = open_session(folder, image_root=image_root)
     trainer = Trainer(session, retrain_every)
-    if audit is not None:
-        try:
+    try:
+        if session.table is not None:
+            # A damaged table stops the command now, not the page later.
+            session.table.cells  # noqa: B018
+        if audit is not None:
             session.start_audit(audit)
-        except BaseException:
-            session.journal.close()
-            raise
+    except BaseException:
+        session.journal.close()
+        raise
     page: _RedirectFile | None = None
     try:
         with _listen(port) as listener:

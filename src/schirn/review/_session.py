@@ -10,6 +10,7 @@ import contextlib
 import os
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -787,8 +788,8 @@ class Session:
         for j in columns:
             self.names[j] = name
         self._merged_at = seq
-        shared = {name for name in self.names if self.names.count(name) > 1}
-        merged = np.isin(self.column, [j for j, own in enumerate(self.names) if own in shared])
+        times = Counter(self.names)
+        merged = np.isin(self.column, [j for j, own in enumerate(self.names) if times[own] > 1])
         first: dict[tuple[int, str], int] = {}
         self.merged = {}
         for tag in np.flatnonzero(merged).tolist():

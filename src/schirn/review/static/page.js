@@ -25,6 +25,7 @@ function show(next) {
   showTraining(next.training);
   $("card").hidden = !next.current;
   $("done").hidden = !!next.current;
+  $("done-title").textContent = app.second ? "No second opinions are left to give" : "All tags are decided";
   if (next.current) showCurrent(next.current, before, (tag) => choose(next.current.item, tag.label));
   $("chosen").hidden = !app.chosen;
   $("disputed").hidden = !next.disagreements;
@@ -205,10 +206,8 @@ async function refresh(own) {
 
 // The first state tells the name given on the command line.
 function begin(state) {
-  if (app.person || !state.name) {
-    $("ask-name").hidden = storedName() !== null;
-    return;
-  }
+  $("ask-name").hidden = !!state.name || storedName() !== null;
+  if (!state.name || state.name === app.person) return;
   app.person = state.name;
   $("name").value = state.name;
   refresh();
