@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from schirn.datasets import add_noise
-from schirn.datasets._noise import ridge_weights
+from schirn.datasets._noise import KINDS, ridge_weights
 from schirn.exceptions import InputError
 
 
@@ -26,7 +26,10 @@ def arguments(kind, X):
     return {"rate": 0.3} if kind == "rate" else {"r": 3, "X": X}
 
 
-@pytest.mark.parametrize("kind", ["exact", "rate", "label", "feature", "legacy"])
+TRUE_LABELS_MISSING = ("two-sided", "annotators")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_truth_is_kept_and_container_too(kind):
     y = random_truth()
     X = np.random.RandomState(1).standard_normal((60, 5))
@@ -36,11 +39,11 @@ def test_truth_is_kept_and_container_too(kind):
     assert isinstance(thin, sparse.csr_array)
     assert thin.dtype == np.uint8
     assert (thin.toarray() == dense).all()
-    assert (dense >= y).all()
+    assert (dense >= y).all() or kind in TRUE_LABELS_MISSING
     assert set(np.unique(dense)) == {0, 1}
 
 
-@pytest.mark.parametrize("kind", ["exact", "rate", "label", "feature"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "legacy"])
 def test_random_state_decides(kind):
     y = random_truth()
     X = np.random.RandomState(1).standard_normal((60, 5))
@@ -193,3 +196,33 @@ def test_features_may_be_a_list():
     y, X = random_truth(), np.random.RandomState(1).random_sample((60, 4))
     listed = add_noise(y, 2, kind="feature", X=X.tolist(), random_state=0)
     np.testing.assert_array_equal(listed, add_noise(y, 2, kind="feature", X=X, random_state=0))
+
+
+def test_two_sided_noise_adds_and_leaves_out():
+    y = (np.random.RandomState(0).random_sample((4000, 12)) < 0.25).astype(np.uint8)
+    found = add_noise(y, 2, kind="two-sided", random_state=0)
+    assert (((found == 1) & (y == 0)).sum(axis=1) == 2).all()
+    assert 0.23 < 1 - found[y == 1].mean() < 0.27
+
+
+def test_more_annotators_find_more_and_add_more():
+    y = (np.random.RandomState(0).random_sample((4000, 12)) < 0.25).astype(np.uint8)
+    one, three = (add_noise(y, r, kind="annotators", random_state=0) for r in (1, 3))
+    assert 0.7 < one[y == 1].mean() < 0.9
+    assert three[y == 1].mean() > 0.97
+    wrong = [int(found[y == 0].sum()) for found in (one, three)]
+    assert 0.4 * 4000 < wrong[0] < 0.8 * 4000
+    assert 2 * wrong[0] < wrong[1] < 3.5 * wrong[0]
+    # More annotators than there are people look twice; none see nothing.
+    assert add_noise(y[:5], 40, kind="annotators", random_state=0).shape == (5, 12)
+    assert not add_noise(y, 0, kind="annotators", random_state=0).any()
+
+
+def test_annotators_confuse_labels_that_go_together():
+    y = np.zeros((3000, 6), dtype=np.uint8)
+    y[:1000, 0] = y[:500, 1] = y[1000:, 2:4] = 1
+    y[1000:1500, 4] = 1
+    found = add_noise(y, 3, kind="annotators", random_state=0)
+    wrong = ((found == 1) & (y == 0))[500:1000].sum(axis=0)
+    # Labels 1 and 4 are equally frequent; only label 1 goes with label 0.
+    assert wrong[1] > 2 * wrong[4]

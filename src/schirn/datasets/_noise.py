@@ -1,4 +1,4 @@
-"""Make candidates from true labels: add wrong labels, keep all true ones."""
+"""Make candidates from true labels: add wrong labels, and leave out true ones where asked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_binary
 
-KINDS = ("exact", "rate", "label", "feature", "legacy")
+KINDS = ("exact", "rate", "label", "feature", "two-sided", "annotators", "legacy")
 
 # Cells of one dense block of random keys; bounds the memory on wide label matrices.
 BLOCK_CELLS = 4_000_000
@@ -25,6 +25,15 @@ Keys = Callable[[np.ndarray, np.ndarray], np.ndarray]
 # Sharpness of the softmax over standardised scores: high enough to prefer the confusable
 # labels, low enough that two draws differ.
 SHARPNESS = 3.0
+
+# Share of the true labels that two-sided noise leaves out.
+MISSING = 0.25
+
+# Simulated annotators: how many there are, how often they find a true label (a beta law, 0.8 on
+# average), and how many wrong labels they add to a row (a gamma law, 0.6 on average).
+ANNOTATORS = 30
+FINDS = (8.0, 2.0)
+ADDS = (2.0, 0.3)
 
 # Largest side of the square matrix of the closed form (3.2 GB).
 MAX_GRAM = 20_000
@@ -47,15 +56,20 @@ def add_noise(
     y : array or sparse matrix of shape (n, l)
         True labels, 0/1 or bool.
     r : int
-        Wrong labels per row, for every kind but "rate". A row with fewer than `r` negatives
-        gets all of them.
-    kind : {"exact", "rate", "label", "feature", "legacy"}
+        Wrong labels per row, for every kind but "rate"; annotators per row for "annotators". A
+        row with fewer than `r` negatives gets all of them.
+    kind : {"exact", "rate", "label", "feature", "two-sided", "annotators", "legacy"}
         - "exact": `r` labels, uniformly among the negatives of the row.
         - "rate": each negative with probability `rate`.
         - "label": `r` labels, drawn with weights that follow how often a label occurs together
           with the true labels of the row (or, if the row has none, how often it occurs).
         - "feature": `r` labels, drawn from a softmax over the scores of a ridge regression from
           `X` to the truth, so that wrong labels resemble the true ones.
+        - "two-sided": `r` labels as with "exact", and each true label is left out with
+          probability 1/4.
+        - "annotators": all labels that any of `r` annotators chose. Each row is shown to `r` of 30
+          annotators. On average, an annotator finds 80 % of the true labels and adds 0.6 wrong
+          ones, drawn as with "label"; some are much better than others.
         - "legacy": `r` labels, uniformly, in the random stream of the published candidate sets,
           which are reproduced bit for bit. `seed` (or an int `random_state`) starts the stream
           and defaults to `r`.
@@ -70,7 +84,7 @@ def add_noise(
     Returns
     -------
     candidates : uint8 ndarray, or csr_array if `y` is sparse
-        Every true label is a candidate.
+        Every true label is a candidate, except with "two-sided" and "annotators".
 
     Examples
     --------
@@ -94,8 +108,12 @@ def add_noise(
         raise InputError('seed belongs to kind="legacy"; use random_state with the other kinds.')
     else:
         random = check_random_state(random_state)
-    extra = _draw(truth, r, kind, rate, random, X)
-    candidates = truth.maximum(extra).astype(np.uint8)
+    if kind == "annotators":
+        candidates = _annotators(truth, int(r or 0), random)
+    else:
+        extra = _draw(truth, r, kind, rate, random, X)
+        kept = _thinned(truth, 1 - MISSING, random) if kind == "two-sided" else truth
+        candidates = kept.maximum(extra).astype(np.uint8)
     return candidates if sparse.issparse(y) else candidates.toarray()
 
 
@@ -108,7 +126,7 @@ def _draw(
     if kind == "rate":
         return _sample_uniform(truth, random.binomial(negatives, rate), random)
     counts = np.minimum(int(r or 0), negatives)
-    if kind == "exact":
+    if kind in ("exact", "two-sided"):
         return _sample_uniform(truth, counts, random)
     if kind == "legacy":
         keys = uniform_keys(random)
@@ -120,6 +138,30 @@ def _draw(
             raise InputError(f"X has {X.shape[0]} rows and y has {n_samples}; they must agree.")
         keys = feature_keys(truth, X, random)
     return _smallest_keys(truth, np.arange(n_samples), counts, keys)
+
+
+def _annotators(truth: Any, r: int, random: Any) -> sparse.csr_array:
+    """Return all labels that any of `r` annotators of a row chose."""
+    n_samples, n_labels = truth.shape
+    finds, adds = random.beta(*FINDS, size=ANNOTATORS), random.gamma(*ADDS, size=ANNOTATORS)
+    keys, negatives = label_keys(truth, random), n_labels - np.diff(truth.indptr)
+    # The annotators of a row are different people, as long as there are enough of them.
+    order = np.argsort(random.random_sample((n_samples, ANNOTATORS)), axis=1)
+    chosen = sparse.csr_array(truth.shape, dtype=np.uint8)
+    for look in range(r):
+        who = order[:, look % ANNOTATORS]
+        wrong = np.minimum(random.poisson(adds[who]), negatives)
+        chosen = chosen.maximum(_smallest_keys(truth, np.arange(n_samples), wrong, keys))
+        chosen = chosen.maximum(_thinned(truth, finds[who], random))
+    return chosen.astype(np.uint8)
+
+
+def _thinned(truth: Any, share: Any, random: Any) -> sparse.csr_array:
+    """Return true labels, each kept with the probability `share` of its row."""
+    sizes = np.diff(truth.indptr)
+    rows = np.repeat(np.arange(len(sizes)), sizes)
+    keep = random.random_sample(len(rows)) < np.broadcast_to(share, sizes.shape)[rows]
+    return _from_cells(rows[keep], truth.indices[keep], truth.shape)
 
 
 def _sample_uniform(truth: Any, counts: np.ndarray, random: Any) -> sparse.csr_array:
