@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parents[1] / "src" / "schirn"
 # From the bottom up. A package may import itself and every package on a lower line, also inside a
 # function; packages on one line do not import each other unless a pair is named below.
 LAYERS = (
-    "exceptions _files _input _optional _progress",
+    "exceptions _files _input _optional _progress _checkpoint",
     "linalg labels",
     "rank metrics",
     "noise scale datasets",
@@ -26,6 +26,9 @@ NEIGHBOURS = {
     ("_files", "exceptions"),
     ("_input", "exceptions"),
     ("_optional", "exceptions"),
+    ("_checkpoint", "exceptions"),
+    ("_checkpoint", "_files"),
+    ("_checkpoint", "_progress"),
     ("persist", "features"),
     ("persist", "model_selection"),
     ("cleaning", "report"),

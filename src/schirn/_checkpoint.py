@@ -1,9 +1,9 @@
 """Checkpoints: a fit that was killed goes on where it was.
 
 `kept_in` opens a folder for everything that happens inside, and removes what is in it when the work
-is done. A fit opens a `section` for its data and parameters; a section that was written for others
-is refused. Inside, `remembered` computes a value once, and `Rounds` saves the state of a loop. All
-of it costs nothing where no folder is open.
+is done. A fit opens a `section` for its data and parameters. The outermost section of a folder that
+was written for others is refused. Inside, `remembered` computes a value once, and `Rounds` saves
+the state of a loop. All of it costs nothing where no folder is open.
 
 Values are numbers, texts, arrays, and lists, tuples and dictionaries of them; tuples come back as
 lists. They are stored as arrays and JSON, never as code.
@@ -20,10 +20,13 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 
+import schirn
 from schirn._files import atomic_write, disk_errors_named, read_archive
+from schirn._progress import current
 from schirn.exceptions import DataError, InputError
 
 T = TypeVar("T")
@@ -31,7 +34,6 @@ T = TypeVar("T")
 # Seconds between two saved states, and how many times longer than the last one took to save.
 _EVERY, _PAUSE = 20.0, 20.0
 _HEAD = "checkpoint.json"
-_FORMAT = 1
 
 
 @contextmanager
@@ -57,15 +59,13 @@ def kept_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 @contextmanager
-def section(what: str, version: str, params: dict[str, Any], *data: Any) -> Iterator[None]:
-    """Open the next section of the folder, if one is open, for one fit.
+def section(what: str, params: dict[str, Any], *data: Any) -> Iterator[None]:
+    """Open a section of the folder, if one is open, for one fit.
 
     Parameters
     ----------
     what : str
         Name of the method.
-    version : str
-        Version of the library.
     params : dict
         Everything that the result depends on besides the data.
     *data : arrays, sparse matrices, lists of text or blocks of rows
@@ -74,7 +74,17 @@ def section(what: str, version: str, params: dict[str, Any], *data: Any) -> Iter
     if folder is None:
         yield
         return
-    token = _SECTION.set(folder.section(what, version, params, data))
+    token = _SECTION.set(folder.section(what, params, data))
+    try:
+        yield
+    finally:
+        _SECTION.reset(token)
+
+
+@contextmanager
+def no_section() -> Iterator[None]:
+    """Keep nothing of what happens inside: it is part of something that is kept."""
+    token = _SECTION.set(None)
     try:
         yield
     finally:
@@ -91,49 +101,48 @@ def remembered(name: str, compute: Callable[[], T]) -> T:
         # Only what is stored is returned, so that both runs go on with the same numbers.
         own.save(name, {"value": compute()})
         found = own.load(name)
-    return found["value"]  # type: ignore[no-any-return]
+    value: T = found["value"]
+    return value
 
 
 class Rounds:
-    """The state of a loop; see `schirn.solvers.schirn` for blocks with states of their own."""
+    """Rounds of a loop, of which an earlier run may have finished some."""
 
-    def __init__(self, name: str = "rounds"):
-        self._name, self._section = name, _SECTION.get()
-        self._saved, self._took = time.monotonic(), 0.0
+    def __init__(self, max_iter: int, name: str = "rounds"):
+        self._max_iter, self._name, self._section = max_iter, name, _SECTION.get()
+        self._start = self._saved = time.monotonic()
+        self._took = 0.0
         found = None if self._section is None else self._section.load(name)
         self.state: Any = None if found is None else found["state"]
         """What an earlier run saved last, or None."""
         self.done = 0 if found is None else int(found["done"])
         """Rounds that it had finished."""
+        display = current()
+        if self.done and display is not None:
+            display.say(f"going on after round {self.done} of {max_iter}")
 
-    def save(
-        self, done: int, state: Callable[[], Any], blocks: Callable[[str], Any] | None = None
-    ) -> None:
-        """Save the state after some rounds, if the last time is long enough ago.
+    def left(self) -> range:
+        """The rounds to do, counted from 1."""
+        return range(self.done + 1, self._max_iter + 1)
 
-        Parameters
-        ----------
-        done : int
-        state : callable
-        blocks : callable, optional
-            Saves what lies elsewhere under names that start with the given text.
-        """
-        if self._section is None:
-            return
-        start = time.monotonic()
-        if start - self._saved < max(_EVERY, _PAUSE * self._took):
-            return
-        if blocks is not None:
-            blocks(f"{self._name}-{done}-")
-        # Until here, the states of the round before are valid.
-        self._section.save(self._name, {"done": done, "state": state()})
-        self._section.drop(f"{self._name}-", except_for=f"{self._name}-{done}-")
+    def due(self, done: int) -> bool:
+        """Whether to save the state: it is long ago, and not the last round."""
+        if self._section is None or done == self._max_iter:
+            return False
+        self._start = time.monotonic()
+        return self._start - self._saved >= max(_EVERY, _PAUSE * self._took)
+
+    def blocks(self, done: int) -> str:
+        """How the names of the states of blocks start; they are saved before `save`."""
+        return f"{self._name}-{done}-"
+
+    def save(self, done: int, state: Any) -> None:
+        """Save the state after some rounds; until then, that of an earlier round is valid."""
+        assert self._section is not None
+        self._section.save(self._name, {"done": done, "state": state})
+        self._section.drop(f"{self._name}-", except_for=self.blocks(done))
         self._saved = time.monotonic()
-        self._took = self._saved - start
-
-    def blocks(self) -> str:
-        """The text with which the names of the saved blocks start."""
-        return f"{self._name}-{self.done}-"
+        self._took = self._saved - self._start
 
 
 def save(name: str, value: Any) -> None:
@@ -149,12 +158,16 @@ def load(name: str) -> Any:
     return None if own is None else own.load(name)
 
 
+def is_open() -> bool:
+    """Whether there is a folder for checkpoints."""
+    return _FOLDER.get() is not None
+
+
 class _Folder:
-    """A folder with one subfolder per section, in the order in which they are opened."""
+    """A folder with one subfolder per section."""
 
     def __init__(self, path: Path):
-        self.path = path
-        self._opened = 0
+        self.path, self._begun = path, False
         head = path / _HEAD
         if path.is_dir() and not head.exists() and any(path.iterdir()):
             raise InputError(
@@ -163,25 +176,23 @@ class _Folder:
             )
         with disk_errors_named(path):
             path.mkdir(parents=True, exist_ok=True)
-        if not head.exists():
-            _write_json(head, {"format": _FORMAT})
-        elif _read_json(head).get("format") != _FORMAT:
-            raise InputError(
-                f"{path}: a checkpoint of another version of schirn; delete it to start over",
-                parameter="checkpoint",
-            )
 
-    def section(
-        self, what: str, version: str, params: dict[str, Any], data: tuple[Any, ...]
-    ) -> "_Section":
-        self._opened += 1
-        path = self.path / f"{self._opened}"
-        stamp = {"method": what, "version": version}
-        stamp["parameters"] = hashlib.sha256(repr(sorted(params.items())).encode()).hexdigest()
+    def section(self, what: str, params: dict[str, Any], data: tuple[Any, ...]) -> "_Section":
+        version = schirn.__version__
+        stamp = {"method": what, "version": version, "parameters": joblib.hash(params)}
         stamp["data"] = _digest(data)
-        head = path / _HEAD
+        if not self._begun:
+            self._check(stamp)
+        self._begun = True
+        name = hashlib.sha256(json.dumps(stamp, sort_keys=True).encode()).hexdigest()[:16]
+        path = self.path / name
+        path.mkdir(exist_ok=True)
+        return _Section(path)
+
+    def _check(self, stamp: dict[str, str]) -> None:
+        """Raise InputError if the folder belongs to another fit."""
+        head, what, version = self.path / _HEAD, stamp["method"], stamp["version"]
         if not head.exists():
-            path.mkdir(exist_ok=True)
             _write_json(head, stamp)
         before = _read_json(head)
         other = [name for name, value in stamp.items() if before.get(name) != value]
@@ -197,14 +208,14 @@ class _Folder:
                 f"name another folder",
                 parameter="checkpoint",
             )
-        return _Section(path)
 
     def remove(self) -> None:
         """Remove what was written here; the folder too, unless it holds anything else."""
-        for k in range(1, self._opened + 1):
-            shutil.rmtree(self.path / str(k), ignore_errors=True)
+        for path in self.path.iterdir():
+            if len(path.name) == 16 and path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
         with suppress(OSError):
-            (self.path / _HEAD).unlink()
+            (self.path / _HEAD).unlink(missing_ok=True)
             self.path.rmdir()
 
 
@@ -275,8 +286,10 @@ def _digest(data: Any) -> str:
     found = hashlib.blake2b(digest_size=32)
 
     def add(value: Any) -> None:
-        if value is None or isinstance(value, bool | int | float | str):
+        if value is None or isinstance(value, bool | int | float | str | np.generic):
             found.update(repr(value).encode())
+        elif hasattr(value, "columns") and hasattr(value, "to_numpy"):
+            add((list(value.columns), value.to_numpy()))
         elif sp.issparse(value):
             add((value.shape, value.data, value.indices, value.indptr))
         elif isinstance(value, np.ndarray) and value.dtype != object:

@@ -1,5 +1,6 @@
 """Tuning that sees candidate labels only."""
 
+import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -14,6 +15,7 @@ from sklearn.model_selection import KFold, ParameterGrid, check_cv
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from schirn._checkpoint import kept_in, load, no_section, save, section
 from schirn._progress import shown, stage, track
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.matrix import as_labels
@@ -22,6 +24,9 @@ from schirn.metrics import METRICS
 
 Array = np.ndarray
 Split = tuple[Array, Array]
+
+# Parameters that do not change a search.
+_FREE = {"checkpoint", "verbose", "n_jobs", "refit"}
 
 
 class _Result(NamedTuple):
@@ -68,6 +73,9 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Parallel jobs over folds.
     random_state : int or None
         Seed of the shuffled folds.
+    checkpoint : path, optional
+        Folder for the folds that are done. A search that was killed goes on there if it is started
+        again with the same data and parameters; when it is done, the folder is removed.
     verbose : bool
         Show fold, setting, share done and time left on stderr.
 
@@ -99,6 +107,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         oracle: bool = False,
         n_jobs: int | None = None,
         random_state: int | None = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ):
         self.estimator = estimator
@@ -109,6 +118,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.oracle = oracle
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(
@@ -133,22 +143,31 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         metric, by_prediction = self._metric(), self._by_prediction()
         splits = self._splits(X, labels.matrix, groups)
         target = labels.matrix if truth is None else truth
-        folds = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-            delayed(_run_fold)(
-                self.estimator,
-                settings,
-                X,
-                labels.matrix,
-                truth,
-                target,
-                split,
-                metric,
-                by_prediction,
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in _FREE}
+        with (
+            kept_in(self.checkpoint),
+            shown(type(self).__name__, self.verbose),
+            section(type(self).__name__, params, X, labels.matrix, truth, groups, *splits),
+        ):
+            found = load("folds")
+            results = [] if found is None else [[_Result(*e) for e in f] for f in found["results"]]
+            folds = Parallel(n_jobs=self.n_jobs, return_as="generator")(
+                delayed(_run_fold)(
+                    self.estimator,
+                    settings,
+                    X,
+                    labels.matrix,
+                    truth,
+                    target,
+                    split,
+                    metric,
+                    by_prediction,
+                )
+                for split in splits[len(results) :]
             )
-            for split in splits
-        )
-        with shown(type(self).__name__, self.verbose):
-            results = list(track(folds, "fold", len(splits)))
+            for result in track(folds, "fold", len(splits) - len(results)):
+                results.append(result)
+                save("folds", {"results": results})
             self.tuned_on_ = "candidates" if truth is None else "truth (oracle)"
             self.n_splits_ = len(splits)
             self.cv_results_ = _cv_results(settings, results, self.tuned_on_)
@@ -274,8 +293,12 @@ def _run_fold(
     train, test = split
     data = _rows(X, train), _rows(X, test)
     models = [clone(estimator).set_params(**setting) for setting in settings]
+    for model in models:
+        # The search itself keeps what is done.
+        if "checkpoint" in model.get_params(deep=False):
+            model.set_params(checkpoint=None)
     truth_train = None if truth is None else truth[train]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), no_section():
         # The final fit on all rows warns about these rows.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         if not by_prediction and all(_shares(model) for model in models):

@@ -1,6 +1,7 @@
 """Find wrong tags: judge every tag without its own row, by one fit or in folds."""
 
 import hashlib
+import os
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import count, pairwise
@@ -12,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from schirn._checkpoint import kept_in, load, save, section
 from schirn._input import Number, as_plain, canonical, check_values, is_missing
 from schirn._progress import shown, stage, track
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
@@ -61,6 +63,7 @@ def find_noisy_labels(
     label_names: Sequence[str] | None = None,
     separator: str = ";",
     random_state: int | None = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
     verbose: bool = False,
 ) -> NoisyLabels:
     """Judge every tag of every row and find those that are probably wrong.
@@ -129,6 +132,10 @@ def find_noisy_labels(
         Text between the tags of a row.
     random_state : int, default=0
         Seed of the folds and of the planted tags.
+    checkpoint : path, optional
+        Folder for the state of a long run. A run that was killed goes on there if it is started
+        again with the same data and parameters; when it is done, the folder is removed. Folds
+        that are done are kept for all methods, and rounds of a fit for `Sieve` and `Schirn`.
     verbose : bool, default=False
         Show stage, fold, round, share done and time left on stderr.
 
@@ -175,8 +182,17 @@ def find_noisy_labels(
             f"{type(model).__name__} takes no votes; use Sieve, or give votes.prior as prior",
             parameter="votes",
         )
+    if checkpoint is None:
+        checkpoint = getattr(model, "checkpoint", None)
+    data = X, tags.row, tags.column, columns, certain, together
+    options = {"model": model, "cv": cv, "min_count": min_count, "seed": random_state}
     if cv is None and model._judges_own_rows and (groups is None or _leaves_out_groups(model, X)):
-        with shown(f"judging {len(tags.row):,} tags", verbose), memory_limit(max_memory):
+        with (
+            kept_in(checkpoint),
+            shown(f"judging {len(tags.row):,} tags", verbose),
+            memory_limit(max_memory),
+            section("find_noisy_labels", options, *data),
+        ):
             fits = [
                 _by_one_fit(model, X, tags, some, certain, together, votes, min_count, random_state)
                 for some in _label_groups(columns, tags.n_rows)
@@ -189,7 +205,12 @@ def find_noisy_labels(
             parameter="votes",
         )
     else:
-        with shown(f"judging {len(tags.row):,} tags", verbose), memory_limit(max_memory):
+        with (
+            kept_in(checkpoint),
+            shown(f"judging {len(tags.row):,} tags", verbose),
+            memory_limit(max_memory),
+            section("find_noisy_labels", options, *data),
+        ):
             folds = _folds(X, tags, cv, together, random_state)
             verdicts = _out_of_fold(
                 model, X, tags, columns, certain, folds, min_count, random_state
@@ -467,7 +488,7 @@ def _by_one_fit(
     return Verdicts(
         np.where(judged, confidence, 0.5),
         judged,
-        _shares([fitted]),
+        _shares(fitted),
         suggested,
         float(caught),
         Planted(drawn.tag, columns[drawn.label], planted),
@@ -515,17 +536,17 @@ def _leaves_out_groups(model: Any, X: Any) -> bool:
     return bool(X.shape[0] <= getattr(model, "max_kernel_rows", 0))
 
 
-def _shares(fitted: Sequence[Any]) -> dict[str, Any]:
-    """Mean of the shares that fitted models report; empty for methods that report none."""
+def _shares(fitted: Any) -> dict[str, float]:
+    """The shares that a fitted model reports; empty for methods that report none."""
     names = {
         "wrong_share": "wrong_share_",
         "largest_wrong_share": "largest_wrong_share_",
         "missing_rate": "missing_rate_",
     }
     return {
-        name: float(np.mean([getattr(model, attribute) for model in fitted]))
+        name: float(getattr(fitted, attribute))
         for name, attribute in names.items()
-        if fitted and all(hasattr(model, attribute) for model in fitted)
+        if hasattr(fitted, attribute)
     }
 
 
@@ -583,10 +604,18 @@ def _out_of_fold(
     confidence = np.full(Y.shape, 0.5, dtype=np.float32)
     judged = np.zeros(Y.shape, dtype=bool)
     n_tested = np.zeros(len(Y), dtype=int)
-    models, planted = [], []
+    shares, cautious, planted = [], [], []
     rng = np.random.default_rng(random_state)
-    for train, test in folds:
+    for k, (train, test) in enumerate(folds):
         n_tested[test] += 1
+        done = load(f"fold-{k}")
+        if done is not None:
+            confidence[test], judged[test] = done["confidence"], done["judged"]
+            shares += done["shares"]
+            cautious += done["cautious"]
+            planted += [Planted(*found) for found in done["planted"]]
+            rng.bit_generator.state = done["rng"]
+            continue
         counts = Y[train].sum(axis=0)
         frequent = np.flatnonzero((counts >= min_count) & (counts < len(Y[train])))
         if not len(frequent):
@@ -599,7 +628,9 @@ def _out_of_fold(
             fitted = clone(model).fit(X[train], Y[trained], **options)
             confidence[tested] = to_numpy(fitted.disambiguate(X[test], Y[tested]))
             judged[tested] = True
-            models.append(fitted)
+            shares.append(_shares(fitted))
+            if hasattr(fitted, "caution_"):
+                cautious.append(float(fitted.caution_.strict_share))
             # The tags of this fold, by their rows and columns in it.
             of_row, of_column = np.full(len(Y), -1), np.full(len(tags.names), -1)
             of_row[test] = np.arange(len(test))
@@ -615,6 +646,9 @@ def _out_of_fold(
                 found = fitted.disambiguate(X[test[row[tag]]], rows)
                 found = to_numpy(found)[np.arange(len(tag)), new].astype(np.float64)
                 planted.append(Planted(mine[tag], columns[frequent[new]], found))
+            done = {"confidence": confidence[test], "judged": judged[test], "shares": shares[-1:]}
+            done |= {"cautious": cautious[-1:], "planted": planted[-1:] if len(tag) else []}
+            save(f"fold-{k}", {**done, "rng": rng.bit_generator.state})
     if (n_tested != 1).any():
         row = int(np.flatnonzero(n_tested != 1)[0])
         raise InputError(
@@ -623,10 +657,9 @@ def _out_of_fold(
             parameter="cv",
         )
     picked = tags.pick(confidence, columns, 0.5), tags.pick(judged, columns, False)
-    cautions = [getattr(fitted, "caution_", None) for fitted in models]
-    known_shares = [caution.strict_share for caution in cautions if caution is not None]
-    share = float(np.mean(known_shares)) if known_shares else None
-    return Verdicts(*picked, _shares(models), None, np.nan, Planted.together(planted), share)
+    share = float(np.mean(cautious)) if cautious else None
+    means = {name: float(np.mean([each[name] for each in shares])) for name in (shares or [{}])[0]}
+    return Verdicts(*picked, means, None, np.nan, Planted.together(planted), share)
 
 
 def _prior_odds(prior: Any, tags: Tags) -> Array | None:

@@ -117,6 +117,16 @@ def _add_common(parser: Parser, default: bool) -> None:
     )
 
 
+def add_checkpoint(parser: Any) -> None:
+    """Add the option that keeps the state of long work."""
+    parser.add_argument(
+        "--checkpoint",
+        metavar="DIR",
+        help="keep the state of long work in this folder: after a kill, the same command goes on "
+        "where it was; the folder is removed in the end",
+    )
+
+
 def is_whole(text: str) -> bool:
     """Whether a text is a whole number, of a size that a processor can hold."""
     return text.isascii() and text.isdigit() and len(text) < 19

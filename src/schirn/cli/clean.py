@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schirn._checkpoint import kept_in
 from schirn._files import atomic_write, brief_list, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
@@ -34,7 +35,7 @@ from schirn.cleaning.find import MIN_COUNT, PRECISION
 from schirn.cleaning.look import KINDS
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import facts, note, print_json, say, table, working
-from schirn.cli._parser import Parser, add_command, natural, positive
+from schirn.cli._parser import Parser, add_checkpoint, add_command, natural, positive
 from schirn.cli._reading import add_columns, assignment, check_copy, check_not_input
 from schirn.cli.fit import make_model
 from schirn.datasets._annotations import TOOLS
@@ -176,6 +177,7 @@ def _add_choices(parser: Parser) -> None:
         "--seed", type=natural, default=0, metavar="S",
         help="seed of the folds and the planted tags (default: 0)",
     )  # fmt: skip
+    add_checkpoint(group)
 
 
 def _add_audit(parser: Parser) -> None:
@@ -227,7 +229,7 @@ def _add_checks(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the progress of the work."""
-    with working(f"cleaning {Path(args.data).name}", args):
+    with kept_in(args.checkpoint), working(f"cleaning {Path(args.data).name}", args):
         return _clean(args)
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from schirn._checkpoint import kept_in
 from schirn._files import brief_list, check_writable
 from schirn._input import suggest
 from schirn._progress import stage
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
-from schirn.cli._parser import add_command, natural, positive
+from schirn.cli._parser import add_checkpoint, add_command, natural, positive
 from schirn.cli._reading import (
     add_merge,
     add_reading,
@@ -85,6 +86,7 @@ def add(found: Any) -> None:
         help="do not save noise_ and label_confidence_ of the training rows",
     )
     add_device(parser)
+    add_checkpoint(parser)
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="model file to write")
 
 
@@ -92,7 +94,10 @@ def run(args: argparse.Namespace) -> None:
     """Read, train, write, report."""
     check_not_input(args.output, *inputs(args))
     check_writable(args.output)
-    with working(f"training {args.method} on {Path(args.data).name}", args):
+    with (
+        kept_in(args.checkpoint),
+        working(f"training {args.method} on {Path(args.data).name}", args),
+    ):
         model, report = _train(args)
     if args.json:
         print_json({**report, "params": model.get_params(deep=False), "model": args.output})
@@ -104,7 +109,8 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     """Read, train and write; return the model and what to print about it."""
     stage("reading the data")
     # Wrong options are reported before the table is read.
-    make_model(args.method, args.param)
+    if not make_model(args.method, args.param)._continues and args.checkpoint:
+        raise InputError(f"{args.method} keeps no checkpoint; leave --checkpoint out")
     source = read_tag_table(args) if args.add_noise is None else None
     if source is None and args.merge:
         raise InputError(f"{args.data}: --merge needs a table with one column of tags")

@@ -4,7 +4,7 @@ import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from schirn._checkpoint import is_open, kept_in, no_section, remembered, section
 from schirn._input import (
     Constraint,
     check_params,
@@ -40,6 +41,9 @@ Array = np.ndarray
 
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
 _SVD_OPERATIONS = 1e9
+# Parameters that do not change the course of a fit.
+_FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
+_PLACES = {"device": "on a device", "dask": "on Dask workers", "files": "in files"}
 
 
 class Fit(NamedTuple):
@@ -100,6 +104,9 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         "threshold_": "LabelThreshold",
     }
     """What `fit` sets, in the terms of `schirn.persist`; subclasses describe what they add."""
+    _continues: ClassVar[tuple[str, ...]] = ()
+    """Where rows may live if a killed fit is to go on where it was; a method that names any has a
+    parameter `checkpoint`."""
     threshold: ThresholdRule
 
     def fit(
@@ -120,7 +127,8 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         self._check()
         with self._fitting():
             if location(X) in self._locations:
-                fit_rows(self, X, y, label_names)
+                with self._continued(X, y):
+                    fit_rows(self, X, y, label_names)
                 self._label_dtype = _integer_type(y)
                 return self
             X, Y = self._validate_training(X, y, label_names)
@@ -131,8 +139,27 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
                     CentredFeaturesWarning,
                     stacklevel=2,
                 )
-            self._finish(self._fit(X, Y), Y)
+            with self._continued(X, Y):
+                self._finish(self._fit(X, Y), Y)
         return self
+
+    def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
+        """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
+        if not is_open() or not self._continues:
+            return no_section()
+        name, where = type(self).__name__, location(X)
+        if where not in self._continues:
+            raise InputError(
+                f"{name} keeps no checkpoint of rows {_PLACES[where]}; leave checkpoint out",
+                parameter="checkpoint",
+            )
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in _FREE}
+        if params.get("random_state", 0) is None:
+            raise InputError(
+                f"a fit of {name} with random_state=None cannot be continued; set it to a number",
+                parameter="checkpoint",
+            )
+        return section(name, params, X, *data)
 
     def _check(self) -> None:
         """Raise InputError for invalid constructor parameters."""
@@ -143,7 +170,10 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         """Around a fit: tell its progress if `verbose`, keep the previous one if it fails."""
         before = dict(vars(self))
         try:
-            with shown(type(self).__name__, getattr(self, "verbose", False)):
+            with (
+                kept_in(getattr(self, "checkpoint", None)),
+                shown(type(self).__name__, getattr(self, "verbose", False)),
+            ):
                 yield
         except BaseException as error:
             self.__dict__ = before
@@ -368,10 +398,11 @@ class RowSpaceMethod(LinearMethod):
         with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
             weights = as_weights(sample_weight, len(Y))
-            if weights is None:
-                self._finish(self._fit(X, Y), Y)
-            else:
-                self._finish(self._fit_weighted(X, Y, weights), Y, copies(weights))
+            with self._continued(X, Y, weights):
+                if weights is None:
+                    self._finish(self._fit(X, Y), Y)
+                else:
+                    self._finish(self._fit_weighted(X, Y, weights), Y, copies(weights))
 
     def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, weights: Array) -> Fit:
         """Train on rows with weights."""
@@ -404,11 +435,15 @@ class RowSpaceMethod(LinearMethod):
         chosen = {name: value for name, value in given.items() if value is not None}
         if self._is_open():
             open_values = {k: self._grid[k] if v is None else (v,) for k, v in given.items()}
-            chosen = self._untuned | chosen | self._search(X, Y, n, open_values)
+            best, self.search_ = remembered("search", lambda: self._search(X, Y, n, open_values))
+            chosen = self._untuned | chosen | best
         for name, value in chosen.items():
             setattr(self, f"{name}_", value)
 
-    def _search(self, X: Any, Y: Any, n: int | None, values: dict[str, Any]) -> dict[str, float]:
+    def _search(
+        self, X: Any, Y: Any, n: int | None, values: dict[str, Any]
+    ) -> tuple[dict[str, float], dict[str, Any] | None]:
+        """The best numbers, and the table of all that were tried."""
         n = n or X.shape[0]
         rows = search_rows(*X.shape)
         if rows < X.shape[0]:
@@ -434,13 +469,13 @@ class RowSpaceMethod(LinearMethod):
             )
         if found is None:
             LOG.info("%s: no held-out row can be scored, so nothing is tuned", type(self).__name__)
-            return {}
+            return {}, None
         columns = {name: np.array([point.params[name] for point in points]) for name in values}
-        self.search_ = {**columns, "score": found.score, "rounds": found.rounds, "rows": rows}
-        return found.best
+        table = {**columns, "score": found.score, "rounds": found.rounds, "rows": rows}
+        return found.best, table
 
     def _fit_point(self, space: RowSpace, Y: Array, params: dict[str, float]) -> Array:
-        with untracked():
+        with untracked(), no_section():
             return clone(self).set_params(**params)._coordinates(space, Y)
 
     @abstractmethod

@@ -1,5 +1,6 @@
 """Schirn: sparse label noise under a high-rank prediction."""
 
+import os
 from collections.abc import Sequence
 from itertools import product
 from typing import Any, ClassVar
@@ -84,6 +85,9 @@ class Schirn(RowSpaceMethod):
     threshold : float, array or str
         Rule of `predict`: a number, one number per label, "top-3", or "cardinality", which predicts
         as many labels per row as `label_confidence_` expects.
+    checkpoint : path, optional
+        Folder for the state of a long fit. A fit that was killed goes on there if it is started
+        again with the same data and parameters; when it is done, the folder is removed.
     verbose : bool
         Show stage, round, share done and time left on stderr.
 
@@ -158,6 +162,7 @@ class Schirn(RowSpaceMethod):
     }
     _untuned: ClassVar = {"alpha": 1.0, "beta": 0.01, "lam": 10.0}
 
+    _continues: ClassVar = ("memory", "files")
     _fitted: ClassVar = {
         "residual_": "trace (*)",
         "n_noise_": "int (*)",
@@ -183,6 +188,7 @@ class Schirn(RowSpaceMethod):
         fit_intercept: bool = False,
         solver: str = "auto",
         threshold: ThresholdRule = "cardinality",
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ):
         self.alpha = alpha
@@ -199,6 +205,7 @@ class Schirn(RowSpaceMethod):
         self.fit_intercept = fit_intercept
         self.solver = solver
         self.threshold = threshold
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(

@@ -1,5 +1,6 @@
 """Sieve, the default method: no tuning, no true labels."""
 
+import os
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar
 
@@ -85,6 +86,9 @@ class Sieve(PartialMultiLabelClassifier):
         Rule of `predict`; 0.0 on log-odds predicts labels that are more likely true than not.
     random_state : int, optional
         Seed of the inner splits, the landmarks and the cells that the pool is fitted to.
+    checkpoint : path, optional
+        Folder for the state of a long fit. A fit that was killed goes on there if it is started
+        again with the same data and parameters; when it is done, the folder is removed.
     verbose : bool
         Show stage, round, share done and time left on stderr.
 
@@ -148,6 +152,7 @@ class Sieve(PartialMultiLabelClassifier):
 
     _locations: ClassVar = ("device", "dask", "files")
     _judges_own_rows: ClassVar = True
+    _continues: ClassVar = ("memory",)
     _fitted: ClassVar = {
         "transformer_": "transformer?",
         "scale_": "FeatureScale",
@@ -179,6 +184,7 @@ class Sieve(PartialMultiLabelClassifier):
         n_landmarks: int = 1500,
         threshold: ThresholdRule = 0.0,
         random_state: int | None = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
         verbose: bool = False,
     ):
         self.features = features
@@ -190,6 +196,7 @@ class Sieve(PartialMultiLabelClassifier):
         self.n_landmarks = n_landmarks
         self.threshold = threshold
         self.random_state = random_state
+        self.checkpoint = checkpoint
         self.verbose = verbose
 
     def fit(
@@ -253,10 +260,11 @@ class Sieve(PartialMultiLabelClassifier):
                 check_same_length(len(Y), len(groups))
             options = Options(rates, as_known(known, Y, self.label_names_), said, groups)
             weights = as_weights(sample_weight, len(Y))
-            if weights is None:
-                self._finish(self._fit_with(X, Y, options), Y)
-            else:
-                self._fit_weighted(X, Y, options, weights)
+            with self._continued(X, Y, *options[:2], options.groups, weights, _ballots(votes)):
+                if weights is None:
+                    self._finish(self._fit_with(X, Y, options), Y)
+                else:
+                    self._fit_weighted(X, Y, options, weights)
         return self
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
@@ -566,6 +574,11 @@ class Sieve(PartialMultiLabelClassifier):
         if self._trusts():
             return calibrate(scores, Y, noise_rate=1e-6)
         return Calibration(1.0, 0.0, float(np.mean(self.noise_model_.rate)))
+
+
+def _ballots(votes: Any) -> Any:
+    """What votes consist of."""
+    return (votes.counts, *votes.ballots) if isinstance(votes, Votes) else votes
 
 
 def _content(features: Any) -> str:

@@ -400,6 +400,8 @@ class Encoder:
     def estimator(self, model: Any) -> dict[str, Any]:
         """Return class name, parameters and fitted attributes."""
         params = model.get_params(deep=False)
+        # A place on this machine, of a fit that is done.
+        params |= {"checkpoint": None} if "checkpoint" in params else {}
         kept = {k: v for k, v in vars(model).items() if k not in {*params, *_NOT_STATE}}
         name = type(model).__name__
         return {

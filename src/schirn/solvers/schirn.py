@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._checkpoint import Rounds
+from schirn._checkpoint import load as checkpoint_load
+from schirn._checkpoint import save as checkpoint_save
 from schirn._progress import track
 from schirn.linalg.arrays import Array, eps, namespace, symmetric_product, to_numpy
 from schirn.linalg.inverse_root import InverseRoot
@@ -136,7 +139,11 @@ def schirn_rounds(
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
     roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
-    for _ in track(range(max_iter), "round", may_stop=tol > 0):
+    rounds = Rounds(max_iter)
+    if rounds.state is not None:
+        kept, C, L, mu, trace = rounds.state
+        store.step(read_state, rounds.blocks(rounds.done))
+    for n_iter in track(rounds.left(), "round", may_stop=tol > 0):
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
@@ -169,6 +176,9 @@ def schirn_rounds(
         mu = min(mu_max, rho * mu)  # eq. (20)
         if tol and not changed and residual <= tol * np.sqrt(square):
             break
+        if rounds.due(n_iter):
+            store.gather(write_state, rounds.blocks(n_iter))
+            rounds.save(n_iter, (kept, C, L, mu, trace))
     return SchirnTrace(w, kept, *(np.array(column) for column in zip(*trace, strict=True)))
 
 
@@ -356,6 +366,16 @@ def _project_dense(block: Block, C: Array) -> Array:
     l = C.shape[0]
     label, row = np.divmod(np.arange(l * n), n)
     return block.rows.project(label, row, C.reshape(-1), l)
+
+
+def write_state(block: Block, state: State, name: str) -> None:
+    """Save the state of a block between two rounds."""
+    checkpoint_save(f"{name}{getattr(block.rows, 'first', 0)}", state[:4])
+
+
+def read_state(block: Block, state: State, name: str) -> tuple[State, tuple[Any, ...]]:
+    """Go on with a saved state of a block."""
+    return State(*checkpoint_load(f"{name}{getattr(block.rows, 'first', 0)}")), ()
 
 
 def noise_cells(block: Block, state: State) -> tuple[Cells, Array]:

@@ -17,6 +17,7 @@ from scipy.linalg import cho_factor, solve_triangular
 from scipy.special import expit, logit
 from sklearn.utils import check_random_state
 
+from schirn._checkpoint import Rounds
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
@@ -130,7 +131,12 @@ def sieve(
     weights, rates, objective, true = equal, [], [], []
     estimated = options.rates is None and options.votes is None
     noises, logits = map(list, zip(*(first_guess(split) for split in splits), strict=True))
-    for n_iter in track(range(1, max_iter + 1), "round"):
+    rounds = Rounds(max_iter)
+    if rounds.state is not None:
+        models, logits, weights, rates, objective, true, state = rounds.state
+        noises = [NoiseModel(*model) for model in models]
+        rng.set_state(tuple(state))
+    for n_iter in track(rounds.left(), "round"):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         softened = [soften(s, z, m) for s, z, m in zip(splits, logits, noises, strict=True)]
         true.append(float(softened[0].Q.sum()))
@@ -147,11 +153,15 @@ def sieve(
         logits = [combine(weights, e.left_out, e.prior) for e in experts]
         rates.append(float(np.mean(noises[0].rate)))
         objective.append(cross_entropy(*repeat(splits[0].counts, logits[0], softened[0].Q)))
+        if rounds.due(n_iter):
+            now = noises, logits, weights, rates, objective, true
+            rounds.save(n_iter, (*now, rng.get_state()))
     whole = splits[0]
-    pool = Pool(weights, experts[0].prior, leader, experts[0].stack)
-    noise, z, Q = noises[0], logits[0], softened[0].Q
     if estimated and collapsed(true):
         pool, noise, z, Q = only_guess(whole, len(lams))
+    else:
+        pool = Pool(weights, experts[0].prior, leader, experts[0].stack)
+        noise, z, Q = noises[0], logits[0], softened[0].Q
     if options.known is not None:
         noise, z, Q = condition_on_known(whole, pool, noise, z, options.known)
     ridges, trace = whole.inverse.expansion(Q), (np.array(rates), np.array(objective))

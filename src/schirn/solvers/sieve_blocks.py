@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
+from schirn._checkpoint import remembered
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import (
@@ -152,8 +153,11 @@ def factor(
     source = draw_features(n, kernel, n_landmarks, rng, lambda rows: scaled(pick(X, rows)))
     order, k = held_last(n, np.sort(drawn))
     features = source.ordered(X, order, scaled)
-    sums = gram_sums(features[:k]), gram_sums(features[k:])
-    found = spectra(*sums, single=single_precision(source, X.dtype))
+    single = single_precision(source, X.dtype)
+    found = remembered(
+        "spectra", lambda: spectra(gram_sums(features[:k]), gram_sums(features[k:]), single=single)
+    )
+    found = [Spectrum(*spectrum) for spectrum in found]
     return FactoredRows(features, order, k, found, source, drawn)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logit
 
+from schirn._checkpoint import Rounds, remembered
 from schirn._progress import stage, track
 from schirn.linalg.arrays import (
     Array,
@@ -650,7 +651,8 @@ def solve(
         Condition on the known labels of the rows.
     """
     stage("choosing the ridge weights")
-    lams = choose_lams(problem, kernel=kernel, lam=lam, trusting=trusting)
+    options: dict[str, Any] = {"kernel": kernel, "lam": lam, "trusting": trusting}
+    lams = remembered("lams", lambda: choose_lams(problem, **options))
     if trusting:
         return trusting_ridge(problem, lams[0])
     result = sieve(problem, lams, max_iter=max_iter, rng=rng)
@@ -688,7 +690,13 @@ def sieve(
     rates: list[float] = []
     objective: list[float] = []
     true: list[float] = []
-    for n_iter in track(range(1, max_iter + 1), "round"):
+    rounds = Rounds(max_iter)
+    if rounds.state is not None:
+        models, p, weights, rates, objective, true, state = rounds.state
+        noises = [NoiseModel(*model) for model in models]
+        problem.each(with_probabilities, p)
+        rng.set_state(tuple(state))
+    for n_iter in track(rounds.left(), "round"):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         sums = problem.each(soften, noises)
         true.append(float(sums[0].soft.sum()))
@@ -711,6 +719,10 @@ def sieve(
         loss = problem.each(judge, fitted, weights, leader)[0]
         rates.append(float(noises[0].rate) if own is None else float(own.mean()))
         objective.append(loss / (whole.n * l))
+        if rounds.due(n_iter):
+            p = [to_numpy(split.p) for split in problem.splits]
+            now = noises, p, weights, rates, objective, true
+            rounds.save(n_iter, (*now, rng.get_state()))
     stack = None if stacks[0] is None else stacks[0].stack
     pool = Pool(weights, priors[0], leader, stack)
     noise = noises[0] if own is None else noises[0]._replace(rate=own)
@@ -720,6 +732,11 @@ def sieve(
 
 def _in_memory(ridges: Sequence[tuple[Array, Any]]) -> list[tuple[np.ndarray, Any]]:
     return [(to_numpy(W), None if b is None else to_numpy(b)) for W, b in ridges]
+
+
+def with_probabilities(split: Split, p: np.ndarray) -> tuple[Split, None]:
+    """A split with other probabilities of the candidates."""
+    return split._replace(p=like(p, split.p)), None
 
 
 def first_round(problem: Problem, lams: Sequence[float], first: int) -> list[NoiseModel]:

@@ -1,0 +1,308 @@
+"""Checkpoints: a killed fit goes on where it was, with the same result."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import schirn
+from schirn import _checkpoint
+from schirn.cli import main
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError
+from schirn.model_selection import CandidateSearchCV
+from schirn.scale import RowFile
+
+
+@pytest.fixture
+def always(monkeypatch):
+    """Save after every round."""
+    monkeypatch.setattr(_checkpoint, "_EVERY", 0.0)
+    monkeypatch.setattr(_checkpoint, "_PAUSE", 0.0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_partial_multilabel(n_samples=240, n_features=10, n_labels=6, r=1, random_state=1)
+
+
+class Stopped(BaseException):
+    """Like a kill: nobody catches it."""
+
+
+def stop_after(monkeypatch, module, rounds, what="round"):
+    """Stop a loop at the beginning of a round; returns the number of rounds that were begun."""
+    begun = []
+
+    def track(items, name, *args, **options):
+        for item in items:
+            if name == what:
+                if len(begun) == rounds:
+                    raise Stopped
+                begun.append(item)
+            yield item
+
+    monkeypatch.setattr(f"schirn.{module}.track", track)
+    return begun
+
+
+def same(one, other):
+    for name in ("label_confidence_", "noise_", "objective_"):
+        a, b = (getattr(model, name) for model in (one, other))
+        a, b = (x.toarray() if hasattr(x, "toarray") else x for x in (a, b))
+        np.testing.assert_array_equal(a, b)
+    assert one.n_iter_ == other.n_iter_
+
+
+SIEVES = {
+    "kernel": ("solvers.sieve", {}),
+    "landmarks": ("solvers.sieve_landmarks", {"max_kernel_rows": 100, "n_landmarks": 60}),
+}
+
+
+@pytest.mark.parametrize("kind", SIEVES)
+def test_sieve_goes_on(data, tmp_path, monkeypatch, always, kind):
+    module, options = SIEVES[kind]
+    folder = tmp_path / "kept"
+    expected = schirn.Sieve(**options).fit(data.X, data.candidates)
+    model = schirn.Sieve(checkpoint=folder, **options)
+    with monkeypatch.context() as patch:
+        stop_after(patch, module, 5)
+        with pytest.raises(Stopped):
+            model.fit(data.X, data.candidates)
+    assert (folder / "checkpoint.json").exists()
+    with monkeypatch.context() as patch:
+        begun = stop_after(patch, module, 100)
+        model.fit(data.X, data.candidates)
+    assert begun == [6, 7, 8]
+    same(model, expected)
+    np.testing.assert_array_equal(model.predict_proba(data.X), expected.predict_proba(data.X))
+    assert not folder.exists()
+
+
+def test_known_labels_and_groups_are_part_of_the_data(data, tmp_path, monkeypatch, always):
+    known = np.where(np.arange(240)[:, None] < 20, data.candidates, 0)
+    groups = np.arange(240) // 2
+    model = schirn.Sieve(checkpoint=tmp_path / "kept")
+    with monkeypatch.context() as patch:
+        stop_after(patch, "solvers.sieve", 3)
+        with pytest.raises(Stopped):
+            model.fit(data.X, data.candidates, known=known, groups=groups)
+    with pytest.raises(InputError, match="on other data"):
+        model.fit(data.X, data.candidates)
+    model.fit(data.X, data.candidates, known=known, groups=groups)
+    same(model, schirn.Sieve().fit(data.X, data.candidates, known=known, groups=groups))
+
+
+@pytest.mark.parametrize("where", ["memory", "files"])
+def test_schirn_goes_on(data, tmp_path, monkeypatch, always, where):
+    np.save(tmp_path / "X.npy", data.X)
+
+    def rows():
+        return data.X if where == "memory" else RowFile(tmp_path / "X.npy", block_rows=90)
+
+    expected = schirn.Schirn(max_iter=20).fit(rows(), data.candidates)
+    model = schirn.Schirn(max_iter=20, checkpoint=tmp_path / "kept")
+    with monkeypatch.context() as patch:
+        stop_after(patch, "solvers.schirn", 12)
+        patch.setattr(schirn.Schirn, "_fit_point", None)
+        with pytest.raises(Stopped):
+            model.fit(rows(), data.candidates)
+    saved = {path.name for path in (tmp_path / "kept").rglob("*.npz")}
+    firsts = {0} if where == "memory" else {0, 90, 180}
+    assert saved == {"search.npz", "rounds.npz", *(f"rounds-12-{k}.npz" for k in firsts)}
+    with monkeypatch.context() as patch:
+        begun = stop_after(patch, "solvers.schirn", 1000)
+        model.fit(rows(), data.candidates)
+    assert begun == list(range(13, 21))
+    same(model, expected)
+    np.testing.assert_array_equal(model.coef_, expected.coef_)
+    np.testing.assert_array_equal(model.search_["score"], expected.search_["score"])
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("method", ["Sieve", "NLR"])
+def test_cleaning_in_folds_goes_on(data, tmp_path, monkeypatch, always, method):
+    options = {"method": method, "cv": 3}
+    expected = schirn.find_noisy_labels(data.X, data.candidates, **options)
+    options["checkpoint"] = tmp_path / "kept"
+    with monkeypatch.context() as patch:
+        stop_after(patch, "cleaning.find", 2, "fold")
+        with pytest.raises(Stopped):
+            schirn.find_noisy_labels(data.X, data.candidates, **options)
+    with pytest.raises(InputError, match="with other parameters"):
+        schirn.find_noisy_labels(data.X, data.candidates, min_count=9, **options)
+    fits = []
+    model = schirn.methods()[method]
+    fit = model.fit
+    with monkeypatch.context() as patch:
+        patch.setattr(model, "fit", lambda self, *a, **k: fits.append(1) or fit(self, *a, **k))
+        found = schirn.find_noisy_labels(data.X, data.candidates, **options)
+    assert len(fits) == 1
+    np.testing.assert_array_equal(found.confidence, expected.confidence)
+    np.testing.assert_array_equal(found.removed, expected.removed)
+    assert found.summary() == expected.summary()
+    assert found.trust.to_dict() == expected.trust.to_dict()
+    assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("estimator", [schirn.Schirn(max_iter=10), schirn.NLR(max_iter=5)])
+def test_a_search_goes_on(data, tmp_path, monkeypatch, always, estimator):
+    grid = {"lam": [0.5, 5.0]} if "alpha" in estimator.get_params() else {"gamma": [1.0, 10.0]}
+    expected = CandidateSearchCV(estimator, grid, cv=3).fit(data.X, data.candidates)
+    search = CandidateSearchCV(estimator, grid, cv=3, checkpoint=tmp_path / "kept")
+    with monkeypatch.context() as patch:
+        run_fold = sys.modules["schirn.model_selection"]._run_fold
+        done = []
+
+        def two_folds(*args):
+            if len(done) == 2:
+                raise Stopped
+            done.append(run_fold(*args))
+            return done[-1]
+
+        patch.setattr("schirn.model_selection._run_fold", two_folds)
+        with pytest.raises(Stopped):
+            search.fit(data.X, data.candidates)
+    search.fit(data.X, data.candidates)
+    for k in range(3):
+        name = f"split{k}_test_score"
+        np.testing.assert_array_equal(search.cv_results_[name], expected.cv_results_[name])
+    # The folds that were done are not run again.
+    assert search.cv_results_["mean_fit_time"].shape == (2,)
+    same(search.best_estimator_, expected.best_estimator_)
+    assert not (tmp_path / "kept").exists()
+
+
+def interrupted(data, folder, monkeypatch, **options):
+    model = schirn.Sieve(checkpoint=folder, **options)
+    with monkeypatch.context() as patch:
+        stop_after(patch, "solvers.sieve", 3)
+        with pytest.raises(Stopped):
+            model.fit(data.X, data.candidates)
+    return model
+
+
+def test_a_checkpoint_of_something_else_is_refused(data, tmp_path, monkeypatch, always):
+    folder = tmp_path / "kept"
+    interrupted(data, folder, monkeypatch)
+    X, Y = data.X, data.candidates
+    with pytest.raises(InputError, match=r"kept: this is a checkpoint of a fit on other data; del"):
+        schirn.Sieve(checkpoint=folder).fit(X + 1, Y)
+    with pytest.raises(InputError, match="of a fit with other parameters"):
+        schirn.Sieve(checkpoint=folder, lam=1.0).fit(X, Y)
+    with pytest.raises(InputError, match="of Sieve, not of Schirn"):
+        schirn.Schirn(checkpoint=folder).fit(X, Y)
+    with monkeypatch.context() as patch:
+        patch.setattr(schirn, "__version__", "9.9")
+        with pytest.raises(InputError, match=r"of version \S+ of schirn, and this is 9\.9"):
+            schirn.Sieve(checkpoint=folder).fit(X, Y)
+    # What the result does not depend on may change.
+    schirn.Sieve(checkpoint=folder, threshold="top-1", verbose=False).fit(X, Y)
+    assert not folder.exists()
+
+
+def test_other_folders_are_left_alone(data, tmp_path, monkeypatch, always):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="not a checkpoint, and not empty"):
+        schirn.Sieve(checkpoint=tmp_path / "mine").fit(data.X, data.candidates)
+    model = interrupted(data, tmp_path / "kept", monkeypatch)
+    (tmp_path / "kept" / "notes.txt").write_text("mine")
+    model.fit(data.X, data.candidates)
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["notes.txt"]
+
+
+def test_a_damaged_checkpoint_is_named(data, tmp_path, monkeypatch, always):
+    model = interrupted(data, tmp_path / "kept", monkeypatch)
+    (path,) = (tmp_path / "kept").rglob("rounds.npz")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(InputError, match=r"rounds\.npz: damaged .* delete the folder"):
+        model.fit(data.X, data.candidates)
+
+
+def test_what_cannot_be_continued_is_refused(data, tmp_path):
+    torch = pytest.importorskip("torch", reason="a device array needs PyTorch")
+    pytest.importorskip("array_api_compat", reason="so does the array interface")
+    folder = tmp_path / "kept"
+    with pytest.raises(InputError, match="random_state=None cannot be continued"):
+        schirn.Sieve(checkpoint=folder, random_state=None).fit(data.X, data.candidates)
+    with pytest.raises(InputError, match="no checkpoint of rows on a device"):
+        schirn.Sieve(checkpoint=folder).fit(torch.as_tensor(data.X), data.candidates)
+
+
+def test_a_saved_model_does_not_know_the_folder(data, tmp_path):
+    model = schirn.Sieve(checkpoint=tmp_path / "kept").fit(data.X, data.candidates)
+    schirn.save(model, tmp_path / "model.schirn")
+    assert schirn.load(tmp_path / "model.schirn").checkpoint is None
+
+
+def test_states_are_saved_now_and_then(data, tmp_path, monkeypatch):
+    # Twenty seconds have not passed.
+    interrupted(data, tmp_path / "kept", monkeypatch)
+    assert not list((tmp_path / "kept").rglob("*.npz"))
+
+
+PROGRAM = """
+import sys, time
+from schirn import _checkpoint
+from schirn.cli import main
+from schirn.solvers import sieve
+_checkpoint._EVERY = _checkpoint._PAUSE = 0.0
+before = sieve.track
+def slow(items, what, **options):
+    for item in before(items, what, **options):
+        print("round", item, file=sys.stderr, flush=True)
+        time.sleep(0.3)
+        yield item
+sieve.track = slow
+from schirn.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="kills by signal")
+@pytest.mark.parametrize("command", ["clean", "fit"])
+def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
+    table = tmp_path / "photos.csv"
+    tags = [";".join(f"t{j}" for j in np.flatnonzero(row)) for row in data.candidates]
+    lines = [f"{t},{','.join(map(repr, map(float, x)))}" for t, x in zip(tags, data.X, strict=True)]
+    names = ",".join(f"x{j}" for j in range(data.X.shape[1]))
+    table.write_text(f"tags,{names}\n" + "\n".join(lines) + "\n")
+    kind = {"clean": "csv", "fit": "schirn"}[command]
+    out, whole = tmp_path / f"out.{kind}", tmp_path / f"whole.{kind}"
+    argv = [command, str(table), "--labels", "tags", "-o"]
+    kept = [str(out), "--checkpoint", str(tmp_path / "kept")]
+    program = [sys.executable, "-c", PROGRAM, *argv, *kept]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(program, stderr=subprocess.PIPE, text=True, env=environment)
+    for line in process.stderr:
+        if line.strip() == "round 5":
+            process.send_signal(signal.SIGKILL)
+            break
+    process.stderr.close()
+    process.wait()
+    assert not out.exists()
+    head = json.loads((tmp_path / "kept" / "checkpoint.json").read_text())
+    assert head["method"] == "Sieve"
+    with monkeypatch.context() as patch:
+        begun = stop_after(patch, "solvers.sieve", 100)
+        assert main([*argv, *kept]) == 0
+    assert begun == [5, 6, 7, 8]
+    assert "schirn: going on after round 4 of 8" in capsys.readouterr().err
+    assert not (tmp_path / "kept").exists()
+    assert main([*argv, str(whole)]) == 0
+    if command == "clean":
+        assert whole.read_bytes() == out.read_bytes()
+    else:
+        same(schirn.load(whole).method_, schirn.load(out).method_)
+
+
+def test_a_method_without_checkpoints(tmp_path, capsys):
+    argv = ["fit", "digits_attributes", "--method", "GLC", "-o", str(tmp_path / "m")]
+    assert main([*argv, "--checkpoint", str(tmp_path / "kept")]) == 2
+    assert "GLC keeps no checkpoint" in capsys.readouterr().err
