@@ -288,7 +288,7 @@ def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
     process.wait()
     assert not out.exists()
     head = json.loads((tmp_path / "kept" / "checkpoint.json").read_text())
-    assert head["method"] == "Sieve"
+    assert head["method"] == {"clean": "find_noisy_labels", "fit": "Sieve"}[command]
     with monkeypatch.context() as patch:
         begun = stop_after(patch, "solvers.sieve", 100)
         assert main([*argv, *kept]) == 0

@@ -295,7 +295,7 @@ def _run_fold(
     models = [clone(estimator).set_params(**setting) for setting in settings]
     for model in models:
         # The search itself keeps what is done.
-        if "checkpoint" in model.get_params(deep=False):
+        if getattr(model, "_continues", ()):
             model.set_params(checkpoint=None)
     truth_train = None if truth is None else truth[train]
     with warnings.catch_warnings(), no_section():

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, pairwise
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
 from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier
+from schirn.methods._base import FREE
 from schirn.scale.memory import free_bytes, memory_limit
 from schirn.scale.row_file import RowFile
 
@@ -183,9 +184,11 @@ def find_noisy_labels(
             parameter="votes",
         )
     if checkpoint is None:
-        checkpoint = getattr(model, "checkpoint", None)
+        checkpoint = model._kept_folder()
+    if checkpoint is not None and isinstance(cv, Iterator):
+        cv = list(cv)
     data = X, tags.row, tags.column, columns, certain, together
-    options = {"model": model, "cv": cv, "min_count": min_count, "seed": random_state}
+    options = {"cv": cv, "min_count": min_count, "seed": random_state, **_settings(model)}
     if cv is None and model._judges_own_rows and (groups is None or _leaves_out_groups(model, X)):
         with (
             kept_in(checkpoint),
@@ -194,7 +197,7 @@ def find_noisy_labels(
             section("find_noisy_labels", options, *data),
         ):
             fits = [
-                _by_one_fit(model, X, tags, some, certain, together, votes, min_count, random_state)
+                _kept_fit(model, X, tags, some, certain, together, votes, min_count, random_state)
                 for some in _label_groups(columns, tags.n_rows)
             ]
             verdicts = _merged(fits)
@@ -426,6 +429,20 @@ class Verdicts(NamedTuple):
     vote_model: Any = None
 
 
+def _kept_fit(model: Any, X: Any, tags: Tags, columns: Array, *options: Any) -> Verdicts:
+    """`_by_one_fit`, or what an earlier run that was killed found for these labels."""
+    name = f"labels-{columns[0] if len(columns) else 0}-{len(columns)}"
+    found = load(name)
+    if found is not None:
+        verdicts = Verdicts(*found)
+        missing: Any = None if verdicts.missing is None else tuple(verdicts.missing)
+        return verdicts._replace(missing=missing, planted=Planted(*verdicts.planted))
+    verdicts = _by_one_fit(model, X, tags, columns, *options)
+    if verdicts.vote_model is None:
+        save(name, verdicts)
+    return verdicts
+
+
 def _by_one_fit(
     model: PartialMultiLabelClassifier,
     X: Any,
@@ -529,6 +546,13 @@ def _merged(fits: Sequence[Verdicts]) -> Verdicts:
         average(fit.cautious_share or 0.0 for fit in fits),
         fits[0].vote_model,
     )
+def _settings(model: Any) -> dict[str, Any]:
+    """What the verdicts of a method depend on."""
+    params = model.get_params(deep=False)
+    return {
+        "method": type(model).__name__,
+        "params": {k: params[k] for k in params if k not in FREE},
+    }
 
 
 def _leaves_out_groups(model: Any, X: Any) -> bool:

@@ -42,7 +42,7 @@ Array = np.ndarray
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
 _SVD_OPERATIONS = 1e9
 # Parameters that do not change the course of a fit.
-_FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
+FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
 _PLACES = {"device": "on a device", "dask": "on Dask workers", "files": "in files"}
 
 
@@ -108,6 +108,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
     """Where rows may live if a killed fit is to go on where it was; a method that names any has a
     parameter `checkpoint`."""
     threshold: ThresholdRule
+    checkpoint: Any
 
     def fit(
         self, X: Any, y: Any, *, label_names: Sequence[str] | None = None
@@ -143,6 +144,10 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
                 self._finish(self._fit(X, Y), Y)
         return self
 
+    def _kept_folder(self) -> Any:
+        """The folder for checkpoints, of a method that keeps them."""
+        return self.checkpoint if self._continues else None
+
     def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
         if not is_open() or not self._continues:
@@ -153,7 +158,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
                 f"{name} keeps no checkpoint of rows {_PLACES[where]}; leave checkpoint out",
                 parameter="checkpoint",
             )
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in _FREE}
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in FREE}
         if params.get("random_state", 0) is None:
             raise InputError(
                 f"a fit of {name} with random_state=None cannot be continued; set it to a number",
@@ -171,7 +176,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         before = dict(vars(self))
         try:
             with (
-                kept_in(getattr(self, "checkpoint", None)),
+                kept_in(self._kept_folder()),
                 shown(type(self).__name__, getattr(self, "verbose", False)),
             ):
                 yield
