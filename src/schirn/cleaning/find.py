@@ -188,7 +188,8 @@ def find_noisy_labels(
     if checkpoint is not None and isinstance(cv, Iterator):
         cv = list(cv)
     data = X, tags.row, tags.column, columns, certain, together
-    options = {"cv": cv, "min_count": min_count, "seed": random_state, **_settings(model)}
+    options = {"cv": cv, "votes": votes, "min_count": min_count, "seed": random_state}
+    options |= _settings(model)
     if cv is None and model._judges_own_rows and (groups is None or _leaves_out_groups(model, X)):
         with (
             kept_in(checkpoint),
@@ -546,6 +547,8 @@ def _merged(fits: Sequence[Verdicts]) -> Verdicts:
         average(fit.cautious_share or 0.0 for fit in fits),
         fits[0].vote_model,
     )
+
+
 def _settings(model: Any) -> dict[str, Any]:
     """What the verdicts of a method depend on."""
     params = model.get_params(deep=False)
