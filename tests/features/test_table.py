@@ -97,9 +97,9 @@ def test_a_cell_that_is_no_number_is_named():
 
 
 def test_what_to_learn_from_must_be_clear():
-    with pytest.raises(InputError, match="give one of text, columns and vectors, not none"):
+    with pytest.raises(InputError, match="give one of text, columns, vectors and image, not none"):
         TableFeatures().fit(TABLE)
-    with pytest.raises(InputError, match="not columns and text"):
+    with pytest.raises(InputError, match="not text and columns"):
         TableFeatures(text="title", columns=["price"]).fit(TABLE)
     with pytest.raises(InputError, match="there is no column 'titel'; did you mean 'title'"):
         TableFeatures(text="titel").fit(TABLE)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from schirn._files import brief, brief_list, read_npy
 from schirn._input import suggest
@@ -44,9 +43,14 @@ class Features(NamedTuple):
     """The fitted features; None if they come from an .npy file."""
 
     @property
-    def is_text(self) -> bool:
-        """Whether the features are weights of words."""
-        return self.transformer is not None and self.transformer.text is not None
+    def is_scaled(self) -> bool:
+        """Whether the features need no scaling, as those of texts and pictures."""
+        return self.transformer is not None and self.transformer.is_scaled
+
+    @property
+    def encoder(self) -> str | None:
+        """Name of the encoder of texts or pictures."""
+        return None if self.transformer is None else self.transformer.encoder
 
     @property
     def column_names(self) -> list[str] | None:
@@ -57,7 +61,7 @@ class Features(NamedTuple):
     @property
     def feature_names(self) -> Sequence[str] | None:
         """Words or columns, one per feature; None if a name would tell a person nothing."""
-        if self.transformer is not None and self.is_text and sp.issparse(self.X):
+        if self.transformer is not None and self.transformer.text is not None:
             names: list[str] = self.transformer.get_feature_names_out().tolist()
             return names
         return self.column_names
@@ -85,6 +89,8 @@ class TagTable:
         An .npy file, or a column of lists, to learn from.
     merge : dict from str to str, optional
         Tags that other tags take the place of.
+    encoder : str, optional
+        Encoder of the texts, or of the pictures if no other columns are chosen.
     id, image, group, known_clean : str, optional
         Columns with the name of each row, an image file, the group that must stay together, and
         whether the tags were checked.
@@ -103,6 +109,7 @@ class TagTable:
         columns: list[str] | None = None,
         features: str | None = None,
         merge: Mapping[str, str] | None = None,
+        encoder: str | None = None,
         id: str | None = None,
         image: str | None = None,
         group: str | None = None,
@@ -112,6 +119,7 @@ class TagTable:
         self.table, self.path, self.separator = table, path, separator or ";"
         self._text, self._columns, self._features = text, columns, features
         self._merge = dict(merge or {})
+        self._encoder = encoder
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
         self._check_delimiter()
         single = (labels, id, image, group, known_clean)
@@ -131,8 +139,9 @@ class TagTable:
                 parameter="labels",
             )
         self.labels = labels
-        self._image_root = Path(image_root or Path(path).parent)
-        self._check_images()
+        self._images = None
+        if image is not None:
+            self._images = image_files(table, image, path, image_root)
         if separator is None:
             self._check_separator()
         if self._merge:
@@ -352,36 +361,48 @@ class TagTable:
         return clean, dict(zip(names, columns, strict=True))
 
     def features(self) -> Features:
-        """Return what to learn from: texts, embeddings or numbers."""
+        """Return what to learn from: texts, pictures, embeddings or numbers."""
         transformer = self.transformer()
         if transformer is None:
             X = matrix_for(str(self._features), self.table.n_rows, self.path)
-            return Features(X, str(self._features), self._groups())
+            return Features(X, str(self._features), self.groups())
+        rows = self.table if transformer.image is None else {transformer.image: self._images}
         try:
-            X = transformer.fit_transform(self.table)
+            X = transformer.fit_transform(rows)
         except InputError as error:
             raise InputError(f"{self.path}: {error}", parameter=error.parameter) from None
         left_out = self._left_out(transformer)
-        return Features(X, transformer.source(), self._groups(), left_out, transformer)
+        return Features(X, transformer.source(), self.groups(), left_out, transformer)
 
     def transformer(self) -> TableFeatures | None:
         """Return the untrained features; None if they come from an .npy file.
 
         Without a choice, columns of numbers or one column of sentences are taken; if the table
-        has both, InputError asks which.
+        has both, InputError asks which. With an encoder, it is pictures or a column of sentences.
         """
+        encoder = self._encoder
         if self._text is not None:
-            return TableFeatures(text=self._text)
+            return TableFeatures(text=self._text, encoder=encoder)
+        if encoder is not None and (self._columns or self._features):
+            raise InputError(
+                f"{self.path}: an encoder turns texts or pictures into vectors; leave it out to "
+                f"learn from numbers or embeddings",
+                parameter="encoder",
+            )
         if self._columns is not None:
             return TableFeatures(columns=self._columns)
         if self._features is not None:
             is_column = self._features in self.table.columns
             return TableFeatures(vectors=self._features) if is_column else None
+        if self._image is not None and encoder is not None:
+            return TableFeatures(image=self._image, encoder=encoder)
         numbers, texts = self._numeric_columns(), self._text_columns()
-        if numbers and not texts:
+        if numbers and not texts and encoder is None:
             return TableFeatures(columns=numbers)
-        if len(texts) == 1 and not numbers:
-            return TableFeatures(text=texts)
+        if len(texts) == 1 and (encoder is not None or not numbers):
+            return TableFeatures(text=texts, encoder=encoder)
+        if self._image is not None and not numbers and not texts:
+            return TableFeatures(image=self._image)
         if numbers or texts:
             choices = [f"the text of {brief(name)}" for name in texts]
             choices += [f"the numbers of {brief_list(numbers, 6)}"] * bool(numbers)
@@ -404,8 +425,9 @@ class TagTable:
 
     def _left_out(self, transformer: TableFeatures) -> list[str]:
         """Return columns of numbers or sentences that are not learned from."""
-        used = {*(transformer.text or ()), *(transformer.columns or ()), transformer.vectors}
-        found = [*self._text_columns(), *self._numeric_columns()]
+        used = {*(transformer.text or ()), *(transformer.columns or ())}
+        used |= {name for name in (transformer.vectors, transformer.image) if name is not None}
+        found = [*self._text_columns(), *self._numeric_columns(), *filter(None, [self._image])]
         return [name for name in found if name not in used]
 
     def texts(self) -> list[str]:
@@ -428,23 +450,7 @@ class TagTable:
 
     def images(self) -> list[Path | None] | None:
         """Return the image file of each row; paths are relative to the folder of images."""
-        if self._image is None:
-            return None
-        root = self._image_root
-        return [root / str(cell) if cell else None for cell in self.table.column(self._image)]
-
-    def _check_images(self) -> None:
-        """Raise InputError for an image outside of the folder: whoever wrote the table chose it."""
-        root = os.path.realpath(self._image_root)
-        cells = [] if self._image is None else self.table.column(self._image)
-        for i, cell in enumerate(cells):
-            if cell and not is_inside(str(cell), root):
-                raise self._bad_cell(
-                    i,
-                    str(self._image),
-                    f"not in the folder of images {root!r}; give the folder that holds them all",
-                    parameter="image_root",
-                )
+        return self._images
 
     def known_clean(self) -> Array | None:
         """Return whether the tags of each row were checked."""
@@ -458,7 +464,8 @@ class TagTable:
             values.append(word in _YES)
         return np.array(values)
 
-    def _groups(self) -> list[Any] | None:
+    def groups(self) -> list[Any] | None:
+        """Return the group of each row; None for a row without a group."""
         if self._group is None:
             return None
         cells = self.table.column(self._group)
@@ -525,6 +532,34 @@ def matrix_for(features: str, n_rows: int, table: str) -> Array:
             f"a matrix of numbers with as many rows and at least one column"
         )
     return matrix
+
+
+def image_files(table: Table, column: str, path: str, root: str | None = None) -> list[Path | None]:
+    """Return the image file of each row, None where the cell is empty.
+
+    An image outside of the folder raises InputError: whoever wrote the table chose it.
+
+    Parameters
+    ----------
+    table : Table
+    column : str
+        Column of paths relative to the folder of images.
+    path : str
+        Name of the table in error messages.
+    root : str, optional
+        Folder of images; by default that of the table.
+    """
+    folder = Path(root or Path(path).parent)
+    inside = os.path.realpath(folder)
+    cells = table.column(column)
+    for i, cell in enumerate(cells):
+        if cell and not is_inside(str(cell), inside):
+            raise InputError(
+                f"{path}: row {i + 1}, column {brief(column)}: {str(cell)[:40]!r} is not in the "
+                f"folder of images {inside!r}; give the folder that holds them all",
+                parameter="image_root",
+            )
+    return [folder / str(cell) if cell else None for cell in cells]
 
 
 def is_inside(path: str, folder: str) -> bool:

@@ -177,7 +177,7 @@ def find_noisy_labels(
     counts = tags.counts
     columns = np.flatnonzero((counts >= min_count) & (counts < tags.n_rows))
     Number(open_low=True, none=True).check("max_memory", max_memory)
-    together = None if groups is None else _group_numbers(groups, tags.n_rows)
+    together = None if groups is None else group_numbers(groups, tags.n_rows)
     if votes is not None and not has_fit_parameter(model, "votes"):
         raise InputError(
             f"{type(model).__name__} takes no votes; use Sieve, or give votes.prior as prior",
@@ -295,7 +295,7 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
         values = list(X) if not hasattr(X, "shape") else X
         flat = values if getattr(values, "ndim", 1) == 1 else ()
         if isinstance(next((value for value in flat if not is_missing(value)), None), str):
-            return arrays_of(TextFeatures(), values, learn=True), _method(method, text=True)
+            return arrays_of(TextFeatures(), values, learn=True), _method(method, scaled=True)
         X = values if isinstance(values, np.memmap) else np.asarray(values)
     if hasattr(X, "to_numpy"):
         X = X.to_numpy()
@@ -309,9 +309,9 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     return X, _method(method)
 
 
-def _method(method: Any, text: bool = False) -> PartialMultiLabelClassifier:
+def _method(method: Any, scaled: bool = False) -> PartialMultiLabelClassifier:
     """Return an untrained method that learns from tags alone."""
-    model = make_method(method, text=text)
+    model = make_method(method, scaled=scaled)
     if isinstance(model, OracleRidge):
         raise InputError(
             "OracleRidge needs the true labels; choose another method", parameter="method"
@@ -399,7 +399,7 @@ def equal_rows(X: Any) -> Array:
     return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
 
 
-def _group_numbers(groups: Iterable[Any], n: int) -> Array:
+def group_numbers(groups: Iterable[Any], n: int) -> Array:
     """Number the groups in their own order; a row without a group becomes one of its own."""
     values = list(groups)
     if len(values) != n:

@@ -20,8 +20,8 @@ from schirn.exceptions import InputError
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
 
 
-def add_reading(parser: Parser) -> None:
-    """Add DATA and the options of the readers."""
+def add_reading(parser: Parser) -> Any:
+    """Add DATA and the options of the readers, and return their group."""
     parser.add_argument("data", metavar="DATA", help="name of a data set, or a file")
     group = parser.add_argument_group("how to read DATA")
     group.add_argument(
@@ -56,6 +56,7 @@ def add_reading(parser: Parser) -> None:
         help="any other option of the reader, such as missing=zero or n_features=500",
     )
     add_text_format(group)
+    return group
 
 
 def add_columns(parser: Parser) -> Any:
@@ -68,6 +69,7 @@ def add_columns(parser: Parser) -> Any:
         "--separator", type=separator, metavar="TEXT", help="text between tags (default: ;)"
     )
     add_learned_columns(group)
+    add_encoding(group)
     group.add_argument(
         "--features", metavar="FILE", help="learn from an .npy matrix, or from a column of lists"
     )
@@ -93,6 +95,31 @@ def add_learned_columns(group: Any) -> None:
     group.add_argument(
         "--columns", metavar="COLUMNS", type=_names,
         help="learn from these numeric columns, such as a,b,c",
+    )  # fmt: skip
+
+
+def add_encoding(group: Any) -> None:
+    """Add the options that name pictures to learn from, and what encodes pictures or texts."""
+    group.add_argument(
+        "--image", metavar="COLUMN",
+        help="column of image files: learn from them with an --encoder, or show them in a report",
+    )  # fmt: skip
+    group.add_argument(
+        "--image-root", metavar="DIR",
+        help="folder that holds the image files (default: the folder of the table)",
+    )  # fmt: skip
+    group.add_argument(
+        "--encoder", metavar="NAME", type=_encoder,
+        help="encode texts or pictures with a trained model: wordllama, sentence-transformers:NAME,"
+        " torchvision:NAME or a folder (default: tf-idf weights of the words)",
+    )  # fmt: skip
+
+
+def add_group(group: Any) -> None:
+    """Add the option that names a column of groups."""
+    group.add_argument(
+        "--group", metavar="COLUMN",
+        help="rows with the same value belong together, such as duplicates",
     )  # fmt: skip
 
 
@@ -147,7 +174,8 @@ def read_tag_table(args: argparse.Namespace, **defaults: Any) -> TagTable | None
         if not lists:
             features, columns = None, names
     chosen = {"labels": args.labels, "separator": args.separator, "text": args.text}
-    chosen |= {"columns": columns, "features": features}
+    chosen |= {"columns": columns, "features": features, "encoder": args.encoder}
+    chosen |= {"image": args.image, "image_root": args.image_root, "group": args.group}
     chosen["merge"] = read_merges(args.merge) if args.merge else None
     given = {name: value for name, value in chosen.items() if value is not None}
     if any(name in given for name in ("text", "columns", "features")):
@@ -206,6 +234,16 @@ def _holds_lists(table: Table, name: str) -> bool:
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
+
+
+def _encoder(text: str) -> str:
+    """Return the name of an encoder; a folder is kept as an absolute path, for model files."""
+    kind, colon, model = text.partition(":")
+    if "\0" not in text and os.path.isdir(text):
+        return os.path.abspath(text)
+    if colon and "\0" not in model and os.path.exists(model):
+        return f"{kind}:{os.path.abspath(model)}"
+    return text
 
 
 def _is_file(path: str) -> bool:

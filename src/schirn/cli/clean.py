@@ -36,7 +36,7 @@ from schirn.cleaning.look import KINDS
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_checkpoint, add_command, natural, positive
-from schirn.cli._reading import add_columns, assignment, check_copy, check_not_input
+from schirn.cli._reading import add_columns, add_group, assignment, check_copy, check_not_input
 from schirn.cli.fit import make_model
 from schirn.datasets._annotations import TOOLS
 from schirn.datasets.tables import open_table
@@ -111,19 +111,8 @@ def add(found: Any) -> None:
         "--project", metavar="DIR", help="write a new project folder for schirn review"
     )
     group = add_columns(parser)
-    group.add_argument(
-        "--image", metavar="COLUMN", help="column of image files to show in the report"
-    )
-    group.add_argument(
-        "--image-root", metavar="DIR",
-        help="folder that holds the image files (default: the folder of the table)",
-    )  # fmt: skip
     group.add_argument("--id", metavar="COLUMN", help="column of row names (default: 1, 2, ...)")
-    group.add_argument(
-        "--group",
-        metavar="COLUMN",
-        help="rows with the same value belong together, such as duplicates",
-    )
+    add_group(group)
     group.add_argument(
         "--known-clean", metavar="COLUMN",
         help="1 for rows whose tags were checked: these tags are kept, and Sieve (no other method) "
@@ -249,6 +238,7 @@ def _clean(args: argparse.Namespace) -> int:
         columns=args.columns,
         features=args.features,
         merge=read_merges(args.merge) if args.merge else None,
+        encoder=args.encoder,
         id=args.id,
         image=args.image,
         image_root=args.image_root,
@@ -265,7 +255,7 @@ def _clean(args: argparse.Namespace) -> int:
     tags = source.tags()
     stage("making features")
     features = source.features()
-    model = make_model(args.method, args.param, text=features.is_text)
+    model = make_model(args.method, args.param, scaled=features.is_scaled)
     findings = _look(args, source, features, tags)
     if args.propose_merges:
         write_merges([m for each in findings for m in each.merges], args.propose_merges)
@@ -329,7 +319,7 @@ def _look(
 ) -> list[Finding]:
     """Look at the table before it is judged."""
     texts = None
-    if features.is_text and features.transformer is not None:
+    if features.transformer is not None and features.transformer.text is not None:
         texts = features.transformer.texts(source.table)
     stage("looking at the table")
     return look_at_table(tags, texts=texts, X=features.X, separator=source.separator)
@@ -450,6 +440,7 @@ def _print(
 ) -> None:
     """Print the summary, or one JSON document."""
     whole = {"data": args.data, "learned_from": features.source, "left_out": features.left_out}
+    whole["encoder"] = features.encoder
     whole |= found.summary()
     whole["missing_sentence"] = found.missing_sentence
     whole["added"] = 0 if args.add is None else len(found.suggestions(args.add))

@@ -12,10 +12,13 @@ from schirn._files import brief_list, check_writable
 from schirn._input import suggest
 from schirn._progress import stage
 from schirn.cleaning.columns import Features, TagTable
+from schirn.cleaning.find import group_numbers
 from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_checkpoint, add_command, natural, positive
 from schirn.cli._reading import (
+    add_encoding,
+    add_group,
     add_merge,
     add_reading,
     assignment,
@@ -30,13 +33,15 @@ from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.features.pipeline import make_method
 from schirn.labels.tags import read_tags
-from schirn.methods import PartialMultiLabelClassifier, find_method
+from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
 from schirn.methods._base import sees_truth
 from schirn.metrics import noise_report
 from schirn.persist import save
 
 _EXAMPLES = """
 schirn fit items.csv --labels tags --text description -o tagger.schirn
+schirn fit items.csv --text description --encoder wordllama -o tagger.schirn
+schirn fit photos.csv --image file --encoder torchvision:resnet50 -o photos.schirn
 schirn fit photos.parquet --features embedding -o photos.schirn
 schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
 schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
@@ -58,7 +63,9 @@ def add(found: Any) -> None:
         "the method is trained on those.",
         examples=_EXAMPLES,
     )
-    add_reading(parser)
+    group = add_reading(parser)
+    add_encoding(group)
+    add_group(group)
     add_merge(parser)
     parser.add_argument(
         "--method", default="Sieve", metavar="METHOD", help="method (default: Sieve)"
@@ -114,15 +121,26 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     source = read_tag_table(args) if args.add_noise is None else None
     if source is None and args.merge:
         raise InputError(f"{args.data}: --merge needs a table with one column of tags")
+    extra: dict[str, Any] = {}
     if source is None:
+        for name in ("image", "encoder", "group"):
+            if getattr(args, name) is not None:
+                raise InputError(f"--{name} needs a table with one column of tags")
         data, columns = with_candidates(read(args), args.add_noise, args.seed), None
     else:
         stage("making features")
         columns = source.features()
         data = _tagged(source, columns)
-    model = make_model(args.method, args.param, text=columns is not None and columns.is_text)
+        if columns.groups is not None:
+            if find_method(args.method) is not Sieve:
+                raise InputError(
+                    "--group leaves rows out together while Sieve is trained; other methods leave "
+                    "no rows out"
+                )
+            extra["groups"] = group_numbers(columns.groups, data.n_samples)
+    model = make_model(args.method, args.param, scaled=columns is not None and columns.is_scaled)
     start = time.perf_counter()
-    train(model, replace(data, X=to_device(data.X, args, model)))
+    train(model, replace(data, X=to_device(data.X, args, model)), **extra)
     to_memory(model)
     seconds = time.perf_counter() - start
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
@@ -138,19 +156,20 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     report = _report(model, data, seconds)
     if columns is not None:
         report |= {"learned_from": columns.source, "left_out": columns.left_out}
+        report["encoder"] = columns.encoder
     return model, report
 
 
 def make_model(
-    method: str, params: list[tuple[str, Any]], *, text: bool = False
+    method: str, params: list[tuple[str, Any]], *, scaled: bool = False
 ) -> PartialMultiLabelClassifier:
-    """Return an unfitted method with the given parameters, for features of texts or others."""
+    """Return an unfitted method with the given parameters, for features that are scaled or not."""
     cls = find_method(method)
     known = list(inspect.signature(cls).parameters)
     for name, _ in params:
         if name not in known:
             raise InputError(f"{cls.__name__} has no parameter {name!r}; {suggest(name, known)}")
-    model = make_method(cls, text=text)
+    model = make_method(cls, scaled=scaled)
     for name, value in params:
         setattr(model, name, value)
     return model
@@ -184,9 +203,9 @@ def _tagged(source: TagTable, columns: Features) -> Dataset:
     )
 
 
-def train(model: PartialMultiLabelClassifier, data: Dataset) -> None:
+def train(model: PartialMultiLabelClassifier, data: Dataset, **extra: Any) -> None:
     """Fit, with the true labels for a method that may see them."""
-    extra: dict[str, Any] = {"label_names": list(data.label_names)}
+    extra["label_names"] = list(data.label_names)
     if data.y_true is not None and sees_truth(model):
         extra["y_clean"] = data.y_true
     model.fit(data.X, data.candidates, **extra)

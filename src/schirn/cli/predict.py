@@ -10,17 +10,24 @@ import numpy as np
 
 from schirn._files import check_writable
 from schirn._progress import stage
-from schirn.cleaning.columns import TagTable, matrix_for
+from schirn.cleaning.columns import TagTable, image_files, matrix_for
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import note, print_json, working
 from schirn.cli._parser import add_command, json_value
-from schirn.cli._reading import SVMLIGHT, add_reading, check_not_input, inputs, read
+from schirn.cli._reading import (
+    SVMLIGHT,
+    add_encoding,
+    add_reading,
+    check_not_input,
+    inputs,
+    read,
+)
 from schirn.datasets import Dataset
 from schirn.datasets._annotations import TOOLS, Verdict
 from schirn.datasets._text import base_name, format_suffix, is_packed
 from schirn.datasets.tables import TABLES, Table, open_table, write_verdicts
 from schirn.exceptions import InputError
-from schirn.features import TagPipeline
+from schirn.features import TableFeatures, TagPipeline
 from schirn.labels.matrix import as_labels, label_lists
 from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import to_numpy
@@ -57,7 +64,7 @@ def add(found: Any) -> None:
         examples=_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")
-    add_reading(parser)
+    add_encoding(add_reading(parser))
     parser.add_argument(
         "--threshold",
         metavar="RULE",
@@ -185,8 +192,15 @@ def _table_rows(
     if args.features is not None:
         X = matrix_for(args.features, table.n_rows, args.data)
     else:
+        features = model.features_
+        _check_choice(args, features)
+        rows: Any = table
+        # A table without the column is reported by the features.
+        if features.image is not None and features.image in table.columns:
+            files = image_files(table, features.image, args.data, args.image_root)
+            rows = {features.image: files}
         try:
-            X = model.features_.transform(table)
+            X = features.transform(rows)
         except InputError as error:
             raise InputError(f"{args.data}: {error}", parameter=error.parameter) from None
     if not args.disambiguate:
@@ -195,6 +209,24 @@ def _table_rows(
     matrix = tags.dense()
     name = base_name(Path(args.data))
     return Dataset(name=name, X=X, candidates=matrix, label_names=tags.names)
+
+
+def _check_choice(args: argparse.Namespace, features: TableFeatures) -> None:
+    """Use an encoder that has moved; raise InputError for other columns than those of training."""
+    for name in ("text", "image"):
+        given, trained = getattr(args, name), getattr(features, name)
+        trained = [trained] if name == "text" and isinstance(trained, str) else trained
+        if given is not None and given != trained:
+            raise InputError(
+                f"--{name}: {args.model} learned from {features.source()}; name the columns of "
+                f"{args.data} as in training"
+            )
+    if args.encoder is None:
+        return
+    encoder = getattr(features, "encoder_", None)
+    if encoder is None:
+        raise InputError(f"--encoder: {args.model} was trained without an encoder")
+    encoder.name = args.encoder
 
 
 def _new_columns(

@@ -1,7 +1,8 @@
-"""Features of texts, tables and kernels, and the pipeline from a table to tags."""
+"""Features of texts, pictures, tables and kernels, and the pipeline from a table to tags."""
 
+from schirn.features.encoders import Encoder
 from schirn.features.kernel import KernelFeatures
 from schirn.features.pipeline import TagPipeline
 from schirn.features.table import TableFeatures, TextFeatures
 
-__all__ = ["KernelFeatures", "TableFeatures", "TagPipeline", "TextFeatures"]
+__all__ = ["Encoder", "KernelFeatures", "TableFeatures", "TagPipeline", "TextFeatures"]

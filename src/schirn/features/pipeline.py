@@ -23,8 +23,10 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    text, columns, vectors
+    text, columns, vectors, image
         What to learn from, as in `TableFeatures`; give one of them.
+    encoder : str, optional
+        Name of an `Encoder` for texts or pictures.
     method : estimator, class or str, optional
         A method of this library, or its name; by default `Sieve`.
     separator : str
@@ -52,12 +54,16 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         text: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         vectors: str | None = None,
+        image: str | None = None,
+        encoder: str | None = None,
         method: Any = None,
         separator: str = ";",
     ) -> None:
         self.text = text
         self.columns = columns
         self.vectors = vectors
+        self.image = image
+        self.encoder = encoder
         self.method = method
         self.separator = separator
 
@@ -76,14 +82,15 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         **fit_params
             Passed to the `fit` of the method.
         """
-        features = TableFeatures(text=self.text, columns=self.columns, vectors=self.vectors)
+        learned = ("text", "columns", "vectors", "image", "encoder")
+        features = TableFeatures(**{name: getattr(self, name) for name in learned})
         rows = arrays_of(features, X, learn=True)
         tags = read_tags(y, label_names, self.separator)
         if tags.n_rows != rows.shape[0]:
             raise InputError(
                 f"the table has {rows.shape[0]} rows, but there are tags for {tags.n_rows}"
             )
-        method = make_method(self.method, text=self.text is not None)
+        method = make_method(self.method, scaled=features.is_scaled)
         candidates = tags.dense()
         self.method_ = method.fit(rows, candidates, label_names=tags.names, **fit_params)
         self.features_ = features
@@ -153,23 +160,23 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         return arrays_of(self.features_, X)
 
 
-def make_method(method: Any, *, text: bool = False) -> PartialMultiLabelClassifier:
+def make_method(method: Any, *, scaled: bool = False) -> PartialMultiLabelClassifier:
     """Return an untrained method for a name, a class, an estimator or None.
 
     Parameters
     ----------
     method : estimator, class, str or None
         None is `Sieve`. An estimator keeps its parameters.
-    text : bool
-        Whether the features are `TextFeatures`, which are scaled already: `Sieve` takes them as
-        they are.
+    scaled : bool
+        Whether the features are scaled already, as those of texts and pictures: `Sieve` takes them
+        as they are.
     """
     if isinstance(method, str):
         method = find_method(method)
     elif method is None:
         method = Sieve
     if isinstance(method, type):
-        model = method(**({"features": "none"} if text and method is Sieve else {}))
+        model = method(**({"features": "none"} if scaled and method is Sieve else {}))
     else:
         model = clone(method)
     if not isinstance(model, PartialMultiLabelClassifier):

@@ -1,4 +1,4 @@
-"""Features of a table: texts as tf-idf weights, columns of numbers, or a column of embeddings."""
+"""Features of a table: texts, pictures, columns of numbers, or a column of embeddings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -16,9 +16,11 @@ from schirn._optional import optional
 from schirn.datasets._arrow import ArrowTable
 from schirn.datasets.tables import to_numbers
 from schirn.exceptions import InputError
+from schirn.features.encoders import Encoder
 
 Array = np.ndarray
 
+TFIDF = "tf-idf"
 _MAX_WORDS = 50_000
 
 
@@ -106,7 +108,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
 class TableFeatures(TransformerMixin, BaseEstimator):
     """Turn columns of a table into features for a method.
 
-    Give one of the three parameters.
+    Give one of the first four parameters.
 
     Parameters
     ----------
@@ -116,10 +118,16 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         Columns of numbers.
     vectors : str, optional
         A column of lists of numbers, such as the output of an encoder.
+    image : str, optional
+        A column of image files, which needs an encoder.
+    encoder : str, optional
+        Name of an `Encoder` of texts or pictures. Its vectors stand beside the words of texts;
+        "tf-idf" means the words alone.
 
     Attributes
     ----------
     text_ : TextFeatures or None
+    encoder_ : Encoder or None
     n_features_ : int
 
     Examples
@@ -138,10 +146,14 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         text: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         vectors: str | None = None,
+        image: str | None = None,
+        encoder: str | None = None,
     ) -> None:
         self.text = text
         self.columns = columns
         self.vectors = vectors
+        self.image = image
+        self.encoder = encoder
 
     def fit(self, X: Any, y: Any = None) -> "TableFeatures":
         """Learn the words of texts, and the number of features.
@@ -159,33 +171,31 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return as_output(self, self._learn(X), X)
 
     def _learn(self, X: Any) -> "Array | sp.csr_array":
-        given = [name for name, value in self.get_params().items() if value is not None]
-        if len(given) != 1:
-            raise InputError(
-                f"give one of text, columns and vectors, not {' and '.join(given) or 'none'}"
-            )
-        self.text_ = None
-        if self.text is not None:
-            self.text_ = TextFeatures()
-            features = self.text_._learn(self.texts(X))
-        else:
-            features = self._numbers(as_columns(X))
+        self._check_choice()
+        self.text_ = None if self.text is None else TextFeatures()
+        self.encoder_ = None
+        if self.encoder not in (None, TFIDF):
+            self.encoder_ = Encoder(self.encoder, of="image" if self.image else "text").fit()
+        features = self._features(X, learn=True)
         self.n_features_ = features.shape[1]
         return features
 
     def transform(self, X: Any) -> "Array | sp.csr_array":
         """Return the features (n, d) of the rows of a table with the same columns."""
         check_is_fitted(self)
-        if self.text_ is not None:
-            return as_output(self, self.text_._weights(self.texts(X)), X)
-        features = self._numbers(as_columns(X))
+        features = self._features(X)
         if features.shape[1] != self.n_features_:
             raise InputError(
                 f"the column {self.vectors!r} holds lists of {features.shape[1]} numbers, but "
                 f"lists of {self.n_features_} in training",
                 parameter="features",
             )
-        return features
+        return as_output(self, features, X)
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether rows have unit length, so that they need no scaling."""
+        return self.text is not None or self.image is not None
 
     def texts(self, X: Any) -> list[str]:
         """Return the text of each row: its cells of text, one after the other."""
@@ -200,17 +210,63 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return words, columns, or numbered names of the vectors."""
         check_is_fitted(self)
-        if self.text_ is not None:
-            return self.text_.get_feature_names_out()
+        if self.columns is not None:
+            return np.array(list(self.columns), dtype=object)
         if self.vectors is not None:
             return np.array([f"{self.vectors}{j}" for j in range(self.n_features_)], dtype=object)
-        return np.array(list(self.columns or ()), dtype=object)
+        parts = [each.get_feature_names_out() for each in (self.text_, self._encoder) if each]
+        return np.concatenate(parts)
 
     def source(self) -> str:
         """Return in words what the features are made of."""
-        if self.text is not None:
-            return self.text if isinstance(self.text, str) else ", ".join(self.text)
+        if self.is_scaled:
+            named = self.text if self.text is not None else self.image
+            names = named if isinstance(named, str) else ", ".join(named or ())
+            if self.encoder in (None, TFIDF):
+                return names
+            beside = f"{TFIDF} and " if self.text is not None else ""
+            return f"{names} with {beside}{self.encoder}"
         return self.vectors or brief_list(list(self.columns or ()), 6)
+
+    def _check_choice(self) -> None:
+        """Raise InputError unless it is clear what to learn from."""
+        names = ("text", "columns", "vectors", "image")
+        given = [name for name in names if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise InputError(
+                f"give one of text, columns, vectors and image, not {' and '.join(given) or 'none'}"
+            )
+        if self.encoder is not None and not self.is_scaled:
+            raise InputError(
+                f"an encoder turns texts or pictures into vectors, not {given[0]}",
+                parameter="encoder",
+            )
+        if self.image is not None and self.encoder in (None, TFIDF):
+            raise InputError(
+                "learning from pictures needs an encoder, such as torchvision:resnet50 or "
+                'sentence-transformers:clip-ViT-B-32 (pip install "schirn[networks]")',
+                parameter="encoder",
+            )
+
+    @property
+    def _encoder(self) -> Encoder | None:
+        # Files of earlier versions do not have it.
+        found: Encoder | None = getattr(self, "encoder_", None)
+        return found
+
+    def _features(self, X: Any, learn: bool = False) -> "Array | sp.csr_array":
+        if self.image is not None:
+            assert self._encoder is not None
+            return self._encoder._vectors(as_columns(X).column(self.image))
+        if self.text_ is None:
+            return self._numbers(as_columns(X))
+        texts = self.texts(X)
+        words = self.text_._learn(texts) if learn else self.text_._weights(texts)
+        if self._encoder is None:
+            return words
+        both = sp.csr_array(sp.hstack([words, self._encoder._vectors(texts)]))
+        lengths = np.sqrt(both.multiply(both).sum(axis=1))
+        return sp.csr_array(both / np.where(lengths > 0, lengths, 1)[:, None])
 
     def _numbers(self, table: "Columns") -> Array:
         if self.vectors is not None:

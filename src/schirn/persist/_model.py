@@ -4,8 +4,8 @@ The parts are described like lines of documentation, for example "float (l, d)":
 attributes in `_fitted` of every method.
 
 - ``float`` numbers are finite, a ``limit`` may be infinite, and a ``trace`` may hold anything;
-  ``int``, ``bool``, ``text: a, b`` (one of these), ``names``, ``table`` (a dict), ``integer type``,
-  or the name of a record.
+  ``int``, ``bool``, ``text: a, b`` (one of these), ``word`` (any text), ``names``, ``table`` (a
+  dict), ``integer type``, or the name of a record.
 - ``float?`` may be None, ``[float]`` may be absent, ``sparse float`` may be a CSR or CSC matrix.
 - ``float 0..1`` has bounds; a bound may be a size, as in ``int 0..l``.
 - ``(l, d) | (l)`` lists the allowed shapes; none is a single number. A letter is a size that is the
@@ -24,7 +24,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief, reason_of
-from schirn.features import TableFeatures, TagPipeline, TextFeatures
+from schirn.features import Encoder, TableFeatures, TagPipeline, TextFeatures
+from schirn.features.table import TFIDF
 from schirn.linalg.anchors import AnchorMap
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel
@@ -164,7 +165,11 @@ _TRANSFORMERS: dict[str, tuple[str, Schema]] = {
 
 # The features of a `TagPipeline`.
 _FEATURES: dict[str, tuple[type[Any], Schema]] = {
-    "TableFeatures": (TableFeatures, {"text_": "TextFeatures?", "n_features_": "int 1.."}),
+    "Encoder": (Encoder, {"n_features_": "int 1..", "fingerprint_": "word"}),
+    "TableFeatures": (
+        TableFeatures,
+        {"text_": "TextFeatures?", "encoder_": "[Encoder?]", "n_features_": "int 1.."},
+    ),
     "TextFeatures": (TextFeatures, {"words_": "names (w)", "idf_": "float (w)"}),
 }
 
@@ -207,7 +212,7 @@ def check_pipeline(pipeline: TagPipeline) -> None:
     method, features = vars(pipeline).get("method_"), pipeline.features_
     if not isinstance(method, PartialMultiLabelClassifier):
         raise ValueError(f"TagPipeline.method_ should be a method, found {brief(method)}")
-    given = [features.text, features.columns, features.vectors]
+    given = [features.text, features.columns, features.vectors, features.image]
     names = [[each] if isinstance(each, str) else each for each in given if each is not None]
     if len(names) != 1 or not isinstance(names[0], list | tuple) or not names[0]:
         raise ValueError("TagPipeline.features_ should have columns in one of its parameters")
@@ -215,9 +220,18 @@ def check_pipeline(pipeline: TagPipeline) -> None:
         raise ValueError(f"TagPipeline.features_ should name columns, found {brief(names[0])}")
     if (features.text is None) != (features.text_ is None):
         raise ValueError("TagPipeline.features_ should have words if it learns from text")
+    encoder = vars(features).get("encoder_")
+    if (encoder is None) != (features.encoder in (None, TFIDF)):
+        raise ValueError("TagPipeline.features_ should have the encoder that it names")
+    if encoder is not None and not all(type(each) is str for each in (encoder.name, encoder.of)):
+        raise ValueError(f"TagPipeline.features_ should name its encoder, found {brief(encoder)}")
+    if features.image is not None and encoder is None:
+        raise ValueError("TagPipeline.features_ should have an encoder if it learns from pictures")
     found = {features.n_features_, vars(method).get("n_features_in_")}
-    if features.text_ is not None:
-        found.add(len(features.text_.words_))
+    parts = [] if features.text_ is None else [len(features.text_.words_)]
+    parts += [] if encoder is None else [encoder.n_features_]
+    if parts:
+        found.add(sum(parts))
     if len(found) != 1:
         raise ValueError(f"TagPipeline has parts with {sorted(map(str, found))} features")
 
@@ -322,6 +336,8 @@ def _check(
     elif field.kind == "text":
         fits = type(value) is str and value in field.values
         _expect(fits, value, f"one of {', '.join(field.values)}", where)
+    elif field.kind == "word":
+        _expect(type(value) is str, value, "a text", where)
     elif field.kind == "table":
         _expect(type(value) is dict, value, "a dict", where)
     elif field.kind == "integer type":

@@ -203,7 +203,7 @@ def new_confidence(project: Project, status: Array, added: Sequence[tuple[int, i
     for i, j in added:
         if j < len(project.labels):
             candidates[i, j] = known[i, j] = 1
-    model: Any = make_method(None, text=has_unit_rows(X))
+    model: Any = make_method(None, scaled=has_unit_rows(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         model.fit(X, candidates, known=known)
