@@ -66,6 +66,16 @@ def logistic(train: list[dict[str, Any]], test: list[dict[str, Any]]) -> list[li
     return [[labels.names[j] for j in np.flatnonzero(row > 0.5)] for row in P]
 
 
+def load_example(path: Path) -> Any:
+    """Return an example as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -73,11 +83,7 @@ def main() -> None:
     parser.add_argument("--fetch", action="store_true", help="download the package lists")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
-    spec = importlib.util.spec_from_file_location("debian_tags", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    debian = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(debian)
+    debian = load_example(EXAMPLE)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if args.fetch:
