@@ -12,6 +12,7 @@ from schirn.cleaning import NoisyLabels, Reasons, why
 from schirn.cleaning.found import MissingTags
 from schirn.exceptions import InputError
 from schirn.features import TextFeatures
+from schirn.scale import RowFile
 
 TOPICS = {
     "sea": ["wave", "sand", "shell", "surf", "tide", "boat", "coast"],
@@ -265,6 +266,22 @@ def test_features_without_columns():
     why = verdicts(np.arange(10)[:, None] % 2).reasons(np.zeros((10, 0))).explain(1, "t0")
     assert why.words == []
     assert len(why.with_tag) == 4
+
+
+def test_features_in_a_file_stay_there(monkeypatch, tmp_path):
+    monkeypatch.setattr(why, "_PIECE_CELLS", 100)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 7)).astype(np.float32)
+    np.save(tmp_path / "x.npy", X)
+    found = verdicts((rng.random((90, 2)) < 0.5).astype(int))
+    cells = [(0, "t0"), (3, "t1"), (0, "t1"), (89, "t0")]
+    expected = found.reasons(X).explain_all(cells)
+    for source in (np.load(tmp_path / "x.npy", mmap_mode="r"), RowFile(tmp_path / "x.npy")):
+        got = found.reasons(source).explain_all(cells)
+        assert [one.summary for one in got] == [one.summary for one in expected]
+        for one, other in zip(got, expected, strict=True):
+            assert one.with_tag[0].row == other.with_tag[0].row
+            assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
 def test_whole_numbers_are_features():

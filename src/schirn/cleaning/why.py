@@ -9,7 +9,7 @@ Three answers, each cheap and each about rows other than the one in question:
 - how often rows with another tag of the row have this one.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,10 +22,12 @@ from schirn._input import as_plain, canonical, check_values, is_missing, suggest
 from schirn.exceptions import InputError
 from schirn.features import TextFeatures
 from schirn.features.table import arrays_of
+from schirn.linalg.arrays import row_pieces
 from schirn.linalg.conjugate_gradients import conjugate_gradients
-from schirn.linalg.features import has_unit_rows, learn_scale
+from schirn.linalg.features import FeatureScale, has_unit_rows, learn_scale
 from schirn.linalg.inverse import left_out_scores
-from schirn.linalg.kernels import Kernel, median_width
+from schirn.linalg.kernels import Kernel, sample_width, width_sample
+from schirn.scale.row_file import RowFile
 
 if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
@@ -45,6 +47,8 @@ _TOLERANCE = 1e-3
 # Ridge weights to try, relative to the mean variance, on a sample of rows and frequent tags.
 _GRID = 10.0 ** np.arange(-3, 2.01, 0.5)
 _TUNING_ROWS, _TUNING_TAGS = 600, 256
+# Numbers of a file to scale at a time, and products with all rows to hold at a time.
+_PIECE_CELLS, _PRODUCTS = 2**23, 2**25
 # Ridge solutions to keep for the next question.
 _REMEMBERED = 256
 # 1 minus the leverage of a row like no other is at least this.
@@ -197,7 +201,8 @@ class Reasons:
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
-        The features that the tags were judged by.
+        The features that the tags were judged by. Those of a `numpy.memmap` or a
+        `schirn.scale.RowFile` stay in their file.
     found : NoisyLabels
         The verdicts.
     feature_names : sequence of str, optional
@@ -241,18 +246,17 @@ class Reasons:
         check_values(X)
         self.found = found
         kind = "none" if is_text or has_unit_rows(X) else "auto"
-        self._Z = Z = learn_scale(X, kind).transform(X)
-        self._squares = _row_squares(Z)
-        self._kernel = Kernel("rbf", median_width(Z, np.random.RandomState(0)))
+        self._Z = Z = _ScaledRows(X, learn_scale(X, kind))
+        sample = width_sample(found.n_rows, np.random.RandomState(0))
+        self._kernel = Kernel("rbf", sample_width(Z[sample]))
         self._read_verdicts()
         self._rows = self._sample()
         self._position = np.full(found.n_rows, -1)
         self._position[self._rows] = np.arange(len(self._rows))
-        whole = len(self._rows) == found.n_rows
-        sample = Z if whole else Z[self._rows]
+        sample = Z[self._rows]
         # Features of the ridge, and where each feature is among them.
         self._features, self._slot = np.arange(Z.shape[1]), np.arange(Z.shape[1])
-        if sp.issparse(Z) and Z.shape[1] > _FACTORED:
+        if Z.sparse and Z.shape[1] > _FACTORED:
             counts = np.bincount(sample.indices, minlength=Z.shape[1])
             self._features = np.flatnonzero(counts >= _MIN_ROWS)
             self._slot = np.full(Z.shape[1], -1)
@@ -290,18 +294,35 @@ class Reasons:
             some = columns[start : start + _BLOCK]
             W, b = self._ridge.weights(some)
             self._weights_of |= {j: (W[:, k], float(b[k])) for k, j in enumerate(some)}
-        rows = [i for i in dict.fromkeys(i for i, _ in pairs) if i not in self._row_of]
-        for start in range(0, len(rows), _BLOCK):
-            some = rows[start : start + _BLOCK]
-            Z = self._Z[some]
+        columns_of: dict[int, dict[int, None]] = {}
+        for i, j in pairs:
+            columns_of.setdefault(i, {})[j] = None
+        rows = list(columns_of)
+        step = max(1, min(_BLOCK, _PRODUCTS // max(1, self.found.n_rows)))
+        explained: dict[tuple[int, int], Explanation] = {}
+        for start in range(0, len(rows), step):
+            some = rows[start : start + step]
+            distance = self._Z.distances(some)
+            self._prepare(some, distance)
+            similarity = np.exp(distance / -self._kernel.width)
+            for k, i in enumerate(some):
+                for j in columns_of[i]:
+                    explained[i, j] = self._explain(i, j, similarity[:, k])
+        return [explained[pair] for pair in pairs]
+
+    def _prepare(self, rows: list[int], distance: Array) -> None:
+        """Solve the ridge for rows that were not asked for before."""
+        new = [k for k, i in enumerate(rows) if i not in self._row_of]
+        if new:
+            Z = self._Z[[rows[k] for k in new]]
             whole = len(self._features) == Z.shape[1]
             U = self._ridge.influence(Z if whole else Z[:, self._features])
-            self._row_of |= {i: self._row(i, U[:, k]) for k, i in enumerate(some)}
-        return [self._explain(row, column) for row, column in pairs]
+            for m, k in enumerate(new):
+                self._row_of[rows[k]] = self._row(rows[k], Z[[m]], U[:, m], distance[:, k])
 
-    def _explain(self, row: int, column: int) -> Explanation:
+    def _explain(self, row: int, column: int, similarity: Array) -> Explanation:
         found, label = self.found, self.found.label_names[column]
-        tag, similarity = self._tag(column), self._similarity(row)
+        tag = self._tag(column)
         others = tag.settled.copy()
         others[row] = False
         neighbours = [
@@ -330,7 +351,7 @@ class Reasons:
             model=MODEL,
             other_tags=self._other_tags(row, column),
         )
-        empty = sp.issparse(self._Z) and not self._squares[row]
+        empty = self._Z.sparse and not self._Z.squares[row]
         below = confidence is not None and confidence < found.threshold
         sentence = _sentence(why, below, empty)
         return why._replace(summary=sentence)
@@ -413,7 +434,7 @@ class Reasons:
     def _sample(self) -> Array:
         """Sorted rows for the ridge: half of them in turn from all tags, half at random."""
         found, Z = self.found, self._Z
-        most = _SAMPLE if sp.issparse(Z) else min(_SAMPLE, _SAMPLE_ENTRIES // max(1, Z.shape[1]))
+        most = _SAMPLE if Z.sparse else min(_SAMPLE, _SAMPLE_ENTRIES // max(1, Z.shape[1]))
         if found.n_rows <= most:
             return np.arange(found.n_rows)
         order = np.random.RandomState(0).permutation(found.n_rows)
@@ -430,16 +451,16 @@ class Reasons:
         rest = order[~np.isin(order, first)][: most - len(first)]
         return np.sort(np.concatenate([first, rest]))
 
-    def _row(self, row: int, influence: Array) -> _Row:
-        z = self._Z[[row]]
+    def _row(self, row: int, z: Any, influence: Array, distance: Array) -> _Row:
         if sp.issparse(z):
             features, values = self._slot[z.indices], np.asarray(z.data, dtype=np.float64)
             features, values = features[features >= 0], values[features >= 0]
         else:
             features, values = np.arange(z.shape[1]), np.asarray(z[0], dtype=np.float64)
-        size = float(self._squares[row])
-        equal = self._distance(row)[self._rows] <= 1e-5 * size
-        equal &= np.abs(self._squares[self._rows] - size) <= 1e-5 * size
+        squares = self._Z.squares
+        size = float(squares[row])
+        equal = distance[self._rows] <= 1e-5 * size
+        equal &= np.abs(squares[self._rows] - size) <= 1e-5 * size
         copies = np.flatnonzero(equal)
         # Features that repeat in many rows are categories, not copies.
         if len(copies) > max(1, len(self._rows) // 10):
@@ -448,15 +469,6 @@ class Reasons:
         centred = values @ influence[features] - float(self._ridge.mean @ influence)
         leverage = 1 / max(1, len(self._rows)) + float(centred)
         return _Row(copies, features, values, influence[features], leverage)
-
-    def _distance(self, row: int) -> Array:
-        z = self._Z[[row]]
-        z = z.toarray()[0] if sp.issparse(z) else z[0]
-        distance = self._squares + self._squares[row] - 2 * (self._Z @ z)
-        return np.maximum(distance, 0)
-
-    def _similarity(self, row: int) -> Array:
-        return np.exp(self._distance(row) / -self._kernel.width)
 
     def _name(self, feature: int) -> str:
         return f"x{feature}" if self.feature_names is None else str(self.feature_names[feature])
@@ -483,6 +495,38 @@ class Reasons:
                 f"there is no label {brief(label)}; {suggest(label, names)}", parameter="label"
             )
         return names.index(label)
+
+
+class _ScaledRows:
+    """Scaled rows. Those of a file are scaled anew when they are needed, some at a time."""
+
+    def __init__(self, X: Any, scale: FeatureScale) -> None:
+        self._X, self._scale, self.shape = X, scale, X.shape
+        self._Z = None if isinstance(X, np.memmap) else scale.transform(X)
+        self.sparse = sp.issparse(self[:1])
+        self.squares = np.concatenate([_row_squares(Z) for Z in self._pieces()])
+
+    def __getitem__(self, rows: Any) -> Any:
+        if self._Z is not None:
+            return self._Z[rows]
+        return self._scale.transform(_as_floats(np.asarray(self._X[rows])))
+
+    def _pieces(self) -> Iterator[Any]:
+        if self._Z is not None:
+            yield self._Z
+            return
+        for _, piece in row_pieces(self._X, max(1, _PIECE_CELLS // max(1, self.shape[1]))):
+            yield self._scale.transform(_as_floats(np.asarray(piece)))
+
+    def distances(self, rows: list[int]) -> Array:
+        """Squared distances (n, k) of all rows from some of them."""
+        own = self[rows]
+        own = own.toarray() if sp.issparse(own) else own
+        products = np.concatenate([np.asarray(Z @ own.T) for Z in self._pieces()])
+        products *= -2
+        products += self.squares[:, None]
+        products += self.squares[rows]
+        return np.maximum(products, 0, out=products)
 
 
 class _Ridge:
@@ -614,10 +658,10 @@ def _row_squares(Z: Any) -> Array:
 
 def _read(X: Any) -> tuple[Any, Sequence[str] | None, bool]:
     """Features as floats, their names, and whether they were texts."""
-    if sp.issparse(X):
-        X = canonical(X)
-        return X if X.dtype.kind == "f" else X.astype(np.float64), None, False
     X = as_plain(X)
+    X = X.mapped() if isinstance(X, RowFile) else X
+    if sp.issparse(X):
+        return _as_floats(canonical(X)), None, False
     # The columns of an Arrow table are arrays; those of a DataFrame are names.
     columns = getattr(X, "column_names", getattr(X, "columns", None))
     names = None if columns is None else list(map(str, columns))
@@ -629,5 +673,10 @@ def _read(X: Any) -> tuple[Any, Sequence[str] | None, bool]:
             weights = arrays_of(features, values, learn=True)
             return weights, features.get_feature_names_out().tolist(), True
         X = values
-    X = np.asarray(X)
-    return X if X.dtype.kind == "f" else X.astype(np.float64), names, False
+    if isinstance(X, np.memmap):
+        return X, None, False
+    return _as_floats(np.asarray(X)), names, False
+
+
+def _as_floats(X: Array) -> Array:
+    return X if X.dtype.kind == "f" and X.dtype.itemsize > 2 else X.astype(np.float64)
