@@ -185,6 +185,12 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
         assert kept == set(row["tags"].split(";")) - {""}
     assert f"schirn review {folder}" in capsys.readouterr().err
     data = read_npz(folder / "features.npz")
+    # Without decisions, the review exports the clean tags and every other column.
+    reviewed = tmp_path / "reviewed.csv"
+    assert main(["review", str(folder), "--export", str(reviewed)]) == 0
+    added = ("tags_removed", "tags_confidence")
+    expected = [{k: v for k, v in row.items() if k not in added} for row in read_csv(out)]
+    assert read_csv(reviewed) == expected
     texts = [text for text, _, _ in items]
     assert abs(data.X - TextFeatures().fit_transform(texts)).max() == 0
     assert data.label_names == sorted(WORDS)

@@ -510,3 +510,22 @@ def test_a_batch_that_a_crash_cut_short_was_never_made(session):
     assert again.names[0] == "hound"
     do(again, "batch", decision="keep", label="hound", items=["a", "c"])
     again.journal.close()
+
+
+def test_an_audit_after_a_merge_asks_about_both_tags(session):
+    do(session, "rename", label="cats", to="cat")
+    session.start_audit(8)
+    asked = []
+    while session.auditing:
+        current = session.view()["current"]
+        asked.append((current["item"], current["label"]))
+        session.decide("keep", *asked[-1], session.sequence)
+    # Row b had both, which are shown under one name.
+    assert asked.count(("b", "cat")) == 2
+    assert session.certificate is not None
+    same_after_replay(session)
+    undo(session)
+    assert session.auditing
+    session.decide("drop", *asked[-1], session.sequence)
+    assert not session.auditing
+    same_after_replay(session)

@@ -572,57 +572,84 @@ class Session:
     def _tags_of(self, record: Record) -> list[int]:
         """Return the tags that a record is about; raise InputError if it makes no sense."""
         action = _text(record, "action")
-        if action in _STATUS:
-            return [self.find(_text(record, "item"), _text(record, "label"))]
+        checks = {
+            **dict.fromkeys(_STATUS, self._asked),
+            "batch": self._of_batch,
+            "add": self._of_new_tag,
+            "settle": self._of_settlement,
+            "rename": self._of_rename,
+            "note": self._of_note,
+            "threshold": self._of_threshold,
+            "undo": self._undoable,
+        }
+        if action not in checks:
+            raise InputError(f"there is no action {brief(action)}")
         if action in ("batch", "settle") and record.get("decision") not in ("keep", "drop"):
             raise InputError("the decision must be keep or drop")
-        if action == "settle":
-            tag = self.find(_text(record, "item"), _text(record, "label"))
-            if tag not in self.disagreements():
-                raise InputError("there is no disagreement about this tag")
-            return [tag]
-        if action == "batch":
-            items = record.get("items")
-            if not isinstance(items, list) or not 0 < len(items) <= MAX_BATCH:
-                raise InputError(f"a batch needs 1 to {MAX_BATCH} items")
-            if self.auditing:
-                raise InputError("the audit comes first; batches follow after it")
-            tags = [self.find(str(item), _text(record, "label")) for item in items]
-            if len(set(tags)) < len(tags):
-                raise InputError("a batch must not hold an item twice")
-            return tags
-        if action == "add":
-            _text(record, "item")
-            self._check_name(_text(record, "label"))
-            if record["item"] not in self._row_of:
-                raise InputError(f"there is no item {brief(record['item'])}")
-            with contextlib.suppress(InputError):
-                return [self.find(record["item"], record["label"])]
-            return []
-        if action == "rename":
-            if _text(record, "label") not in self.names:
-                raise InputError(f"there is no tag {brief(record['label'])}")
-            self._check_name(_text(record, "to"))
-            if record["to"] == record["label"]:
-                raise InputError("the new name is the old one")
-            return []
-        if action == "note":
-            if len(_text(record, "text")) > MAX_NOTE:
-                raise InputError(f"a note has at most {MAX_NOTE:,} characters")
-            if _text(record, "item") not in self._row_of:
-                raise InputError(f"there is no item {brief(record['item'])}")
-            return [self.find(record["item"], record["label"])] if _text(record, "label") else []
-        if action == "threshold":
-            value = record.get("value")
-            number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not number or not 0 <= value <= 1:  # type: ignore[operator]
-                raise InputError(f"the threshold must be a number from 0 to 1, not {brief(value)}")
-            if self.audit is not None:
-                raise InputError("the certificate is about one threshold, so it stays")
-            return []
-        if action == "undo":
-            return self._undoable(record)
-        raise InputError(f"there is no action {brief(action)}")
+        return checks[action](record)
+
+    def _asked(self, record: Record) -> list[int]:
+        item, label = _text(record, "item"), _text(record, "label")
+        audit = self.audit if self.auditing else None
+        # The sample may hold a tag that is shown as another one by now.
+        for tag in () if audit is None else audit.tags:
+            if audit is not None and tag not in audit.answers and self._is_named(tag, item, label):
+                return [tag]
+        return [self.find(item, label)]
+
+    def _is_named(self, tag: int, item: str, label: str) -> bool:
+        return self.project.items[self.row[tag]].id == item and self.name(tag) == label
+
+    def _of_batch(self, record: Record) -> list[int]:
+        items = record.get("items")
+        if not isinstance(items, list) or not 0 < len(items) <= MAX_BATCH:
+            raise InputError(f"a batch needs 1 to {MAX_BATCH} items")
+        if self.auditing:
+            raise InputError("the audit comes first; batches follow after it")
+        tags = [self.find(str(item), _text(record, "label")) for item in items]
+        if len(set(tags)) < len(tags):
+            raise InputError("a batch must not hold an item twice")
+        return tags
+
+    def _of_new_tag(self, record: Record) -> list[int]:
+        self._check_item(record)
+        self._check_name(_text(record, "label"))
+        with contextlib.suppress(InputError):
+            return [self.find(record["item"], record["label"])]
+        return []
+
+    def _of_settlement(self, record: Record) -> list[int]:
+        tag = self.find(_text(record, "item"), _text(record, "label"))
+        if tag not in self.disagreements():
+            raise InputError("there is no disagreement about this tag")
+        return [tag]
+
+    def _of_rename(self, record: Record) -> list[int]:
+        if _text(record, "label") not in self.names:
+            raise InputError(f"there is no tag {brief(record['label'])}")
+        self._check_name(_text(record, "to"))
+        if record["to"] == record["label"]:
+            raise InputError("the new name is the old one")
+        return []
+
+    def _of_note(self, record: Record) -> list[int]:
+        self._check_item(record)
+        if len(_text(record, "text")) > MAX_NOTE:
+            raise InputError(f"a note has at most {MAX_NOTE:,} characters")
+        return [self.find(record["item"], record["label"])] if _text(record, "label") else []
+
+    def _of_threshold(self, record: Record) -> list[int]:
+        value: Any = record.get("value")
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not 0 <= value <= 1:
+            raise InputError(f"the threshold must be a number from 0 to 1, not {brief(value)}")
+        if self.audit is not None:
+            raise InputError("the certificate is about one threshold, so it stays")
+        return []
+
+    def _check_item(self, record: Record) -> None:
+        if _text(record, "item") not in self._row_of:
+            raise InputError(f"there is no item {brief(record['item'])}")
 
     def _undoable(self, record: Record) -> list[int]:
         step = self._last(str(record.get("person", "")))
