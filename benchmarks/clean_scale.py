@@ -25,9 +25,9 @@ from schirn import find_noisy_labels
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import noise_auc
 
-BASE = {"rows": 25_000, "features": 256, "labels": 50}
+BASE = {"rows": 12_500, "features": 256, "labels": 50}
 SERIES = {
-    "rows": (12_500, 25_000, 50_000, 100_000),
+    "rows": (6_250, 12_500, 25_000, 50_000, 100_000),
     "features": (128, 256, 512, 1024),
     "labels": (25, 50, 100, 200),
 }

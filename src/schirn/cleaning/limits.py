@@ -16,10 +16,11 @@ def least_likely(row: Array, confidence: Array, removed: Array, most: int) -> Ar
 
 def with_one_left(row: Array, confidence: Array, removed: Array, certain: Array) -> Array:
     """Keep the most likely tag of rows that would lose all, unless it is known to be wrong."""
-    kept = np.unique(row[~removed])
-    order = np.lexsort((confidence, certain >= 0, row))
-    last = order[np.r_[row[order][1:] != row[order][:-1], True]]
-    rescued = last[~np.isin(row[last], kept) & (certain[last] >= 0)]
+    lost = np.ones(int(row.max(initial=-1)) + 1, dtype=bool)
+    lost[row[~removed]] = False
+    some = np.flatnonzero(lost[row])
+    order = some[np.lexsort((confidence[some], certain[some] >= 0, row[some]))]
+    last = order[np.append(row[order][1:] != row[order][:-1], True)[: len(order)]]
     removed = removed.copy()
-    removed[rescued] = False
+    removed[last[certain[last] >= 0]] = False
     return removed

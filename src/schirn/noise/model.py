@@ -185,7 +185,9 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
         The candidates of row i are those from indptr[i] to indptr[i + 1].
     """
     sizes = np.diff(indptr)
-    order = np.argsort(sizes, kind="stable")
+    # Sorting small integers takes a tenth of the time.
+    small = sizes.astype(np.min_scalar_type(int(sizes.max(initial=0))))
+    order = np.argsort(small, kind="stable")
     ordered = sizes[order]
     device = other is not None and not isinstance(other, np.ndarray)
     n, done, found = len(sizes), 0, []

@@ -84,22 +84,22 @@ def make_rows(
     first : int
         Index of the first row of the block among all rows.
     """
-    row, label = Y[index].nonzero()
     n, l = len(index), Y.shape[1]
+    own = Y[index]
+    label, indptr = own.indices.astype(np.int64), own.indptr.astype(np.int64)
+    row = np.repeat(np.arange(n), np.diff(indptr))
     near = dense_part(X)
-    labels, rows, flat = (
-        like(a.astype(np.int64), near, "own") for a in (label, row, row * l + label)
-    )
-    indptr, listed = np.searchsorted(row, np.arange(n + 1)), np.bincount(label, minlength=l)
+    labels, rows, flat = (like(a, near, "own") for a in (label, row, row * l + label))
+    listed = np.bincount(label, minlength=l)
     candidates = Candidates(indptr, (n, l), listed, labels, rows, flat)
     if is_device_array(near):
         # Sorting 16-bit integers takes a tenth of the time.
         order = np.argsort(label.astype(np.min_scalar_type(l)), kind="stable")
         by_label = tuple(like(a, near, "own") for a in (order, label[order], row[order]))
         candidates = candidates._replace(by_label=by_label, blocks=cell_blocks(indptr, near))
-    own = rates[index] if isinstance(rates, np.ndarray) else None
+    own_rates = rates[index] if isinstance(rates, np.ndarray) else None
     certain = None if known is None else known[index][row, label]
-    return Rows(X, candidates, index + first, own, certain)
+    return Rows(X, candidates, index + first, own_rates, certain)
 
 
 class FactoredRows(NamedTuple):
@@ -247,7 +247,9 @@ def single_precision(source: FeatureMap, dtype: Any) -> bool:
 
 def held_last(n: int, held: np.ndarray) -> tuple[np.ndarray, int]:
     """The order of n rows that puts those held out last, so that splits are slices; the edge."""
-    rest = np.setdiff1d(np.arange(n), held)
+    learned = np.ones(n, dtype=bool)
+    learned[held] = False
+    rest = np.flatnonzero(learned)
     return np.concatenate([rest, held]), len(rest)
 
 
@@ -525,7 +527,9 @@ def _look(block: Block, state: Any) -> RowLook:
 
 def _candidates(block: Block) -> sp.csr_array:
     row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
-    return sp.csr_array((np.ones(len(row)), (row, label)), shape=block.cells.shape)
+    # The cells are sorted by label.
+    ends = np.searchsorted(label, np.arange(block.cells.shape[1] + 1))
+    return sp.csc_array((np.ones(len(row)), row, ends), shape=block.cells.shape).tocsr()
 
 
 def _rows_and_candidates(block: Block, state: Any) -> tuple[Any, sp.csr_array]:

@@ -539,9 +539,8 @@ def pick_cells(
         other = np.random.default_rng(rng.randint(2**31))
         cells = other.choice(size, most, replace=False, shuffle=False)
     position, label = np.divmod(cells, l)
-    row = rows[position]
-    order = np.argsort(row, kind="stable")
-    return row[order], label[order]
+    row, label = np.divmod(np.sort(rows[position] * l + label), l)
+    return row, label
 
 
 def pool_cells(
