@@ -114,6 +114,13 @@ def test_stages(display, clock):
         break
 
 
+def test_what_was_done_before_counts_for_the_share_only(display, clock):
+    for k in track(range(4), "round", before=4):
+        clock.now += 10
+        if k == 1:
+            assert display.text().endswith("round 6 of 8, 62%, about 20 s left")
+
+
 def test_a_loop_that_may_stop_has_at_most_so_much_left(display, clock):
     for k in track(range(10), "round", may_stop=True):
         clock.now += 1

@@ -31,6 +31,7 @@ def track(
     what: str,
     total: int | None = None,
     *,
+    before: int = 0,
     minor: bool = False,
     may_stop: bool = False,
 ) -> Iterable[T]:
@@ -43,6 +44,8 @@ def track(
         What one item is, in the singular.
     total : int, optional
         Number of items, for iterables without a length.
+    before : int
+        Number of items that were done before, by a run that was killed.
     minor : bool
         Whether the loop only prepares what takes long, so that its share says nothing.
     may_stop : bool
@@ -54,7 +57,8 @@ def track(
         return items
     if total is None and isinstance(items, Sized):
         total = len(items)
-    return display.count(items, Level(what, 0, total, 0.0, 0.0, minor=minor, may_stop=may_stop))
+    level = Level(what, 0, total, before=before, minor=minor, may_stop=may_stop)
+    return display.count(items, level)
 
 
 def stage(what: str) -> None:
@@ -112,11 +116,12 @@ class Level(NamedTuple):
     what: str
     done: int
     total: int | None
-    start: float
-    seen: float
+    start: float = 0.0
+    seen: float = 0.0
     """When the last pass was done."""
     left: float | None = None
     """Seconds left then, if somebody knows better than the rate."""
+    before: int = 0
     minor: bool = False
     may_stop: bool = False
 
@@ -261,9 +266,11 @@ def duration(seconds: float) -> str:
 
 
 def _place(level: Level) -> str:
+    place = level.before + level.done + 1
     if level.total is None:
-        return f"{level.what} {level.done + 1:,}"
-    return f"{level.what} {min(level.done + 1, level.total):,} of {level.total:,}"
+        return f"{level.what} {place:,}"
+    whole = level.before + level.total
+    return f"{level.what} {min(place, whole):,} of {whole:,}"
 
 
 def _share(levels: tuple[Level, ...]) -> float:
@@ -272,7 +279,7 @@ def _share(levels: tuple[Level, ...]) -> float:
     if not first.total:
         return 0.0
     within = 0.0 if not inside or inside[0].minor else _share(inside)
-    return min((first.done + within) / first.total, 1.0)
+    return min((first.before + first.done + within) / (first.before + first.total), 1.0)
 
 
 def _left(levels: tuple[Level, ...], now: float) -> float | None:

@@ -165,7 +165,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
                 )
                 for split in splits[len(results) :]
             )
-            for result in track(folds, "fold", len(splits) - len(results)):
+            for result in track(folds, "fold", len(splits) - len(results), before=len(results)):
                 results.append(result)
                 save("folds", {"results": results})
             self.tuned_on_ = "candidates" if truth is None else "truth (oracle)"

@@ -143,7 +143,7 @@ def schirn_rounds(
     if rounds.state is not None:
         kept, C, L, mu, trace = rounds.state
         store.step(read_state, rounds.blocks(rounds.done))
-    for n_iter in track(rounds.left(), "round", may_stop=tol > 0):
+    for n_iter in track(rounds.left(), "round", before=rounds.done, may_stop=tol > 0):
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu

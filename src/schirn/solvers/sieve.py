@@ -136,7 +136,7 @@ def sieve(
         models, logits, weights, rates, objective, true, state = rounds.state
         noises = [NoiseModel(*model) for model in models]
         rng.set_state(tuple(state))
-    for n_iter in track(rounds.left(), "round"):
+    for n_iter in track(rounds.left(), "round", before=rounds.done):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         softened = [soften(s, z, m) for s, z, m in zip(splits, logits, noises, strict=True)]
         true.append(float(softened[0].Q.sum()))

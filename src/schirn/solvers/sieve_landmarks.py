@@ -695,7 +695,7 @@ def sieve(
         noises = [NoiseModel(*model) for model in models]
         problem.each(with_probabilities, p)
         rng.set_state(tuple(state))
-    for n_iter in track(rounds.left(), "round"):
+    for n_iter in track(rounds.left(), "round", before=rounds.done):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
         sums = problem.each(soften, noises)
         true.append(float(sums[0].soft.sum()))
@@ -740,6 +740,7 @@ def with_probabilities(split: Split, p: np.ndarray) -> tuple[Split, None]:
 
 def first_round(problem: Problem, lams: Sequence[float], first: int) -> list[NoiseModel]:
     """First probabilities from a ridge on the candidates, and the first noise models."""
+    stage("scoring the candidates for the first time")
     counts = problem.each(count, [None] * len(problem.spectra))
     pairs = zip(problem.spectra, counts, strict=True)
     messages = [
