@@ -225,6 +225,26 @@ def test_a_tag_that_is_kept_in_spite_of_its_probability():
     assert "“t0” was kept, although it is less than 1% likely to be correct" in summary
 
 
+def test_features_with_empty_names_are_not_listed():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    found = verdicts((X > 0).astype(int))
+    row = int(X[:, 0].argmax())
+    one = found.reasons(X, feature_names=["", "height"]).explain(row, "t0")
+    assert [word.name for word in one.words] == ["height"]
+    assert one.score == pytest.approx(one.base + one.rest + one.words[0].contribution)
+    assert one.rest > abs(one.words[0].contribution)
+
+
+def test_rows_that_are_scaled_already_are_taken_as_they_are():
+    X = np.random.default_rng(0).normal(size=(60, 2)) * [1, 100]
+    found = verdicts((X > 0).astype(int))
+    plain = found.reasons(X, scaled=True).explain(0, "t1").with_tag[0].row
+    same = [i for i in range(1, 60) if X[i, 1] > 0]
+    assert plain == min(same, key=lambda i: ((X[i] - X[0]) ** 2).sum())
+    equal = found.reasons(X / [1, 100]).explain(0, "t1")
+    assert found.reasons(X).explain(0, "t1").with_tag[0].row == equal.with_tag[0].row
+
+
 def test_a_tag_in_all_rows():
     X = np.random.default_rng(0).normal(size=(30, 3))
     listed = np.ones((30, 1), dtype=int)

@@ -60,11 +60,12 @@ class Features(NamedTuple):
 
     @property
     def feature_names(self) -> Sequence[str] | None:
-        """Words or columns, one per feature; None if a name would tell a person nothing."""
-        if self.transformer is not None and self.transformer.text is not None:
-            names: list[str] = self.transformer.get_feature_names_out().tolist()
-            return names
-        return self.column_names
+        """Words or columns, one per feature, and "" for the numbers of an encoder."""
+        words = None if self.transformer is None else self.transformer.text_
+        if words is None:
+            return self.column_names
+        names: list[str] = words.get_feature_names_out().tolist()
+        return names + [""] * (self.X.shape[1] - len(names))
 
 
 class TagTable:

@@ -496,7 +496,13 @@ class NoisyLabels:
         """Lower bound on the precision of the removals; None before an audit."""
         return None if self.audit is None else self.audit.certificate
 
-    def reasons(self, X: Any, *, feature_names: Sequence[str] | None = None) -> Reasons:
+    def reasons(
+        self,
+        X: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        scaled: bool | None = None,
+    ) -> Reasons:
         """Return an object that explains single verdicts.
 
         Parameters
@@ -505,8 +511,11 @@ class NoisyLabels:
             The features that the tags were judged by.
         feature_names : sequence of str, optional
             Names of the columns of X.
+        scaled : bool, optional
+            Whether the tags were judged by X as it is, as with ``Sieve(features="none")``; by
+            default only texts and sparse rows of unit length are taken as they are.
         """
-        return Reasons(X, self, feature_names=feature_names)
+        return Reasons(X, self, feature_names=feature_names, scaled=scaled)
 
     def report(
         self,

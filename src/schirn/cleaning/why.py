@@ -207,7 +207,10 @@ class Reasons:
         The verdicts.
     feature_names : sequence of str, optional
         Names of the columns of X; by default those of the DataFrame, the words of the texts, or
-        x0, x1, ...
+        x0, x1, ... A feature with an empty name is never listed.
+    scaled : bool, optional
+        Whether the tags were judged by X as it is; by default only sparse rows of unit length and
+        texts are taken as they are, and others are scaled as `Sieve` does.
 
     Attributes
     ----------
@@ -232,7 +235,12 @@ class Reasons:
     """
 
     def __init__(
-        self, X: Any, found: "NoisyLabels", *, feature_names: Sequence[str] | None = None
+        self,
+        X: Any,
+        found: "NoisyLabels",
+        *,
+        feature_names: Sequence[str] | None = None,
+        scaled: bool | None = None,
     ) -> None:
         X, names, is_text = _read(X)
         self.feature_names = names if feature_names is None else feature_names
@@ -245,7 +253,9 @@ class Reasons:
             )
         check_values(X)
         self.found = found
-        kind = "none" if is_text or has_unit_rows(X) else "auto"
+        if scaled is None:
+            scaled = is_text or has_unit_rows(X)
+        kind = "none" if scaled else "auto"
         self._Z = Z = _ScaledRows(X, learn_scale(X, kind))
         sample = width_sample(found.n_rows, np.random.RandomState(0))
         self._kernel = Kernel("rbf", sample_width(Z[sample]))
@@ -262,6 +272,7 @@ class Reasons:
             self._slot = np.full(Z.shape[1], -1)
             self._slot[self._features] = np.arange(len(self._features))
             sample = sp.csr_array(sample[:, self._features])
+        self._named = np.array([self._name(f) != "" for f in self._features.tolist()], dtype=bool)
         self._ridge = _Ridge(sample, self._soft[self._rows])
         self._weights_of: dict[int, tuple[Array, float]] = {}
         self._row_of: dict[int, _Row] = {}
@@ -381,8 +392,9 @@ class Reasons:
             weights = weights - at.influence * (residuals.sum() / room)
             score -= at.leverage * float(residuals.sum()) / room
         parts = at.values * weights
-        order = np.argsort(-np.abs(parts), kind="stable")[:_MAX_WORDS]
-        order = order[np.abs(parts[order]) > 1e-9]
+        size = np.where(self._named[at.features], np.abs(parts), 0)
+        order = np.argsort(-size, kind="stable")[:_MAX_WORDS]
+        order = order[size[order] > 1e-9]
         words = [
             Word(self._name(int(self._features[at.features[k]])), float(parts[k])) for k in order
         ]

@@ -417,7 +417,8 @@ def _write_pages(
     if args.report:
         title = Path(args.data).name
         stage("explaining the verdicts")
-        reasons = found.reasons(features.X, feature_names=features.feature_names)
+        names, scaled = features.feature_names, features.is_scaled
+        reasons = found.reasons(features.X, feature_names=names, scaled=scaled)
         page = found.report(
             texts=texts,
             ids=ids,
