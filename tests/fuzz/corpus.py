@@ -144,6 +144,39 @@ def _parquet() -> list[bytes]:
     return found
 
 
+def _feather() -> list[bytes]:
+    import pyarrow as arrow
+    from pyarrow import ipc
+
+    plain = {"x": [1.0, 2.0, 3.0], "tags": [["a"], ["a", "b"], []], "text": ["p", None, "q"]}
+    found = []
+    for make, packing in ((ipc.new_file, "lz4"), (ipc.new_stream, None), (ipc.new_file, None)):
+        buffer, table = io.BytesIO(), arrow.table(plain)
+        with make(buffer, table.schema, options=ipc.IpcWriteOptions(compression=packing)) as out:
+            out.write_table(table)
+        found.append(buffer.getvalue())
+    return found
+
+
+def _xlsx() -> list[bytes]:
+    from openpyxl import Workbook
+
+    book, buffer = Workbook(), io.BytesIO()
+    for row in (["x", "n", "tags"], [1.5, 2, "a;b"], [2.5, True, "b"], [None, "=1+1", None]):
+        book.active.append(row)
+    book.save(buffer)
+    return [buffer.getvalue()]
+
+
+def _json() -> list[bytes]:
+    choices = {"from_name": "t", "to_name": "x", "type": "choices", "value": {"choices": ["a"]}}
+    task = {"id": 1, "data": {"x": "p q"}, "annotations": [{"result": [choices]}]}
+    record = {"id": "1", "fields": {"x": "p q"}, "metadata": {"n": 1}, "vectors": {"v": [0.5]}}
+    record |= {"suggestions": {}, "responses": {"t": [{"value": ["a", "b"], "user_id": "u"}]}}
+    flat = [{"x": "p", "t": {"choices": ["a", "b"]}}, {"x": "q", "t": "a"}]
+    return [json.dumps(rows).encode() for rows in ([task] * 2, [record] * 2, flat)]
+
+
 def _changes(name: str):
     def make() -> list[bytes]:
         from schirn.cleaning import Change, ChangeList
@@ -345,6 +378,9 @@ SEEDS = {
     "csv": _csv,
     "jsonl": _jsonl,
     "parquet": _parquet,
+    "feather": _feather,
+    "xlsx": _xlsx,
+    "json": _json,
     "arff_gz": _packed("arff"),
     "svm_gz": _packed("svm"),
     "csv_gz": _packed("csv"),

@@ -183,6 +183,25 @@ def _votes(folder: Path, data: bytes) -> object:
     return votes_to_candidates(*(table.column(name) for name in columns))
 
 
+def _copied(name: str) -> Target:
+    """Read a table, write a copy with one tag fewer, and a column more."""
+
+    def read(folder: Path, data: bytes) -> object:
+        from schirn.datasets.tables import open_table
+        from schirn.labels.tags import split_tags
+
+        (folder / name).write_bytes(data)
+        table = open_table(folder / name)
+        changed = {}
+        for column in table.tag_columns:
+            changed[column] = [split_tags(cell, ";")[1:] for cell in table.column(column)]
+        cells = [(table.column(name), table.numbers(name)) for name in table.columns]
+        table.write(str(folder / f"copy-{name}"), changed, {"fresh column": ["a"] * table.n_rows})
+        return cells
+
+    return read
+
+
 def _embeddings(folder: Path, data: bytes) -> object:
     from schirn.cleaning.columns import TagTable
     from schirn.datasets.tables import open_table
@@ -195,6 +214,9 @@ def _embeddings(folder: Path, data: bytes) -> object:
 
 TARGETS: dict[str, Target] = {
     "npz": _file("x.npz"),
+    "feather": _copied("x.feather"),
+    "xlsx": _copied("x.xlsx"),
+    "json": _copied("x.json"),
     "mat5": _file("x.mat"),
     "mat73": _file("x.mat"),
     "arff": _file("x.arff", missing="zero"),

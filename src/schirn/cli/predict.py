@@ -18,6 +18,7 @@ from schirn.cli._reading import (
     SVMLIGHT,
     add_encoding,
     add_reading,
+    check_copy,
     check_not_input,
     inputs,
     read,
@@ -157,17 +158,23 @@ def _check_arguments(args: argparse.Namespace) -> str:
     kind = Path(args.output).suffix.lower() if args.output else ".csv"
     if kind not in _FORMATS and args.to is None and not _same_format(args):
         raise InputError(
-            f"{args.output}: the output must end in .csv, .jsonl or .npz, or as {args.data} does"
+            f"{args.output}: the output must end in .csv, .jsonl or .npz, or be a copy in the "
+            f"format of {args.data}"
         )
     if args.output:
         check_not_input(args.output, args.model, *inputs(args))
-        check_writable(args.output)
+        if Path(args.data).is_dir() and _same_format(args):
+            check_copy(args.data, args.output)
+        else:
+            check_writable(args.output)
     return kind
 
 
 def _same_format(args: argparse.Namespace) -> bool:
     """Whether the output can be a copy of the table."""
     paths = [Path(args.data), Path(args.output)]
+    if paths[0].is_dir():
+        return not paths[1].suffix
     formats = {(format_suffix(path), is_packed(path)) for path in paths}
     return len(formats) == 1 and formats.pop()[0] in TABLES
 

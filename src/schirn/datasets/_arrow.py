@@ -51,12 +51,12 @@ class ArrowTable:
     def __init__(self, path: Path, table: Any) -> None:
         self._arrow = optional("pyarrow", "table", "Reading this table")
         self.table = table
-        self.columns = list(table.column_names)
-        check_columns(path, self.columns)
         with unreadable_named(path, "table"):
+            self.columns = list(table.column_names)
             index = (table.schema.pandas_metadata or {}).get("index_columns", ())
             self.index_columns: Collection[str] = [name for name in index if isinstance(name, str)]
             self._features = _features(table.schema)
+        check_columns(path, self.columns)
         self._path, self.n_rows = path, table.num_rows
         if not self.n_rows:
             raise DataError(f"{path}: the table has no rows")
@@ -342,15 +342,18 @@ def _read_ipc(path: Path, limit: int) -> Any:
                 source.seek(0)
                 reader = ipc.open_stream(source)
                 found = iter(reader)
-            batches = list(_limited(path, found, limit))
-            for batch in batches:
-                # Arrow trusts the offsets in a file.
-                batch.validate(full=True)
+            batches = list(_limited(path, map(_checked, found), limit))
             return arrow.Table.from_batches(batches, schema=reader.schema)
     except DataError:
         raise
     except Exception as error:
         raise DataError(f"{path}: not a readable Arrow file ({reason_of(error)})") from error
+
+
+def _checked(batch: Any) -> Any:
+    # Arrow trusts the offsets in a file, even to count bytes.
+    batch.validate(full=True)
+    return batch
 
 
 def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
