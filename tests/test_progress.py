@@ -110,7 +110,7 @@ def test_stages(display, clock):
         assert "inverting" not in display.text()
         assert display.text() == "[1 min 10 s] work: block 1, time left unknown"
         stage("reading")
-        assert display.text() == "[1 min 10 s] work: block 1, reading, time left unknown"
+        assert display.text() == "[1 min 10 s] work: block 1, time left unknown, reading"
         break
 
 

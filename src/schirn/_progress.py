@@ -184,9 +184,9 @@ class Display:
             self.stream.flush()
 
     def text(self) -> str:
-        """One line: the time so far, the loops, the stage, the share and the time left."""
+        """One line: the time so far, the loops, the share, the time left and the stage."""
         levels, doing, now = self.levels, self.doing, time.monotonic()
-        where = [_place(level) for level in levels] + ([doing] if doing else [])
+        where = [_place(level) for level in levels] or [doing]
         if levels and levels[0].total and not levels[0].minor:
             of, before = self._share
             share = max(_share(levels), before if of == levels[0].start else 0.0)
@@ -196,9 +196,11 @@ class Display:
         if left is not None:
             about = "at most" if levels[0].may_stop else "about"
             where.append(f"{about} {duration(max(left, 1.0))} left")
-        elif where:
+        elif levels or doing:
             where.append("time left unknown")
-        rest = f": {', '.join(where)}" if where else ""
+        if levels and doing:
+            where.append(doing)
+        rest = f": {', '.join(where)}" if any(where) else ""
         return printable(f"[{duration(now - self.start)}] {self.title}{rest}")
 
     def _show(self) -> None:

@@ -172,6 +172,7 @@ def run(
             keep_scores=keep_scores,
             report=report,
         )
+        stage("running the first fits")
         engine.run()
     return results_of(folder, runs)
 
