@@ -5,6 +5,7 @@
 """
 
 from schirn.bench._overview import overview
+from schirn.bench.baselines import BoostingBaseline, CleanlabBaseline, LogisticBaseline
 from schirn.bench.results import read_rows
 from schirn.bench.running.engine import Report
 from schirn.bench.running.methods import GRIDS, RECOMMENDED, default_grid, recommended
@@ -15,6 +16,9 @@ __all__ = [
     "DEFAULT_METHODS",
     "GRIDS",
     "RECOMMENDED",
+    "BoostingBaseline",
+    "CleanlabBaseline",
+    "LogisticBaseline",
     "Report",
     "default_grid",
     "overview",

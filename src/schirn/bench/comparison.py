@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn.bench.baselines import BASELINES
 from schirn.exceptions import InputError
 from schirn.methods import methods
 from schirn.metrics import METRICS
@@ -19,7 +20,7 @@ Fold = tuple[Any, Any]
 
 AUTO = "auto"
 FLOOR, CEILING = "CandidateRidge", "OracleRidge"
-ORACLE_MARK, RECONSTRUCTED_MARK = "†", "‡"
+ORACLE_MARK, RECONSTRUCTED_MARK, BASELINE_MARK = "†", "‡", "§"
 PAPER_NOISE = ("legacy", "exact")
 HOUSE_METHODS = ("Sieve", "Schirn")
 
@@ -74,6 +75,7 @@ class Contender(NamedTuple):
 
     `oracle`: its parameters were chosen on true labels. `ceiling`: it was trained on true labels
     and serves as an upper bound. `reconstructed`: written from a description, as the method says.
+    `baseline`: what people do without this library.
     """
 
     method: str
@@ -83,6 +85,7 @@ class Contender(NamedTuple):
     oracle: bool = False
     ceiling: bool = False
     reconstructed: bool = False
+    baseline: bool = False
 
 
 @dataclass(frozen=True)
@@ -268,8 +271,8 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
         oracle = any(_oracle(result) for result in own)
         ceiling = key[0] == CEILING or any(result.get("sees_truth") for result in own)
         reconstructed = key[0] in known and known[key[0]]._info.reconstructed
-        label = _label(key, keys, oracle, reconstructed)
-        found.append(Contender(*key, label, oracle, ceiling, reconstructed))
+        contender = Contender(*key, "", oracle, ceiling, reconstructed, key[0] in BASELINES)
+        found.append(contender._replace(label=_label(contender, keys)))
     # A method without a grid does not depend on the tuning, but may have been run with two.
     labels = Counter(c.label for c in found)
     found = [
@@ -279,19 +282,15 @@ def _contenders(results: Sequence[Result]) -> tuple[Contender, ...]:
     return tuple(sorted(found, key=lambda c: (order.index(c.method), c.features, c.oracle)))
 
 
-def _label(
-    key: tuple[str, str, str],
-    keys: Iterable[tuple[str, str, str]],
-    oracle: bool,
-    reconstructed: bool,
-) -> str:
+def _label(contender: Contender, keys: Iterable[tuple[str, str, str]]) -> str:
     """Method with its marks, and whatever else distinguishes it from the others."""
-    method, tuning, features = key
+    method, tuning, features = contender[:3]
     # An import path shows as its class, unless another method has the same name.
     name = method.rpartition(":")[2] or method
     shared = any(k[0].rpartition(":")[2] == name for k in keys if k[0] != method)
     text = method if shared else name
-    text += (ORACLE_MARK if oracle else "") + (RECONSTRUCTED_MARK if reconstructed else "")
+    text += ORACLE_MARK * contender.oracle + RECONSTRUCTED_MARK * contender.reconstructed
+    text += BASELINE_MARK * contender.baseline
     rest = {k[1] for k in keys if k[0] == method} - {"oracle"}
     if tuning == "none" and len(rest) > 1:
         text += " (untuned)"

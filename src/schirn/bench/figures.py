@@ -10,6 +10,7 @@ import numpy as np
 from schirn._optional import optional
 from schirn.bench import stats
 from schirn.bench.comparison import (
+    BASELINE_MARK,
     FLOOR,
     ORACLE_MARK,
     RECONSTRUCTED_MARK,
@@ -448,6 +449,7 @@ def hint(contenders: Sequence[Contender]) -> str:
     """What the marks mean, as far as there are any."""
     words = [f"{ORACLE_MARK} oracle-tuned"] * any(c.oracle for c in contenders)
     words += [f"{RECONSTRUCTED_MARK} reconstructed"] * any(c.reconstructed for c in contenders)
+    words += [f"{BASELINE_MARK} baseline"] * any(c.baseline for c in contenders)
     return f"   ({', '.join(words)})" if words else ""
 
 

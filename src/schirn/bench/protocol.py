@@ -214,12 +214,19 @@ def _caveats(comparison: Comparison) -> list[str]:
     """Reconstructions, and methods trained on the truth."""
     built = [c.label for c in comparison.contenders if c.reconstructed]
     ceilings = [c.label for c in comparison.contenders if c.ceiling]
+    ordinary = [c.label for c in comparison.contenders if c.baseline]
     sentences = []
     if built:
         plural = len(built) > 1
         sentences.append(
             f"{_and(built)} {'are reconstructions' if plural else 'is a reconstruction'}, as "
             "neither code nor full text was available."
+        )
+    if ordinary:
+        plural = len(ordinary) > 1
+        sentences.append(
+            f"{_and(ordinary)} {'are baselines' if plural else 'is a baseline'}: ordinary "
+            "classifiers, trained on the candidates."
         )
     if ceilings:
         sentences.append(

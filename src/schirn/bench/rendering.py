@@ -217,6 +217,7 @@ _LATEX = {
     "◦": r"$\circ$",
     "†": r"$^{\dagger}$",
     "‡": r"$^{\ddagger}$",
+    "§": r"$^{\S}$",
     "↑": r"$\uparrow$",
     "↓": r"$\downarrow$",
     "−": "$-$",

@@ -10,6 +10,7 @@ from schirn.bench import stats
 from schirn.bench.comparison import (
     ALL_METRICS,
     AUTO,
+    BASELINE_MARK,
     CEILING,
     FLOOR,
     ORACLE_MARK,
@@ -753,6 +754,8 @@ def _mark_notes(results: Sequence[Result], *, ceiling: bool = True) -> list[str]
         notes.append(
             f"{RECONSTRUCTED_MARK} reconstructed: neither code nor full text was available."
         )
+    if any(c.baseline for c in contenders):
+        notes.append(f"{BASELINE_MARK} baseline: an ordinary classifier of the candidates.")
     if ceiling and (labels := [c.label for c in contenders if c.ceiling]):
         notes.append(f"{' and '.join(labels)}: trained on the true labels, for reference only.")
     return notes

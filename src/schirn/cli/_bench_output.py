@@ -2,6 +2,8 @@
 
 import argparse
 
+from schirn.bench.baselines import BASELINES
+from schirn.bench.running.methods import own_name
 from schirn.methods import methods as all_methods
 
 
@@ -13,12 +15,12 @@ def split_list(text: str) -> list[str]:
 def parse_methods(text: str) -> dict[str, str]:
     """Methods by their name in the results."""
     found: dict[str, str] = {}
-    own = {name.lower(): name for name in all_methods()}
+    groups = {"all": all_methods(), "baselines": BASELINES}
     for item in split_list(text):
         name, equals, method = item.partition("=")
         if not equals:
-            name = method = own.get(item.lower(), item)
-        found.update({known: known for known in own.values()} if item == "all" else {name: method})
+            name = method = own_name(item) or item
+        found.update({known: known for known in groups.get(item, ())} or {name: method})
     return found
 
 

@@ -58,7 +58,7 @@ def _add_grid(parser: Parser) -> None:
         "--methods",
         default=",".join(DEFAULT_METHODS),
         metavar="LIST",
-        help="names, module:Class, NAME=METHOD for a variant, or all "
+        help="names, module:Class, NAME=METHOD for a variant, all, or baselines "
         f"(default: {','.join(DEFAULT_METHODS)})",
     )
     parser.add_argument(

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from schirn._input import suggest
+from schirn.bench.baselines import BASELINES
 from schirn.exceptions import InputError
 from schirn.methods import methods as all_methods
 from schirn.methods._base import sees_truth
@@ -43,13 +44,12 @@ GRIDS: dict[str, Grid] = {
     "PAKS": {"scale": ["standard", "none"], "eta": [1.0, 10.0, 100.0, 1000.0]},
     "GLC": {"alpha": [0.1, 1.0, 10.0], "eta": [0.1, 1.0, 10.0, 100.0, 1000.0]},
     "PARD": {"beta_0": [0.01, 0.1], "warm_up": [5, 30], "max_iter": [30, 60]},
+    "LogisticBaseline": {"scale": ["standard", "none"], "C": [0.01, 0.1, 1.0, 100.0]},
+    "CleanlabBaseline": {"scale": ["standard", "none"], "C": [0.01, 0.1, 1.0, 100.0]},
+    "BoostingBaseline": {"max_iter": [20, 60, 200]},
     "PMLLENFN": {"lam1": [1.0, 10.0, 100.0], "a0": [0.3, 0.7], "nu": [0.1, 0.4]},
     "PMLPLR": {"beta": [0.01, 0.1, 1.0], "lam": [0.01, 0.1, 1.0, 10.0]},
-    "PMLMA": {
-        "lam": [1.0, 10.0],
-        "alpha": [0.001, 0.01, 0.1],
-        "gamma": [0.1, 1.0, 10.0, 100.0],
-    },
+    "PMLMA": {"lam": [1.0, 10.0], "alpha": [0.001, 0.1], "gamma": [0.1, 1.0, 10.0, 100.0]},
 }
 
 
@@ -171,16 +171,25 @@ def import_class(path: str) -> type:
     return found
 
 
+def own_methods() -> dict[str, type]:
+    """The methods and the baselines of this library by name."""
+    return {**all_methods(), **BASELINES}
+
+
+def own_name(text: str) -> str | None:
+    """The name of an own method, ignoring case and hyphens."""
+    return {name.lower(): name for name in own_methods()}.get(text.lower().replace("-", ""))
+
+
 def _shown(item: Any) -> str:
     if isinstance(item, str):
-        own = {name.lower(): name for name in all_methods()}
-        return own.get(item.lower(), item)
+        return own_name(item) or item
     return item.__name__ if inspect.isclass(item) else str(item)
 
 
 def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
     cls = item if inspect.isclass(item) else find_class(str(item))
-    own = all_methods().get(cls.__name__) is cls
+    own = own_methods().get(cls.__name__) is cls
     is_default = grid is ...
     if is_default:
         grid = default_grid(cls.__name__) if own else getattr(cls, "bench_grid", None)
@@ -207,13 +216,13 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
 
 def find_class(text: str) -> type:
     """Look up a method of this library by name, or any class by import path."""
-    own = {name.lower(): cls for name, cls in all_methods().items()}
-    if text.lower() in own:
-        return own[text.lower()]
+    name = own_name(text)
+    if name is not None:
+        return own_methods()[name]
     module, separator, name = text.rpartition(":" if ":" in text else ".")
     if not separator or not module or not name:
         raise InputError(
-            f"there is no method {text!r}; {suggest(text, all_methods())} "
+            f"there is no method {text!r}; {suggest(text, own_methods())} "
             f"(give your own class as module:Class)"
         )
     return _imported(text, module, name)

@@ -57,8 +57,9 @@ def run(
         row ("birds:3"), pairs (name, r), or `Dataset` objects. `r` applies to items without a
         number.
     methods : list of str or type, or dict
-        Names of `schirn.methods()`, import paths ("mypkg:MyMethod", also from the current folder)
-        or classes. The keys of a dict name variants.
+        Names of `schirn.methods()` or of baselines ("LogisticBaseline"), import paths
+        ("mypkg:MyMethod", also from the current folder) or classes. The keys of a dict name
+        variants.
     output : path
         Folder for results and scores; created if it does not exist.
     r : int, float, None or list of them
