@@ -10,7 +10,7 @@ from schirn.cleaning import Certificate
 from schirn.cli import main
 from schirn.exceptions import DataError, InputError
 from schirn.review import open_session
-from schirn.review._session import DROP, KEEP
+from schirn.review._state import DROP, KEEP
 from schirn.review._training import new_confidence
 
 LABELS = ["dog", "cat", "beach", "sea"]

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from schirn.review import open_session
-from schirn.review._session import DROP, KEEP
+from schirn.review._state import DROP, KEEP
 from schirn.review._training import _COMMAND, Trainer, main, new_confidence
 
 

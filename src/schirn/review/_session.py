@@ -1,21 +1,14 @@
-"""A review session: decisions, the next question and the final tags, safe for parallel requests.
-
-The state follows from the project and the journal alone. Each person has one vote per tag. A tag
-has the status that most of its votes have; in a tie it stays with the model. Tags keep their number
-for ever: a rename changes the name under which a label is shown, and of two tags of a row that are
-shown under one name, the first stands for both.
-"""
+"""A review session: decisions, the next question and the final tags, safe for parallel requests."""
 
 import contextlib
 import os
 import threading
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,42 +16,35 @@ from schirn._files import atomic_write, brief, read_archive
 from schirn.cleaning.audit import Certificate
 from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.found import CLOSE
-from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.exceptions import DataError, InputError
 from schirn.review._audit import ReviewAudit
 from schirn.review._journal import Journal, Record
 from schirn.review._project import Project, read_project
+from schirn.review._state import (
+    DECISION,
+    DROP,
+    KEEP,
+    OPEN,
+    SKIP,
+    STATUS,
+    ReviewState,
+    Step,
+    about,
+    checked_person,
+)
 from schirn.review._table import ProjectTable
 
 Array = np.ndarray
 
-OPEN, KEEP, DROP, SKIP = range(4)
-_STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
-_DECISION = {KEEP: "keep", DROP: "drop", SKIP: "skip"}
-_ANSWER = {KEEP: True, DROP: False, SKIP: None}
-ACTIONS = (*_STATUS, "undo")
+ACTIONS = (*STATUS, "undo")
 # Records that say nothing new to the model.
 _NOT_LEARNED = ("skip", "audit", "note", "rename", "threshold")
 CONFIDENCE_FILE, CERTIFICATE_FILE = "confidence.npz", "certificate.json"
-MAX_BATCH, MAX_NAME, MAX_NOTE, MAX_PERSON, MAX_TEXT = 200, 200, 5000, 60, 300
-_ABSENT: Any = object()
-# Each closer tag of the same label moves a tag back by this much confidence.
-_VARIETY = 0.01
+_MAX_TEXT = 300
 
 
 class Conflict(Exception):
     """Another tab decided first; nothing was written."""
-
-
-class Step(NamedTuple):
-    """A record that can be undone."""
-
-    seq: int
-    person: str
-    record: Record
-    tags: list[int]
-    before: list[Any]
-    """What undo puts back."""
 
 
 def open_session(
@@ -107,7 +93,7 @@ create one with: schirn clean TABLE --project /nowhere
     return session
 
 
-class Session:
+class Session(ReviewState):
     """A project, its journal, and the state that follows from both.
 
     Parameters
@@ -121,37 +107,13 @@ class Session:
     """
 
     def __init__(self, project: Project, journal: Journal, *, image_root: str | None = None):
-        self.project, self.journal = project, journal
-        self._image_root = image_root
-        # Tags that a person added follow those of the project.
-        self.row, self.column, self.listed = project.row, project.column, project.listed
-        self.status = np.zeros(len(project.row), dtype=np.uint8)
-        self.votes: dict[int, dict[str, int]] = {}
-        self.settled: dict[int, int] = {}
-        self.notes: dict[tuple[int, str], dict[str, str]] = {}
-        self.names = list(project.labels)
-        """The name under which each label is shown."""
-        self.threshold = project.threshold
-        self.history: list[Step] = []
-        self.audit: ReviewAudit | None = None
+        super().__init__(project)
+        self.journal, self._image_root = journal, image_root
         self.on_decision: Callable[[], None] | None = None
-        self._row_of = {item.id: i for i, item in enumerate(project.items)}
-        self._added: dict[int, list[int]] = {}
-        self.merged: dict[int, int] = {}
-        """Tags that are shown as another tag of their row."""
-        self._merged_at = 0
-        self._order: Array = np.arange(len(project.row))
-        # Number of the last record about each tag, and by each person about each tag.
-        self._changed: dict[int, int] = {}
-        self._changed_by: dict[tuple[int, str], int] = {}
-        self._undone: dict[str, int] = {}
         self.lock = threading.RLock()
         self.trained_to = 0
-        self._kept = project.kept
-        self.confidence = project.confidence
         for record in journal.records:
             self._replay(record)
-        self._reorder()
 
     @property
     def sequence(self) -> int:
@@ -207,7 +169,7 @@ class Session:
             expected = tag is None or (step.record.get("item"), step.record.get("label")) == tag
             if step.seq > seen or not expected or of not in (None, step.seq):
                 raise Conflict("Another tab made a decision in the meantime; nothing was undone.")
-            return self.act({"action": "undo", **_about(step.record), "of": step.seq}, seen, person)
+            return self.act({"action": "undo", **about(step.record), "of": step.seq}, seen, person)
 
     def act(self, record: Record, seen: int, person: str = "") -> int:
         """Check a record, write it to the journal, and return its number.
@@ -281,11 +243,6 @@ class Session:
         """What a complete audit certifies."""
         with self.lock:
             return None if self.audit is None else self.audit.certificate
-
-    @property
-    def auditing(self) -> bool:
-        """Whether an audit is under way, so that nothing may show what the model thinks."""
-        return self.audit is not None and not self.audit.done
 
     def store_certificate(self) -> None:
         """Write the certificate to the project folder, or remove one that no longer holds."""
@@ -470,77 +427,6 @@ class Session:
         cells = self.changes().apply(table.cells, spreadsheet=not table.table.lists)
         table.table.write(os.fspath(path), {table.roles.column: cells}, {})
 
-    def name(self, tag: int) -> str:
-        """Return the name under which a tag is shown."""
-        return self.names[self.column[tag]]
-
-    def tags_of_row(self, i: int) -> list[int]:
-        """Return the tags of an item: those of the project, then those that a person added."""
-        start = self.project.start
-        added = self._added.get(i, ())
-        return [*range(start[i], start[i + 1]), *(k for k in added if self.votes.get(k))]
-
-    def is_visible(self, tag: int) -> bool:
-        """Whether a tag is shown: as itself, and not added and taken back."""
-        return tag not in self.merged and (tag < len(self.project.row) or bool(self.votes.get(tag)))
-
-    def find(self, item: str, label: str) -> int:
-        """Return the tag of an item that is shown under a name."""
-        i = self._row_of.get(item)
-        for k in () if i is None else self.tags_of_row(i):
-            if self.name(k) == label and k not in self.merged:
-                return k
-        raise InputError(f"the item {brief(item)} has no tag {brief(label)}")
-
-    def disagreements(self) -> list[int]:
-        """Return the tags that some people kept and others dropped, and nobody settled."""
-        return [
-            tag
-            for tag, votes in self.votes.items()
-            if tag not in self.settled and {KEEP, DROP} <= set(votes.values())
-        ]
-
-    def final(self, threshold: float | None = None) -> Array:
-        """Return whether each tag is kept, by people or else by the model.
-
-        Parameters
-        ----------
-        threshold : float, optional
-            By default the one in force.
-        """
-        kept = np.zeros(len(self.row), dtype=bool)
-        model = self._model(threshold)
-        kept[: len(model)] = model
-        kept = np.where(self.status == KEEP, True, np.where(self.status == DROP, False, kept))
-        for tag, first in self.merged.items():
-            decided = self.status[first] in (KEEP, DROP) and self._changed[first] > self._merged_at
-            kept[first] |= kept[tag] and not decided
-            kept[tag] = False
-        return kept
-
-    def _model(self, threshold: float | None) -> Array:
-        """Whether the model keeps each tag of the project."""
-        # The certificate is about the audited verdicts, so no other model may change them.
-        if self.audit is not None and self.audit.done:
-            return self.audit.kept()
-        if threshold is None and self.threshold == self.project.threshold:
-            return self._kept
-        return self._by_threshold(self.threshold if threshold is None else threshold)
-
-    def _below(self, threshold: float) -> Array:
-        """Whether the model keeps each tag at another threshold, within the limits of a row."""
-        project, limits = self.project, self.project.limits
-        listed = np.flatnonzero(project.listed)
-        row, confidence = project.row[listed], self.confidence[listed]
-        removed = project.judged[listed] & (confidence < threshold)
-        if limits["max_remove_per_row"] is not None:
-            removed = least_likely(row, confidence, removed, limits["max_remove_per_row"])
-        if limits["keep_one"]:
-            removed = with_one_left(row, confidence, removed, np.zeros(len(row), dtype=np.int8))
-        kept = np.zeros(len(project.row), dtype=bool)
-        kept[listed] = ~removed
-        return kept
-
     def _reason(self, tag: int) -> tuple[str, float | None]:
         """Why a tag is removed or added, and the probability that this is right."""
         confidence, status = float(self.confidence[tag]), int(self.status[tag])
@@ -561,120 +447,6 @@ class Session:
                 {"label": label, "person": who, "text": text} for who, text in texts.items()
             )
         return found
-
-    def _last(self, person: str) -> Step | None:
-        return next((step for step in reversed(self.history) if step.person == person), None)
-
-    def _is_answer(self, record: Record, tags: Sequence[int]) -> bool:
-        votes = record["action"] in _STATUS
-        return votes and self.audit is not None and tags[0] in self.audit
-
-    def _tags_of(self, record: Record) -> list[int]:
-        """Return the tags that a record is about; raise InputError if it makes no sense."""
-        action = _text(record, "action")
-        checks = {
-            **dict.fromkeys(_STATUS, self._asked),
-            "batch": self._of_batch,
-            "add": self._of_new_tag,
-            "settle": self._of_settlement,
-            "rename": self._of_rename,
-            "note": self._of_note,
-            "threshold": self._of_threshold,
-            "undo": self._undoable,
-        }
-        if action not in checks:
-            raise InputError(f"there is no action {brief(action)}")
-        if action in ("batch", "settle") and record.get("decision") not in ("keep", "drop"):
-            raise InputError("the decision must be keep or drop")
-        return checks[action](record)
-
-    def _asked(self, record: Record) -> list[int]:
-        item, label = _text(record, "item"), _text(record, "label")
-        audit = self.audit if self.auditing else None
-        # The sample may hold a tag that is shown as another one by now.
-        for tag in () if audit is None else audit.tags:
-            if audit is not None and tag not in audit.answers and self._is_named(tag, item, label):
-                return [tag]
-        return [self.find(item, label)]
-
-    def _is_named(self, tag: int, item: str, label: str) -> bool:
-        return self.project.items[self.row[tag]].id == item and self.name(tag) == label
-
-    def _of_batch(self, record: Record) -> list[int]:
-        items = record.get("items")
-        if not isinstance(items, list) or not 0 < len(items) <= MAX_BATCH:
-            raise InputError(f"a batch needs 1 to {MAX_BATCH} items")
-        if self.auditing:
-            raise InputError("the audit comes first; batches follow after it")
-        tags = [self.find(str(item), _text(record, "label")) for item in items]
-        if len(set(tags)) < len(tags):
-            raise InputError("a batch must not hold an item twice")
-        return tags
-
-    def _of_new_tag(self, record: Record) -> list[int]:
-        self._check_item(record)
-        self._check_name(_text(record, "label"))
-        with contextlib.suppress(InputError):
-            return [self.find(record["item"], record["label"])]
-        return []
-
-    def _of_settlement(self, record: Record) -> list[int]:
-        tag = self.find(_text(record, "item"), _text(record, "label"))
-        if tag not in self.disagreements():
-            raise InputError("there is no disagreement about this tag")
-        return [tag]
-
-    def _of_rename(self, record: Record) -> list[int]:
-        if _text(record, "label") not in self.names:
-            raise InputError(f"there is no tag {brief(record['label'])}")
-        self._check_name(_text(record, "to"))
-        if record["to"] == record["label"]:
-            raise InputError("the new name is the old one")
-        return []
-
-    def _of_note(self, record: Record) -> list[int]:
-        self._check_item(record)
-        if len(_text(record, "text")) > MAX_NOTE:
-            raise InputError(f"a note has at most {MAX_NOTE:,} characters")
-        return [self.find(record["item"], record["label"])] if _text(record, "label") else []
-
-    def _of_threshold(self, record: Record) -> list[int]:
-        value: Any = record.get("value")
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value <= 1:
-            raise InputError(f"the threshold must be a number from 0 to 1, not {brief(value)}")
-        if self.audit is not None:
-            raise InputError("the certificate is about one threshold, so it stays")
-        return []
-
-    def _check_item(self, record: Record) -> None:
-        if _text(record, "item") not in self._row_of:
-            raise InputError(f"there is no item {brief(record['item'])}")
-
-    def _undoable(self, record: Record) -> list[int]:
-        step = self._last(str(record.get("person", "")))
-        # Journals of version 0.1 do not number what is undone.
-        same = step and record.get("of", step.seq) == step.seq
-        if not step or not same or _about(step.record) != _about(record):
-            raise InputError("there is no such record to undo")
-        action = step.record["action"]
-        if action in ("rename", "threshold"):
-            later = [s for s in self.history if s.seq > step.seq and s.record["action"] == action]
-            if later:
-                who = later[-1].person or "somebody"
-                raise InputError(f"{who} has made another {action} since; undo that first")
-        return step.tags
-
-    def _check_name(self, name: str) -> None:
-        """Raise InputError for a text that cannot be a tag."""
-        separator = self.project.table.separator if self.project.table is not None else None
-        if not name or name != name.strip() or len(name) > MAX_NAME or not name.isprintable():
-            raise InputError(
-                f"a tag has 1 to {MAX_NAME} printable characters and no spaces around them, unlike "
-                f"{brief(name)}"
-            )
-        if separator is not None and separator in name:
-            raise InputError(f"{brief(name)} contains {separator!r}, which separates tags")
 
     def _replay(self, record: Record) -> None:
         if record.get("action") == "audit":
@@ -706,144 +478,6 @@ class Session:
                 f"{self.journal.path}: the audit of record {record['seq']} was drawn from other "
                 f"verdicts than those in the folder; move the file away to start over"
             )
-
-    def _apply(self, record: Record, tags: list[int]) -> None:
-        """Change the state as a checked record says."""
-        action, person, seq = record["action"], str(record.get("person", "")), record["seq"]
-        if action == "undo":
-            self._apply_undo(person, seq)
-            return
-        before: list[Any] = []
-        if action == "add" and not tags:
-            tags = [self._new_tag(record["item"], record["label"])]
-        if action in (*_STATUS, "batch", "add"):
-            status = KEEP if action == "add" else _STATUS[str(record.get("decision", action))]
-            before = [self._vote(tag, person, status, record) for tag in tags]
-        elif action == "settle":
-            before = [self.settled.get(tag) for tag in tags]
-            self.settled |= dict.fromkeys(tags, _STATUS[record["decision"]])
-        elif action == "rename":
-            before = [j for j, name in enumerate(self.names) if name == record["label"]]
-            self._rename(before, record["to"], seq)
-        elif action == "note":
-            before = [self._note(record, person, record["text"])]
-        elif action == "threshold":
-            before = [self.threshold]
-            self._use_threshold(float(record["value"]))
-        self._touch(tags, person, seq)
-        self.history.append(Step(seq, person, record, tags, before))
-        self._undone.pop(person, None)
-
-    def _apply_undo(self, person: str, seq: int) -> None:
-        step: Any = self._last(person)
-        self.history.remove(step)
-        action, record = step.record["action"], step.record
-        if action in (*_STATUS, "batch", "add"):
-            for tag, (vote, settled, answer) in zip(step.tags, step.before, strict=True):
-                self._restore(self.votes.setdefault(tag, {}), person, vote)
-                self._restore(self.settled, tag, settled)
-                audit = self.audit
-                if audit is not None and answer is not None and step.seq > audit.start:
-                    audit.answers = {**audit.answers}
-                    self._restore(audit.answers, tag, answer[0], absent=_ABSENT)
-        elif action == "settle":
-            for tag, settled in zip(step.tags, step.before, strict=True):
-                self._restore(self.settled, tag, settled)
-        elif action == "rename":
-            self._rename(step.before, record["label"], seq)
-        elif action == "note":
-            self._note(record, person, step.before[0])
-        elif action == "threshold":
-            self._use_threshold(step.before[0])
-        self._touch(step.tags, person, seq)
-        if action in _STATUS:
-            self._undone[person] = step.tags[0]
-        else:
-            self._undone.pop(person, None)
-
-    @staticmethod
-    def _restore(values: dict[Any, Any], key: Any, value: Any, *, absent: Any = None) -> None:
-        """Put a former value back; the value `absent` says that there was none."""
-        if value is absent:
-            values.pop(key, None)
-        else:
-            values[key] = value
-
-    def _vote(self, tag: int, person: str, status: int, record: Record) -> tuple[Any, ...]:
-        """Record a vote; return what undo puts back."""
-        votes, answer = self.votes.setdefault(tag, {}), None
-        before, settled = votes.get(person), self.settled.pop(tag, None)
-        votes[person] = status
-        if record.get("audit") and self.audit is not None:
-            answers = self.audit.answers
-            answer = [answers.get(tag, _ABSENT)]
-            self.audit.answers = {**answers, tag: _ANSWER[status]}
-            self.audit.date = str(record.get("time", ""))[:10]
-        return before, settled, answer
-
-    def _touch(self, tags: list[int], person: str, seq: int) -> None:
-        """Derive the status of tags from the votes on them."""
-        for tag in tags:
-            self._changed[tag] = self._changed_by[tag, person] = seq
-            votes = list(self.votes.get(tag, {}).values())
-            kept, dropped = votes.count(KEEP), votes.count(DROP)
-            status = KEEP if kept > dropped else DROP if dropped > kept else OPEN
-            if votes and not kept and not dropped:
-                status = SKIP
-            self.status[tag] = self.settled.get(tag, status)
-
-    def _new_tag(self, item: str, label: str) -> int:
-        """Give an item a tag that nobody listed or suggested."""
-        i = self._row_of[item]
-        # One that was added before, and undone, has no vote and is not shown.
-        for tag in self._added.get(i, ()):
-            if self.name(tag) == label:
-                return tag
-        if label not in self.names:
-            self.names.append(label)
-        tag = len(self.row)
-        self._added.setdefault(i, []).append(tag)
-        self.row = np.r_[self.row, i]
-        self.column = np.r_[self.column, self.names.index(label)]
-        self.listed = np.r_[self.listed, False]
-        self.status = np.r_[self.status, np.uint8(OPEN)]
-        self.confidence = np.r_[self.confidence, 1.0]
-        return tag
-
-    def _rename(self, columns: list[int], name: str, seq: int) -> None:
-        """Show labels under another name, and two tags of a row under one name as one."""
-        for j in columns:
-            self.names[j] = name
-        self._merged_at = seq
-        times = Counter(self.names)
-        merged = np.isin(self.column, [j for j, own in enumerate(self.names) if times[own] > 1])
-        first: dict[tuple[int, str], int] = {}
-        self.merged = {}
-        for tag in np.flatnonzero(merged).tolist():
-            other = first.setdefault((int(self.row[tag]), self.name(tag)), tag)
-            if other != tag:
-                self.merged[tag] = other
-        self._reorder()
-
-    def _use_threshold(self, value: float) -> None:
-        self.threshold = value
-        self._reorder()
-
-    def _note(self, record: Record, person: str, text: str) -> str:
-        """Keep a note, or forget it if the text is empty; return the one before."""
-        texts = self.notes.setdefault((self._row_of[record["item"]], record["label"]), {})
-        before = texts.get(person, "")
-        self._restore(texts, person, text, absent="")
-        self.notes = {key: texts for key, texts in self.notes.items() if texts}
-        return before
-
-    def _reorder(self) -> None:
-        """Sort the questions, and forget what followed from another threshold."""
-        self._by_threshold = lru_cache(1)(self._below)
-        project, n = self.project, len(self.project.row)
-        confidence = self.confidence[:n]
-        order = review_order(confidence, project.column, self.threshold, project.listed)
-        self._order = order[~np.isin(order, list(self.merged))] if self.merged else order
 
     def _progress(self) -> dict[str, int]:
         n = len(self.project.row)
@@ -882,8 +516,8 @@ class Session:
             "suggested": not self.listed[tag],
             "audit": self.audit is not None and tag in self.audit,
             "decision": None if hidden else self._decision(tag),
-            "mine": None if blind else _DECISION.get(self.votes.get(tag, {}).get(person, OPEN)),
-            "votes": {who: _DECISION[vote] for who, vote in votes.items()},
+            "mine": None if blind else DECISION.get(self.votes.get(tag, {}).get(person, OPEN)),
+            "votes": {who: DECISION[vote] for who, vote in votes.items()},
             "notes": self._notes_by_row().get(i, []),
             "others": [] if self.table is None else list(self.table.others(i)),
             "tags": tags,
@@ -896,7 +530,7 @@ class Session:
         return {
             "item": item.id,
             "row": i,
-            "text": item.text[:MAX_TEXT],
+            "text": item.text[:_MAX_TEXT],
             "image": None if table is None else table.image_name(i),
             "has_image": table is not None and table.image_file(i) is not None,
         }
@@ -928,61 +562,7 @@ class Session:
         return None if tag >= len(self.project.row) else round(float(self.confidence[tag]), 4)
 
     def _decision(self, tag: int) -> str | None:
-        return _DECISION.get(int(self.status[tag]))
-
-
-def _about(record: Record) -> dict[str, str]:
-    """Return item and label of a record, as far as it has them."""
-    return {key: record[key] for key in ("item", "label") if key in record}
-
-
-def _text(record: Record, key: str) -> str:
-    value = record.get(key)
-    if not isinstance(value, str):
-        raise InputError(f"{key!r} must be a text, not {brief(value)}")
-    return value
-
-
-def checked_person(person: Any) -> str:
-    """Return the name of a person; raise InputError if it cannot be one."""
-    if not isinstance(person, str) or len(person) > MAX_PERSON or not person.isprintable():
-        raise InputError(
-            f"a name has at most {MAX_PERSON} printable characters, unlike {brief(person)}"
-        )
-    return person.strip()
-
-
-def review_order(
-    confidence: Array, column: Array, threshold: float, listed: Array | bool = True
-) -> Array:
-    """Return the indices of the tags, most informative first.
-
-    A listed tag near the threshold is the most informative, and a suggestion that is almost
-    certain. So that a label with many such tags does not crowd out the others, the k-th nearest tag
-    of a label counts as k hundredths further away.
-
-    Parameters
-    ----------
-    confidence : (m,) float array
-        Probability that each tag is correct.
-    column : (m,) int array
-        Label of each tag.
-    threshold : float
-        Tags at or above it are kept.
-    listed : (m,) bool array, default=True
-        False for suggestions.
-
-    Examples
-    --------
-    >>> review_order(np.array([0.9, 0.51, 0.511, 0.515]), np.array([0, 0, 0, 1]), 0.5)
-    array([1, 3, 2, 0])
-    """
-    distance = np.where(listed, np.abs(confidence - threshold), 1 - confidence)
-    by_label = np.lexsort((distance, column))
-    _, first, size = np.unique(column[by_label], return_index=True, return_counts=True)
-    rank = np.empty(len(column))
-    rank[by_label] = np.arange(len(column)) - np.repeat(first, size)
-    return np.lexsort((distance, distance + _VARIETY * rank))
+        return DECISION.get(int(self.status[tag]))
 
 
 def _read_confidence(project: Project, sequence: int) -> tuple[Array, int] | None:

@@ -24,7 +24,8 @@ from schirn.features.pipeline import make_method
 from schirn.linalg.features import has_unit_rows
 from schirn.review._journal import Journal
 from schirn.review._project import Project, read_project
-from schirn.review._session import DROP, KEEP, Session
+from schirn.review._session import Session
+from schirn.review._state import DROP, KEEP
 
 Array = np.ndarray
 
