@@ -10,6 +10,9 @@ from features.tiny_models import SYNONYMS, clip_folder, static_folder, write_pic
 
 import schirn
 from schirn.cli import main
+from schirn.features import TableFeatures
+from schirn.review import open_session
+from schirn.review._training import new_confidence
 
 KINDS = ["pan", "chair", "lamp"]
 
@@ -228,3 +231,25 @@ def test_options_of_tables_need_a_table(tmp_path, capsys):
     for option in ("--image", "--encoder", "--group"):
         err = refused(capsys, *argv, option, "x")
         assert f"{option} needs a table with one column of tags" in err
+
+
+def test_a_review_trains_again_with_the_encoder_and_the_groups(static, kinds, tmp_path):
+    columns = {"title": titles(kinds), "source": [k // 2 for k in range(70)], "tags": tags(kinds)}
+    table = write(tmp_path / "items.csv", columns)
+    argv = ["clean", table, "--text", "title", "--encoder", static, "--project"]
+    found = []
+    for name, more in (("alone", []), ("grouped", ["--group", "source"])):
+        folder = str(tmp_path / name)
+        assert main([*argv, folder, *more]) == 0
+        session = open_session(folder, write=False)
+        found.append(new_confidence(session.project, session.status))
+    X = TableFeatures(text="title", encoder=static).fit_transform(columns)
+    lists = [each.split(";") for each in columns["tags"]]
+    groups = np.unique(list(map(str, columns["source"])), return_inverse=True)[1]
+    for confidence, given in zip(found, (None, groups), strict=True):
+        model = schirn.Sieve(features="none").fit(X, lists, groups=given)
+        project = session.project
+        order = [model.label_names_.index(project.labels[j]) for j in project.column]
+        expected = model.label_confidence_[project.row, order]
+        np.testing.assert_allclose(confidence[project.listed], expected[project.listed], atol=1e-6)
+    assert np.abs(found[0] - found[1]).max() > 1e-3

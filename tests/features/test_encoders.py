@@ -8,6 +8,7 @@ import pytest
 from features.tiny_models import (
     SYNONYMS,
     clip_folder,
+    open_clip_folder,
     sentence_folder,
     static_folder,
     torchvision_file,
@@ -86,11 +87,16 @@ def test_a_sentence_transformer_is_read_from_its_folder(tmp_path, static):
         np.testing.assert_allclose(found, Encoder(static).fit().transform(texts), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", ["clip", "torchvision"])
+@pytest.mark.parametrize("kind", ["clip", "open-clip", "torchvision"])
 def test_pictures_are_files_contents_or_images(kind, request, tmp_path):
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
-    name = f"torchvision:{torchvision_file(tmp_path)}" if kind == "torchvision" else None
-    encoder = Encoder(name or request.getfixturevalue("clip"), of="image").fit()
+    if kind == "clip":
+        name = request.getfixturevalue("clip")
+    elif kind == "open-clip":
+        name = open_clip_folder(tmp_path / "model")
+    else:
+        name = f"torchvision:{torchvision_file(tmp_path)}"
+    encoder = Encoder(name, of="image").fit()
     paths = [tmp_path / name for name in write_pictures(tmp_path, [0, 2])]
     found = encoder.transform([*paths, None, str(paths[0]), paths[1].read_bytes()])
     np.testing.assert_allclose(np.linalg.norm(found, axis=1), [1, 1, 0, 1, 1], atol=1e-5)

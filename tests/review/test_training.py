@@ -124,7 +124,7 @@ def test_no_features_and_no_usable_confidences(folder, trainable, capsys, monkey
     assert main(str(folder), "0") == 1
     assert "the project has no features to train on" in capsys.readouterr().err
 
-    def fit(self, X, candidates, known):
+    def fit(self, X, candidates, known, groups):
         self.label_confidence_ = np.full(candidates.shape, np.nan)
 
     monkeypatch.setattr("schirn.Sieve.fit", fit)

@@ -403,6 +403,7 @@ def _write_pages(
             source=args.data,
             roles=roles,
             feature_names=features.feature_names,
+            groups=features.groups,
         )
     if args.audit_sample:
         write_questions(

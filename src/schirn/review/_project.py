@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from schirn._files import brief, whole_folder
 from schirn._input import repeated, whole_text
-from schirn.cleaning.find import PRECISION
+from schirn.cleaning.find import PRECISION, group_numbers
 from schirn.cleaning.found import NoisyLabels
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import Trust, TrustPoint
@@ -99,6 +99,7 @@ def write_project(
     source: str = "",
     roles: TableRoles | None = None,
     feature_names: Iterable[object] | None = None,
+    groups: Iterable[Any] | None = None,
 ) -> None:
     """Write a new project folder, completely or not at all.
 
@@ -118,6 +119,8 @@ def write_project(
         The table, its path, and the roles of its columns. The project keeps all of them.
     feature_names : iterable of str, optional
         Names of the columns of X.
+    groups : sequence of n values, optional
+        Rows with the same value are left out together when the project is trained again.
     """
     trust = found.trust
     head = {
@@ -157,6 +160,8 @@ def write_project(
     if feature_names is not None:
         # Cut, since every entry of the array takes the room of the longest.
         arrays["feature_names"] = np.array([str(name)[:80] for name in feature_names], dtype=str)
+    if groups is not None:
+        arrays["groups"] = group_numbers(groups, found.n_rows)
     with whole_folder(path) as folder:
         with (folder / "items.jsonl").open("wb") as stream:
             for i, (name, text) in enumerate(zip(ids, texts, strict=True)):

@@ -207,7 +207,7 @@ def new_confidence(project: Project, status: Array, added: Sequence[tuple[int, i
     model: Any = make_method(None, scaled=has_unit_rows(X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
-        model.fit(X, candidates, known=known)
+        model.fit(X, candidates, known=known, groups=_groups(project, model.max_kernel_rows))
     confidence = project.confidence.copy()
     confidence[used] = model.label_confidence_[row, column]
     if not np.isfinite(confidence).all():
@@ -225,3 +225,14 @@ def read_features(project: Project) -> Any:
         found = "no features" if X is None else f"{X.shape[0]} rows"
         raise DataError(f"{path}: {found}, but the project has {len(project.items)} items")
     return X
+
+
+def _groups(project: Project, most: int) -> Array | None:
+    """Return the group of each item; None if there are none, or too many rows to use them."""
+    path, n = project.features, len(project.items)
+    groups = None if path is None else read_archive(path).get("groups")
+    if groups is None or n > most:
+        return None
+    if groups.shape != (n,) or groups.dtype.kind not in "iu":
+        raise DataError(f"{path}: the groups must be one number per item")
+    return groups
