@@ -55,7 +55,7 @@ def check(model, X, path, *, method=None, single=1e-4):
     assert about["method"] == type(method or model).__name__
 
 
-LINEAR = {
+METHODS = {
     "CandidateRidge": {"lam": 1.0},
     "Schirn": {"alpha": 0.2, "beta": 0.05, "lam": 10.0},
     "NLR": {"beta": 100.0, "gamma": 10.0, "lam": 2.1},
@@ -65,14 +65,17 @@ LINEAR = {
     "PAKS": {"max_iter": 5},
     "GLC": {"max_iter": 5},
     "PARD": {"max_iter": 2},
+    "PMLLENFN": {"max_iter": 3},
+    "PMLMA": {"max_iter": 3},
+    "PMLPLR": {"max_iter": 3},
 }
 
 
-@pytest.mark.parametrize("name", LINEAR)
-def test_linear_methods(data, name, tmp_path):
+@pytest.mark.parametrize("name", METHODS)
+def test_other_methods(data, name, tmp_path):
     cls = schirn.methods()[name]
     known = cls().get_params()
-    model = cls(**{key: value for key, value in LINEAR[name].items() if key in known})
+    model = cls(**{key: value for key, value in METHODS[name].items() if key in known})
     check(model.fit(data.X, data.candidates), data.X, tmp_path / "m.onnx")
 
 

@@ -26,7 +26,8 @@ def add(found: Any) -> None:
         help="write a model as an ONNX file",
         description="Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
         "X are rows of features; its outputs are scores, probabilities and labels (0/1). Sieve, "
-        "linear methods and PARD can be exported. Texts must become features outside of the file.",
+        "linear methods, PMLMA, PMLPLR and PARD can be exported. Texts must become features "
+        "outside of the file.",
         examples=_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")

@@ -20,6 +20,7 @@ from schirn.features import KernelFeatures, TagPipeline
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel
 from schirn.methods import PARD, Sieve
+from schirn.methods._anchors import AnchorMethod
 from schirn.methods._base import LinearMethod
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.sieve import SOFT, LabelStack
@@ -46,9 +47,9 @@ def to_onnx(
     Parameters
     ----------
     model : method, TagPipeline or Pipeline
-        A fitted `Sieve`, linear method (`Schirn`, `NLR`, the ridges and others with `coef_`) or
-        `PARD`; a pipeline of scikit-learn that ends in one, after `KernelFeatures` or scalers; or a
-        `TagPipeline` that learns from numbers or vectors.
+        A fitted `Sieve`, linear method (`Schirn`, `NLR`, the ridges and others with `coef_`),
+        `PMLMA`, `PMLPLR` or `PARD`; a pipeline of scikit-learn that ends in one, after
+        `KernelFeatures` or scalers; or a `TagPipeline` that learns from numbers or vectors.
     path : path
         Usually in .onnx. An existing file is replaced.
     dtype : {"float32", "float64"}
@@ -112,10 +113,10 @@ def _steps(model: Any) -> tuple[list[Any], Any]:
     if hasattr(model, "steps"):
         *before, (_, model) = model.steps
         steps = [step for _, step in before if step not in (None, "passthrough")]
-    known = isinstance(model, Sieve | LinearMethod | PARD)
-    if not known:
+    if not isinstance(model, Sieve | LinearMethod | AnchorMethod | PARD):
         raise InputError(
-            f"to_onnx knows Sieve, linear methods and PARD, but not {type(model).__name__}"
+            f"to_onnx knows Sieve, linear methods, PMLMA, PMLPLR and PARD, but not "
+            f"{type(model).__name__}"
         )
     check_is_fitted(model)
     if getattr(model, "transformer_", None) is not None:
@@ -252,6 +253,11 @@ def _scores(graph: _Graph, method: Any, Z: str) -> str:
         net = method.network_
         hidden = graph.node("Relu", graph.affine(Z, net.W1, net.b1))
         return graph.affine(hidden, net.W2, net.b2)
+    if isinstance(method, AnchorMethod):
+        found, W = method.map_, method.dual_coef_
+        Z = graph.add(graph.mul(Z, found.factor), found.shift)
+        K = _kernel(graph, Kernel("rbf", found.width), Z, found.anchors)
+        return graph.affine(K, W[:-1], W[-1] - found.centre @ W[:-1])
     found, pool = method.expansion_, method.pool_
     K = _scaled(graph, method.scale_, Z)
     if found.support is not None:
