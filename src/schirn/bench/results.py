@@ -41,14 +41,15 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
 ``scores``         path of the scores of the test rows, relative to the folder, or null
 ``versions``       object: schirn, python, numpy, scipy, scikit-learn
 ``threads``        threads of the linear algebra
+``device``         PyTorch device of the fit, such as "cuda"; null: NumPy
 ``host``           machine and process
 ``finished``       seconds since 1970
 ``traceback``      traceback of a failed run, otherwise null
 =================  ===========================================================================
 
-Apart from times, memory, ``threads``, ``host``, ``finished`` and ``versions`` (`VOLATILE`), a
-result does not depend on when and where the run was executed. `read_rows` returns the newest result
-of each run.
+Apart from times, memory, ``threads``, ``device``, ``host``, ``finished`` and ``versions``
+(`VOLATILE`), a result does not depend on when and where the run was executed. `read_rows` returns
+the newest result of each run.
 """
 
 import hashlib
@@ -107,6 +108,7 @@ FIELDS = (
     "scores",
     "versions",
     "threads",
+    "device",
     "host",
     "finished",
     "traceback",
@@ -120,6 +122,7 @@ VOLATILE = (
     "predict_seconds",
     "peak_memory_mb",
     "threads",
+    "device",
     "host",
     "finished",
     "versions",
@@ -149,7 +152,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("grid", "versions"), (dict, _NONE)),
     **dict.fromkeys(("sees_truth", "oracle"), (bool, _NONE)),
     **dict.fromkeys(
-        ("noise", "reason", "data_sha256", "scores", "host", "traceback"), (str, _NONE)
+        ("noise", "reason", "data_sha256", "scores", "device", "host", "traceback"), (str, _NONE)
     ),
     **dict.fromkeys(("noise_seed", "search_rows", "inner_folds", "threads"), (int, _NONE)),
     **dict.fromkeys(("n_train", "n_test", "n_features", "n_labels"), (int, _NONE)),

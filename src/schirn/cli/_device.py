@@ -39,12 +39,7 @@ def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:
             raise InputError("--tf32 is a GPU precision; pass --device cuda as well")
         return X
     torch = optional("torch", "deep", "--device")
-    try:
-        device = torch.device(args.device)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise InputError(f"--device {args.device}: not available here ({reason})") from None
+    device = _checked(args.device)
     torch.backends.cuda.matmul.allow_tf32 = args.tf32
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * 4 / 1e9
@@ -53,10 +48,31 @@ def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:
     return torch.asarray(X, dtype=torch.float32, device=device)
 
 
-def _gpu(X: Any, model: Any) -> str | None:
+def bench_device(args: argparse.Namespace) -> str | None:
+    """The device of `schirn bench --device`, checked; None is NumPy."""
+    if args.device == "auto":
+        return _gpu()
+    if args.device is not None:
+        _checked(args.device)
+    return str(args.device) if args.device else None
+
+
+def _checked(name: str) -> Any:
+    """The PyTorch device of this name; raises InputError if it is not there."""
+    torch = optional("torch", "deep", "--device")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"--device {name}: not available here ({reason})") from None
+    return device
+
+
+def _gpu(X: Any = None, model: Any = None) -> str | None:
     """The GPU to use, or None; prints which, or why none is used."""
     why = "no GPU was found"
-    if "device" not in getattr(model, "_locations", ()):
+    if model is not None and "device" not in getattr(model, "_locations", ()):
         why = f"{type(model).__name__} has no version for GPUs"
     elif sp.issparse(X):
         why = "the features are sparse"

@@ -14,6 +14,7 @@ from schirn.bench.running.data import parse_level
 from schirn.bench.running.plan import FEATURES, TUNINGS
 from schirn.bench.stats import TESTS
 from schirn.cli._bench_output import megabytes, parse_methods, seconds, split_list
+from schirn.cli._device import bench_device
 from schirn.cli._output import note, print_json, printable, say, table, working
 from schirn.cli._parser import Parser, add_command, natural, positive
 from schirn.cli._reading import assignment
@@ -160,6 +161,12 @@ def _add_how(parser: Parser) -> None:
         metavar="ADDRESS",
         help="execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786",
     )
+    group.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="fit Schirn and Sieve on a PyTorch device such as cuda, in single precision; auto "
+        "takes a GPU if there is one (default: NumPy on the CPU)",
+    )
     group.add_argument("--retry", action="store_true", help="repeat runs that failed or timed out")
     group.add_argument(
         "--no-scores", action="store_true", help="do not store the scores of the test rows"
@@ -212,6 +219,7 @@ def run(args: argparse.Namespace) -> int:
             reader_options=dict(args.option),
             jobs=args.jobs,
             threads=args.threads,
+            device=bench_device(args),
             time_limit=args.time_limit,
             memory_limit=args.memory_limit,
             retry=args.retry,

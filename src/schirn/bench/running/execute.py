@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from schirn._optional import optional
 from schirn.bench.results import Result
 from schirn.bench.running.data import Array, Prepared, checksum, make_splits, prepare
 from schirn.bench.running.memory import peak_memory, reset_peak_memory
@@ -17,6 +18,7 @@ from schirn.bench.running.plan import Run
 from schirn.bench.running.scores import compute_metrics
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.features import KernelFeatures
+from schirn.linalg.arrays import to_numpy
 from schirn.linalg.features import learn_scale
 from schirn.model_selection import CandidateSearchCV
 
@@ -97,11 +99,14 @@ def _execute(run: Run, data: Prepared) -> Output:
     params = {**fixed, **chosen}
     model = cls(**params)
     extra = {"y_clean": fold.truth} if run.method.sees_truth else {}
+    device = run.device if "device" in getattr(cls, "_locations", ()) else None
+    if device is not None:
+        fold = fold._replace(X=_on_device(fold.X, device), X_test=_on_device(fold.X_test, device))
     cpu_seconds = time.process_time()
     model.fit(fold.X, fold.candidates, **extra)
     fitted, cpu_seconds = time.perf_counter(), time.process_time() - cpu_seconds
     score = getattr(model, "decision_function", None) or model.predict_proba
-    scores = _checked(np.asarray(score(fold.X_test)), fold.truth_test.shape)
+    scores = _checked(to_numpy(score(fold.X_test)), fold.truth_test.shape)
     scored = time.perf_counter()
     arrays = _arrays(model, scores, fold)
     fields = {
@@ -114,8 +119,16 @@ def _execute(run: Run, data: Prepared) -> Output:
         "predict_seconds": round(scored - fitted, 4),
         "n_train": len(fold.truth),
         "n_test": len(fold.truth_test),
+        "device": device,
     }
     return Output(fields, arrays)
+
+
+def _on_device(X: Any, device: str) -> Any:
+    """The rows as a dense tensor of single precision."""
+    torch = optional("torch", "deep", f"device={device!r}")
+    dense = X.toarray() if sparse.issparse(X) else X
+    return torch.asarray(dense, dtype=torch.float32, device=device)
 
 
 def _fixed_params(cls: type, run: Run) -> dict[str, Any]:
@@ -212,10 +225,10 @@ def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:
         "candidate_truth": fold.truth[cells].astype(bool),
     }
     if hasattr(model, "predict"):
-        predicted = np.asarray(model.predict(fold.X_test)).reshape(scores.shape)
+        predicted = to_numpy(model.predict(fold.X_test)).reshape(scores.shape)
         arrays["predicted"] = np.packbits(predicted.astype(bool), axis=1)
     if hasattr(model, "label_confidence_"):
-        arrays["confidence"] = np.asarray(model.label_confidence_)[cells]
+        arrays["confidence"] = to_numpy(model.label_confidence_)[cells]
     if hasattr(model, "noise_"):
-        arrays["noise"] = np.asarray(model.noise_)[cells].astype(bool)
+        arrays["noise"] = to_numpy(model.noise_)[cells].astype(bool)
     return arrays

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ def run(
     reader_options: Mapping[str, Any] | None = None,
     jobs: int = 1,
     threads: int | None = None,
+    device: str | None = None,
     time_limit: float | None = None,
     memory_limit: float | None = None,
     retry: bool = False,
@@ -101,6 +103,9 @@ def run(
     threads : int, optional
         Threads per process. By default the processors are divided among the processes, up to
         OMP_NUM_THREADS.
+    device : str, optional
+        PyTorch device such as "cuda", for the fits of methods that can use one (`Schirn`,
+        `Sieve`), in single precision. Searches and other methods use NumPy.
     time_limit : float, optional
         Seconds after which a run (search, fit and scores) is stopped.
     memory_limit : float, optional
@@ -157,6 +162,7 @@ def run(
             grids=grids,
             reader_options=reader_options,
         )
+        runs = [replace(run, device=device) for run in runs]
         check_importable([run.method for run in runs], jobs > 0 or scheduler is not None)
         make_worker: Callable[[int], Any] = partial(ProcessWorker, memory_limit=memory_limit)
         if scheduler is not None:
