@@ -10,17 +10,15 @@ AUC, claimed share, precision and recall are computed over the candidates.
 
 import argparse
 import os
-from collections import defaultdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.feature_extraction.text import TfidfVectorizer
 from threadpoolctl import threadpool_limits
 
 from schirn import Sieve
-from schirn.cleaning import votes_to_candidates
+from schirn.datasets import read_npz
 from schirn.labels.votes import Votes
 from schirn.metrics import noise_report
 from schirn.noise.votes import vote_model
@@ -39,31 +37,9 @@ class Draw(NamedTuple):
 
 def draw(path: Path, seed: int, workers: int = WORKERS) -> Draw:
     """Take some workers per sentence at random; the others tell the truth."""
-    file = np.load(path, allow_pickle=False)
-    texts, names = file["texts"], [str(name) for name in file["label_names"]]
-    n, l = len(texts), len(names)
-    rng = np.random.default_rng(seed)
-    chosen = defaultdict(list)
-    for item, worker, label in file["votes"]:
-        chosen[item, worker].append(label)
-    who = defaultdict(list)
-    for item, worker in file["asked"]:
-        who[item].append(worker)
-    table: list[tuple[int, int, str | None]] = []
-    others, asked = np.zeros((n, l)), np.zeros(n)
-    for item in range(n):
-        order = rng.permutation(who[item])
-        for worker in order[:workers]:
-            labels = chosen.get((item, worker), [])
-            table += [(item, int(worker), names[j]) for j in labels] or [(item, int(worker), None)]
-        asked[item] = len(order) - workers
-        for worker in order[workers:]:
-            others[item, chosen.get((item, worker), [])] += 1
-    votes = votes_to_candidates(*zip(*table, strict=True), order=range(n))
-    columns = [names.index(name) for name in votes.label_names]
-    truth = others[:, columns] >= 0.5 * np.maximum(asked, 1)[:, None]
-    X = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True).fit_transform(texts)
-    return Draw(X, votes, truth.astype(np.uint8))
+    data = read_npz(path, workers=workers, random_state=seed)
+    columns = [data.label_names.index(name) for name in data.votes.label_names]
+    return Draw(data.X, data.votes, data.y_true[:, columns])
 
 
 def confidences(data: Draw) -> dict[str, tuple[np.ndarray, float | None]]:

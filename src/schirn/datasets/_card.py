@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -51,6 +52,8 @@ class DataCard:
         Smallest column sum of the candidates divided by n × l.
     rows_dropped : int
         Number of rows of the source that were left out.
+    description : str
+        What the source says about itself.
     """
 
     name: str
@@ -75,6 +78,7 @@ class DataCard:
     rank_note: str
     ratio: float | None
     rows_dropped: int
+    description: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as a dictionary, ready for JSON."""
@@ -84,9 +88,10 @@ class DataCard:
         """Return the facts that apply as lines of text."""
         lines = [self.name]
         for key, value in self.to_dict().items():
-            if key == "name" or value is None or value == "":
+            if key in ("name", "description") or value is None or value == "":
                 continue
             lines.append(f"  {key.replace('_', ' '):<24}{_show(key, value)}")
+        lines += textwrap.wrap(self.description, 76, initial_indent="  ", subsequent_indent="  ")
         return "\n".join(lines)
 
 
@@ -144,6 +149,7 @@ def data_card(dataset: Dataset, *, max_rank_bytes: int = MAX_RANK_BYTES) -> Data
         rank_note="; ".join(note for note in (note_true, note_candidates) if note),
         ratio=_ratio(candidates),
         rows_dropped=dataset.n_dropped,
+        description=dataset.description,
     )
 
 

@@ -17,6 +17,7 @@ from schirn._input import repeated
 from schirn.datasets._text import base_name
 from schirn.exceptions import DataError, InputError
 from schirn.labels.matrix import as_binary
+from schirn.labels.votes import Votes
 
 # A 0/1 matrix with more cells is kept as CSR: 50 MB as bytes, 400 MB as floats.
 LARGE_LABELS = 50_000_000
@@ -48,6 +49,8 @@ class Dataset:
     folds : list of (train, test) row indices, or None
     images : ndarray or None
         One image per row, for display.
+    votes : Votes or None
+        The votes behind the candidates, where the source has them.
     description : str
     n_dropped : int
         Number of rows of the source that were left out.
@@ -73,6 +76,7 @@ class Dataset:
     n_train: int | None = None
     folds: list[Fold] | None = None
     images: np.ndarray | None = None
+    votes: Votes | None = None
     description: str = ""
     n_dropped: int = 0
     zero_based: bool | None = None
@@ -108,7 +112,7 @@ class Dataset:
     def subset(self, rows: ArrayLike | slice) -> Dataset:
         """Return the data set restricted to `rows` (indices, a boolean mask or a slice).
 
-        `n_train` and `folds` refer to the rows of the whole set, so they are dropped.
+        `n_train`, `folds` and `votes` refer to the rows of the whole set, so they are dropped.
         """
         if isinstance(rows, slice):
             index = np.arange(self.n_samples)[rows]
@@ -120,7 +124,7 @@ class Dataset:
             for name in ("X", "y_true", "candidates", "images")
             if self._has(name)
         }
-        return replace(self, n_train=None, folds=None, **taken)
+        return replace(self, n_train=None, folds=None, votes=None, **taken)
 
     def _has(self, name: str) -> bool:
         return getattr(self, name) is not None

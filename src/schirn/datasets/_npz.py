@@ -10,11 +10,19 @@ import numpy as np
 from scipy import sparse
 
 from schirn._files import brief, check_sparse, read_archive, reason_of
+from schirn.datasets._crowd import SHARE, crowd_dataset
 from schirn.datasets._dataset import Dataset, dataset_from_file, label_matrix
 from schirn.exceptions import DataError
 
 
-def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Dataset:
+def read_npz(
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int | None = None,
+    workers: int = 3,
+    share: float = SHARE,
+    random_state: int = 0,
+) -> Dataset:
     """Read a data set from an npz archive.
 
     Keys: `X`, or `data`, `indices`, `indptr`, `shape` for a CSR matrix; `Y` (true labels) or
@@ -22,12 +30,22 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> D
     `label_names`, `feature_names`, `n_train`, `train_mask` and `test_mask` (rows × folds).
     Without features the data set has no feature columns.
 
+    An archive of votes has `asked` (item, worker) and `votes` (item, worker, label), tables of
+    numbers that count from 0, `label_names`, and `texts` or features. Of the workers of each item,
+    some make the candidates, and the others the truth.
+
     Parameters
     ----------
     path : path
     max_bytes : int, optional
         A file that would unpack to more raises DataError before anything is allocated; by default
         ``SCHIRN_MAX_BYTES``, else 8 GiB.
+    workers : int
+        For votes: workers per item, drawn at random, whose choices are the candidates.
+    share : float
+        For votes: share of the other workers that makes a label true.
+    random_state : int
+        For votes: seed of the draw.
 
     Returns
     -------
@@ -44,6 +62,13 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> D
     """
     path = Path(path)
     arrays = read_archive(path, max_bytes)
+    names = _names(path, arrays, "label_names") or []
+    if "votes" in arrays:
+        X = features_of(path, arrays)
+        if X is None and "texts" not in arrays:
+            raise DataError(f"{path}: votes need 'texts' or features to learn from.")
+        drawn: dict[str, Any] = {"workers": workers, "share": share, "random_state": random_state}
+        return crowd_dataset(path, arrays, X, names, max_bytes=max_bytes, **drawn)
     y_true = _labels(path, arrays, "Y")
     candidates = _labels(path, arrays, "C")
     if y_true is None and candidates is None:
@@ -57,7 +82,7 @@ def read_npz(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> D
         X=X,
         y_true=y_true,
         candidates=candidates,
-        label_names=_names(path, arrays, "label_names") or [],
+        label_names=names,
         feature_names=_names(path, arrays, "feature_names"),
         n_train=_n_train(path, arrays, X.shape[0]),
         folds=_folds(path, arrays, X.shape[0]),
