@@ -14,9 +14,9 @@ export function connect(actions) {
 }
 
 function card(row, extra, ...buttons) {
-  const text = make("p", { class: "excerpt" }, row.text || "(no text)");
+  const text = row.text || !row.image ? make("p", { class: "excerpt" }, row.text || "(no text)") : null;
   const tags = row.tags && make("ul", { class: "tags" }, ...row.tags.map((tag) => chip(tag, (chosen) => open(row.item, chosen.label))));
-  const item = make("li", { class: "card small", tabIndex: 0 }, picture(row), make("p", { class: "where" }, `Item ${row.item}`), text, extra, tags);
+  const item = make("li", { class: "card small", tabIndex: 0 }, picture(row), make("p", { class: "where" }, `Item ${row.item}`), ...[text, extra, tags].filter(Boolean));
   if (buttons.length) item.append(make("div", { class: "line" }, ...buttons));
   item.row = row;
   return item;

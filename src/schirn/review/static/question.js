@@ -5,7 +5,7 @@ import { $, app, chip, get, make, number, percent, picture, say, suggestTags } f
 export function showCurrent(current, before, choose) {
   const same = before && before.item === current.item && before.label === current.label;
   $("label").textContent = current.label;
-  $("text").textContent = current.text || "(no text)";
+  $("text").textContent = current.text || (current.image ? "" : "(no text)");
   $("item").textContent = current.item;
   const names = current.suggested ? ["Add", "Reject"] : ["Keep", "Drop"];
   $("keep").firstElementChild.textContent = names[0];
