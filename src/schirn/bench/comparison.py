@@ -39,6 +39,8 @@ ALL_METRICS: dict[str, MetricInfo] = {
     "noise_auc": MetricInfo("noise AUC ↑", True),
     "noise_precision": MetricInfo("noise precision ↑", True),
     "noise_recall": MetricInfo("noise recall ↑", True),
+    "noise_auprc": MetricInfo("noise AUPRC ↑", True),
+    "calibration_error": MetricInfo("calibration error ↓", False),
 }
 COSTS: dict[str, MetricInfo] = {
     "tune_seconds": MetricInfo("tuning seconds ↓", False, False),

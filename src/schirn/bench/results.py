@@ -25,7 +25,9 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    "average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error"
                    on the test rows in the field's convention (shares, not percent; Hamming loss
                    of the method's own ``predict``), and "noise_auc", "noise_precision",
-                   "noise_recall" on the training candidates
+                   "noise_recall", "noise_auprc" (average precision of the wrong candidates, the
+                   least confident first) and "calibration_error" (of ``label_confidence_``, ten
+                   bins of equal width) on the training candidates
 ``params``         parameters set by the benchmark: fixed, recommended and chosen ones, also those
                    that the method chose itself
 ``grid``           the grid that was searched, or null
@@ -38,6 +40,11 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
 ``peak_memory_mb``   peak resident memory of the process during the run, MiB; null if unknown
 ``n_train``, ``n_test``, ``n_features``, ``n_labels``   sizes; null if the data set is missing
 ``data_sha256``    checksum of features, truth and own candidates; null if the data set is missing
+``candidates_sha256``  checksum of the candidates of all rows, with the noise: of "n l", a line
+                   feed, and the bits of each row, filled up to whole bytes (`numpy.packbits`);
+                   null if the data could not be loaded, like the next
+``folds_sha256``   checksum of the row numbers of all folds: of "train", the row numbers as 64-bit
+                   little-endian integers, "test" and its row numbers, fold by fold
 ``scores``         path of the scores of the test rows, relative to the folder, or null
 ``versions``       object: schirn, python, numpy, scipy, scikit-learn
 ``threads``        threads of the linear algebra
@@ -105,6 +112,8 @@ FIELDS = (
     "n_features",
     "n_labels",
     "data_sha256",
+    "candidates_sha256",
+    "folds_sha256",
     "scores",
     "versions",
     "threads",
@@ -154,6 +163,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(
         ("noise", "reason", "data_sha256", "scores", "device", "host", "traceback"), (str, _NONE)
     ),
+    **dict.fromkeys(("candidates_sha256", "folds_sha256"), (str, _NONE)),
     **dict.fromkeys(("noise_seed", "search_rows", "inner_folds", "threads"), (int, _NONE)),
     **dict.fromkeys(("n_train", "n_test", "n_features", "n_labels"), (int, _NONE)),
     **dict.fromkeys(("tune_seconds", "fit_seconds", "fit_cpu_seconds"), (int, float, _NONE)),
@@ -249,28 +259,30 @@ class ResultReader:
                 yield self._parse(path, line)
 
     def _parse(self, path: Path, line: bytes) -> Result:
-        where = f"{path}, line {self._lines[path]}"
-        try:
-            result = json.loads(line)
-            version = result["format"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise DataError(f"{where}: not a benchmark result; delete the line.") from None
-        if version != FORMAT:
-            raise DataError(
-                f"{where}: a result of format {brief(version)}, but this version of schirn reads "
-                f"format {FORMAT}; use another folder or another version."
-            )
-        missing = [name for name in (*IDENTITY, "key", "status", "finished") if name not in result]
-        if missing:
-            raise DataError(f"{where}: the result has no {missing[0]!r}; delete the line.")
-        # Files of earlier versions lack some fields.
-        result = dict.fromkeys(FIELDS) | {"metrics": {}, "params": {}} | result
-        wrong = next((name for name in _TYPES if not _is_valid(name, result[name])), None)
-        if wrong is not None:
-            raise DataError(
-                f"{where}: {wrong!r} cannot be {brief(result[wrong])}; delete the line."
-            )
-        return result
+        return parse_result(line, f"{path}, line {self._lines[path]}")
+
+
+def parse_result(line: bytes, where: str) -> Result:
+    """Parse one line of a file; raise DataError that names the place unless it is a result."""
+    try:
+        result = json.loads(line)
+        version = result["format"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DataError(f"{where}: not a benchmark result; delete the line.") from None
+    if version != FORMAT:
+        raise DataError(
+            f"{where}: a result of format {brief(version)}, but this version of schirn reads "
+            f"format {FORMAT}; use another folder or another version."
+        )
+    missing = [name for name in (*IDENTITY, "key", "status", "finished") if name not in result]
+    if missing:
+        raise DataError(f"{where}: the result has no {missing[0]!r}; delete the line.")
+    # Files of earlier versions lack some fields.
+    result = dict.fromkeys(FIELDS) | {"metrics": {}, "params": {}} | result
+    wrong = next((name for name in _TYPES if not _is_valid(name, result[name])), None)
+    if wrong is not None:
+        raise DataError(f"{where}: {wrong!r} cannot be {brief(result[wrong])}; delete the line.")
+    return result
 
 
 def _is_valid(name: str, value: Any) -> bool:

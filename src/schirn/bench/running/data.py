@@ -41,6 +41,8 @@ class Prepared(NamedTuple):
     truth: Array
     candidates: Array
     splits: list[Split]
+    candidates_sha256: str
+    folds_sha256: str
 
 
 def parse_datasets(
@@ -108,6 +110,22 @@ def checksum(data: Dataset) -> str:
     return digest.hexdigest()
 
 
+def candidates_checksum(candidates: Array) -> str:
+    """SHA-256 of the shape and the bits of the candidates, whatever their type."""
+    digest = hashlib.sha256("{} {}\n".format(*candidates.shape).encode())
+    digest.update(np.packbits(candidates.astype(bool), axis=1).tobytes())
+    return digest.hexdigest()
+
+
+def folds_checksum(splits: Sequence[Split]) -> str:
+    """SHA-256 of the row numbers of all folds."""
+    digest = hashlib.sha256()
+    for rows in splits:
+        for name, numbers in zip(("train", "test"), rows, strict=True):
+            digest.update(name.encode() + np.asarray(numbers).astype("<i8").tobytes())
+    return digest.hexdigest()
+
+
 def unusable(data: Dataset, level: Level) -> str | None:
     """Explain why a data set cannot be benchmarked, or return None."""
     if not data.n_features:
@@ -132,7 +150,9 @@ def prepare(
     if level is not None:
         amount: dict[str, Any] = {"rate": level} if noise == "rate" else {"r": level}
         candidates = add_noise(data.y_true, kind=noise, X=data.X, random_state=noise_seed, **amount)
-    return Prepared(X, _dense(data.y_true), _dense(candidates), splits)
+    drawn = _dense(candidates)
+    sums = candidates_checksum(drawn), folds_checksum(splits)
+    return Prepared(X, _dense(data.y_true), drawn, splits, *sums)
 
 
 def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Split]:

@@ -58,6 +58,13 @@ def load_data(run: Run) -> Prepared:
 
 def execute(run: Run, data: Prepared) -> Output:
     """Execute a run; an error becomes its status."""
+    output = _attempt(run, data)
+    output.fields["candidates_sha256"] = data.candidates_sha256
+    output.fields["folds_sha256"] = data.folds_sha256
+    return output
+
+
+def _attempt(run: Run, data: Prepared) -> Output:
     reset_peak_memory()
     try:
         with warnings.catch_warnings():

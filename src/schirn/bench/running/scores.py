@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import average_precision_score
 
 from schirn._files import atomic_write, read_archive
 from schirn.bench.results import Result, ResultWriter, plain, read_rows
@@ -33,9 +34,22 @@ def compute_metrics(arrays: Mapping[str, Array], extra: Extra | None = None) -> 
     report = noise_report(candidate_truth, np.ones_like(candidate_truth), **detected)
     for name in ("auc", "precision", "recall"):
         values[f"noise_{name}"] = report.get(name, float("nan"))
+    values |= {"noise_auprc": float("nan"), "calibration_error": float("nan")}
+    if "confidence" in arrays:
+        is_true, confidence = arrays["candidate_truth"].astype(bool), arrays["confidence"]
+        if not is_true.all():
+            values["noise_auprc"] = float(average_precision_score(~is_true, -confidence))
+        values["calibration_error"] = _calibration_error(is_true, confidence)
     for name, function in (extra or {}).items():
         values[name] = float(function(truth, scores))
     return values
+
+
+def _calibration_error(is_true: Array, confidence: Array) -> float:
+    """Mean distance between confidence and share of true candidates over ten bins."""
+    bins = np.minimum((10 * confidence).astype(int), 9)
+    off = np.bincount(bins, weights=confidence - is_true, minlength=10)
+    return float(np.abs(off).sum() / max(len(is_true), 1))
 
 
 def _unpack(bits: Array, shape: tuple[int, ...]) -> Array:
