@@ -1,6 +1,7 @@
 """The update of the noise model against its formulas written out."""
 
-from math import comb, log
+import tracemalloc
+from math import comb, exp, log
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from schirn.noise.model import (
     NoiseModel,
     NoiseSums,
     Posterior,
+    count_tilt,
+    log_normaliser,
     noise_from_sums,
     propensities,
     update_noise,
@@ -179,3 +182,32 @@ def test_update_sees_labels_that_are_listed_more_often():
     model = update_noise(Y, Posterior(Q, counts, true))
     assert int(np.argmax(model.propensity)) == l - 1
     assert model.propensity[-1] - model.propensity[0] > log(3)
+
+
+def test_many_labels_take_no_memory_for_candidates_times_labels():
+    labels, candidates = 50_000, 200
+    noise_counts = np.zeros(labels + 1)
+    noise_counts[:20] = 10
+    true_counts = np.ones(candidates + 1)
+    tracemalloc.start()
+    try:
+        tilt = count_tilt(noise_counts, true_counts, 1e-4)
+        log_normaliser(tilt, 1e-4, candidates)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < labels * candidates * 8 / 2
+
+
+@pytest.mark.parametrize("cells", [1, 50, 10**6])
+def test_the_count_law_does_not_depend_on_the_blocks(monkeypatch, cells):
+    monkeypatch.setattr("schirn.noise.model._LAW_CELLS", cells)
+    sums = sums_of(10, [6, 5, 7, 4], [3.5, 2, 3, 1.5], [0, 8, 2, 0, 0], [0, 7, 3])
+    _, tilt = plain_update(sums)
+    found = noise_from_sums(sums)
+    assert found.tilt == pytest.approx(tilt)
+    weight = [
+        sum(comb(4 - m, r) * 0.2**r * 0.8 ** (4 - m - r) * exp(tilt[r]) for r in range(5 - m))
+        for m in range(3)
+    ]
+    assert log_normaliser(np.array(tilt), 0.2, 2) == pytest.approx(np.log(weight))

@@ -7,6 +7,7 @@ from schirn.cleaning.expect import Expectations, RunSummary, Violation
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
 from schirn.cleaning.look import Finding, look_at_table
+from schirn.cleaning.many import find_noisy_labels_sparse
 from schirn.cleaning.merges import (
     Merge,
     merge_tags,
@@ -47,6 +48,7 @@ __all__ = [
     "Votes",
     "Word",
     "find_noisy_labels",
+    "find_noisy_labels_sparse",
     "look_at_table",
     "merge_tags",
     "propose_merges",

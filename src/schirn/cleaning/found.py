@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from schirn._files import atomic_write, spreadsheet_safe
 from schirn._optional import optional
@@ -234,6 +235,13 @@ class NoisyLabels:
     def clean(self) -> Array:
         """Tags that were not removed, as an (n, l) 0/1 array."""
         return self.matrix((~self.removed).astype(np.uint8))
+
+    @property
+    def clean_sparse(self) -> sp.csr_array:
+        """Tags that were not removed, as an (n, l) 0/1 CSR array: for very many labels."""
+        row, column = self.row[~self.removed], self.column[~self.removed]
+        ones, shape = np.ones(len(row), dtype=np.uint8), (self.n_rows, len(self.label_names))
+        return sp.csr_array((ones, (row, column)), shape=shape)
 
     def clean_lists(self) -> list[list[str]]:
         """Return the names of the tags that were not removed, one list per row."""

@@ -11,7 +11,7 @@ The tilt lets the candidates of a row inform each other: if rows carry about thr
 fourth doubtful one is more likely true.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +30,8 @@ _MOST_TRUE = 64
 # Cells of a block, (candidates + 1)^2 per row: what fits in a processor's cache, or on a device.
 _BLOCK_CELLS = 200_000
 _DEVICE_CELLS = 2**27
+# Cells of a binomial law that are computed together: candidates x labels would be too many.
+_LAW_CELLS = 400_000
 
 
 class NoiseModel(NamedTuple):
@@ -354,8 +356,9 @@ def count_tilt(noise_counts: Array, true_counts: Array, rate: float) -> Array:
     """
     true_counts = np.trim_zeros(true_counts, "b")
     rows = max(float(true_counts.sum()), 1.0)
-    law = np.exp(_log_binomial(len(noise_counts) - 1, len(true_counts) - 1, rate))
-    expected = (true_counts / rows) @ law
+    expected = np.zeros(len(noise_counts))
+    for some, law in _log_binomial(len(noise_counts) - 1, len(true_counts) - 1, rate):
+        expected += (true_counts[some] / rows) @ np.exp(law)
     r = np.arange(len(noise_counts))
     mean = noise_counts @ r / rows
     variance = noise_counts @ (r - mean) ** 2 / rows
@@ -389,14 +392,18 @@ def propensities(noise: Array, false: Array, rate: float, n_candidates: float) -
 
 def log_normaliser(tilt: Array, rate: float, largest: int) -> Array:
     """log sum_r Bin(r; l - m, rate) exp(tilt[r]) for m = 0..largest."""
-    return logsumexp(_log_binomial(len(tilt) - 1, largest, rate) + tilt, axis=1)
+    laws = _log_binomial(len(tilt) - 1, largest, rate)
+    return np.concatenate([logsumexp(law + tilt, axis=1) for _, law in laws])
 
 
-def _log_binomial(l: int, largest: int, rate: float) -> Array:
-    """log Bin(r; l - m, rate) for m = 0..largest (rows) and r = 0..l (columns)."""
-    m, r = np.arange(largest + 1)[:, None], np.arange(l + 1)
-    trials = np.maximum(l - m, 0)
-    inside = np.minimum(r, trials)
-    choose = gammaln(trials + 1) - gammaln(inside + 1) - gammaln(trials - inside + 1)
-    law = choose + inside * np.log(rate) + (trials - inside) * np.log1p(-rate)
-    return np.where(r <= trials, law, -np.inf)
+def _log_binomial(l: int, largest: int, rate: float) -> Iterator[tuple[Array, Array]]:
+    """Some m of 0..largest at a time, with log Bin(r; l - m, rate) for r = 0..l (columns)."""
+    r = np.arange(l + 1)
+    step = max(1, _LAW_CELLS // len(r))
+    for first in range(0, largest + 1, step):
+        m = np.arange(first, min(first + step, largest + 1))
+        trials = np.maximum(l - m, 0)[:, None]
+        inside = np.minimum(r, trials)
+        choose = gammaln(trials + 1) - gammaln(inside + 1) - gammaln(trials - inside + 1)
+        law = choose + inside * np.log(rate) + (trials - inside) * np.log1p(-rate)
+        yield m, np.where(r <= trials, law, -np.inf)

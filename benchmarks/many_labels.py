@@ -1,0 +1,168 @@
+"""Cleaning very many labels: what it finds on EUR-Lex, and its cost with 100,000 labels.
+
+    SCHIRN_DATA=... python -m benchmarks.many_labels --eurlex
+    python -m benchmarks.many_labels --rows 200000 --features 100000 --labels 100000
+
+--eurlex adds wrong labels to the training rows, drawn as often as the labels occur or uniformly;
+removes what `find_noisy_labels_sparse` puts below one half, by label centroids and by scikit-learn's
+ridge as an engine; and prints precision at 1, 3 and 5 on the test rows of a ridge that has learned
+from the candidates, from what is left of them, and from the true labels.
+
+Otherwise sparse data are generated: every label has ten words of its own, label frequencies fall
+like 1/rank, and half of the candidates are wrong. Memory is the peak that the operating system
+reports, for the whole process and before the cleaning.
+"""
+
+import argparse
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
+from sklearn.linear_model import Ridge
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import normalize
+
+from benchmarks.measure import peak_gigabytes
+from schirn.cleaning import find_noisy_labels_sparse
+from schirn.datasets import load
+
+CARDINALITY, WORDS = 5, 10
+
+
+def main() -> None:
+    """Run one of the two parts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--eurlex", action="store_true")
+    parser.add_argument("--no-ridge", action="store_true", help="EUR-Lex: label centroids only")
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--features", type=int, default=100_000)
+    parser.add_argument("--labels", type=int, default=100_000)
+    args = parser.parse_args()
+    if args.eurlex:
+        eurlex(["label centroids"] + ([] if args.no_ridge else ["ridge"]))
+    else:
+        generated(args.rows, args.features, args.labels)
+
+
+def eurlex(engines: list[str]) -> None:
+    """Clean EUR-Lex and learn from the result."""
+    data = load("eurlex4k")
+    X, truth = (sp.csr_array(part) for part in (normalize(data.X.astype(np.float32)), data.y_true))
+    n, y = data.n_train, sp.csr_array(data.y_true)[: data.n_train]
+    learn = Ridges(X[:n], X[n:], truth[n:])
+    print(f"true labels: {learn.precision(y)}", flush=True)
+    for popular, r in ((True, 5), (True, 10), (False, 5)):
+        candidates = with_noise(y, r, popular, np.random.default_rng(0))
+        kind = "by frequency" if popular else "uniform"
+        print(f"{r} wrong labels per row, {kind}: {learn.precision(candidates)}", flush=True)
+        for engine in engines:
+            options: dict[str, Any] = {"fit": fit_ridge, "score": score_ridge}
+            start = time.process_time()
+            found = find_noisy_labels_sparse(
+                X[:n], candidates, precision=None, **(options if engine == "ridge" else {})
+            )
+            took = time.process_time() - start
+            print(f"  cleaned by {engine}: {learn.precision(found.clean_sparse)}")
+            print(f"    {quality(found, y)}; {took:.1f} s", flush=True)
+            print(f"    {found.trust.sentence if found.trust else ''}", flush=True)
+    print(f"peak memory {peak_gigabytes():.1f} GB")
+
+
+class Ridges:
+    """Ridge regressions of several label matrices on the same rows, with one factor."""
+
+    def __init__(self, X: Any, X_test: Any, truth: Any) -> None:
+        self.X, self.X_test, self.truth = X, X_test, truth.toarray()
+        gram = (X.T @ X).toarray()
+        gram.flat[:: len(gram) + 1] += 1
+        self.factor = cho_factor(gram, overwrite_a=True)
+
+    def precision(self, labels: Any) -> str:
+        """Precision at 1, 3 and 5 on the test rows."""
+        W = cho_solve(self.factor, (self.X.T @ labels.astype(np.float32)).toarray())
+        scores = self.X_test @ W
+        best = np.argpartition(-scores, 5, axis=1)[:, :5]
+        order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1)
+        hits = np.take_along_axis(self.truth, np.take_along_axis(best, order, axis=1), axis=1)
+        return ", ".join(f"P@{k} {100 * hits[:, :k].mean():.1f}" for k in (1, 3, 5))
+
+
+def fit_ridge(X: Any, candidates: Any) -> Any:
+    """Train scikit-learn's ridge, one target per label; return its weights, (l, d)."""
+    ridge = Ridge(alpha=1.0, fit_intercept=False, solver="cholesky")
+    return ridge.fit(X, candidates.toarray().astype(np.float32)).coef_
+
+
+def score_ridge(weights: Any, X: Any, rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Scores of single cells, some thousands at a time."""
+    pieces = np.array_split(np.arange(len(rows)), len(rows) // 5000 + 1)
+    return np.concatenate([X[rows[k]].multiply(weights[labels[k]]).sum(axis=1) for k in pieces])
+
+
+def with_noise(y: Any, r: int, popular: bool, rng: np.random.Generator) -> sp.csr_array:
+    """Add r wrong labels to every row, in proportion to their frequency or uniformly."""
+    n, l = y.shape
+    frequency = np.asarray(y.sum(axis=0)).ravel() if popular else np.ones(l)
+    total = np.cumsum(frequency / frequency.sum())
+    true = np.repeat(np.arange(n), np.diff(y.indptr)) * l + y.indices
+    cells, missing = np.sort(true), np.full(n, r)
+    while missing.any():
+        row = np.repeat(np.arange(n), missing)
+        label = np.searchsorted(total, rng.random(len(row)), side="right").clip(max=l - 1)
+        cells = np.union1d(cells, row * l + label)
+        missing = r + np.diff(y.indptr) - np.bincount(cells // l, minlength=n)
+    ones = np.ones(len(cells), dtype=np.uint8)
+    return sp.csr_array((ones, (cells // l, cells % l)), shape=y.shape)
+
+
+def quality(found: Any, y: Any) -> str:
+    """How well verdicts agree with the truth."""
+    n, l = y.shape
+    true = np.isin(
+        found.row * l + found.column, np.repeat(np.arange(n), np.diff(y.indptr)) * l + y.indices
+    )
+    judged, removed = found.judged, found.removed
+    return (
+        f"AUC {100 * roc_auc_score(true[judged], found.confidence[judged]):.1f}, "
+        f"{100 * (~true).mean():.1f}% wrong, claimed {100 * found.wrong_share:.1f}%, "
+        f"removed {100 * removed.mean():.1f}%, of these {100 * (~true[removed]).mean():.1f}% wrong, "
+        f"unjudged {100 * (~judged).mean():.1f}%"
+    )
+
+
+def generated(n: int, d: int, l: int) -> None:
+    """Generate sparse rows and clean their candidates."""
+    rng = np.random.default_rng(0)
+    frequency = 1 / np.arange(1, l + 1)
+    total = np.cumsum(frequency / frequency.sum())
+    label = np.searchsorted(total, rng.random(n * CARDINALITY), side="right").clip(max=l - 1)
+    row = np.repeat(np.arange(n), CARDINALITY)
+    y = sp.csr_array((np.ones(len(row), np.uint8), (row, label)), shape=(n, l))
+    y.sum_duplicates()
+    y.data[:] = 1
+    # Eight words of each true label out of its ten, and thirty words of any kind.
+    own = rng.integers(d, size=(l, WORDS))
+    pick = rng.integers(WORDS, size=(len(label), 8))
+    words = np.r_[own[label[:, None], pick].ravel(), rng.integers(d, size=n * 30)]
+    at = np.r_[np.repeat(row, 8), np.repeat(np.arange(n), 30)]
+    X = sp.csr_array((np.ones(len(words), np.float32), (at, words)), shape=(n, d))
+    del words, at, pick, own
+    candidates = with_noise(y, CARDINALITY, True, rng)
+    before = peak_gigabytes()
+    print(
+        f"{n:,} rows, {d:,} features ({X.nnz:,} entries), {l:,} labels, {candidates.nnz:,} tags; "
+        f"peak memory so far {before:.2f} GB",
+        flush=True,
+    )
+    start, clock = time.process_time(), time.perf_counter()
+    found = find_noisy_labels_sparse(X, candidates, verbose=True)
+    took, clock = time.process_time() - start, time.perf_counter() - clock
+    print(f"CPU {took:.0f} s (wall {clock:.0f} s), peak memory {peak_gigabytes():.2f} GB")
+    print(quality(found, y))
+    print(found.trust.sentence if found.trust else "")
+
+
+if __name__ == "__main__":
+    main()
