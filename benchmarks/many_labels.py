@@ -4,9 +4,9 @@
     python -m benchmarks.many_labels --rows 200000 --features 100000 --labels 100000
 
 --eurlex adds wrong labels to the training rows, drawn as often as the labels occur or uniformly;
-removes what `find_noisy_labels_sparse` puts below one half, by label centroids and by scikit-learn's
-ridge as an engine; and prints precision at 1, 3 and 5 on the test rows of a ridge that has learned
-from the candidates, from what is left of them, and from the true labels.
+removes what `find_noisy_labels_sparse` puts below one half, by label centroids and with the ridge
+of scikit-learn as an engine; and prints precision at 1, 3 and 5 on the test rows of a ridge that
+has learned from the candidates, from what is left of them, and from the true labels.
 
 Otherwise sparse data are generated: every label has ten words of its own, label frequencies fall
 like 1/rank, and half of the candidates are wrong. Memory is the peak that the operating system
@@ -127,7 +127,7 @@ def quality(found: Any, y: Any) -> str:
     return (
         f"AUC {100 * roc_auc_score(true[judged], found.confidence[judged]):.1f}, "
         f"{100 * (~true).mean():.1f}% wrong, claimed {100 * found.wrong_share:.1f}%, "
-        f"removed {100 * removed.mean():.1f}%, of these {100 * (~true[removed]).mean():.1f}% wrong, "
+        f"removed {100 * removed.mean():.1f}%, {100 * (~true[removed]).mean():.1f}% of these wrong, "
         f"unjudged {100 * (~judged).mean():.1f}%"
     )
 
