@@ -127,7 +127,8 @@ def quality(found: Any, y: Any) -> str:
     return (
         f"AUC {100 * roc_auc_score(true[judged], found.confidence[judged]):.1f}, "
         f"{100 * (~true).mean():.1f}% wrong, claimed {100 * found.wrong_share:.1f}%, "
-        f"removed {100 * removed.mean():.1f}%, {100 * (~true[removed]).mean():.1f}% of these wrong, "
+        f"removed {100 * removed.mean():.1f}%, "
+        f"{100 * (~true[removed]).mean():.1f}% of these wrong, "
         f"unjudged {100 * (~judged).mean():.1f}%"
     )
 
