@@ -212,7 +212,8 @@ def soften(split: Split, noise: NoiseModel, condition: bool = False) -> tuple[Sp
         found = posterior(rows, split.p, noise)
         q = found.q
         soft = c.total(q)
-        sums = noise_sums(n, c.listed, soft, found)
+        # A copy: rows in files share buffers, which the next block fills.
+        sums = noise_sums(n, c.listed.astype(np.float64), soft, found)
     else:
         q = known_posterior(rows, split.p, noise)
         # The noise is that of rows with an undecided candidate: others may have been corrected.
