@@ -2,6 +2,7 @@
 
     python -m benchmarks.sieve_gpu --shape 200000,512,50
     python -m benchmarks.sieve_gpu --shape 2000000,512,50
+    python -m benchmarks.sieve_gpu --shape 200000,512,50 --clean    (also find_noisy_labels)
     python -m benchmarks.sieve_gpu --shape 50000,256,50 --compare   (also NumPy on the processor)
 
 Rows are drawn on the device; three labels per row are true and about five more are listed. The
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from schirn import Sieve
+from schirn import Sieve, find_noisy_labels
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import noise_auc
 
@@ -31,6 +32,7 @@ def main() -> None:
     parser.add_argument("--shape", default="200000,512,50", help="rows, features, labels")
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--compare", action="store_true", help="also fit in main memory")
+    parser.add_argument("--clean", action="store_true", help="also find the wrong labels")
     parser.add_argument("--profile", action="store_true", help="print where the host spends time")
     args = parser.parse_args()
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
@@ -54,6 +56,9 @@ def main() -> None:
         print(f"peak memory {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
     if args.profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(32)
+    if args.clean:
+        found, seconds = clocked(args.device, lambda: find_noisy_labels(X, candidates))
+        print(f"find_noisy_labels {seconds:.2f} s, {found.removed.mean():.1%} removed")
     if args.compare:
         rows = X.cpu().numpy()
         other, seconds = clocked("cpu", lambda: Sieve().fit(rows, candidates))

@@ -39,7 +39,7 @@ MIN_COUNT = 5
 PRECISION = 0.9
 _FOLDS = 5
 # Peak memory of a fit of Sieve per row and label, besides the features.
-_BYTES_PER_CELL = 60
+_BYTES_PER_CELL = 75
 # Even sure tags are sometimes replaced by planted ones.
 _SELDOM = 1e-3
 
