@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import schirn
-from schirn import Schirn, Sieve
+from schirn import Schirn, Sieve, find_noisy_labels
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 
@@ -65,6 +65,27 @@ def test_the_model_of_the_cpu(name, library, dtype):
     assert back(found.predict(X)).shape == data.candidates.shape
     differs = _dense(found.noise_) != expected.noise_
     assert differs.sum() <= (0 if dtype == "float64" else 0.01 * expected.noise_.sum())
+
+
+@pytest.mark.parametrize("library", ARRAYS)
+def test_many_rows_are_judged_as_on_the_cpu(library):
+    """Landmark features have single precision everywhere."""
+    data = make_partial_multilabel(n_samples=3000, n_features=20, n_labels=10, r=2, random_state=0)
+    model = Sieve(max_kernel_rows=100, n_landmarks=200)
+    X, few = data.X.astype(np.float32), data.candidates
+    expected = clone(model).fit(X, few)
+    found = clone(model).fit(ARRAYS[library](X), few)
+    confidence = back(found.label_confidence_)
+    np.testing.assert_allclose(confidence, expected.label_confidence_, atol=5e-3)
+    np.testing.assert_allclose(
+        back(found.training_log_odds_), expected.training_log_odds_, atol=2e-2
+    )
+    assert (_dense(found.noise_) != expected.noise_).sum() <= 0.01 * expected.noise_.sum()
+    assert found.missing_.shape == few.shape
+    verdicts = find_noisy_labels(ARRAYS[library](X), few, method=model)
+    np.testing.assert_allclose(
+        verdicts.confidence, find_noisy_labels(X, few, method=model).confidence, atol=5e-3
+    )
 
 
 def test_a_model_of_a_gpu_is_saved_and_judges_rows_in_main_memory(tmp_path):
