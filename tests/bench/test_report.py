@@ -10,7 +10,7 @@ from schirn import Schirn
 from schirn.bench.report import write_outputs, write_report
 from schirn.exceptions import InputError
 
-VOID = {"meta", "img", "source", "br", "link"}
+VOID = {"meta", "img", "source", "br", "link", "input"}
 
 
 class Page(HTMLParser):

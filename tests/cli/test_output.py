@@ -70,6 +70,7 @@ def calls(tmp_path_factory):
         "certificate": ["certificate", "check", str(table)],
         "review": ["review", str(folder / "nothing")],
         "bench": [*bench, "2", "--jobs", "0", "-o", str(folder / "rows")],
+        "leaderboard": ["leaderboard", "build", str(table), "-o", str(folder / "site")],
         "reproduce": ["reproduce", "--plan"],
         "methods": ["methods"],
         "data": ["data", "list"],

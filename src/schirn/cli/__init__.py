@@ -19,6 +19,7 @@ import schirn.cli.demo as demo
 import schirn.cli.doctor as doctor
 import schirn.cli.export as export
 import schirn.cli.fit as fit
+import schirn.cli.leaderboard as leaderboard
 import schirn.cli.methods as methods
 import schirn.cli.predict as predict
 import schirn.cli.reproduce as reproduce
@@ -42,6 +43,7 @@ COMMANDS = (
     review,
     certificate,
     bench,
+    leaderboard,
     reproduce,
     methods,
     data,
@@ -57,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program; return the exit code.
 
     0: success. 1: a bug (`--debug` shows the traceback), failed fits in `bench` or `reproduce`, a
-    broken installation found by `doctor`, or a certificate that does not hold. 2: an error in the
-    arguments or the data, explained in one sentence on stderr.
+    broken installation found by `doctor`, or a certificate or result file that does not hold. 2: an
+    error in the arguments or the data, explained in one sentence on stderr.
     3: fits left to do by `reproduce`. 4: a table that does not meet `clean --strict` or
     `clean --expect`. 130: interrupted with Ctrl-C.
 
