@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn import CandidateRidge, Schirn, Sieve, bench
+from schirn import CandidateRidge, Schirn, Sieve, bench, find_noisy_labels
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.model_selection import CandidateSearchCV
@@ -156,6 +156,7 @@ def kill_worker_after(monkeypatch, client, rounds):
             yield item
 
     monkeypatch.setattr("schirn.solvers.schirn.track", track)
+    monkeypatch.setattr("schirn.solvers.sieve_landmarks.track", track)
     return killed
 
 
@@ -189,6 +190,22 @@ def test_a_killed_worker_changes_nothing(client, data, monkeypatch, kept):
     np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_.toarray())
     confidence = found.label_confidence_.toarray()
     np.testing.assert_allclose(confidence, expected.label_confidence_.toarray(), atol=1e-9)
+
+
+def test_a_worker_killed_while_tags_are_judged_loses_nothing(client, data, monkeypatch, tmp_path):
+    X, Y = data
+    files = [tmp_path / f"{k}.npy" for k in range(4)]
+    for path, block in zip(files, cut(X), strict=True):
+        np.save(path, block)
+    blocks = [dask.delayed(np.load)(path) for path in files]
+    method = Sieve(max_kernel_rows=100, n_landmarks=40, max_iter=4)
+    expected = find_noisy_labels(X, Y, method=method)
+    killed = kill_worker_after(monkeypatch, client, rounds=2)
+    found = find_noisy_labels(blocks, Y, method=method)
+    assert len(killed) == 1
+    np.testing.assert_array_equal(found.removed, expected.removed)
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-4)
+    client.wait_for_workers(2, timeout=60)
 
 
 def test_blocks_that_are_gone_for_good_are_named(client, data, monkeypatch):

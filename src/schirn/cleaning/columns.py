@@ -14,10 +14,12 @@ from schirn.cleaning.found import NoisyLabels
 from schirn.cleaning.look import SEPARATORS
 from schirn.cleaning.merges import check_merges
 from schirn.datasets._annotations import Verdict, label_studio_config
+from schirn.datasets._arrow import number_blocks
 from schirn.datasets.tables import LABEL_COLUMNS, Table, to_numbers, write_verdicts
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
 from schirn.labels.tags import split_tags
+from schirn.scale.cluster import lazy_blocks
 from schirn.scale.memory import free_bytes
 from schirn.scale.row_file import RowFile
 
@@ -40,7 +42,7 @@ class Features(NamedTuple):
     left_out: Sequence[str] = ()
     """Columns of numbers or sentences that are not learned from."""
     transformer: TableFeatures | None = None
-    """The fitted features; None if they come from an .npy file."""
+    """The fitted features; None if they come from an .npy file, or lie with Dask workers."""
 
     @property
     def is_scaled(self) -> bool:
@@ -124,8 +126,9 @@ class TagTable:
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
         self._check_delimiter()
         single = (labels, id, image, group, known_clean)
+        self._unread = list(getattr(table, "unread", ()))
         for name in (*single, *(text or ()), *(columns or ())):
-            if name is not None and name not in table.columns:
+            if name is not None and name not in table.columns and name not in self._unread:
                 hint = suggest(name, table.columns)
                 raise InputError(f"{path}: there is no column {brief(name)}; {hint}")
         if labels is None and len(table.tag_columns) == 1:
@@ -364,6 +367,11 @@ class TagTable:
     def features(self) -> Features:
         """Return what to learn from: texts, pictures, embeddings or numbers."""
         transformer = self.transformer()
+        if self._unread:
+            blocks = number_blocks(Path(self.path), self._unread)
+            X = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
+            source, left_out = brief_list(self._unread, 6), self._left_out(transformer)
+            return Features(X, source, self.groups(), left_out)
         if transformer is None:
             X = matrix_for(str(self._features), self.table.n_rows, self.path)
             return Features(X, str(self._features), self.groups())
@@ -393,7 +401,7 @@ class TagTable:
         if self._columns is not None:
             return TableFeatures(columns=self._columns)
         if self._features is not None:
-            is_column = self._features in self.table.columns
+            is_column = self._features in (*self.table.columns, *self._unread)
             return TableFeatures(vectors=self._features) if is_column else None
         if self._image is not None and encoder is not None:
             return TableFeatures(image=self._image, encoder=encoder)
@@ -424,8 +432,9 @@ class TagTable:
             parameter="text",
         )
 
-    def _left_out(self, transformer: TableFeatures) -> list[str]:
+    def _left_out(self, transformer: TableFeatures | None) -> list[str]:
         """Return columns of numbers or sentences that are not learned from."""
+        transformer = transformer or TableFeatures()
         used = {*(transformer.text or ()), *(transformer.columns or ())}
         used |= {name for name in (transformer.vectors, transformer.image) if name is not None}
         found = [*self._text_columns(), *self._numeric_columns(), *filter(None, [self._image])]

@@ -30,6 +30,8 @@ from schirn.labels.votes import Votes
 from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier
 from schirn.methods._base import FREE
+from schirn.scale.cluster import in_memory
+from schirn.scale.input import location
 from schirn.scale.memory import free_bytes, memory_limit
 from schirn.scale.row_file import RowFile
 
@@ -81,7 +83,8 @@ def find_noisy_labels(
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
         Features of the rows. Those of a `numpy.memmap` or a `schirn.scale.RowFile` stay in their
-        file and are read some rows at a time; tensors on a GPU are judged there.
+        file and are read some rows at a time; tensors on a GPU are judged there. A Dask array, or
+        a list of delayed blocks, stays with the workers of the current client (docs/scale.md).
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
         Tags of the rows: a matrix, one list of names per row, or one text such as "beach;dog" per
         row.
@@ -161,9 +164,16 @@ def find_noisy_labels(
     if not len(tags.row):
         raise InputError("no row has a tag, so there is nothing to clean")
     X, model = _prepare(X, method)
-    if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
+    on_workers = location(X) == "dask"
+    if on_workers and tags.n_rows <= getattr(model, "max_kernel_rows", 0):
+        # Few rows are judged in main memory.
+        X, on_workers = in_memory(X), False
+    if on_workers:
+        options = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
+        _check_on_workers(model, {**options, "cv": cv, "checkpoint": checkpoint})
+    elif len(X.shape) != 2 or X.shape[0] != tags.n_rows:
         raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
-    if not is_device_array(X):
+    elif not is_device_array(X):
         # Checked here, because a model would report the row of its fold.
         check_values(X)
     Number(high=1).check("threshold", threshold)
@@ -199,7 +209,7 @@ def find_noisy_labels(
         ):
             fits = [
                 _kept_fit(model, X, tags, some, certain, together, votes, min_count, random_state)
-                for some in _label_groups(columns, tags.n_rows)
+                for some in ([columns] if on_workers else _label_groups(columns, tags.n_rows))
             ]
             verdicts = _merged(fits)
     elif votes is not None:
@@ -284,10 +294,10 @@ def find_noisy_labels(
 
 def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     """Return the features as an array or CSR matrix, and the method for them."""
-    X = as_plain(X)
+    X = X if location(X) == "dask" else as_plain(X)
     if hasattr(X, "column_names"):
         X = np.asarray(X)
-    if is_device_array(X):
+    if is_device_array(X) or location(X) == "dask":
         return X, _method(method)
     if isinstance(X, RowFile):
         X = X.mapped()
@@ -307,6 +317,23 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
         except (TypeError, ValueError) as error:
             raise InputError(f"X must hold numbers, or one text per row ({error})") from None
     return X, _method(method)
+
+
+def _check_on_workers(model: Any, options: dict[str, Any]) -> None:
+    """Raise InputError for what needs the features of all rows in main memory."""
+    name = next((name for name, value in options.items() if value is not None), None)
+    if name is not None:
+        raise InputError(
+            f"{name} needs rows in main memory, but those of X are on Dask workers; leave it out, "
+            f"or give X as an array or CSR matrix",
+            parameter=name,
+        )
+    if "dask" not in model._locations or not model._judges_own_rows:
+        raise InputError(
+            f"{type(model).__name__} judges in folds, which need rows in main memory, but those of "
+            f"X are on Dask workers; use Sieve",
+            parameter="method",
+        )
 
 
 def _method(method: Any, scaled: bool = False) -> PartialMultiLabelClassifier:
@@ -466,7 +493,8 @@ def _by_one_fit(
     if votes is not None:
         options["votes"] = _votes_of(votes, tags, columns)
     own = Y
-    if _leaves_out_groups(model, X):
+    on_workers = location(X) == "dask"
+    if not on_workers and _leaves_out_groups(model, X):
         stage("looking for copies")
         groups = _with_copies(X, tags, groups)
         if groups is not None:
@@ -477,7 +505,11 @@ def _by_one_fit(
     with warnings.catch_warnings():
         # A row whose tags are all too rare has no candidates here.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
-        fitted: Any = clone(model).fit(X, Y, **options)
+        fitted: Any = clone(model)
+        fitted._keeps_log_odds = on_workers
+        fitted.fit(X, Y, **options)
+    if sp.issparse(fitted.label_confidence_):
+        fitted.label_confidence_ = fitted.label_confidence_.toarray()
     for name in ("label_confidence_", "training_log_odds_"):
         setattr(fitted, name, to_numpy(getattr(fitted, name)))
     # A tag that only its own group lists, or hardly any other row, cannot be judged.

@@ -13,8 +13,8 @@ from schirn.exceptions import InputError
 from schirn.linalg.arrays import is_device_array, to_numpy
 
 
-def add_device(parser: Parser) -> None:
-    """Add --device and --tf32."""
+def add_device(parser: Parser) -> Any:
+    """Add --device and --tf32, and return their group."""
     group = parser.add_argument_group("where to compute")
     group.add_argument(
         "--device",
@@ -28,6 +28,7 @@ def add_device(parser: Parser) -> None:
         help="with --device cuda: compute matrix products in TF32, which is faster but keeps only "
         "three digits",
     )
+    return group
 
 
 def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:

@@ -39,10 +39,11 @@ from schirn.cli._parser import Parser, add_checkpoint, add_command, natural, pos
 from schirn.cli._reading import add_columns, add_group, assignment, check_copy, check_not_input
 from schirn.cli.fit import make_model
 from schirn.datasets._annotations import TOOLS
-from schirn.datasets.tables import open_table
+from schirn.datasets.tables import folder_format, open_table
 from schirn.exceptions import InputError
 from schirn.review._project import write_project
 from schirn.review._table import TableRoles
+from schirn.scale.cluster import connected
 
 _EXAMPLES = """
 schirn clean items.csv --labels tags --text description -o cleaned.csv
@@ -57,6 +58,7 @@ schirn clean items.csv --text description --audit check.csv -o cleaned.csv
 schirn clean items.csv --text description --propose-merges merges.csv
 schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
 schirn clean items.csv --text description --strict --expect expect.toml
+schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned
 """
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
@@ -121,7 +123,12 @@ def add(found: Any) -> None:
     _add_choices(parser)
     _add_audit(parser)
     _add_checks(parser)
-    add_device(parser)
+    add_device(parser).add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="judge on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the columns "
+        "of numbers from TABLE, a folder of .parquet files",
+    )
 
 
 def _add_choices(parser: Parser) -> None:
@@ -219,16 +226,27 @@ def _add_checks(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Show the progress of the work."""
     with kept_in(args.checkpoint), working(f"cleaning {Path(args.data).name}", args):
-        return _clean(args)
+        _check_paths(args)
+        if args.scheduler is None:
+            return _clean(args)
+        _check_scheduler(args)
+        stage("connecting to the scheduler")
+        with connected(args.scheduler, "--scheduler"):
+            return _clean(args)
 
 
 def _clean(args: argparse.Namespace) -> int:
     """Read the table, judge its tags and write what was asked for."""
-    _check_paths(args)
     expected, last = _expectations(args)
     start = time.perf_counter()
     stage("reading the table")
-    opened = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
+    on_workers = [args.features] if args.features else args.columns
+    opened = open_table(
+        args.data,
+        encoding=args.encoding,
+        delimiter=args.delimiter,
+        unread=on_workers if args.scheduler else (),
+    )
     source = TagTable(
         opened,
         args.data,
@@ -322,7 +340,8 @@ def _look(
     if features.transformer is not None and features.transformer.text is not None:
         texts = features.transformer.texts(source.table)
     stage("looking at the table")
-    return look_at_table(tags, texts=texts, X=features.X, separator=source.separator)
+    X = features.X if args.scheduler is None else None
+    return look_at_table(tags, texts=texts, X=X, separator=source.separator)
 
 
 def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[Violation]) -> int:
@@ -419,7 +438,9 @@ def _write_pages(
         title = Path(args.data).name
         stage("explaining the verdicts")
         names, scaled = features.feature_names, features.is_scaled
-        reasons = found.reasons(features.X, feature_names=names, scaled=scaled)
+        reasons = None
+        if args.scheduler is None:
+            reasons = found.reasons(features.X, feature_names=names, scaled=scaled)
         page = found.report(
             texts=texts,
             ids=ids,
@@ -684,6 +705,42 @@ def _check_paths(args: argparse.Namespace) -> None:
             )
     if args.audit and _certificate_path(args):
         check_writable(str(_certificate_path(args)))
+
+
+def _check_scheduler(args: argparse.Namespace) -> None:
+    """Raise InputError for what the workers of a Dask cluster cannot do."""
+    folder = Path(args.data)
+    if not folder.is_dir() or folder_format(folder) != ".parquet":
+        raise InputError(
+            f"{args.data}: with --scheduler, the table is a folder of .parquet files that this "
+            f"program and all workers see under the same path"
+        )
+    given = {"--text": args.text, "--encoder": args.encoder}
+    given["an .npy file"] = (args.features or "").endswith(".npy")
+    for name, value in given.items():
+        if value:
+            raise InputError(
+                f"{name} cannot be used with --scheduler: the workers read numbers from the "
+                f"folder; encode texts first, and name their column of embeddings with --features"
+            )
+    if not (args.features or args.columns):
+        raise InputError(
+            "with --scheduler, name a column of embeddings with --features, or columns of numbers "
+            "with --columns"
+        )
+    if (args.output or "").endswith(".parquet"):
+        raise InputError(
+            f"{args.output}: with --scheduler, the copy is a folder, written file by file; "
+            f"choose a name without .parquet"
+        )
+    others = {"--project": args.project, "--device": args.device, "--checkpoint": args.checkpoint}
+    others |= {"--folds": args.folds, "--group": args.group, "--known-clean": args.known_clean}
+    for name, value in others.items():
+        if value is not None:
+            raise InputError(
+                f"{name} needs the features in this program, but with --scheduler they stay with "
+                f"the workers; leave out one of them"
+            )
 
 
 def _share(text: str) -> float:

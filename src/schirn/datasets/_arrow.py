@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from socket import gethostname
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
@@ -32,6 +34,8 @@ STATE = "state.json"
 """The file by which a folder that `Dataset.save_to_disk` wrote is known."""
 
 _ROWS_AT_ONCE = 1024
+# Size of the blocks of numbers that are read together.
+_BLOCK_BYTES = 50_000_000
 _MAGIC = b"ARROW1"
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 # Where the package `datasets` keeps its description of the columns.
@@ -205,16 +209,25 @@ class ParquetFolder(ArrowTable):
     """The Parquet files of a folder, sorted by path, as one table.
 
     Folders called name=value, as Spark and Hive write them, are a column.
+
+    Parameters
+    ----------
+    folder : Path
+    max_bytes : int or None
+    unread : collection of str
+        Columns of numbers that stay in the files, for others to read (`number_blocks`).
     """
 
-    def __init__(self, folder: Path, max_bytes: int | None) -> None:
+    def __init__(self, folder: Path, max_bytes: int | None, unread: Collection[str] = ()) -> None:
         arrow = optional("pyarrow", "table", "Reading Parquet files")
         limit, files, tables = byte_limit(max_bytes), parquet_files(folder), []
+        self.folder, self.unread = folder, list(unread)
         self._in_path: set[str] = set()
         self._sizes: dict[str, int] = {}
         for path in files:
-            check_size(path, max_bytes)
-            table = _read_parquet(path, limit)
+            if not unread:
+                check_size(path, max_bytes)
+            table = _read_parquet(path, limit, unread)
             limit -= table.nbytes
             name = path.relative_to(folder).as_posix()
             self._sizes[name] = table.num_rows
@@ -240,6 +253,11 @@ class ParquetFolder(ArrowTable):
     def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
         """Write a folder with files of the same names, or one file for a path in .parquet."""
         if path.endswith(".parquet"):
+            if self.unread:
+                raise DataError(
+                    f"{path}: the column {brief(self.unread[0])} stays in the files of "
+                    f"{self.folder}; write a folder, which is copied file by file"
+                )
             super().write(path, changed, added)
             return
         fixed = sorted(self._in_path & set(changed))
@@ -254,8 +272,23 @@ class ParquetFolder(ArrowTable):
             for name, size in self._sizes.items():
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                parquet.write_table(table.slice(start, size), target)
+                own = table.slice(start, size)
+                if self.unread:
+                    own = self._with_unread(own, self.folder / name)
+                parquet.write_table(own, target)
                 start += size
+
+    def _with_unread(self, table: Any, path: Path) -> Any:
+        """Return the rows of a file with the columns that were not read, in their old order."""
+        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        with parquet.ParquetFile(path) as file:
+            names, left = file.schema_arrow.names, file.read(columns=self.unread)
+        if left.num_rows != table.num_rows:
+            raise DataError(f"{path}: the file was changed while its tags were judged")
+        for name in self.unread:
+            table = table.append_column(left.schema.field(name), left.column(name))
+        order = [name for name in names if name in table.column_names]
+        return table.select(order + [name for name in table.column_names if name not in order])
 
 
 class SavedDataset(ArrowTable):
@@ -310,19 +343,113 @@ def parquet_files(folder: Path) -> list[Path]:
     ]
 
 
-def _read_parquet(path: Path, limit: int) -> Any:
+class NumberBlock(NamedTuple):
+    """Rows of a Parquet file whose numbers are read together."""
+
+    path: str
+    groups: list[int]
+    first: int
+    """Index of the first row among those of all files."""
+    names: list[str]
+    """Columns of numbers, or one column of lists of numbers."""
+
+    def read(self) -> Array:
+        """Return the numbers (n, d); lists of single precision stay so."""
+        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                table = file.read_row_groups(self.groups, columns=self.names)
+        except FileNotFoundError:
+            raise DataError(
+                f"{self.path}: there is no such file on {gethostname()}; put the folder where all "
+                f"workers see it under the same path"
+            ) from None
+        except Exception as error:
+            raise DataError(f"{self.path}: cannot be read ({reason_of(error)})") from error
+        columns = [table.column(name) for name in self.names]
+        types = optional("pyarrow", "table", "Reading Parquet files").types
+        if len(columns) == 1 and types.is_nested(columns[0].type):
+            return self._stacked(columns[0])
+        return np.column_stack([self._numbers(column, j) for j, column in enumerate(columns)])
+
+    def _numbers(self, column: Any, j: int) -> Array:
+        try:
+            values = np.asarray(column.to_numpy(), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{self.path}: the column {self.names[j]!r} holds {column.type}, not numbers"
+            ) from None
+        if not np.isfinite(values).all():
+            row = self.first + int(np.argmin(np.isfinite(values)))
+            raise DataError(
+                f"{self.path}: row {row + 1}, column {self.names[j]!r}: not a number; fill it in, "
+                f"or choose other columns"
+            )
+        return values
+
+    def _stacked(self, column: Any) -> Array:
+        # Without a Python object per number.
+        compute = optional("pyarrow.compute", "table", "Reading Parquet files")
+        sizes = compute.unique(compute.list_value_length(column)).to_pylist()
+        numbers = compute.list_flatten(column)
+        if len(sizes) != 1 or not sizes[0] or numbers.null_count:
+            values = np.empty(0, dtype=object)
+        else:
+            values = numbers.to_numpy()
+        if values.dtype.kind not in "biuf":
+            raise DataError(
+                f"{self.path}: the column {self.names[0]!r} must hold lists of numbers, all of the "
+                f"same length and not empty"
+            )
+        values = values.reshape(-1, sizes[0])
+        return values if values.dtype == np.float32 else values.astype(np.float64)
+
+
+def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
+    """Return blocks of about 50 MB of these columns, in the order of the rows of the folder."""
+    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+    found, first = [], 0
+    for path in parquet_files(folder):
+        with parquet.ParquetFile(path) as file:
+            missing = [name for name in names if name not in file.schema_arrow.names]
+            about = file.metadata
+        if missing:
+            raise DataError(f"{path}: there is no column {brief(missing[0])}")
+        groups: list[int] = []
+        size = n = 0
+        for k in range(about.num_row_groups):
+            group = about.row_group(k)
+            columns = [group.column(j) for j in range(group.num_columns)]
+            own = [c for c in columns if c.path_in_schema.split(".")[0] in names]
+            groups.append(k)
+            size += sum(column.total_uncompressed_size for column in own)
+            n += group.num_rows
+            if size >= _BLOCK_BYTES or k == about.num_row_groups - 1:
+                if n:
+                    found.append(NumberBlock(os.path.abspath(path), groups, first, list(names)))
+                first += n
+                groups, size, n = [], 0, 0
+    return found
+
+
+def _read_parquet(path: Path, limit: int, unread: Collection[str] = ()) -> Any:
     """Read a file batch by batch, up to the limit."""
     arrow = optional("pyarrow", "table", "Reading Parquet files")
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
     try:
         with parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            names = [name for name in schema.names if name not in unread]
             groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
             total = sum(group.total_byte_size for group in groups)
-            if total > limit:
+            if total > limit and not unread:
                 raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
             # These sizes count a long text of a dictionary once, however many rows repeat it.
-            batches = list(_limited(path, file.iter_batches(batch_size=_ROWS_AT_ONCE), limit))
-            return arrow.Table.from_batches(batches, schema=file.schema_arrow)
+            options = {"columns": names} if unread else {}
+            found = file.iter_batches(batch_size=_ROWS_AT_ONCE, **options)
+            if unread:
+                schema = arrow.schema([schema.field(name) for name in names], schema.metadata)
+            return arrow.Table.from_batches(list(_limited(path, found, limit)), schema=schema)
     except DataError:
         raise
     except Exception as error:

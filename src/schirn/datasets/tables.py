@@ -95,6 +95,7 @@ def open_table(
     max_bytes: int | None = None,
     text_columns: Callable[[list[str]], Collection[str]] | None = None,
     empty: bool = False,
+    unread: Collection[str] = (),
 ) -> Table:
     """Read a table from a file or a folder.
 
@@ -115,10 +116,14 @@ def open_table(
         CSV cells of other columns are kept only as numbers. By default all cells are kept.
     empty : bool
         Whether a text file without rows is a table too.
+    unread : collection of str
+        Columns of numbers that stay in the files of a Parquet folder.
     """
     path = Path(path)
     if path.is_dir():
         kind = folder_format(path)
+        if unread:
+            return ParquetFolder(path, max_bytes, unread)
         if kind == ".jsonl":
             return JsonlFolder(path, encoding, max_bytes)
         return (SavedDataset if kind == STATE else ParquetFolder)(path, max_bytes)

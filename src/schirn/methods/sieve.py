@@ -152,6 +152,8 @@ class Sieve(PartialMultiLabelClassifier):
 
     _locations: ClassVar = ("device", "dask", "files")
     _judges_own_rows: ClassVar = True
+    _keeps_log_odds = False
+    """Whether rows elsewhere leave the log-odds of all cells here, as cleaning needs them."""
     _continues: ClassVar = ("memory",)
     _fitted: ClassVar = {
         "transformer_": "transformer?",
@@ -434,7 +436,7 @@ class Sieve(PartialMultiLabelClassifier):
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        found = sieve_blocks(store, **options)
+        found = sieve_blocks(store, sampled=not self._keeps_log_odds, **options)
         self.transformer_, self.scale_ = None, found.scale
         confidence = self._judge(found)
         self.objective_, self.n_iter_ = found.objective, len(found.objective)
@@ -445,6 +447,8 @@ class Sieve(PartialMultiLabelClassifier):
             self.training_log_odds_ = found.log_odds
             self.missing_ = self._missing(found.log_odds, confidence, 0.5)
         elif len(listed) == confidence.shape[0]:
+            if self._keeps_log_odds:
+                self.training_log_odds_ = scores
             self.missing_ = self._missing(scores, listed, 0.5)
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)

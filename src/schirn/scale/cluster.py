@@ -11,8 +11,10 @@ worker only. If a state cannot be recomputed, or X has to be read again, the fit
 most `ATTEMPTS` times.
 """
 
+import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +27,8 @@ from schirn.scale.blocks import Block, Cells, FeatureRows, Step, add_sums, candi
 
 _T = TypeVar("_T")
 
+# How long to wait for a scheduler.
+_PATIENCE = "20s"
 LINEAGE_BYTES = 256 * 2**20
 ATTEMPTS = 4
 # Blocks whose sums are added up on the workers before they travel.
@@ -55,6 +59,57 @@ def current_client() -> Any:
             "X is a Dask collection, but there is no client; create one before fit, such as "
             "client = dask.distributed.Client('tcp://address:8786'), or Client() for this machine"
         ) from None
+
+
+@contextmanager
+def connected(address: str, purpose: str) -> Iterator[Any]:
+    """Connect to the Dask scheduler at this address, which must have at least one worker."""
+    distributed = optional("distributed", "distributed", purpose)
+    try:
+        client = distributed.Client(address, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise InputError(
+            f"no Dask scheduler answers at {address!r} ({error}); give its address, such as "
+            f"tcp://127.0.0.1:8786"
+        ) from error
+    with client, client.as_current():
+        if not client.nthreads():
+            raise InputError(f"the Dask scheduler at {address!r} has no workers")
+        yield client
+
+
+def lazy_blocks(readers: Sequence[Callable[[], Any]], files: Sequence[str]) -> list[Any]:
+    """Delayed blocks that the workers of the current client read, each from one of these files.
+
+    Raises InputError unless all workers see the files.
+    """
+    client = current_client()
+    try:
+        missing = client.run(_first_missing, sorted(set(files)))
+    except ImportError as error:
+        raise InputError(
+            f"a Dask worker cannot run this program ({error}); install the same version of schirn "
+            f"on all workers"
+        ) from error
+    for worker, path in missing.items():
+        if path is not None:
+            raise InputError(
+                f"the Dask worker {worker} does not see {path}; put the folder where all workers "
+                f"and this program see it under the same path"
+            )
+    delayed = optional("dask", "distributed", "Dask blocks").delayed
+    return [delayed(read, pure=False)() for read in readers]
+
+
+def _first_missing(files: list[str]) -> str | None:
+    return next((path for path in files if not os.access(path, os.R_OK)), None)
+
+
+def in_memory(X: Any) -> Any:
+    """Rows of a lazy X in the memory of this process, for few rows."""
+    client = current_client()
+    blocks = [as_rows(block) for block in client.gather(_futures(client, X, "X", again=False))]
+    return sp.csr_array(sp.vstack(blocks)) if sp.issparse(blocks[0]) else np.concatenate(blocks)
 
 
 class DaskRows:

@@ -466,6 +466,7 @@ def sieve_blocks(
     max_kernel_rows: int = 4000,
     n_landmarks: int = 1500,
     random_state: int | None = 0,
+    sampled: bool = True,
 ) -> SieveFit:
     """Train on rows in blocks; the parameters are those of `schirn.Sieve`.
 
@@ -475,6 +476,8 @@ def sieve_blocks(
     ----------
     blocks : RowStore
         Blocks of `FeatureRows` of X, all dense or all sparse, and their candidates.
+    sampled : bool
+        Whether log-odds of some rows are enough.
     """
     stage("looking at the rows")
     looks = blocks.gather(_look)
@@ -487,7 +490,7 @@ def sieve_blocks(
     rng = check_random_state(random_state)
     common: dict[str, Any] = {"kernel": kernel, "lam": lam, "trusting": trusts(noise_level)}
     common["max_iter"] = max_iter
-    stride = sample_stride(n, l)
+    stride = sample_stride(n, l) if sampled else 1
     if n <= max_kernel_rows:
         rows, labels = zip(*blocks.gather(_rows_and_candidates), strict=True)
         Z, Y = scale.transform(_stack(rows)), sp.vstack(labels).toarray()

@@ -15,8 +15,9 @@ from schirn.bench.running.engine import Batch, Engine, Report, default_threads
 from schirn.bench.running.memory import can_limit_memory
 from schirn.bench.running.methods import Grid, Params, check_importable, importable_here
 from schirn.bench.running.plan import Run, plan_runs
-from schirn.bench.running.workers import DaskWorker, ProcessWorker, connected
+from schirn.bench.running.workers import DaskWorker, ProcessWorker
 from schirn.exceptions import InputError
+from schirn.scale.cluster import connected
 
 DEFAULT_METHODS = ("Sieve", "Schirn", "CandidateRidge", "OracleRidge")
 
@@ -166,7 +167,7 @@ def run(
         check_importable([run.method for run in runs], jobs > 0 or scheduler is not None)
         make_worker: Callable[[int], Any] = partial(ProcessWorker, memory_limit=memory_limit)
         if scheduler is not None:
-            client = stack.enter_context(connected(scheduler))
+            client = stack.enter_context(connected(scheduler, "a benchmark on a Dask cluster"))
             jobs = jobs if jobs > 1 else sum(client.nthreads().values())
             threads, make_worker = threads or 1, partial(DaskWorker, client)
         engine = Engine(

@@ -13,15 +13,13 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 from threadpoolctl import threadpool_limits
 
-from schirn._optional import optional
 from schirn.bench.running.data import Prepared
 from schirn.bench.running.execute import (
     Output,
@@ -295,20 +293,3 @@ _ON_CLUSTER = LastData()
 def run_on_cluster(run: Run, threads: int) -> Output:
     """Execute a run on a worker of the cluster."""
     return LocalWorker(threads, _ON_CLUSTER).run(run)
-
-
-@contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """Connect to the Dask scheduler at this address, which must have at least one worker."""
-    distributed = optional("distributed", "distributed", "a benchmark on a Dask cluster")
-    try:
-        client = distributed.Client(address, timeout="20s", set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise InputError(
-            f"no Dask scheduler answers at {address!r} ({error}); give its address, such as "
-            f"tcp://127.0.0.1:8786"
-        ) from error
-    with client:
-        if not client.nthreads():
-            raise InputError(f"the Dask scheduler at {address!r} has no workers")
-        yield client

@@ -1,0 +1,208 @@
+"""Cleaning on Dask workers: the verdicts of one machine, from Parquet files that workers read."""
+
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from schirn import Sieve, find_noisy_labels
+from schirn.cli import main
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError
+from schirn.scale import cluster
+
+distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask arrays are not installed")
+arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
+
+ROWS, BLOCK = 600, 170
+FAST = {"max_kernel_rows": 100, "n_landmarks": 50, "max_iter": 3}
+PARAMS = [word for name, value in FAST.items() for word in ("--param", f"{name}={value}")]
+
+
+@pytest.fixture(scope="module")
+def workers():
+    """Two workers in threads of this process, which is enough where none dies."""
+    options = {"processes": False, "dashboard_address": ":0", "silence_logs": 50}
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, **options) as found:
+        yield found
+
+
+@pytest.fixture
+def client(workers):
+    with distributed.Client(workers) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def data():
+    found = make_partial_multilabel(n_samples=ROWS, n_features=12, n_labels=6, r=1, random_state=0)
+    return found.X, found.candidates
+
+
+@pytest.fixture(scope="module")
+def folder(data, tmp_path_factory):
+    """Three files with embeddings, numbers and tags; the second has two row groups."""
+    X, Y = data
+    path = tmp_path_factory.mktemp("table") / "rows"
+    path.mkdir()
+    for k, rows in enumerate(np.array_split(np.arange(ROWS), 3)):
+        columns = {
+            "name": [f"row {i}" for i in rows],
+            "embedding": arrow.array(list(X[rows].astype(np.float32))),
+            "tags": [[f"tag {j}" for j in np.flatnonzero(Y[i])] for i in rows],
+        }
+        columns |= {f"x{j}": X[rows, j] for j in range(12)}
+        parquet.write_table(arrow.table(columns), path / f"{k}.parquet", row_group_size=120)
+    return path
+
+
+def assert_same_verdicts(found, expected):
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-4)
+    np.testing.assert_array_equal(found.removed, expected.removed)
+    assert found.trust.level == expected.trust.level
+    assert found.trust.caught == pytest.approx(expected.trust.caught)
+    assert found.wrong_share == pytest.approx(expected.wrong_share, abs=1e-5)
+    np.testing.assert_array_equal(found.missing.row, expected.missing.row)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_verdicts_are_those_in_memory(client, data, storage):
+    X, Y = data
+    X = np.where(np.abs(X) > 0.4, X, 0)
+    method = Sieve(**FAST)
+    expected = find_noisy_labels(storage(X), Y, method=method)
+    assert 0 < expected.removed.sum() < len(expected.removed)
+    if storage is np.asarray:
+        rows = da.from_array(X, chunks=(BLOCK, 5))
+    else:
+        starts = range(0, ROWS, BLOCK)
+        rows = [dask.delayed(storage)(X[i : i + BLOCK]) for i in starts]
+    assert_same_verdicts(find_noisy_labels(rows, Y, method=method), expected)
+
+
+def test_few_rows_are_brought_together(client, data):
+    X, Y = data
+    expected = find_noisy_labels(X, Y, method=Sieve(max_iter=2))
+    found = find_noisy_labels(da.from_array(X, chunks=BLOCK), Y, method=Sieve(max_iter=2))
+    np.testing.assert_array_equal(found.confidence, expected.confidence)
+
+
+def test_what_needs_all_rows_here_is_named(client, data):
+    X, Y = data
+    rows, method = da.from_array(X, chunks=(BLOCK, -1)), Sieve(**FAST)
+    with pytest.raises(InputError, match="groups needs rows in main memory"):
+        find_noisy_labels(rows, Y, method=method, groups=np.arange(ROWS))
+    with pytest.raises(InputError, match="cv needs rows in main memory"):
+        find_noisy_labels(rows, Y, method=method, cv=3)
+    with pytest.raises(InputError, match="Schirn judges in folds"):
+        find_noisy_labels(rows, Y, method="Schirn")
+    with pytest.raises(InputError, match="600 rows but the candidates have 599"):
+        find_noisy_labels(rows, Y[:-1], method=method)
+
+
+def cleaned(folder, *argv):
+    assert main(["clean", str(folder), *argv, *PARAMS, "--json"]) == 0
+
+
+@pytest.mark.parametrize("columns", ["embedding", "numbers"])
+def test_the_program_cleans_a_folder(workers, folder, tmp_path, capsys, columns):
+    names = ",".join(f"x{j}" for j in range(12))
+    chosen = ["--features", "embedding"] if columns == "embedding" else ["--columns", names]
+    out = [str(tmp_path / name) for name in ("here", "there")]
+    cleaned(folder, *chosen, "-o", out[0])
+    here = json.loads(capsys.readouterr().out)
+    cleaned(folder, *chosen, "-o", out[1], "--scheduler", workers.scheduler_address)
+    there = json.loads(capsys.readouterr().out)
+    assert there["removed"] == here["removed"] > 0
+    assert there["learned_from"] == here["learned_from"]
+    assert there["left_out"] == here["left_out"]
+    for k in range(3):
+        expected, found = (parquet.read_table(f"{path}/{k}.parquet") for path in out)
+        assert found.schema == expected.schema
+        for name in found.column_names:
+            if name != "tags_confidence":
+                assert found.column(name) == expected.column(name)
+
+
+def test_the_features_are_not_read_by_the_program(workers, folder, capsys, monkeypatch):
+    chosen = []
+    opened = parquet.ParquetFile.iter_batches
+
+    def watched(self, *args, **options):
+        chosen.append(options.get("columns"))
+        return opened(self, *args, **options)
+
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", watched)
+    cleaned(folder, "--features", "embedding", "--scheduler", workers.scheduler_address)
+    assert len(chosen) == 3
+    assert all("tags" in names and "embedding" not in names for names in chosen)
+
+
+def test_the_report_has_no_reasons(workers, folder, tmp_path, capsys):
+    pytest.importorskip("jinja2", reason="jinja2 is not installed")
+    page = tmp_path / "report.html"
+    options = ["--scheduler", workers.scheduler_address, "--report", str(page)]
+    cleaned(folder, "--features", "embedding", *options)
+    assert "row 3" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--text", "name"], "--text cannot be used with --scheduler"),
+        (["--features", "rows.npy"], "an .npy file cannot be used with --scheduler"),
+        ([], "name a column of embeddings with --features"),
+        (["--features", "embedding", "--folds", "3"], "--folds needs the features in this program"),
+        (["--features", "embedding", "--project", "p"], "--project needs the features in this"),
+        (["--features", "embedding", "-o", "new.parquet"], "the copy is a folder"),
+    ],
+)
+def test_what_workers_cannot_do(folder, capsys, options, words):
+    # Nothing listens at this address: these errors come before any connection.
+    assert main(["clean", str(folder), *options, "--scheduler", "tcp://127.0.0.1:1"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_table_that_is_no_folder(folder, capsys):
+    options = ["--features", "embedding", "--scheduler", "tcp://127.0.0.1:1"]
+    assert main(["clean", str(folder / "0.parquet"), *options]) == 2
+    assert "the table is a folder of .parquet files" in capsys.readouterr().err
+
+
+def test_a_scheduler_that_does_not_answer(folder, capsys, monkeypatch):
+    monkeypatch.setattr(cluster, "_PATIENCE", "200ms")
+    options = ["--features", "embedding", "--scheduler", "tcp://127.0.0.1:1"]
+    assert main(["clean", str(folder), *options]) == 2
+    assert "no Dask scheduler answers at 'tcp://127.0.0.1:1'" in capsys.readouterr().err
+
+
+def test_a_folder_that_workers_do_not_see(workers, folder, capsys, monkeypatch):
+    # Workers are threads here; on their machine the files would be missing.
+    monkeypatch.setattr(cluster, "_first_missing", lambda files: files[0])
+    options = ["--features", "embedding", "--scheduler", workers.scheduler_address]
+    assert main(["clean", str(folder), *options, *PARAMS]) == 2
+    err = capsys.readouterr().err
+    assert "does not see" in err
+    assert "0.parquet; put the folder where all workers" in err
+
+
+@pytest.mark.parametrize("bad", ["text", "ragged", "empty cell", "not a number"])
+def test_columns_that_are_not_numbers(workers, tmp_path, capsys, bad):
+    cells = {
+        "text": ["a"] * 200,
+        "ragged": [[1.0, 2.0]] * 199 + [[1.0]],
+        "empty cell": [[1.0, 2.0]] * 199 + [None],
+        "not a number": [1.0] * 199 + [float("nan")],
+    }[bad]
+    tags = [["a", "b"] if i % 2 else ["a"] for i in range(200)]
+    (tmp_path / "rows").mkdir()
+    parquet.write_table(arrow.table({"tags": tags, "x": cells}), tmp_path / "rows" / "0.parquet")
+    chosen = ["--features" if isinstance(cells[0], list) else "--columns", "x"]
+    options = [*chosen, "--scheduler", workers.scheduler_address]
+    assert main(["clean", str(tmp_path / "rows"), *options, *PARAMS]) == 2
+    words = {"text": "holds string, not numbers", "not a number": "row 200, column 'x'"}
+    assert words.get(bad, "must hold lists of numbers") in capsys.readouterr().err
