@@ -369,7 +369,7 @@ class TagTable:
         transformer = self.transformer()
         if self._unread:
             blocks = number_blocks(Path(self.path), self._unread)
-            X = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
+            X: Any = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
             source, left_out = brief_list(self._unread, 6), self._left_out(transformer)
             return Features(X, source, self.groups(), left_out)
         if transformer is None:

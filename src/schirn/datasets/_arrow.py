@@ -393,7 +393,7 @@ class NumberBlock(NamedTuple):
         sizes = compute.unique(compute.list_value_length(column)).to_pylist()
         numbers = compute.list_flatten(column)
         if len(sizes) != 1 or not sizes[0] or numbers.null_count:
-            values = np.empty(0, dtype=object)
+            values: Array = np.empty(0, dtype=object)
         else:
             values = numbers.to_numpy()
         if values.dtype.kind not in "biuf":
