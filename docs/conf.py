@@ -30,6 +30,7 @@ extensions = [
     "tag_cards",
     "gallery_links",
     "example_scripts",
+    "leaderboard_pages",
 ]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 templates_path = ["_templates"]

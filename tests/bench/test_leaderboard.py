@@ -4,17 +4,19 @@ import json
 import math
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 from bench.test_report import Page
 
-from schirn.bench import build_leaderboard
+from schirn.bench import build_leaderboard, check_results
 from schirn.bench.leaderboard import make_board, means, ranks, read_results
 from schirn.bench.results import FIELDS, content_key
 from schirn.bench.stats import gap_closed
 from schirn.cli import main
 from schirn.exceptions import InputError
 
+COMMITTED = Path(__file__).parents[2] / "benchmarks" / "leaderboard"
 VERSIONS = dict.fromkeys(("schirn", "python", "numpy", "scipy", "scikit-learn"), "1")
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
 
@@ -258,3 +260,12 @@ def test_the_program_builds_the_pages(tmp_path, capsys):
     assert main(["leaderboard", "build", str(tmp_path), "-o", str(tmp_path), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["pages"]) == 9
     assert main(["leaderboard", "build", str(tmp_path / "no"), "-o", str(tmp_path)]) == 2
+
+
+def test_committed_results_hold_and_are_small():
+    files = [path for path in COMMITTED.iterdir() if path.name.endswith(".jsonl.gz")]
+    assert files
+    assert sum(path.stat().st_size for path in COMMITTED.iterdir()) < 1_000_000
+    check = check_results(COMMITTED)
+    assert check.problems == []
+    assert check.regenerated
