@@ -1,12 +1,13 @@
 """Cleaning very many labels: what it finds on EUR-Lex, and its cost with 100,000 labels.
 
-    SCHIRN_DATA=... python -m benchmarks.many_labels --eurlex
+    SCHIRN_DATA=... python -m benchmarks.many_labels --eurlex [--engines centroids,ridge]
     python -m benchmarks.many_labels --rows 200000 --features 100000 --labels 100000
 
 --eurlex adds wrong labels to the training rows, drawn as often as the labels occur or uniformly;
 removes what `find_noisy_labels_sparse` puts below one half, by label centroids and with the ridge
-of scikit-learn as an engine; and prints precision at 1, 3 and 5 on the test rows of a ridge that
-has learned from the candidates, from what is left of them, and from the true labels.
+of scikit-learn as an engine, or with those of `benchmarks.engines`; and prints precision at 1, 3
+and 5 on the test rows of a ridge that has learned from the candidates, from what is left of them,
+and from the true labels. An engine of `benchmarks.engines` given as --learner takes its place.
 
 Otherwise sparse data are generated: every label has ten words of its own, label frequencies fall
 like 1/rank, and half of the candidates are wrong. Memory is the peak that the operating system
@@ -24,44 +25,50 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
 
+from benchmarks.engines import ENGINES
 from benchmarks.measure import peak_gigabytes
 from schirn.cleaning import find_noisy_labels_sparse
 from schirn.datasets import load
 
 CARDINALITY, WORDS = 5, 10
+# Whether frequent labels are added more often, and the number of wrong labels per row.
+NOISES = {"frequency5": (True, 5), "frequency10": (True, 10), "uniform5": (False, 5)}
 
 
 def main() -> None:
     """Run one of the two parts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--eurlex", action="store_true")
-    parser.add_argument("--no-ridge", action="store_true", help="EUR-Lex: label centroids only")
+    parser.add_argument("--engines", default="centroids,ridge", help="engines that judge EUR-Lex")
+    parser.add_argument("--noise", default=",".join(NOISES), help="kinds of noise on EUR-Lex")
+    parser.add_argument("--learner", default="ridge", help="what learns from the result")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--features", type=int, default=100_000)
     parser.add_argument("--labels", type=int, default=100_000)
     args = parser.parse_args()
     if args.eurlex:
-        eurlex(["label centroids"] + ([] if args.no_ridge else ["ridge"]))
+        eurlex(args.engines.split(","), args.noise.split(","), args.learner)
     else:
         generated(args.rows, args.features, args.labels)
 
 
-def eurlex(engines: list[str]) -> None:
+def eurlex(engines: list[str], noises: list[str], learner: str) -> None:
     """Clean EUR-Lex and learn from the result."""
     data = load("eurlex4k")
     X, truth = (sp.csr_array(part) for part in (normalize(data.X.astype(np.float32)), data.y_true))
     n, y = data.n_train, sp.csr_array(data.y_true)[: data.n_train]
-    learn = Ridges(X[:n], X[n:], truth[n:])
+    learn = (Ridges if learner == "ridge" else Trees)(learner, X[:n], X[n:], truth[n:])
     print(f"true labels: {learn.precision(y)}", flush=True)
-    for popular, r in ((True, 5), (True, 10), (False, 5)):
+    for popular, r in (NOISES[noise] for noise in noises):
         candidates = with_noise(y, r, popular, np.random.default_rng(0))
         kind = "by frequency" if popular else "uniform"
         print(f"{r} wrong labels per row, {kind}: {learn.precision(candidates)}", flush=True)
         for engine in engines:
-            options: dict[str, Any] = {"fit": fit_ridge, "score": score_ridge}
+            known = {"ridge": (fit_ridge, score_ridge), "centroids": (None, None), **ENGINES}
+            fit, score = known[engine][:2]
             start = time.process_time()
             found = find_noisy_labels_sparse(
-                X[:n], candidates, precision=None, **(options if engine == "ridge" else {})
+                X[:n], candidates, precision=None, fit=fit, score=score
             )
             took = time.process_time() - start
             print(f"  cleaned by {engine}: {learn.precision(found.clean_sparse)}")
@@ -73,7 +80,7 @@ def eurlex(engines: list[str]) -> None:
 class Ridges:
     """Ridge regressions of several label matrices on the same rows, with one factor."""
 
-    def __init__(self, X: Any, X_test: Any, truth: Any) -> None:
+    def __init__(self, name: str, X: Any, X_test: Any, truth: Any) -> None:
         self.X, self.X_test, self.truth = X, X_test, truth.toarray()
         gram = (X.T @ X).toarray()
         gram.flat[:: len(gram) + 1] += 1
@@ -82,11 +89,27 @@ class Ridges:
     def precision(self, labels: Any) -> str:
         """Precision at 1, 3 and 5 on the test rows."""
         W = cho_solve(self.factor, (self.X.T @ labels.astype(np.float32)).toarray())
-        scores = self.X_test @ W
-        best = np.argpartition(-scores, 5, axis=1)[:, :5]
-        order = np.argsort(-np.take_along_axis(scores, best, axis=1), axis=1)
-        hits = np.take_along_axis(self.truth, np.take_along_axis(best, order, axis=1), axis=1)
-        return ", ".join(f"P@{k} {100 * hits[:, :k].mean():.1f}" for k in (1, 3, 5))
+        return precision_at(self.X_test @ W, self.truth)
+
+
+class Trees:
+    """An engine of `benchmarks.engines`, trained anew on each label matrix."""
+
+    def __init__(self, name: str, X: Any, X_test: Any, truth: Any) -> None:
+        self.fit, _, self.rank = ENGINES[name]
+        self.X, self.X_test, self.truth = X, X_test, truth.toarray()
+
+    def precision(self, labels: Any) -> str:
+        """Precision at 1, 3 and 5 on the test rows."""
+        scores = self.rank(self.fit(self.X, labels), self.X_test, 10)
+        return precision_at(scores.toarray(), self.truth)
+
+
+def precision_at(scores: np.ndarray, truth: np.ndarray) -> str:
+    """Precision at 1, 3 and 5."""
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :5]
+    hits = np.take_along_axis(truth, best, axis=1)
+    return ", ".join(f"P@{k} {100 * hits[:, :k].mean():.1f}" for k in (1, 3, 5))
 
 
 def fit_ridge(X: Any, candidates: Any) -> Any:
