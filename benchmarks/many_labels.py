@@ -1,6 +1,7 @@
 """Cleaning very many labels: what it finds on EUR-Lex, and its cost with 100,000 labels.
 
     SCHIRN_DATA=... python -m benchmarks.many_labels --eurlex [--engines centroids,ridge]
+    SCHIRN_DATA=... python -m benchmarks.many_labels --no-harm
     python -m benchmarks.many_labels --rows 200000 --features 100000 --labels 100000
 
 --eurlex adds wrong labels to the training rows, drawn as often as the labels occur or uniformly;
@@ -8,6 +9,9 @@ removes what `find_noisy_labels_sparse` puts below one half, by label centroids 
 of scikit-learn as an engine, or with those of `benchmarks.engines`; and prints precision at 1, 3
 and 5 on the test rows of a ridge that has learned from the candidates, from what is left of them,
 and from the true labels. An engine of `benchmarks.engines` given as --learner takes its place.
+
+--no-harm cleans EUR-Lex with the default precision, also with few of its words and with rows in
+another order, which say little or nothing about the labels.
 
 Otherwise sparse data are generated: every label has ten words of its own, label frequencies fall
 like 1/rank, and half of the candidates are wrong. Memory is the peak that the operating system
@@ -39,6 +43,7 @@ def main() -> None:
     """Run one of the two parts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--eurlex", action="store_true")
+    parser.add_argument("--no-harm", action="store_true")
     parser.add_argument("--engines", default="centroids,ridge", help="engines that judge EUR-Lex")
     parser.add_argument("--noise", default=",".join(NOISES), help="kinds of noise on EUR-Lex")
     parser.add_argument("--learner", default="ridge", help="what learns from the result")
@@ -48,6 +53,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.eurlex:
         eurlex(args.engines.split(","), args.noise.split(","), args.learner)
+    elif args.no_harm:
+        no_harm()
     else:
         generated(args.rows, args.features, args.labels)
 
@@ -75,6 +82,39 @@ def eurlex(engines: list[str], noises: list[str], learner: str) -> None:
             print(f"    {quality(found, y)}; {took:.1f} s", flush=True)
             print(f"    {found.trust.sentence if found.trust else ''}", flush=True)
     print(f"peak memory {peak_gigabytes():.1f} GB")
+
+
+def no_harm() -> None:
+    """Print what is removed where features are strong, weak and meaningless."""
+    data = load("eurlex4k")
+    n, rng = data.n_train, np.random.default_rng(0)
+    X, y = sp.csr_array(data.X)[:n].astype(np.float32), sp.csr_array(data.y_true)[:n]
+    words = {k: np.sort(rng.choice(X.shape[1], k, replace=False)) for k in (300, 30)}
+    tables = {
+        "all words": X,
+        **{f"{k} words": sp.csr_array(X[:, some]) for k, some in words.items()},
+        "rows in another order": X[rng.permutation(n)],
+    }
+    print("| wrong labels per row | features | expected to be right | removed | of these wrong |")
+    print("|--:|---|--:|--:|--:|")
+    for r in (0, 1, 5):
+        candidates = with_noise(y, r, True, np.random.default_rng(0))
+        for name, features in tables.items():
+            found = find_noisy_labels_sparse(features, candidates)
+            wrong = ~true_cells(found, y)[found.removed]
+            expected = found.trust.expected_precision if found.trust else np.nan
+            right = f"{100 * wrong.mean():.0f} %" if len(wrong) else "–"
+            share = 100 * found.removed.mean()
+            print(
+                f"| {r} | {name} | {100 * expected:.0f} % | {share:.1f} % | {right} |", flush=True
+            )
+
+
+def true_cells(found: Any, y: Any) -> np.ndarray:
+    """Which tags are correct."""
+    n, l = y.shape
+    true = np.repeat(np.arange(n), np.diff(y.indptr)) * l + y.indices
+    return np.isin(found.row * l + found.column, true)
 
 
 class Ridges:
@@ -142,10 +182,7 @@ def with_noise(y: Any, r: int, popular: bool, rng: np.random.Generator) -> sp.cs
 
 def quality(found: Any, y: Any) -> str:
     """How well verdicts agree with the truth."""
-    n, l = y.shape
-    true = np.isin(
-        found.row * l + found.column, np.repeat(np.arange(n), np.diff(y.indptr)) * l + y.indices
-    )
+    true = true_cells(found, y)
     judged, removed = found.judged, found.removed
     return (
         f"AUC {100 * roc_auc_score(true[judged], found.confidence[judged]):.1f}, "
