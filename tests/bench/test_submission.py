@@ -44,9 +44,9 @@ def test_untouched_results_hold_and_are_drawn_and_scored_again(folder):
     check = check_results(folder)
     assert check.is_valid
     assert (len(check.results), check.regenerated, check.recomputed) == (4, 4, 4)
-    assert check.notes == [
-        "2 of 4 results are trained on the true labels and count as an upper bound"
-    ]
+    assert (
+        "2 of 4 results are trained on the true labels and count as an upper bound" in check.notes
+    )
 
 
 def test_a_packed_file_without_scores_holds_as_far_as_it_can_be_checked(folder, tmp_path):
@@ -58,6 +58,25 @@ def test_a_packed_file_without_scores_holds_as_far_as_it_can_be_checked(folder, 
     assert check.is_valid
     assert (check.regenerated, check.recomputed) == (4, 0)
     assert "4 of 4 results not checked: the scores are not here" in check.notes
+
+
+def test_metrics_without_scores_and_unusual_keys_are_named(folder):
+    """The parameters of the ridges are given here, which changes their keys."""
+    assert any(
+        "4 of 4 results have a key that this version" in n for n in check_results(folder).notes
+    )
+    change(folder, lambda results: [result.update(scores=None) for result in results])
+    notes = check_results(folder).notes
+    assert "4 of 4 results not checked: the metrics, because there are no scores" in notes
+
+
+def test_a_result_of_another_method_under_a_known_name_has_an_unusual_key(tmp_path):
+    quick([("digits_attributes", 1)], ["CandidateRidge"], tmp_path, noise="label")
+    assert check_results(tmp_path).notes == []
+    change(tmp_path, lambda results: [result.update(method="Schirn") for result in results])
+    assert [note[:32] for note in check_results(tmp_path).notes] == [
+        "2 of 2 results have a key that t"
+    ]
 
 
 def first(**fields):

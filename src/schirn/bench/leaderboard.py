@@ -84,7 +84,7 @@ class Place(NamedTuple):
     @property
     def level(self) -> str:
         """Noise level in words."""
-        return "own candidates" if self.r is None else f"r = {self.r}"
+        return "own candidates" if self.r is None else f"r={self.r}"
 
 
 class Line(NamedTuple):
@@ -517,7 +517,7 @@ def _dataset_page(
         "labels": first["n_labels"],
         "data_sha256": first["data_sha256"],
         **{
-            f"candidates_sha256, {noise} {'' if r is None else f'r={r} '}seed {seed}": digest
+            f"candidates_sha256, {noise}{'' if r is None else f' r={r} seed {seed}'}": digest
             for noise, r, seed, digest in dict.fromkeys(
                 (x["noise"], x["r"], x["noise_seed"], x["candidates_sha256"]) for x in rows
             )

@@ -12,6 +12,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +20,9 @@ import numpy as np
 
 from schirn._files import brief, byte_limit, too_large
 from schirn.bench.results import IDENTITY, Result, newest, parse_result
-from schirn.bench.running.data import Prepared, checksum, make_splits, prepare, unusable
-from schirn.bench.running.methods import own_methods
-from schirn.bench.running.plan import FEATURES, TUNINGS
+from schirn.bench.running.data import Prepared, Source, checksum, make_splits, prepare, unusable
+from schirn.bench.running.methods import make_methods, own_methods
+from schirn.bench.running.plan import FEATURES, TUNINGS, Facts, Settings, method_runs
 from schirn.bench.running.scores import compute_metrics, read_arrays
 from schirn.datasets import available, load
 from schirn.datasets._noise import KINDS
@@ -275,6 +276,36 @@ def _marks(result: Result) -> Iterator[str]:
             "not checked: whether the method saw the true labels; "
             f"{brief(result['method'])} is not part of schirn"
         )
+    elif result["status"] == "done" and not _has_usual_key(result):
+        yield (
+            "have a key that this version would not give them: they were made with parameters, "
+            "grids or a version of their own, or somebody changed a field"
+        )
+    if result["status"] == "done" and not result["scores"]:
+        yield "not checked: the metrics, because there are no scores"
+
+
+def _has_usual_key(result: Result) -> bool:
+    """Whether the content key is that of the method with its usual parameters and grid."""
+    stored = result["folds"] if result["split"] == "stored" else 0
+    facts = Facts(None, result["data_sha256"], (None, None, None), stored)
+    (method,) = make_methods([result["method"]], {}, {})
+    try:
+        settings = Settings(
+            folds=result["folds"],
+            tuning=result["tuning"],
+            inner_folds=result["inner_folds"] or 3,
+            search_rows=result["search_rows"],
+            features=result["features"],
+            noise="exact" if result["noise"] == "own" else result["noise"],
+            noise_seed=result["noise_seed"],
+            stored_folds=bool(stored),
+        )
+    except InputError:
+        return False
+    source = Source(result["dataset"], result["dataset"], {})
+    runs = method_runs(source, result["r"], facts, method, result["seed"], settings)
+    return any(run.key == result["key"] for run in islice(runs, result["fold"], result["fold"] + 1))
 
 
 def _draw_again(result: Result) -> tuple[Mapping[str, Any], Prepared] | str:

@@ -78,7 +78,7 @@ class Run:
         return str(self.fields["key"])
 
 
-class _Facts(NamedTuple):
+class Facts(NamedTuple):
     """What the plan needs to know about a data set; `reason` says why it cannot be used."""
 
     reason: str | None
@@ -110,7 +110,7 @@ def plan_runs(
     shared = Settings(seeds=tuple(seeds), **settings)
     for source, level in sources:
         _check_level(source.name, level, shared.noise)
-    facts: dict[tuple[str, bool], _Facts] = {}
+    facts: dict[tuple[str, bool], Facts] = {}
     runs: list[Run] = []
     for source, level in sources:
         own = level is None
@@ -118,16 +118,16 @@ def plan_runs(
             facts[source.name, own] = _inspect(source, level, shared)
         for seed in shared.seeds:
             for method in chosen:
-                runs += _runs(source, level, facts[source.name, own], method, seed, shared)
+                runs += method_runs(source, level, facts[source.name, own], method, seed, shared)
     return runs
 
 
-def _inspect(source: Source, level: Level, settings: Settings) -> _Facts:
+def _inspect(source: Source, level: Level, settings: Settings) -> Facts:
     """Load a data set once to learn its size and whether it can be used."""
     try:
         data = source.load()
     except (DataError, MissingExtraError, OSError) as error:
-        return _Facts(" ".join(str(error).split()))
+        return Facts(" ".join(str(error).split()))
     reason = unusable(data, level)
     if reason is None:
         try:
@@ -136,11 +136,11 @@ def _inspect(source: Source, level: Level, settings: Settings) -> _Facts:
             reason = str(error)
     stored = len(data.folds) if settings.stored_folds and data.folds else 0
     sizes = (data.n_samples, data.n_features, data.n_labels)
-    return _Facts(reason, checksum(data), sizes, stored)
+    return Facts(reason, checksum(data), sizes, stored)
 
 
-def _runs(
-    source: Source, level: Level, facts: _Facts, method: Method, seed: int, settings: Settings
+def method_runs(
+    source: Source, level: Level, facts: Facts, method: Method, seed: int, settings: Settings
 ) -> Iterator[Run]:
     """Yield the runs of one method on one data set, one per fold."""
     on_candidates = settings.tuning == "candidates"
