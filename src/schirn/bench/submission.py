@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import brief, byte_limit, too_large
+from schirn.bench.comparison import ALL_METRICS
 from schirn.bench.results import IDENTITY, Result, newest, parse_result
 from schirn.bench.running.data import Prepared, Source, checksum, make_splits, prepare, unusable
 from schirn.bench.running.methods import make_methods, own_methods
@@ -240,7 +241,7 @@ def _faults(result: Result) -> Iterator[str]:
     if not result["metrics"]:
         yield "a finished run without metrics"
     for name, value in result["metrics"].items():
-        if value is not None and not 0 <= value <= 1:
+        if name in ALL_METRICS and value is not None and not 0 <= value <= 1:
             yield f"{brief(name)} is {value:g}; it must be from 0 to 1"
     for name in _COSTS:
         if result[name] is not None and result[name] < 0:
