@@ -1,6 +1,7 @@
 """Cleaning on Dask workers: the verdicts of one machine, from Parquet files that workers read."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -82,6 +83,46 @@ def test_verdicts_are_those_in_memory(client, data, storage):
         starts = range(0, ROWS, BLOCK)
         rows = [dask.delayed(storage)(X[i : i + BLOCK]) for i in starts]
     assert_same_verdicts(find_noisy_labels(rows, Y, method=method), expected)
+
+
+def travelled(monkeypatch, X, Y, rounds):
+    """Bytes that messages and sums take on their way to the blocks and back."""
+    sent, received = [], []
+    send, gather = cluster.DaskRows._send, distributed.Client.gather
+
+    def counted_send(self, message):
+        sent.append(len(pickle.dumps(message, protocol=5)))
+        return send(self, message)
+
+    def counted_gather(self, *args, **options):
+        found = gather(self, *args, **options)
+        received.append(len(pickle.dumps(found, protocol=5)))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster.DaskRows, "_send", counted_send)
+        patched.setattr(distributed.Client, "gather", counted_gather)
+        Sieve(max_kernel_rows=100, n_landmarks=200, max_iter=rounds).fit(X, Y)
+    return np.array([sum(sent), sum(received)])
+
+
+def test_what_travels_in_a_round_does_not_grow_with_the_rows(client, monkeypatch):
+    p, l, cells, blocks = 200, 6, 300, 2
+    made = make_partial_multilabel(n_samples=2 * ROWS, n_labels=l, r=1, random_state=0)
+    monkeypatch.setattr("schirn.solvers.sieve_landmarks.POOL_CELLS", cells)
+    rounds = []
+    for n in (ROWS, 2 * ROWS):
+        rows = da.from_array(made.X[:n], chunks=(n // blocks, -1))
+        two, three = (travelled(monkeypatch, rows, made.candidates[:n], k) for k in (2, 3))
+        rounds.append(three - two)
+    np.testing.assert_allclose(rounds[1], rounds[0], rtol=0.05)
+    # Three ridges of single precision for all rows and for the inner split, the label stacks, and
+    # twice the rows and labels of the cells for the pool.
+    to, back = rounds[1]
+    overhead = 6000
+    assert to < 2 * 3 * 4 * p * l + 4 * 8 * 3 * l * l + 2 * 3 * cells + overhead
+    # From each block the sums of both splits; from all of them the scores of the cells.
+    assert back < blocks * 2 * 8 * (p * l + 3 * l * l) + 2 * 25 * cells + overhead
 
 
 def test_few_rows_are_brought_together(client, data):

@@ -54,7 +54,9 @@ from schirn.solvers.sieve_landmarks import (
     Spectrum,
     Split,
     dense_part,
+    held_losses,
     piece_rows,
+    score,
     solve,
 )
 
@@ -326,16 +328,25 @@ _VALUES = ("factors", "p", "q", "S", "S_held")
 
 
 class BlockProblem(Problem):
-    """Splits of rows in blocks."""
+    """Splits of rows in blocks; `single` if their features have single precision."""
 
     def __init__(
-        self, blocks: RowStore, spectra: Any, drawn: Any, n_labels: int, rates: Any = None
+        self,
+        blocks: RowStore,
+        spectra: Any,
+        drawn: Any,
+        n_labels: int,
+        rates: Any = None,
+        single: bool = False,
     ):
         super().__init__([], spectra, drawn, n_labels, rates)
-        self.blocks = blocks
+        self.blocks, self.single = blocks, single
 
     def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
         """Run step(split, message, *common) on every split; the sums of each over all blocks."""
+        if self.single and step in (score, held_losses):
+            # Rows of single precision use ridges of single precision: send half of the bytes.
+            messages = [[_single(ridge) for ridge in ridges] for ridges in messages]
         return list(self.blocks.step(_each, step, list(messages), common))
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
@@ -346,6 +357,11 @@ class BlockProblem(Problem):
         """Drop the inner split."""
         self.blocks.step(_keep_first)
         self.spectra, self.drawn = self.spectra[:1], []
+
+
+def _single(ridge: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
+    xp, (W, b) = namespace(ridge[0]), ridge
+    return xp.astype(W, xp.float32), None if b is None else xp.astype(b, xp.float32)
 
 
 def _each(
@@ -513,8 +529,9 @@ def sieve_blocks(
     source = draw_features(n, kernel, n_landmarks, rng, scaled_rows)
     own = rates if isinstance(rates, np.ndarray) else None
     rest, held, listed = blocks.step(_make_splits, scale, source, np.sort(drawn), own)
-    found = spectra(rest, held, single=single_precision(source, whole.dtype))
-    problem = BlockProblem(blocks, found, [drawn], l, rates)
+    single = single_precision(source, whole.dtype)
+    found = spectra(rest, held, single=single)
+    problem = BlockProblem(blocks, found, [drawn], l, rates, single)
     if not listed:
         problem.keep_first()
     many = solve(problem, rng=check_random_state(random_state), **common)

@@ -518,8 +518,12 @@ def fit_pool(
     for _ in range(2):
         cells = [pick_cells(rows, problem.n_labels, most, rng) for rows in problem.drawn]
         blocks = problem.gather(pool_cells, fitted, leader, weights, cells)
-        pairs = [pair for block in blocks for pair in block]
-        Z, q = (namespace(a[0]).concat(list(a)) for a in zip(*pairs, strict=True))
+        found = [
+            pooled(*own, model.prior)
+            for block in blocks
+            for own, model in zip(block, fitted[1:], strict=True)
+        ]
+        Z, q = (namespace(a[0]).concat(list(a)) for a in zip(*found, strict=True))
         weights = newton(Z, q, weights, equal)
     return weights
 
@@ -541,7 +545,8 @@ def pick_cells(
         cells = other.choice(size, most, replace=False, shuffle=False)
     position, label = np.divmod(cells, l)
     row, label = np.divmod(np.sort(rows[position] * l + label), l)
-    return row, label
+    # They travel to the rows: as few bytes as can hold them.
+    return row.astype(np.min_scalar_type(row.max(initial=0))), label.astype(np.min_scalar_type(l))
 
 
 def pool_cells(
@@ -550,8 +555,8 @@ def pool_cells(
     leader: int,
     weights: np.ndarray,
     cells: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> list[tuple[Array, Array]]:
-    """Expert log-odds and posterior of the given cells of the rows held out, per inner split."""
+) -> list[tuple[Array, Array, Array]]:
+    """Expert scores, labels and posterior of the given cells held out, per inner split."""
     found = []
     for split, model, (rows, labels) in zip(splits[1:], fitted[1:], cells, strict=True):
         held: Any = split.held
@@ -567,11 +572,18 @@ def pool_cells(
         row = np.searchsorted(held.indices, rows)
         inside = np.append(held.indices, -1)[row] == rows
         row, label = row[inside], labels[inside]
-        flat, label = like(row * c.shape[1] + label, c.flat), like(label, c.flat)
-        columns = [soft_logit(xp.astype(take(A, flat), xp.float64)) for A in experts]
-        ones = xp.ones_like(columns[0])
-        found.append((xp.stack([ones, *columns, prior[label]], axis=1), take(target, flat)))
+        flat = like(row * c.shape[1] + label, c.flat)
+        scores = xp.stack([take(A, flat) for A in experts])
+        found.append((scores, label, take(target, flat)))
     return found
+
+
+def pooled(S: Array, label: np.ndarray, q: Array, prior: np.ndarray) -> tuple[Array, Array]:
+    """Inputs (cells, experts + 2) and targets of the pool."""
+    xp = namespace(S)
+    Z = soft_logit(xp.astype(S, xp.float64))
+    last = like(prior[label], Z)
+    return xp.stack([xp.ones_like(last), *Z, last], axis=1), q
 
 
 def judge(
