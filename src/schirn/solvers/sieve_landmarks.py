@@ -519,9 +519,9 @@ def fit_pool(
         cells = [pick_cells(rows, problem.n_labels, most, rng) for rows in problem.drawn]
         blocks = problem.gather(pool_cells, fitted, leader, weights, cells)
         found = [
-            pooled(*own, model.prior)
+            pooled(S, label, q, model.prior)
             for block in blocks
-            for own, model in zip(block, fitted[1:], strict=True)
+            for (S, label, q), model in zip(block, fitted[1:], strict=True)
         ]
         Z, q = (namespace(a[0]).concat(list(a)) for a in zip(*found, strict=True))
         weights = newton(Z, q, weights, equal)
