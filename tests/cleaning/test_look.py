@@ -62,8 +62,8 @@ def test_copies_and_the_tags_they_have():
     copies = found["copies"]
     assert (copies.count, copies.rows) == (2, [4, 5])
     # The pair with other tags is the example.
-    assert copies.sentence.endswith("2 rows are copies of earlier ones, 1 of them with other tags: "
-                                    "rows 2 and 6")  # fmt: skip
+    assert copies.sentence.endswith("2 rows are copies of earlier ones, 1 of them with other tags, "
+                                    "such as rows 2 and 6")  # fmt: skip
     assert texts[1][:30] in copies.examples[0]
     assert "near_copies" not in found
 

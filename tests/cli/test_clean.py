@@ -211,4 +211,4 @@ def test_a_project_needs_a_new_folder(items, tmp_path, capsys):
 def test_copies_of_a_text_share_a_fold(items, tmp_path, capsys):
     source = write_csv(tmp_path / "items.csv", [*items, *items])
     assert main(["clean", source, "--text", "description"]) == 0
-    assert "160 rows are copies of earlier ones: rows 1 and 161" in capsys.readouterr().out
+    assert "160 rows are copies of earlier ones, such as rows 1 and 161" in capsys.readouterr().out

@@ -38,7 +38,7 @@ def test_findings_are_in_the_summary(source, capsys):
     assert [line.split("  ")[0] for line in section] == [
         "spelling", "copies", "near-copies", "empty texts", "in all rows", "in one row",
     ]  # fmt: skip
-    assert "2 tags look like another spelling: sunsett (2 rows) → sunset" in section[0]
+    assert "2 tags look like another spelling, such as sunsett (2 rows) → sunset" in section[0]
     assert "rows 21 and 22" in section[1]
     assert "rows 31 and 32" in section[2]
     assert "--propose-merges FILE" in err

@@ -43,7 +43,7 @@ def test_the_summary_and_the_report_say_how_far_to_trust(items, tmp_path, capsys
 def test_a_price_that_says_nothing_removes_nothing(shop, tmp_path, capsys):
     out = tmp_path / "cleaned.csv"
     argv = ["clean", shop, "--labels", "tags", "-o", str(out)]
-    assert "learn from the text of 'description' or from the numbers of price?" in refused(
+    assert "learn from the text in 'description', or the numbers in price?" in refused(
         capsys, *argv
     )
     assert main([*argv, "--columns", "price"]) == 0

@@ -240,7 +240,7 @@ def test_predict_mistakes(model, npz, data, tmp_path, capsys):
     np.savez(tmp_path / "narrow.npz", X=data.X[:, :3], Y=data.y_true)
     narrow = str(tmp_path / "narrow.npz")
     err = refused(capsys, "predict", model, narrow)
-    assert f"{narrow}: 3 features, but {model} was trained on 8" in err
+    assert f"{narrow}: the number of features is 3, but {model} was trained on 8" in err
     assert "threshold 'most'" in refused(capsys, "predict", model, npz, "--threshold", "most")
     assert "one number or 4" in refused(capsys, "predict", model, npz, "--threshold", "[1, 2]")
     assert "must end in .csv" in refused(capsys, "predict", model, npz, "-o", "out.xlsx")

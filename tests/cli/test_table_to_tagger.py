@@ -94,8 +94,16 @@ def test_embeddings_are_a_column_or_a_file(rows, tmp_path, capsys):
     assert main(["predict", model, titles, *beside, "-o", str(tmp_path / "o.csv")]) == 0
     found = [[row["tags_predicted"]] for row in read_csv(tmp_path / "o.csv")]
     assert found == column
-    wrong = ["--features", str(tmp_path / "train.npy")]
+    # A model of a file can be given a column, and is not fed other columns of a table.
+    assert main(["predict", model, new, "--features", "vector", "-o", str(out)]) == 0
+    lines = out.read_text().splitlines()
+    assert [json.loads(line)["tags_predicted"] for line in lines] == column
     capsys.readouterr()
+    numbers = write(tmp_path / "numbers.csv", rows[70:], ["size", "weight"])
+    message = refused(capsys, "predict", model, numbers)
+    assert "learned from the embeddings in" in message
+    assert "--features" in message
+    wrong = ["--features", str(tmp_path / "train.npy")]
     assert "titles.csv has 20 rows" in refused(capsys, "predict", model, titles, *wrong)
 
 
@@ -145,11 +153,14 @@ def test_doubtful_guesses_are_errors(rows, tmp_path, capsys, command):
     table = write(tmp_path / "both.csv", rows, ["title", "size", "tags"])
     output = ["-o", str(tmp_path / "o.csv")]
     message = refused(capsys, command, table, *output)
-    assert "learn from the text of 'title' or from the numbers of size?" in message
+    assert "learn from the text in 'title', or the numbers in size? Choose" in message
     several = [{**row, "tags": [*row["tags"], "shop"]} for row in rows]
     table = write(tmp_path / "commas.csv", several, ["title", "tags"], separator=", ")
     message = refused(capsys, command, table, "--text", "title", *output)
     assert "most cells of 'tags' contain ',' and none ';'" in message
+    argv = ["--text", "title", "--columns", "size"]
+    message = refused(capsys, command, str(tmp_path / "both.csv"), *argv, *output)
+    assert "give only one of --text and --columns" in message
     argv = [command, table, "--text", "title", "--separator", ",", *output, "--json"]
     assert main(argv) == 0
     assert json.loads(capsys.readouterr().out)["labels"] == 4
@@ -171,3 +182,28 @@ def test_a_table_without_the_columns_of_training_is_named(rows, tmp_path, capsys
     capsys.readouterr()
     new = write(tmp_path / "new.csv", rows, ["truth", "size"])
     assert "new.csv: there is no column 'title'" in refused(capsys, "predict", model, new)
+
+
+@pytest.mark.parametrize("command", ["clean", "fit"])
+def test_features_may_name_columns_of_numbers(rows, tmp_path, capsys, command):
+    table = write(tmp_path / "items.csv", rows, ["title", "size", "weight", "tags"])
+    argv = [command, table, "--features", "size, weight", "-o", str(tmp_path / "o.csv")]
+    assert main([*argv, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["learned_from"], report["left_out"]) == ("size, weight", ["title"])
+
+
+def test_predicted_tags_are_joined_as_in_training(rows, tmp_path):
+    both = [{**row, "tags": [*row["tags"], "shop"]} for row in rows]
+    table = write(tmp_path / "items.csv", both, ["title", "tags"], separator=",")
+    model, out = str(tmp_path / "m.schirn"), tmp_path / "o.csv"
+    assert main(["fit", table, "--text", "title", "--separator", ",", "-o", model]) == 0
+    assert main(["predict", model, table, "--threshold", "top-2", "-o", str(out)]) == 0
+    assert all("," in row["tags_predicted"] for row in read_csv(out))
+
+
+def test_fit_names_what_is_odd_about_the_table(rows, tmp_path, capsys):
+    odd = [{**row, "tags": ["Pan"] if i < 3 else row["tags"]} for i, row in enumerate(rows)]
+    table = write(tmp_path / "items.csv", odd, ["title", "tags"])
+    assert main(["fit", table, "--text", "title", "-o", str(tmp_path / "m")]) == 0
+    assert "note: look at the table with schirn clean: spelling (1)" in capsys.readouterr().err

@@ -25,10 +25,12 @@ def test_cells_are_split(cell, tags):
     assert split_tags(cell, ";") == tags
 
 
-@pytest.mark.parametrize("cell", [{"a": 1}, [["a"]], b"dog"])
+@pytest.mark.parametrize("cell", [{"a": 1}, b"dog"])
 def test_cells_that_hold_no_tags(cell):
     with pytest.raises(InputError, match="is neither a text of tags nor a list of them"):
         split_tags(cell, ";")
+    with pytest.raises(InputError, match="is nested in a list of tags; each tag must be a text"):
+        split_tags(["b", ["a"]], ";")
 
 
 @pytest.mark.parametrize(

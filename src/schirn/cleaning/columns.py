@@ -15,7 +15,7 @@ from schirn.cleaning.look import SEPARATORS
 from schirn.cleaning.merges import check_merges
 from schirn.datasets._annotations import Verdict, label_studio_config
 from schirn.datasets._arrow import number_blocks
-from schirn.datasets.tables import LABEL_COLUMNS, Table, to_numbers, write_verdicts
+from schirn.datasets.tables import LABEL_COLUMNS, Table, holds_lists, to_numbers, write_verdicts
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
 from schirn.labels.tags import split_tags
@@ -89,7 +89,7 @@ class TagTable:
         Columns of numbers to learn from. By default all except ids and row numbers, or the one
         column of sentences if there are no numbers.
     features : str, optional
-        An .npy file, or a column of lists, to learn from.
+        An .npy file, a column of lists, or columns of numbers such as "a,b", to learn from.
     merge : dict from str to str, optional
         Tags that other tags take the place of.
     encoder : str, optional
@@ -125,6 +125,13 @@ class TagTable:
         self._encoder = encoder
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
         self._check_delimiter()
+        given = {"--text": text, "--columns": columns, "--features": features}
+        chosen = [name for name, value in given.items() if value is not None]
+        if len(chosen) > 1:
+            raise InputError(
+                f"give only one of {' and '.join(chosen)}: a model learns from texts, from columns "
+                f"of numbers or from embeddings"
+            )
         single = (labels, id, image, group, known_clean)
         self._unread = list(getattr(table, "unread", ()))
         for name in (*single, *(text or ()), *(columns or ())):
@@ -374,7 +381,7 @@ class TagTable:
             return Features(X, source, self.groups(), left_out)
         if transformer is None:
             X = matrix_for(str(self._features), self.table.n_rows, self.path)
-            return Features(X, str(self._features), self.groups())
+            return Features(X, str(self._features), self.groups(), self._left_out(None))
         rows = self.table if transformer.image is None else {transformer.image: self._images}
         try:
             X = transformer.fit_transform(rows)
@@ -401,8 +408,7 @@ class TagTable:
         if self._columns is not None:
             return TableFeatures(columns=self._columns)
         if self._features is not None:
-            is_column = self._features in (*self.table.columns, *self._unread)
-            return TableFeatures(vectors=self._features) if is_column else None
+            return self._chosen_features(self._features)
         if self._image is not None and encoder is not None:
             return TableFeatures(image=self._image, encoder=encoder)
         numbers, texts = self._numeric_columns(), self._text_columns()
@@ -413,12 +419,12 @@ class TagTable:
         if self._image is not None and not numbers and not texts:
             return TableFeatures(image=self._image)
         if numbers or texts:
-            choices = [f"the text of {brief(name)}" for name in texts]
-            choices += [f"the numbers of {brief_list(numbers, 6)}"] * bool(numbers)
+            choices = [f"the text in {brief(name)}" for name in texts]
+            choices += [f"the numbers in {brief_list(numbers, 6)}"] * bool(numbers)
+            pictures = [f"the pictures in {brief(self._image)}"] if self._image is not None else []
             raise InputError(
-                f"{self.path}: learn from {' or from '.join(choices)}? Name the columns of text, "
-                f"or the columns of numbers",
-                parameter="text",
+                f"{self.path}: learn from {', or '.join(choices + pictures)}? Choose columns with "
+                f"--text or --columns" + (", or pictures with --encoder" if pictures else "")
             )
         lengths = {
             name: sum(len(cell) for cell in self.table.column(name) if isinstance(cell, str))
@@ -432,11 +438,24 @@ class TagTable:
             parameter="text",
         )
 
+    def _chosen_features(self, features: str) -> TableFeatures | None:
+        """Return a column of lists, or columns of numbers such as "a,b"; None for an .npy file."""
+        # A column that is not read is one of lists.
+        if features in self._unread:
+            return TableFeatures(vectors=features)
+        known = set(self.table.columns)
+        names = [features] if features in known else [name.strip() for name in features.split(",")]
+        if not known.intersection(names):
+            return None
+        lists = [name for name in names if name in known and holds_lists(self.table, name)]
+        return TableFeatures(vectors=lists[0]) if lists else TableFeatures(columns=names)
+
     def _left_out(self, transformer: TableFeatures | None) -> list[str]:
         """Return columns of numbers or sentences that are not learned from."""
-        transformer = transformer or TableFeatures()
-        used = {*(transformer.text or ()), *(transformer.columns or ())}
-        used |= {name for name in (transformer.vectors, transformer.image) if name is not None}
+        used: set[str] = set()
+        if transformer is not None:
+            used = {*(transformer.text or ()), *(transformer.columns or ())}
+            used |= {name for name in (transformer.vectors, transformer.image) if name is not None}
         found = [*self._text_columns(), *self._numeric_columns(), *filter(None, [self._image])]
         return [name for name in found if name not in used]
 

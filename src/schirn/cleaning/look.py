@@ -127,8 +127,8 @@ def look_at_table(
     >>> for finding in look_at_table(["dog;sand", "Dog", "dog", "cat;dog"] * 5, texts=texts):
     ...     print(finding)
     1 tag looks like another spelling: Dog (5 rows) → dog (15), case
-    13 rows are copies of earlier ones, 5 of them with other tags: rows 1 and 3
-    5 rows have no text: row 2
+    13 rows are copies of earlier ones, 5 of them with other tags, such as rows 1 and 3
+    5 rows have no text, such as row 2
     """
     tags = read_tags(candidates, label_names, separator)
     findings = [_separator(tags, separator), _spelling(tags, texts)]
@@ -169,7 +169,8 @@ def _separator(tags: Tags, separator: str) -> Finding | None:
             return Finding(
                 "separator",
                 len(joined),
-                f"{hold} {other!r} between names that are tags too: {brief(joined[0])}",
+                f"{hold} {other!r} between names that are tags too{_such_as(joined)}"
+                f"{brief(joined[0])}",
                 f"Split these cells at {other!r}, or choose another separator.",
                 [brief(name) for name in joined[:_MAX_EXAMPLES]],
                 _rows_with(tags, joined),
@@ -187,7 +188,7 @@ def _spelling(tags: Tags, texts: Sequence[str] | None) -> Finding | None:
     return Finding(
         "spelling",
         len(merges),
-        f"{many} like another spelling: {merges[0]}",
+        f"{many} like another spelling{_such_as(merges)}{merges[0]}",
         "Write the proposed merges to a file, delete those that are wrong, and merge the others.",
         [str(merge) for merge in merges[:_MAX_EXAMPLES]],
         _rows_with(tags, names),
@@ -204,7 +205,7 @@ def _empty_texts(texts: Sequence[str]) -> Finding | None:
     return Finding(
         "empty_texts",
         len(rows),
-        f"{have} no text: row {rows[0] + 1}",
+        f"{have} no text{_such_as(rows)}row {rows[0] + 1}",
         "Their tags are judged without a text; fill it in, or leave the rows out.",
         [f"row {i + 1}" for i in rows[:_MAX_EXAMPLES]],
         rows,
@@ -258,7 +259,8 @@ def _pairs_finding(
     rows_are = "1 row is a " if len(pairs) == 1 else f"{len(pairs):,} rows are "
     noun = what.removesuffix("ies") + "y" if len(pairs) == 1 else what
     of = "an earlier one" if len(pairs) == 1 else "earlier ones"
-    others = f", {len(differ):,} of them with other tags" if len(pairs) > 1 else ", with other tags"
+    differing = "all" if len(differ) == len(pairs) else f"{len(differ):,}"
+    others = f", {differing} of them with other tags" if len(pairs) > 1 else ", with other tags"
 
     def example(pair: tuple[int, int]) -> str:
         return f"rows {pair[0] + 1} and {pair[1] + 1}"
@@ -269,7 +271,7 @@ def _pairs_finding(
     return Finding(
         kind,
         len(pairs),
-        f"{rows_are}{noun} of {of}{others if differ else ''}: {example(ordered[0])}",
+        f"{rows_are}{noun} of {of}{others if differ else ''}{_such_as(pairs)}{example(ordered[0])}",
         advice,
         [example(pair) + quoted(pair) for pair in ordered[:_MAX_EXAMPLES]],
         sorted(row for _, row in pairs),
@@ -346,13 +348,18 @@ def _extremes(tags: Tags) -> Iterable[Finding | None]:
             yield Finding(
                 kind,
                 len(chosen),
-                f"{'1 tag is' if len(chosen) == 1 else f'{len(chosen):,} tags are'} {where}: "
-                f"{brief(chosen[0])}",
+                f"{'1 tag is' if len(chosen) == 1 else f'{len(chosen):,} tags are'} {where}"
+                f"{_such_as(chosen)}{brief(chosen[0])}",
                 advice,
                 [brief(name) for name in chosen[:_MAX_EXAMPLES]],
                 _rows_with(tags, chosen) if kind == "tags_in_one_row" else [],
                 chosen,
             )
+
+
+def _such_as(found: Sequence[Any]) -> str:
+    """What stands before an example."""
+    return ": " if len(found) == 1 else ", such as "
 
 
 def _rows_with(tags: Tags, names: list[str]) -> list[int]:

@@ -246,7 +246,7 @@ def assess(
     """
     n, m = len(confidence), len(planted.confidence)
     if not n:
-        return Trust("none", "No tag is frequent enough to be judged, so nothing is removed.")
+        return Trust("none", "Every tag is too rare or in all rows, so none is judged or removed.")
     below, caught_below = confidence < threshold, planted.confidence < threshold
     if not m:
         return Trust(

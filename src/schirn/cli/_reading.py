@@ -14,7 +14,7 @@ from schirn.cleaning.merges import read_merges
 from schirn.cli._parser import Parser, is_whole, json_value, separator
 from schirn.datasets import Dataset, load
 from schirn.datasets._text import format_suffix, is_packed
-from schirn.datasets.tables import LABEL_COLUMNS, TABLES, Table, folder_format, open_table
+from schirn.datasets.tables import LABEL_COLUMNS, TABLES, folder_format, open_table
 from schirn.exceptions import InputError
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
@@ -71,8 +71,10 @@ def add_columns(parser: Parser) -> Any:
     add_learned_columns(group)
     add_encoding(group)
     group.add_argument(
-        "--features", metavar="FILE", help="learn from an .npy matrix, or from a column of lists"
-    )
+        "--features", metavar="FILE",
+        help="learn from an .npy matrix, from a column of lists, or from numeric columns such as "
+        "a,b,c",
+    )  # fmt: skip
     add_text_format(group)
     add_merge(group)
     return group
@@ -167,14 +169,8 @@ def read_tag_table(args: argparse.Namespace, **defaults: Any) -> TagTable | None
     if args.truth is not None or args.option:
         return None
     opened = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
-    features, columns = args.features, args.columns
-    if features is not None and not features.endswith(".npy"):
-        names = [features] if features in opened.columns else _names(features)
-        lists = any(name in opened.columns and _holds_lists(opened, name) for name in names)
-        if not lists:
-            features, columns = None, names
     chosen = {"labels": args.labels, "separator": args.separator, "text": args.text}
-    chosen |= {"columns": columns, "features": features, "encoder": args.encoder}
+    chosen |= {"columns": args.columns, "features": args.features, "encoder": args.encoder}
     chosen |= {"image": args.image, "image_root": args.image_root, "group": args.group}
     chosen["merge"] = read_merges(args.merge) if args.merge else None
     given = {name: value for name, value in chosen.items() if value is not None}
@@ -226,10 +222,6 @@ def _file_suffix(folder: Path) -> str:
 def inputs(args: argparse.Namespace) -> list[str]:
     """DATA, and the files that the options of its reader name."""
     return [args.data, *(value for _, value in args.option if isinstance(value, str))]
-
-
-def _holds_lists(table: Table, name: str) -> bool:
-    return any(isinstance(cell, list) for cell in table.column(name))
 
 
 def _names(text: str) -> list[str]:

@@ -532,7 +532,10 @@ def _print(
         note(f"to decide the doubtful tags yourself: schirn review {shlex.quote(args.project)}")
     spelled = any(each.kind == "spelling" for each in findings)
     if spelled and not args.propose_merges:
-        note("to merge spellings: write them with --propose-merges FILE, edit, then --merge FILE")
+        note(
+            "to merge spellings, write them to a list with --propose-merges FILE, delete the lines "
+            "that are wrong, and run again with --merge FILE"
+        )
     _note_violations(args, violations)
 
 
@@ -548,22 +551,31 @@ def _note_violations(args: argparse.Namespace, violations: list[Violation]) -> N
 def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
     rate = whole["estimated_noise_rate"]
     lines = [
-        ("table", f"{whole['data']}, {whole['rows']:,} rows"),
+        ("table", f"{whole['data']}, {_number(whole['rows'], 'row')}"),
         ("learned from", f"{whole['learned_from']} ({whole['method']}, {whole['seconds']:.1f} s)"),
         *[("left out", brief_list(whole["left_out"], 6))] * bool(whole["left_out"]),
         ("tags", f"{whole['tags']:,} ({whole['labels']:,} distinct)"),
         ("removed", f"{whole['removed']:,} ({whole['removed_share']:.1%} of the tags)"),
         ("rows changed", f"{whole['rows_changed']:,}"),
         ("estimated wrong", _share_words(rate, whole["largest_wrong_share"])),
-        ("close calls", f"{whole['close_calls']:,} tags; check these first"),
+        ("close calls", _close_calls(whole["close_calls"])),
     ]
     if whole["unjudged"]:
         lines.append(
-            ("not judged", f"{whole['unjudged']:,} tags, too rare or present in every row")
+            ("not judged", f"{_number(whole['unjudged'], 'tag')}, too rare or present in every row")
         )
     if whole["rows_left_without_tags"]:
-        lines.append(("left without tags", f"{whole['rows_left_without_tags']:,} rows"))
+        lines.append(("left without tags", _number(whole["rows_left_without_tags"], "row")))
     return lines
+
+
+def _close_calls(n: int) -> str:
+    first = "check it first" if n == 1 else "check these first"
+    return f"{_number(n, 'tag')}; {first}" if n else "none"
+
+
+def _number(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _missing_lines(args: argparse.Namespace, found: NoisyLabels) -> list[tuple[str, str]]:
@@ -574,12 +586,14 @@ def _missing_lines(args: argparse.Namespace, found: NoisyLabels) -> list[tuple[s
     lines = [("missing", found.missing_sentence + ("" if wanted else " See --suggest."))]
     if args.add is not None:
         n = len(found.suggestions(args.add))
-        lines.append(("added", f"{n:,} tags with a probability of at least {args.add:g}"))
+        lines.append(("added", f"{_number(n, 'tag')} with a probability of at least {args.add:g}"))
     return lines
 
 
 def _trust_lines(found: NoisyLabels) -> list[tuple[str, str]]:
     trust: Any = found.trust
+    if not trust.planted:
+        return [("trust", trust.level), ("in words", trust.sentence)]
     source = "a cautious estimate" if found.audit is None else "the answers"
     lines = [
         ("trust", trust.level),
@@ -588,7 +602,7 @@ def _trust_lines(found: NoisyLabels) -> list[tuple[str, str]]:
         ("expected precision", f"{trust.expected_precision:.1%}, by {source}"),
     ]
     if found.held_back:
-        lines.append(("held back", f"{found.held_back:,} flagged tags are kept"))
+        lines.append(("held back", f"{_number(found.held_back, 'flagged tag')} kept"))
     return [*lines, ("in words", trust.sentence)]
 
 
@@ -650,8 +664,6 @@ def _share_words(rate: float | None, largest: float | None) -> str:
 def _check_paths(args: argparse.Namespace) -> None:
     """Raise InputError for outputs that cannot be written or would replace the input."""
     source = Path(args.data)
-    if args.text is not None and (args.columns or args.features):
-        raise InputError("give only one of --text, --columns and --features")
     if args.suggest and not args.output:
         raise InputError("--suggest writes columns into the copy; give its path with --output")
     if args.add is not None and not (args.output or args.changes):

@@ -11,6 +11,7 @@ from schirn._checkpoint import kept_in
 from schirn._files import brief_list, check_writable
 from schirn._input import suggest
 from schirn._progress import stage
+from schirn.cleaning import look_at_table
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.find import group_numbers
 from schirn.cli._device import add_device, to_device, to_memory
@@ -131,6 +132,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         stage("making features")
         columns = source.features()
         data = _tagged(source, columns)
+        _note_findings(args, source, columns)
         if columns.groups is not None:
             if find_method(args.method) is not Sieve:
                 raise InputError(
@@ -189,6 +191,18 @@ def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
         note(f"note: {data.name} has only true labels; they are used as the candidates")
         return replace(data, candidates=data.y_true)
     return data
+
+
+def _note_findings(args: argparse.Namespace, source: TagTable, columns: Features) -> None:
+    """Name the findings about the table in one line; `schirn clean` tells more."""
+    stage("looking at the table")
+    texts = None
+    if columns.transformer is not None and columns.transformer.text is not None:
+        texts = columns.transformer.texts(source.table)
+    findings = look_at_table(source.tags(), texts=texts, X=columns.X, separator=source.separator)
+    if findings:
+        found = ", ".join(f"{each.title} ({each.count:,})" for each in findings)
+        note(f"note: look at the table with schirn clean: {found}")
 
 
 def _tagged(source: TagTable, columns: Features) -> Dataset:

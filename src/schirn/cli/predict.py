@@ -1,7 +1,7 @@
 """`schirn predict`: predict labels with a saved model, or judge candidates."""
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from schirn.cli._reading import (
 from schirn.datasets import Dataset
 from schirn.datasets._annotations import TOOLS, Verdict
 from schirn.datasets._text import base_name, format_suffix, is_packed
-from schirn.datasets.tables import TABLES, Table, open_table, write_verdicts
+from schirn.datasets.tables import TABLES, Table, holds_lists, open_table, write_verdicts
 from schirn.exceptions import InputError
 from schirn.features import TableFeatures, TagPipeline
 from schirn.labels.matrix import as_labels, label_lists
@@ -124,6 +124,7 @@ def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Rec
         data = _table_rows(args, model, notes, table)
         model = getattr(model, "method_", model)
     else:
+        _check_matrix_given(args, notes)
         model = getattr(model, "method_", model)
         data = _matched(args, notes, read(args, **_defaults(args, model, notes)))
         _note_index_base(args, notes, data)
@@ -138,7 +139,8 @@ def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Rec
         _write_verdicts(args, whole, notes, table, arrays)
     elif table is not None and not args.disambiguate and _same_format(args):
         prefix = str(notes.get("labels", "labels"))
-        table.write(args.output, {}, _new_columns(args, prefix, table, arrays))
+        separator = args.separator or getattr(whole, "separator", ";")
+        table.write(args.output, {}, _new_columns(args, prefix, separator, table, arrays))
     elif kind == ".npz":
         write_lines(arrays, args.output)
     else:
@@ -183,11 +185,15 @@ def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
     """Open DATA if its columns, or an .npy file beside it, become features of a model."""
     path = Path(args.data)
     is_table = path.is_dir() or (path.is_file() and format_suffix(path) in TABLES)
-    from_file = args.features is not None and args.features.endswith(".npy")
     whole = isinstance(model, TagPipeline) and args.features is None and args.columns is None
-    if not is_table or args.option or not (whole or from_file):
+    if not is_table or args.option or not (whole or args.features is not None):
         return None
-    return open_table(path, encoding=args.encoding, delimiter=args.delimiter)
+    table = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
+    if whole or args.features.endswith(".npy"):
+        return table
+    # Numeric columns with other names than in training are read like any data set.
+    is_list = args.features in table.columns and holds_lists(table, args.features)
+    return table if is_list else None
 
 
 def _table_rows(
@@ -196,7 +202,9 @@ def _table_rows(
     """The features of the rows of a table, and its tags if they are judged."""
     roles: dict[str, Any] = {"labels": args.labels or notes.get("labels")}
     roles |= {"separator": args.separator or getattr(model, "separator", None)}
-    if args.features is not None:
+    if args.features in table.columns:
+        X = _of_table(args, TableFeatures(vectors=args.features).fit_transform, table)
+    elif args.features is not None:
         X = matrix_for(args.features, table.n_rows, args.data)
     else:
         features = model.features_
@@ -206,16 +214,20 @@ def _table_rows(
         if features.image is not None and features.image in table.columns:
             files = image_files(table, features.image, args.data, args.image_root)
             rows = {features.image: files}
-        try:
-            X = features.transform(rows)
-        except InputError as error:
-            raise InputError(f"{args.data}: {error}", parameter=error.parameter) from None
+        X = _of_table(args, features.transform, rows)
     if not args.disambiguate:
         return Dataset(name=base_name(Path(args.data)), X=X)
     tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
     matrix = tags.dense()
     name = base_name(Path(args.data))
     return Dataset(name=name, X=X, candidates=matrix, label_names=tags.names)
+
+
+def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: Any) -> Any:
+    try:
+        return transform(rows)
+    except InputError as error:
+        raise InputError(f"{args.data}: {error}", parameter=error.parameter) from None
 
 
 def _check_choice(args: argparse.Namespace, features: TableFeatures) -> None:
@@ -237,11 +249,11 @@ def _check_choice(args: argparse.Namespace, features: TableFeatures) -> None:
 
 
 def _new_columns(
-    args: argparse.Namespace, prefix: str, table: Table, arrays: dict[str, Any]
+    args: argparse.Namespace, prefix: str, separator: str, table: Table, arrays: dict[str, Any]
 ) -> dict[str, list[Any]]:
     """Columns of predicted tags and their probabilities, of all tags with --proba and --scores."""
     names, predicted = arrays["label_names"].tolist(), arrays["predicted"]
-    join = (args.separator or ";").join
+    join = separator.join
 
     def values_cell(values: np.ndarray, chosen: np.ndarray) -> Any:
         pairs = {names[j]: round(float(values[j]), 4) for j in np.flatnonzero(chosen)}
@@ -345,11 +357,22 @@ def _note_index_base(args: argparse.Namespace, notes: dict[str, Any], data: Data
         )
 
 
+def _check_matrix_given(args: argparse.Namespace, notes: dict[str, Any]) -> None:
+    """Raise InputError if a model of embeddings in a file would get the columns of a table."""
+    source = str(notes.get("learned_from", ""))
+    is_table = Path(args.data).is_dir() or format_suffix(Path(args.data)) in TABLES
+    if is_table and source.endswith(".npy") and args.features is None and args.columns is None:
+        raise InputError(
+            f"{args.model} learned from the embeddings in {source}; give those of {args.data} with "
+            f"--features: an .npy file, or a column of lists"
+        )
+
+
 def _check_fit(args: argparse.Namespace, model: PartialMultiLabelClassifier, data: Dataset) -> None:
     if data.n_features != model.n_features_in_:
         raise InputError(
-            f"{args.data}: {data.n_features} features, but {args.model} was trained on "
-            f"{model.n_features_in_}; give the same columns in the same order"
+            f"{args.data}: the number of features is {data.n_features}, but {args.model} was "
+            f"trained on {model.n_features_in_}; give the same columns in the same order"
         )
 
 

@@ -87,6 +87,11 @@ class Table(Protocol):
         """Write a copy, whole or not at all."""
 
 
+def holds_lists(table: Table, column: str) -> bool:
+    """Whether a column holds lists, such as embeddings."""
+    return any(isinstance(cell, list) for cell in table.column(column))
+
+
 def open_table(
     path: str | os.PathLike[str],
     *,

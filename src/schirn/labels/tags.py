@@ -112,6 +112,11 @@ def split_tags(cell: Any, separator: str) -> list[str]:
     if isinstance(cell, str):
         pieces = cell.split(separator)
     elif isinstance(cell, list | tuple | np.ndarray):
+        nested = next((tag for tag in cell if isinstance(tag, list | tuple | dict)), None)
+        if nested is not None:
+            raise InputError(
+                f"{brief(nested)} is nested in a list of tags; each tag must be a text"
+            )
         pieces = [_text(tag) for tag in cell if not is_missing(tag)]
     else:
         pieces = [] if is_missing(cell) else [_text(cell)]

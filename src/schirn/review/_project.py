@@ -228,6 +228,11 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
 
 def _read_head(folder: Path) -> dict[str, Any]:
     path = folder / "project.json"
+    if folder.is_file():
+        raise DataError(
+            f"{folder}: is a file, not a review project; "
+            f"if it is a table, create a project with: schirn clean {folder} --project DIR"
+        )
     if not path.is_file():
         raise DataError(
             f"{folder}: not a review project (project.json is missing); "
