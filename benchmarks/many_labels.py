@@ -35,6 +35,8 @@ from schirn.cleaning import find_noisy_labels_sparse
 from schirn.datasets import load
 
 CARDINALITY, WORDS = 5, 10
+# Test rows of EUR-Lex, the last ones.
+N_TEST = 3809
 # Whether frequent labels are added more often, and the number of wrong labels per row.
 NOISES = {"frequency5": (True, 5), "frequency10": (True, 10), "uniform5": (False, 5)}
 
@@ -47,23 +49,26 @@ def main() -> None:
     parser.add_argument("--engines", default="centroids,ridge", help="engines that judge EUR-Lex")
     parser.add_argument("--noise", default=",".join(NOISES), help="kinds of noise on EUR-Lex")
     parser.add_argument("--learner", default="ridge", help="what learns from the result")
+    parser.add_argument("--train-rows", type=int, help="EUR-Lex: only the first training rows")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--features", type=int, default=100_000)
     parser.add_argument("--labels", type=int, default=100_000)
     args = parser.parse_args()
     if args.eurlex:
-        eurlex(args.engines.split(","), args.noise.split(","), args.learner)
+        eurlex(args.engines.split(","), args.noise.split(","), args.learner, args.train_rows)
     elif args.no_harm:
         no_harm()
     else:
         generated(args.rows, args.features, args.labels)
 
 
-def eurlex(engines: list[str], noises: list[str], learner: str) -> None:
+def eurlex(engines: list[str], noises: list[str], learner: str, rows: int | None) -> None:
     """Clean EUR-Lex and learn from the result."""
     data = load("eurlex4k")
+    data = data.subset([*range(rows or data.n_train), *range(data.n_train, data.n_samples)])
     X, truth = (sp.csr_array(part) for part in (normalize(data.X.astype(np.float32)), data.y_true))
-    n, y = data.n_train, sp.csr_array(data.y_true)[: data.n_train]
+    n = data.n_samples - N_TEST
+    y = truth[:n]
     learn = (Ridges if learner == "ridge" else Trees)(learner, X[:n], X[n:], truth[n:])
     print(f"true labels: {learn.precision(y)}", flush=True)
     for popular, r in (NOISES[noise] for noise in noises):
