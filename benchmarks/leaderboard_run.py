@@ -45,7 +45,7 @@ def level(name: str, noise: str, r: int) -> Any:
     data = load(name)
     if noise == "own":
         return None if data.candidates is not None else "skip"
-    if noise == "rate":
+    if noise == "rate" and data.y_true is not None:
         negatives = data.n_labels - data.y_true.sum() / data.n_samples
         return round(min(1.0, r / max(negatives, 1.0)), 3)
     return r + 1 if noise == "annotators" else r

@@ -4,6 +4,8 @@ import json
 import math
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -269,3 +271,31 @@ def test_committed_results_hold_and_are_small():
     check = check_results(COMMITTED)
     assert check.problems == []
     assert check.regenerated
+
+
+def test_the_run_packs_complete_folds_only_and_nothing_about_the_machine(tmp_path):
+    """`python -m benchmarks.leaderboard_run`, twice on two methods, then packed."""
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.leaderboard_run",
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    tracks = ["--noises", "exact,own", "--features", "raw", "--tunings", "none", "--folds", "2"]
+
+    def call(*more):
+        done = subprocess.run(
+            [*command, *more], cwd=COMMITTED.parents[1], capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()[-1]
+
+    said = call(*tracks, "--methods", "CandidateRidge,OracleRidge", "--jobs", "0")
+    assert said.startswith("8 of 8 runs finished")
+    (rows,) = (tmp_path / "out").glob("*.jsonl")
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[1:]))
+    packed = tmp_path / "small.jsonl.gz"
+    assert call("--pack", str(packed)).startswith("6 results")
+    results = check_results(packed).results
+    assert {result["noise"] for result in results} == {"exact", "own"}
+    assert all(result["host"] is result["scores"] is None for result in results)

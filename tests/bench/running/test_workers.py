@@ -23,9 +23,9 @@ from schirn.bench.running.workers import (
     LastData,
     LocalWorker,
     ProcessWorker,
-    connected,
 )
 from schirn.exceptions import InputError
+from schirn.scale.cluster import connected
 
 DONE = Output({"status": "done"}, {})
 
@@ -265,6 +265,6 @@ def test_a_scheduler_without_workers_is_refused():
             n_workers=0, processes=False, dashboard_address=":0", silence_logs=50
         ) as cluster,
         pytest.raises(InputError, match=r"the Dask scheduler at '.*' has no workers"),
-        connected(cluster.scheduler_address),
+        connected(cluster.scheduler_address, "a benchmark"),
     ):
         pass
