@@ -171,6 +171,21 @@ def test_sparse_features(trainable, session):
     assert ((found >= 0) & (found <= 1)).all()
 
 
+def test_features_of_an_encoder_are_not_scaled_again(trainable, session):
+    with np.load(trainable / "features.npz") as store:
+        parts = dict(store)
+    parts["X"] = parts["X"] * np.logspace(-3, 3, parts["X"].shape[1])
+
+    def trained(**more):
+        np.savez(trainable / "features.npz", **{**parts, **more})
+        return new_confidence(session.project, session.status)
+
+    rescaled, as_they_are = trained(), trained(scaled=np.array(True))
+    assert np.abs(rescaled - as_they_are).max() > 0.01
+    np.testing.assert_array_equal(trained(scaled=np.array(False)), rescaled)
+    np.testing.assert_array_equal(trained(scaled=np.array(["nonsense"])), rescaled)
+
+
 def test_rows_that_were_checked_beforehand_are_known(session):
     project = session.project
     before = new_confidence(project, session.status)

@@ -423,6 +423,7 @@ def _write_pages(
             roles=roles,
             feature_names=features.feature_names,
             groups=features.groups,
+            scaled=features.is_scaled,
         )
     if args.audit_sample:
         write_questions(

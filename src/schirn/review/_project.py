@@ -100,6 +100,7 @@ def write_project(
     roles: TableRoles | None = None,
     feature_names: Iterable[object] | None = None,
     groups: Iterable[Any] | None = None,
+    scaled: bool | None = None,
 ) -> None:
     """Write a new project folder, completely or not at all.
 
@@ -121,6 +122,9 @@ def write_project(
         Names of the columns of X.
     groups : sequence of n values, optional
         Rows with the same value are left out together when the project is trained again.
+    scaled : bool, optional
+        Whether the features need no scaling, as those of texts and pictures; by default sparse
+        rows of length one need none.
     """
     trust = found.trust
     head = {
@@ -160,6 +164,8 @@ def write_project(
     if feature_names is not None:
         # Cut, since every entry of the array takes the room of the longest.
         arrays["feature_names"] = np.array([str(name)[:80] for name in feature_names], dtype=str)
+    if scaled is not None:
+        arrays["scaled"] = np.array(scaled)
     if groups is not None:
         arrays["groups"] = group_numbers(groups, found.n_rows)
     with whole_folder(path) as folder:

@@ -204,7 +204,7 @@ def new_confidence(project: Project, status: Array, added: Sequence[tuple[int, i
     for i, j in added:
         if j < len(project.labels):
             candidates[i, j] = known[i, j] = 1
-    model: Any = make_method(None, scaled=has_unit_rows(X))
+    model: Any = make_method(None, scaled=is_scaled(project, X))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         model.fit(X, candidates, known=known, groups=_groups(project, model.max_kernel_rows))
@@ -225,6 +225,14 @@ def read_features(project: Project) -> Any:
         found = "no features" if X is None else f"{X.shape[0]} rows"
         raise DataError(f"{path}: {found}, but the project has {len(project.items)} items")
     return X
+
+
+def is_scaled(project: Project, X: Any) -> bool:
+    """Whether the features need no scaling; projects of earlier versions do not say."""
+    known = None if project.features is None else read_archive(project.features).get("scaled")
+    if known is None or known.shape != () or known.dtype.kind != "b":
+        return has_unit_rows(X)
+    return bool(known)
 
 
 def _groups(project: Project, most: int) -> Array | None:

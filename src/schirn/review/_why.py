@@ -12,7 +12,7 @@ from schirn.cleaning.found import MissingTags
 from schirn.cleaning.why import Reasons
 from schirn.exceptions import InputError
 from schirn.review._session import Session
-from schirn.review._training import read_features
+from schirn.review._training import is_scaled, read_features
 
 
 class Why:
@@ -70,4 +70,9 @@ class Why:
         names = read_archive(project.features).get("feature_names")  # type: ignore[arg-type]
         fits = names is not None and names.shape == (X.shape[1],) and names.dtype.kind == "U"
         found = replace(project.verdicts(), missing=missing)
-        return Reasons(X, found, feature_names=np.asarray(names).tolist() if fits else None)
+        return Reasons(
+            X,
+            found,
+            feature_names=np.asarray(names).tolist() if fits else None,
+            scaled=is_scaled(project, X),
+        )
