@@ -404,6 +404,13 @@ def test_several_people(driver, page):
 def test_why(driver, page):
     press(driver, "w")
     until(driver, lambda: "likely to be correct" in text(driver, "why-summary"))
+    # The page scrolls to it, above the buttons.
+    place = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
+    until(
+        driver,
+        lambda: 0 <= driver.execute_script(place, "#why-summary")
+        < driver.execute_script(place, ".actions"),
+    )  # fmt: skip
     assert "size" in text(driver, "why-details")
     assert "Most similar items with this tag" in text(driver, "why-details")
     assert find(driver, "#why-button").get_attribute("aria-expanded") == "true"

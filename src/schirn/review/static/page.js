@@ -269,8 +269,9 @@ const inOne = {
 
 function toggleWhy() {
   if (!app.state.current) return;
-  if ($("why").hidden) showWhy();
-  else closeWhy();
+  if (!$("why").hidden) return closeWhy();
+  // Beside a picture, the explanation starts below the visible page.
+  showWhy().then(() => $("why").scrollIntoView({ block: "nearest" }));
 }
 
 function renameHere() {
