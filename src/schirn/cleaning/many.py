@@ -49,7 +49,8 @@ _LEAST_SHARE = 0.01
 _LOWEST = 0.1
 # A correct tag stands out if it scores above this share of the unlisted cells. If fewer correct
 # tags than the first share do, nothing is removed; from the second on, verdicts count in full.
-# Chosen on EUR-Lex with all, 300 and 30 of its features and with shuffled rows.
+# Chosen, with the truth known, on EUR-Lex with all, 300 and 30 of its features and with shuffled
+# rows, and on two generated sets.
 _HIGHEST = 0.95
 _STAND_OUT = 0.3, 0.7
 _TRIES = 30
