@@ -25,7 +25,7 @@ def add(found: Any) -> None:
         run,
         help="write a model as an ONNX file",
         description="Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
-        "X are rows of features; its outputs are scores, probabilities and labels (0/1). Sieve, "
+        "X holds rows of features; its outputs are scores, probabilities and labels (0/1). Sieve, "
         "linear methods, PMLMA, PMLPLR and PARD can be exported. Texts must become features "
         "outside of the file.",
         examples=_EXAMPLES,

@@ -299,7 +299,7 @@ def _open(path: Path) -> zipfile.ZipFile:
         return zipfile.ZipFile(path)
     except zipfile.BadZipFile as error:
         raise ModelFileError(
-            f"{path}: the model file is damaged or is truncated; save the model again"
+            f"{path}: the model file is damaged or truncated; save the model again"
         ) from error
 
 
