@@ -147,7 +147,7 @@ class DaskRows:
             [items[k] for k in full] for items in (blocks, labels, sizes, shapes)
         )
         self._first = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
-        blocks = _balanced(client, blocks)
+        blocks, self._owners = _balanced(client, blocks)
         floats = all(dtype in ("float32", "float64") for _, dtype in shapes)
         self._rows = blocks if floats else client.map(as_rows, blocks, pure=False)
         with _large_graphs():
@@ -211,12 +211,22 @@ class DaskRows:
         self._rows, self._cells, self._pairs = [], [], []
 
     def _map(self, task: Callable[..., Any], function: Any, message: tuple[Any, ...]) -> list[Any]:
-        k = len(self._rows)
-        common = [function] * k, [self._send(message)] * k
+        sent = self._send(message)
+        blocks = zip(self._rows, self._cells, self._first, self._pairs, self._owners, strict=True)
+        # Dask would bring all blocks to the worker that holds a message larger than they are.
         with _large_graphs():
-            return self._client.map(
-                task, self._rows, self._cells, self._first, self._pairs, *common, pure=False
-            )
+            return [
+                self._client.submit(
+                    task,
+                    *block,
+                    function,
+                    sent,
+                    workers=[owner],
+                    allow_other_workers=True,
+                    pure=False,
+                )
+                for *block, owner in blocks
+            ]
 
     def _send(self, message: tuple[Any, ...]) -> Any:
         """The message for all blocks, kept for recomputation while there is room."""
@@ -282,25 +292,27 @@ def _futures(client: Any, X: Any, what: str, again: bool) -> list[Any]:
     return found
 
 
-def _balanced(client: Any, blocks: list[Any]) -> list[Any]:
-    """The blocks, with some copied to workers that hold fewer than their share."""
+def _balanced(client: Any, blocks: list[Any]) -> tuple[list[Any], list[str]]:
+    """The blocks, some copied to workers that hold fewer than their share; the worker of each."""
     threads = client.nthreads()
     share = {worker: -(-len(blocks) * n // sum(threads.values())) for worker, n in threads.items()}
     holders = client.who_has(blocks)
     left, found = dict(share), list(blocks)
-    surplus = []
+    owners, surplus = [""] * len(blocks), []
     for k, block in enumerate(blocks):
         held = [worker for worker in holders.get(block.key, ()) if left.get(worker)]
         if held:
             left[held[0]] -= 1
+            owners[k] = held[0]
         else:
             surplus.append(k)
     for k in surplus:
         target = max(left, key=lambda worker: left[worker])
         left[target] -= 1
+        owners[k] = target
         options = {"workers": [target], "allow_other_workers": True, "pure": False}
         found[k] = client.submit(_same, blocks[k], **options)
-    return found
+    return found, owners
 
 
 def _is_future(block: Any) -> bool:
