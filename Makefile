@@ -35,8 +35,9 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/schirn demo
 
+# PYTEST="-n 2 --dist loadfile" runs the tests in two processes.
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PYTEST)
 
 check: lint types docs-test test
 

@@ -66,7 +66,7 @@ def test_ids_and_images(make):
         ({"x": 1}, {}, "which column holds the tags", "labels"),
         ({"tags": "a", "word": "w"}, {}, "a column of text such as 'word'", "text"),
         ({"tags": "a", "x": "?"}, {"columns": ["x"]}, "row 1, column 'x': '\\?'", "columns"),
-        ({"tags": "a", "x": "?"}, {"features": "x"}, "lists of numbers", "features"),
+        ({"tags": "a", "x": "?"}, {"features": "x"}, "row 1, column 'x': '\\?'", "features"),
         ({"tags": "a"}, {"features": "y.txt"}, "neither an .npy file nor", "features"),
         ({"tags": "a"}, {"group": "tag"}, "did you mean 'tags'", None),
     ],

@@ -74,7 +74,7 @@ def test_every_expectation_that_is_not_met_is_one_line():
         "wrong_share: 10.00% of the judged tags are estimated to be wrong, limit 9.00%",
         "removed_share: 5.00% of the tags are removed, limit 1.00%",
         "allowed_tags: 1 tag is not allowed, limit 0; cat",
-        "findings.tags_in_one_row: 2, limit 0; 2 tags are in one row only: 'Cat'",
+        "findings.tags_in_one_row: 2, limit 0; 2 tags are in one row only, such as 'Cat'",
         "drift.wrong_share: 5.00%, limit 2.00%; from 5.00% to 10.00%",
         "drift.tags: 0.400, limit 0.1; 'cat' changed most, from 0.00% to 40.00% of the tags",
         "drift.new_tags: 1, limit 0; cat",
