@@ -386,7 +386,9 @@ class TagTable:
         try:
             X = transformer.fit_transform(rows)
         except InputError as error:
-            raise InputError(f"{self.path}: {error}", parameter=error.parameter) from None
+            # Columns of numbers may have been given as features.
+            chosen = "features" if self._features is not None else error.parameter
+            raise InputError(f"{self.path}: {error}", parameter=chosen) from None
         left_out = self._left_out(transformer)
         return Features(X, transformer.source(), self.groups(), left_out, transformer)
 
