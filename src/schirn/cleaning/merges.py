@@ -315,7 +315,7 @@ def merge_tags(
     *,
     separator: str = ";",
 ) -> list[list[str]]:
-    """Return the tags of each row after merges.
+    """Return the tags of each row after merges, sorted by name.
 
     Parameters
     ----------
@@ -343,7 +343,7 @@ def merge_tags(
     for row, column in zip(tags.row.tolist(), tags.column.tolist(), strict=True):
         name = tags.names[column]
         rows[row][pairs.get(name, name)] = None
-    return [list(row) for row in rows]
+    return [sorted(row) for row in rows]
 
 
 def check_merges(merges: Mapping[str, str], known: Collection[str] | None = None) -> None:
