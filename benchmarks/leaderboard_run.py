@@ -7,7 +7,7 @@
 
 Run the first command again to go on where it stopped. Tracks are a kind of noise, the features and
 the selection of parameters. Every kind adds about `--r` wrong labels per row: "rate" tosses a coin
-with the probability that gives so many, and "annotators" shows each row to one annotator more. Data
+with the matching probability, and "annotators" shows each row to `--r` + 1 annotators. Data
 sets with candidates of their own are also run as they are. The order is that of data sets, then of
 selections and features, so that what is finished early is complete.
 """
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--r", type=int, default=2, help="wrong labels per row (default: 2)")
     parser.add_argument("--folds", type=int, default=5)
     parser.add_argument("--seeds", type=int, default=1, help="number of repetitions")
-    parser.add_argument("--search-rows", type=int, help="search on at most so many rows")
+    parser.add_argument("--search-rows", type=int, help="largest number of rows to search on")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--time-limit", type=float, default=600, help="seconds of one run")
     parser.add_argument("--stop-after", type=float, help="seconds of the whole program")

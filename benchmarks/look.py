@@ -100,7 +100,7 @@ def mistyped(tag: str, rng: random.Random) -> str:
 
 
 def near_copies(changed: int) -> int:
-    """How many of 1,000 texts with so many changed words are found."""
+    """Number of near-copies found among 1,000 texts with `changed` words replaced."""
     rng = random.Random(changed)
     texts = []
     for _ in range(1000):
