@@ -84,16 +84,19 @@ def losses(board: Board, tuning: str) -> list[str]:
         if best != OURS:
             distance.append(score(board, place, best) - score(board, place, OURS))
         if score(board, place, OURS) < score(board, place, LOW):
-            below.append(score(board, place, LOW) - score(board, place, OURS))
+            short = score(board, place, LOW) - score(board, place, OURS)
+            below.append((short, f"{place.dataset}, {place.track.noise}, {place.track.features}"))
     if not total:
         return []
+    worst, where = max(below, default=(0.0, "nowhere"))
     ranked = ", ".join(f"{name} {count}" for name, count in winners.most_common())
     return [
         f"- First in {total} settings, {TUNINGS[tuning]}: {ranked}.",
         f"- Where {OURS} is not first, it is {mean(distance):.1f} points behind on average, at "
         f"most {max(distance, default=0):.1f}.",
         f"- {OURS} is below {LOW} in {len(below)} of {total} settings, by "
-        f"{mean(below) if below else 0:.1f} points on average.",
+        f"{mean([points for points, _ in below]):.1f} points on average, at most "
+        f"{worst:.1f} ({where}).",
     ]
 
 
