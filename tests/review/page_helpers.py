@@ -19,7 +19,10 @@ class ThreadServer:
         port = self.socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}/?token=secret"
         app = create_app(session, Trainer(session, 0), "secret", port)
-        self.server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        config = uvicorn.Config(
+            app, log_level="critical", lifespan="off", timeout_graceful_shutdown=2
+        )
+        self.server = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.server.run, args=([self.socket],))
 
     def __enter__(self):
@@ -31,7 +34,8 @@ class ThreadServer:
         self.session.journal.close()
 
     def stop(self):
-        self.server.force_exit = self.server.should_exit = True
+        # Not by force, which would leave connections to the garbage collector and its warnings.
+        self.server.should_exit = True
         self.thread.join()
         self.socket.close()
 
@@ -41,7 +45,7 @@ def text(driver, name):
 
 
 def wait(driver, name, wanted):
-    WebDriverWait(driver, 10, 0.02).until(lambda _: text(driver, name) == wanted)
+    WebDriverWait(driver, 30, 0.02).until(lambda _: text(driver, name) == wanted)
 
 
 def press(driver, key):
@@ -50,7 +54,7 @@ def press(driver, key):
 
 def until(driver, condition):
     """Wait until a function without arguments is true; return its value."""
-    return WebDriverWait(driver, 10, 0.02).until(lambda _: condition())
+    return WebDriverWait(driver, 30, 0.02).until(lambda _: condition())
 
 
 def find(driver, selector):

@@ -59,7 +59,7 @@ def test_keyboard_session(driver, server):
     driver.find_element("id", "keep").click()
     wait(driver, "label", "dog")
     press(driver, "d")
-    WebDriverWait(driver, 10, 0.02).until(
+    WebDriverWait(driver, 30, 0.02).until(
         lambda _: driver.find_element("id", "done").is_displayed()
     )
     assert "4 decided · 0 doubtful left" in text(driver, "counts")
@@ -102,7 +102,7 @@ def test_the_page_notices_that_the_server_is_gone(driver, server):
     wait(driver, "label", NASTY)
     server.stop()
     press(driver, "k")
-    WebDriverWait(driver, 10, 0.02).until(lambda _: "does not respond" in text(driver, "banner"))
+    WebDriverWait(driver, 30, 0.02).until(lambda _: "does not respond" in text(driver, "banner"))
 
 
 def test_the_private_file_leads_to_the_page(driver, server, tmp_path):
@@ -134,7 +134,7 @@ def answer(driver, session):
     before, current = session.sequence, session.view()["current"]
     kept = session.project.kept[session.project.tag_of[current["item"], current["label"]]]
     press(driver, "k" if kept else "d")
-    WebDriverWait(driver, 10, 0.02).until(lambda _: session.sequence > before)
+    WebDriverWait(driver, 30, 0.02).until(lambda _: session.sequence > before)
     shown = session.view()["current"]
     wait(driver, "item", shown["item"])
     wait(driver, "label", shown["label"])
@@ -153,16 +153,16 @@ def test_an_audit_at_the_keyboard(driver, audited):
     assert "%" not in text(driver, "tags")
     assert text(driver, "skip").startswith("Unsure")
     press(driver, "s")
-    WebDriverWait(driver, 10, 0.02).until(lambda _: text(driver, "counts").startswith("5 of 10"))
+    WebDriverWait(driver, 30, 0.02).until(lambda _: text(driver, "counts").startswith("5 of 10"))
     press(driver, "u")
-    WebDriverWait(driver, 10, 0.02).until(lambda _: text(driver, "counts").startswith("4 of 10"))
+    WebDriverWait(driver, 30, 0.02).until(lambda _: text(driver, "counts").startswith("4 of 10"))
     assert not driver.find_element("id", "certificate").is_displayed()
     shown = text(driver, "counts")
     driver.refresh()
     wait(driver, "counts", shown)
     while not session.audit.done:
         answer(driver, session)
-    WebDriverWait(driver, 10, 0.02).until(
+    WebDriverWait(driver, 30, 0.02).until(
         lambda _: text(driver, "audit-words").startswith(str(session.certificate))
     )
     assert driver.find_element("id", "opinion").is_displayed()
@@ -174,7 +174,7 @@ def test_an_audit_at_the_keyboard(driver, audited):
     assert downloaded == (session.project.folder / "certificate.json").read_text()
     # Undo withdraws it.
     press(driver, "u")
-    WebDriverWait(driver, 10, 0.02).until(lambda _: text(driver, "counts").startswith("9 of 10"))
+    WebDriverWait(driver, 30, 0.02).until(lambda _: text(driver, "counts").startswith("9 of 10"))
     assert not (session.project.folder / "certificate.json").exists()
     assert driver.get_log("browser") == []
 
@@ -196,7 +196,7 @@ def test_a_suggestion_is_added_or_rejected(driver, audited, key):
     wait(driver, "question", "Is this tag correct?")
     words = {"k": "Added sea.", "d": "Rejected sea."}[key]
     live = driver.find_element("id", "live")
-    WebDriverWait(driver, 10, 0.02).until(lambda _: words in live.get_property("textContent"))
+    WebDriverWait(driver, 30, 0.02).until(lambda _: words in live.get_property("textContent"))
     last = list(session.final_tags())[-1]
     assert last["added"] == (["sea"] if key == "k" else [])
     assert ("sea" in last["tags"]) == (key == "k")
