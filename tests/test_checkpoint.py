@@ -64,20 +64,25 @@ SIEVES = {
 }
 
 
-@pytest.mark.parametrize("kind", SIEVES)
+@pytest.mark.parametrize("kind", [*SIEVES, "files"])
 def test_sieve_goes_on(data, tmp_path, monkeypatch, always, kind):
-    module, options = SIEVES[kind]
+    module, options = SIEVES["landmarks" if kind == "files" else kind]
     folder = tmp_path / "kept"
-    expected = schirn.Sieve(**options).fit(data.X, data.candidates)
+    np.save(tmp_path / "X.npy", data.X)
+
+    def rows():
+        return RowFile(tmp_path / "X.npy", block_rows=90) if kind == "files" else data.X
+
+    expected = schirn.Sieve(**options).fit(rows(), data.candidates)
     model = schirn.Sieve(checkpoint=folder, **options)
     with monkeypatch.context() as patch:
         stop_after(patch, module, 5)
         with pytest.raises(Stopped):
-            model.fit(data.X, data.candidates)
+            model.fit(rows(), data.candidates)
     assert (folder / "checkpoint.json").exists()
     with monkeypatch.context() as patch:
         begun = stop_after(patch, module, 100)
-        model.fit(data.X, data.candidates)
+        model.fit(rows(), data.candidates)
     assert begun == [6, 7, 8]
     same(model, expected)
     np.testing.assert_array_equal(model.predict_proba(data.X), expected.predict_proba(data.X))

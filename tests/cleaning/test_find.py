@@ -402,6 +402,14 @@ def test_features_in_files_get_the_verdicts_of_those_in_memory(small, kind, tmp_
     elif kind == "blocks":
         X = RowFile(iter([np.asarray(X[:90]), np.asarray(X[90:])]))
     found = find_noisy_labels(X, small.candidates, method=few)
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-5)
+    np.testing.assert_array_equal(found.removed, expected.removed)
+    np.testing.assert_array_equal(found.missing.row, expected.missing.row)
+    assert found.trust.caught == expected.trust.caught
+    # What a file is not enough for is done in memory.
+    groups = np.arange(200) // 2
+    expected = find_noisy_labels(small.X.astype(np.float32), small.candidates, groups=groups)
+    found = find_noisy_labels(X, small.candidates, groups=groups)
     np.testing.assert_array_equal(found.confidence, expected.confidence)
 
 

@@ -1,6 +1,7 @@
 """Rows in files: the result of rows in memory, within a bounded memory, and nothing left behind."""
 
 import shutil
+import sys
 import tracemalloc
 
 import numpy as np
@@ -87,13 +88,21 @@ def test_single_precision_and_integers(data, tmp_path):
 
 
 @pytest.mark.parametrize("kernel_rows", [4000, 50], ids=["all rows", "landmarks"])
-def test_sieve_on_files(data, kernel_rows, scratch):
+def test_sieve_on_files(data, kernel_rows, scratch, monkeypatch):
     X, Y = data
     options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 2}
+    sieve = sys.modules["schirn.methods.sieve"]
+    # A sample of the rows decides how much to trust, and labels are missing.
+    monkeypatch.setattr(sieve, "_JUDGED_ROWS", 100)
+    monkeypatch.setattr(sieve, "missing_rate", lambda *sample: 0.3)
+    monkeypatch.setattr(sieve, "_STRONG", -1.0)
     expected = Sieve(**options).fit(X, Y)
     with RowFile([X], block_rows=60, scratch=scratch) as rows:
         found = Sieve(**options).fit(rows, Y)
     np.testing.assert_array_equal(found.noise_.toarray(), expected.noise_)
+    np.testing.assert_allclose(found.caution_.factors, expected.caution_.factors, atol=1e-4)
+    assert expected.missing_.nnz
+    np.testing.assert_allclose(found.missing_.toarray(), expected.missing_.toarray(), atol=1e-3)
     np.testing.assert_allclose(found.decision_function(X), expected.decision_function(X), atol=1e-3)
     assert not list(scratch.iterdir())
 
@@ -255,3 +264,19 @@ def test_a_memmap_that_may_differ_from_its_file_is_refused(tmp_path):
     np.save(tmp_path / "X.npy", np.ones((4, 2)))
     with pytest.raises(InputError, match="copy-on-write"):
         RowFile(np.load(tmp_path / "X.npy", mmap_mode="c"))
+
+
+def test_finer_blocks_are_the_same_rows(data, tmp_path, scratch):
+    X, _ = data
+    np.save(tmp_path / "X.npy", X)
+    with RowFile(tmp_path / "X.npy", block_rows=100) as rows:
+        finer = rows.finer(30)
+        assert [len(block) for block in finer.blocks()] == [30, 30, 30, 10] * 2 + [30]
+        np.testing.assert_array_equal(np.vstack(list(finer.blocks())), X)
+    copied = RowFile(iter([X[:100], X[100:]]), scratch=scratch).finer(70)
+    # The copies live as long as whatever reads them.
+    np.testing.assert_array_equal(np.vstack(list(copied.blocks())), X)
+    sparse = RowFile([sp.csr_array(X)], scratch=scratch).finer(10)
+    assert [block.shape[0] for block in sparse.blocks()] == [len(X)]
+    del copied, sparse
+    assert not list(scratch.iterdir())

@@ -1,5 +1,6 @@
 """Rows in blocks and on a device give the model that rows in memory give."""
 
+import sys
 from itertools import pairwise
 
 import numpy as np
@@ -242,8 +243,7 @@ def test_missing_labels_of_all_rows_are_found_where_the_rest_is_learned_from_a_s
     X, Y = data
     model = Sieve(max_iter=2, max_kernel_rows=50, n_landmarks=40)
     whole = clone(model).fit(torch.asarray(X), Y)
-    monkeypatch.setattr("schirn.solvers.sieve_blocks.sample_stride", lambda n, l: 3)
-    monkeypatch.setattr("schirn.scale.fit.sample_stride", lambda n, l: 3)
+    monkeypatch.setattr(sys.modules["schirn.methods.sieve"], "_JUDGED_ROWS", 50)
     found = clone(model).fit(torch.asarray(X), Y)
     assert isinstance(found.training_log_odds_, torch.Tensor)
     torch.testing.assert_close(found.training_log_odds_, whole.training_log_odds_)

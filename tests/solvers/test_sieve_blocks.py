@@ -103,15 +103,26 @@ def test_confidences_list_every_candidate_of_every_row(kernel_rows):
     np.testing.assert_array_equal(np.diff(found.indptr), Y.sum(axis=1))
 
 
-def test_a_sample_takes_every_kth_row(monkeypatch):
-    monkeypatch.setattr("schirn.solvers.sieve_blocks.sample_stride", lambda n, l: 7)
+def test_a_sample_takes_every_kth_row():
     X, Y = problem()
-    for kernel_rows in (50, 4000):
+    for kernel_rows, k in ((50, 7), (4000, 1)):
         options = {**MANY, "max_kernel_rows": kernel_rows, "max_iter": 2}
-        fit = sieve_blocks(blocks(X, Y, EDGES), **options)
-        np.testing.assert_array_equal(fit.sample.Y, Y[::7])
-        np.testing.assert_array_equal(fit.sample.Q, fit.confidence.toarray()[::7])
-        assert fit.sample.log_odds.shape == Y[::7].shape
+        fit = sieve_blocks(blocks(X, Y, EDGES), sample_rows=len(Y) // 7, **options)
+        np.testing.assert_array_equal(fit.sample.Y, Y[::k])
+        np.testing.assert_array_equal(fit.sample.Q, fit.confidence.toarray()[::k])
+        assert fit.sample.log_odds.shape == Y[::k].shape
+
+
+def test_cells_that_are_not_listed():
+    X, Y = problem()
+    fit = sieve_blocks(blocks(X, Y, EDGES), all_log_odds=True, **MANY)
+    z = fit.sample.log_odds
+    assert z.shape == Y.shape
+    low = np.quantile(z[Y == 0], 0.7)
+    row, label, found = fit.unlisted(low)
+    expected = np.nonzero((Y == 0) & (z >= low))
+    np.testing.assert_array_equal((row, label), expected)
+    np.testing.assert_array_equal(found, z[expected])
 
 
 def test_one_round_written_out():

@@ -27,7 +27,7 @@ from schirn.features.table import arrays_of
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
-from schirn.linalg.arrays import is_device_array, to_numpy
+from schirn.linalg.arrays import is_device_array, row_pieces, to_numpy
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier
 from schirn.methods._base import FREE
 from schirn.scale.cluster import in_memory
@@ -82,9 +82,10 @@ def find_noisy_labels(
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
-        Features of the rows. Those of a `numpy.memmap` or a `schirn.scale.RowFile` stay in their
-        file and are read some rows at a time; tensors on a GPU are judged there. A Dask array, or
-        a list of delayed blocks, stays with the workers of the current client (docs/scale.md).
+        Features of the rows. Those of a `schirn.scale.RowFile` or a `numpy.memmap` stay in their
+        file and are read some rows at a time; what `Sieve` computes of a `RowFile` lies in
+        temporary files as well. Tensors on a GPU are judged there. A Dask array, or a list of
+        delayed blocks, stays with the workers of the current client (docs/scale.md).
     candidates : (n, l) 0/1 array, sparse matrix or DataFrame, or sequence of n lists or texts
         Tags of the rows: a matrix, one list of names per row, or one text such as "beach;dog" per
         row.
@@ -168,12 +169,16 @@ def find_noisy_labels(
     if on_workers and tags.n_rows <= getattr(model, "max_kernel_rows", 0):
         # Few rows are judged in main memory.
         X, on_workers = in_memory(X), False
+    told = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups, "cv": cv}
+    if location(X) == "files" and not _streams(model, tags.n_rows, told):
+        # The solver for rows in memory reads them from there, too.
+        X = X.mapped()
+    in_files = location(X) == "files"
     if on_workers:
-        options = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
-        _check_on_workers(model, {**options, "cv": cv, "checkpoint": checkpoint})
+        _check_on_workers(model, {**told, "checkpoint": checkpoint})
     elif len(X.shape) != 2 or X.shape[0] != tags.n_rows:
         raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
-    elif not is_device_array(X):
+    elif not is_device_array(X) and not in_files:
         # Checked here, because a model would report the row of its fold.
         check_values(X)
     Number(high=1).check("threshold", threshold)
@@ -209,7 +214,9 @@ def find_noisy_labels(
         ):
             fits = [
                 _kept_fit(model, X, tags, some, certain, together, votes, min_count, random_state)
-                for some in ([columns] if on_workers else _label_groups(columns, tags.n_rows))
+                for some in (
+                    [columns] if on_workers or in_files else _label_groups(columns, tags.n_rows)
+                )
             ]
             verdicts = _merged(fits)
     elif votes is not None:
@@ -297,10 +304,8 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     X = X if location(X) == "dask" else as_plain(X)
     if hasattr(X, "column_names"):
         X = np.asarray(X)
-    if is_device_array(X) or location(X) == "dask":
+    if is_device_array(X) or location(X) in ("dask", "files"):
         return X, _method(method)
-    if isinstance(X, RowFile):
-        X = X.mapped()
     if not sp.issparse(X) and not hasattr(X, "columns"):
         values = list(X) if not hasattr(X, "shape") else X
         flat = values if getattr(values, "ndim", 1) == 1 else ()
@@ -317,6 +322,13 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
         except (TypeError, ValueError) as error:
             raise InputError(f"X must hold numbers, or one text per row ({error})") from None
     return X, _method(method)
+
+
+def _streams(model: Any, n_rows: int, told: dict[str, Any]) -> bool:
+    """Whether a method reads rows in files block by block; few rows, for one, must be together."""
+    able = "files" in model._locations and model._judges_own_rows
+    many = n_rows > getattr(model, "max_kernel_rows", 0)
+    return able and many and all(value is None for value in told.values())
 
 
 def _check_on_workers(model: Any, options: dict[str, Any]) -> None:
@@ -407,7 +419,7 @@ def _with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
 
 
 def equal_rows(X: Any) -> Array:
-    """Number the distinct rows of an array or a canonical CSR matrix."""
+    """Number the distinct rows of an array, a canonical CSR matrix or a dense `RowFile`."""
 
     def digest(*values: Array) -> bytes:
         found = hashlib.blake2b(digest_size=16)
@@ -422,7 +434,8 @@ def equal_rows(X: Any) -> Array:
         spans = (slice(*pair) for pair in pairwise(ends))
         keys = (digest(X.indices[span], X.data[span]) for span in spans)
     else:
-        keys = (digest(row) for row in X)
+        blocks = X.blocks() if isinstance(X, RowFile) else (rows for _, rows in row_pieces(X, 1000))
+        keys = (digest(row) for rows in blocks for row in rows)
     return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
 
 
@@ -493,8 +506,8 @@ def _by_one_fit(
     if votes is not None:
         options["votes"] = _votes_of(votes, tags, columns)
     own = Y
-    on_workers = location(X) == "dask"
-    if not on_workers and _leaves_out_groups(model, X):
+    elsewhere = location(X) in ("dask", "files")
+    if not elsewhere and _leaves_out_groups(model, X):
         stage("looking for copies")
         groups = _with_copies(X, tags, groups)
         if groups is not None:
@@ -506,15 +519,14 @@ def _by_one_fit(
         # A row whose tags are all too rare has no candidates here.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
         fitted: Any = clone(model)
-        fitted._keeps_log_odds = on_workers
+        fitted._keeps_log_odds = elsewhere
         fitted.fit(X, Y, **options)
-    if sp.issparse(fitted.label_confidence_):
-        fitted.label_confidence_ = fitted.label_confidence_.toarray()
-    for name in ("label_confidence_", "training_log_odds_"):
-        setattr(fitted, name, to_numpy(getattr(fitted, name)))
+    if not sp.issparse(fitted.label_confidence_):
+        fitted.label_confidence_ = to_numpy(fitted.label_confidence_)
+    fitted.training_log_odds_ = to_numpy(fitted.training_log_odds_)
     # A tag that only its own group lists, or hardly any other row, cannot be judged.
-    others = Y.sum(axis=0) - own
-    judged = tags.pick(others >= max(min_count - 1, 1), columns, False)
+    listed = tags.pick(np.broadcast_to(Y.sum(axis=0, dtype=np.int64), Y.shape), columns, 0)
+    judged = listed - tags.pick(own, columns, 0) >= max(min_count - 1, 1)
     confidence = tags.pick(fitted.label_confidence_, columns, 0.5)
     missing = fitted.missing_.tocoo()
     suggested = missing.row, columns[missing.col], missing.data

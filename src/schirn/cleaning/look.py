@@ -108,7 +108,7 @@ def look_at_table(
     candidates : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
     texts : sequence of str, optional
         Text of each row, for empty texts, copies and near-copies.
-    X : array or sparse matrix, optional
+    X : array, sparse matrix or RowFile, optional
         Features of each row, for copies if there are no texts.
     label_names : list of str, optional
         Names of the columns of a matrix.
@@ -228,7 +228,8 @@ def _copied_texts(texts: list[str], tags: Tags) -> list[Finding | None]:
 
 
 def _copied_features(X: Any, tags: Tags) -> Finding | None:
-    same = equal_rows(canonical(X) if sp.issparse(X) else np.asarray(X))
+    X = canonical(X) if sp.issparse(X) else X if hasattr(X, "blocks") else np.asarray(X)
+    same = equal_rows(X)
     distinct = int(same.max(initial=-1)) + 1
     # Features that repeat in most rows are a few categories.
     if distinct == tags.n_rows or 2 * distinct < tags.n_rows:

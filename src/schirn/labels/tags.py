@@ -51,12 +51,22 @@ class Tags(NamedTuple):
         matrix[self.row[inside], position[inside]] = 1 if values is None else values[inside]
         return matrix
 
-    def pick(self, matrix: Array, columns: Array, default: Any) -> Array:
+    def pick(self, matrix: "Array | sp.csr_array", columns: Array, default: Any) -> Array:
         """Return the entry of each tag in a matrix of some columns, `default` for other tags."""
         position = self._positions(columns)
         inside = position >= 0
         out = np.full(len(self.row), default, dtype=matrix.dtype)
-        out[inside] = matrix[self.row[inside], position[inside]]
+        row, column = self.row[inside], position[inside]
+        if not sp.issparse(matrix):
+            out[inside] = matrix[row, column]
+            return out
+        stored = sp.coo_array(matrix)
+        cells = np.ravel_multi_index((stored.row, stored.col), matrix.shape)
+        order = np.argsort(cells, kind="stable")
+        wanted = np.ravel_multi_index((row, column), matrix.shape)
+        k = np.searchsorted(cells, wanted, sorter=order).clip(max=max(len(cells) - 1, 0))
+        k = order[k] if len(order) else k
+        out[inside] = np.where(cells[k] == wanted, stored.data[k], 0) if len(order) else 0
         return out
 
     def _positions(self, columns: Array) -> Array:

@@ -47,6 +47,8 @@ Array = np.ndarray
 _BLOCK_ROWS = 5000
 # Rows that decide how much of the claimed noise to believe.
 _JUDGED_ROWS = 10_000
+# Numbers of a block of rows in files.
+_FILE_CELLS = 2**24
 # Weak features are never sure that a label is missing.
 _STRONG = 0.25
 
@@ -103,8 +105,7 @@ class Sieve(PartialMultiLabelClassifier):
     caution_ : how much of the estimated noise is believed, for each label.
     training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit;
         for rows in main memory or on a device.
-    missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half;
-        None if the rows are in files or on a cluster and too many to look at each.
+    missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half.
     missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
     vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
@@ -154,7 +155,7 @@ class Sieve(PartialMultiLabelClassifier):
     _judges_own_rows: ClassVar = True
     _keeps_log_odds = False
     """Whether rows elsewhere leave the log-odds of all cells here, as cleaning needs them."""
-    _continues: ClassVar = ("memory",)
+    _continues: ClassVar = ("memory", "files")
     _fitted: ClassVar = {
         "transformer_": "transformer?",
         "scale_": "FeatureScale",
@@ -246,6 +247,8 @@ class Sieve(PartialMultiLabelClassifier):
                     f"CSR matrix",
                     parameter=name,
                 )
+            if location(X) == "files":
+                X = X.finer(self._file_rows(y))
             super().fit(X, y, label_names=label_names)
             return self
         self._check()
@@ -268,6 +271,12 @@ class Sieve(PartialMultiLabelClassifier):
                 else:
                     self._fit_weighted(X, Y, options, weights)
         return self
+
+    def _file_rows(self, y: Any) -> int:
+        """Rows of a block in files whose landmark features, or scores of all ridges, fit."""
+        shape = getattr(y, "shape", ())
+        width = max(self.n_landmarks, 3 * shape[1] if len(shape) == 2 else 0)
+        return max(1, _FILE_CELLS // width)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:
         """Confidence (n, l) in the candidates of unseen rows, given whole sets; 0 elsewhere."""
@@ -311,21 +320,7 @@ class Sieve(PartialMultiLabelClassifier):
         return self._missing(scores, labels.matrix, min_confidence)
 
     def _missing(self, log_odds: Array, Y: Any, min_confidence: float) -> sp.csr_array:
-        rate = float(np.mean(self.noise_model_.rate))
-        missing = getattr(self, "missing_rate_", 0.0)
-
-        def probability(z: Array) -> Array:
-            return missing_probability(completed(z, missing), rate, missing)
-
-        # The probability rises with the log-odds: few cells need a closer look.
-        low, high = -40.0, 40.0
-        while high - low > 1e-3:
-            middle = (low + high) / 2
-            if probability(np.array([middle]))[0] >= min_confidence:
-                high = middle
-            else:
-                low = middle
-        low = -np.inf if low == -40.0 else low
+        low = self._least_log_odds(min_confidence)
         if is_device_array(log_odds):
             xp, (row, label) = namespace(log_odds), Y.nonzero()
             z = xp.reshape(log_odds + 0, (-1,))
@@ -335,10 +330,32 @@ class Sieve(PartialMultiLabelClassifier):
         else:
             cells = np.flatnonzero((log_odds >= low) & (Y == 0))
             z = log_odds.ravel()[cells]
-        p = probability(z)
+        return self._likely(*np.divmod(cells, Y.shape[1]), z, Y.shape, min_confidence)
+
+    def _least_log_odds(self, min_confidence: float) -> float:
+        """Cells that are not listed need a closer look from here on; there are few of them."""
+        # The probability rises with the log-odds.
+        low, high = -40.0, 40.0
+        while high - low > 1e-3:
+            middle = (low + high) / 2
+            if self._probability_unlisted(np.array([middle]))[0] >= min_confidence:
+                high = middle
+            else:
+                low = middle
+        return -np.inf if low == -40.0 else low
+
+    def _probability_unlisted(self, z: Array) -> Array:
+        """Probability that labels with these log-odds are true, although they are not listed."""
+        rate, missing = float(np.mean(self.noise_model_.rate)), getattr(self, "missing_rate_", 0.0)
+        return missing_probability(completed(z, missing), rate, missing)
+
+    def _likely(
+        self, row: Array, label: Array, z: Array, shape: tuple[int, int], min_confidence: float
+    ) -> sp.csr_array:
+        """Those cells that are missing with at least this probability."""
+        p = self._probability_unlisted(z)
         likely = p >= max(min_confidence, np.finfo(p.dtype).tiny)
-        row, label = np.divmod(cells[likely], Y.shape[1])
-        return sp.csr_array((p[likely], (row, label)), shape=Y.shape)
+        return sp.csr_array((p[likely], (row[likely], label[likely])), shape=shape)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
@@ -436,20 +453,24 @@ class Sieve(PartialMultiLabelClassifier):
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        found = sieve_blocks(store, sampled=not self._keeps_log_odds, **options)
+        options |= {"sample_rows": _JUDGED_ROWS, "all_log_odds": self._keeps_log_odds}
+        found = sieve_blocks(store, **options)
         self.transformer_, self.scale_ = None, found.scale
         confidence = self._judge(found)
         self.objective_, self.n_iter_ = found.objective, len(found.objective)
         scores, listed, _ = found.sample
         self.calibration_ = self._calibrate(scores, listed)
-        self.missing_ = None
         if found.log_odds is not None:
             self.training_log_odds_ = found.log_odds
+        elif self._keeps_log_odds:
+            self.training_log_odds_ = scores
+        if is_device_array(found.log_odds):
             self.missing_ = self._missing(found.log_odds, confidence, 0.5)
         elif len(listed) == confidence.shape[0]:
-            if self._keeps_log_odds:
-                self.training_log_odds_ = scores
             self.missing_ = self._missing(scores, listed, 0.5)
+        else:
+            cells = found.unlisted(self._least_log_odds(0.5))
+            self.missing_ = self._likely(*cells, confidence.shape, 0.5)
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()

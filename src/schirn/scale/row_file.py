@@ -6,6 +6,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,6 +64,7 @@ class RowFile:
             )
         self.scratch = scratch
         self._folder: Path | None = None
+        self._maker: RowFile | None = None
         self._blocks: list[_FileBlock] = []
         if isinstance(X, str | os.PathLike) and Path(X).suffix == ".npz":
             X = [X]
@@ -91,6 +93,23 @@ class RowFile:
     def read(self, k: int) -> Any:
         """Read block number k."""
         return self._read_into(k, BufferPool().take)
+
+    def finer(self, rows: int) -> "RowFile":
+        """The same rows in blocks of at most so many; sparse blocks stay as they are."""
+        blocks: list[_FileBlock] = []
+        for block in self._blocks:
+            if len(block.extents) > 1:
+                blocks.append(block)
+                continue
+            (start, shape, dtype), width = block.extents[0], block.columns
+            for i in range(0, block.rows, rows):
+                count = min(rows, block.rows - i)
+                extent = _Extent(start + i * width * dtype.itemsize, (count, *shape[1:]), dtype)
+                blocks.append(_FileBlock(block.path, count, width, (extent,)))
+        found = copy(self)
+        # The copies of the rows are removed with the object that made them.
+        found._blocks, found._folder, found._maker = blocks, None, self
+        return found
 
     def mapped(self) -> Any:
         """All rows as one array that the system reads from the file on use; CSR if sparse."""

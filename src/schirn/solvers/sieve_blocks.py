@@ -31,7 +31,7 @@ from schirn.linalg.row_space import gram_spectrum, rounding
 from schirn.noise.model import NoiseModel, cell_blocks
 from schirn.scale.blocks import Block, RowStore, add_sums
 from schirn.scale.factor import MOST_FEATURES
-from schirn.scale.fit import sample_stride
+from schirn.scale.files import FileRows
 from schirn.scale.memory import large_array
 from schirn.solvers.sieve import (
     KernelExpansion,
@@ -55,6 +55,7 @@ from schirn.solvers.sieve_landmarks import (
     Split,
     dense_part,
     held_losses,
+    log_odds,
     piece_rows,
     score,
     solve,
@@ -358,6 +359,11 @@ class BlockProblem(Problem):
         self.blocks.step(_keep_first)
         self.spectra, self.drawn = self.spectra[:1], []
 
+    def restore(self, p: list[Any]) -> None:
+        """Go on with the probabilities of a checkpoint, one list per block."""
+        firsts = self.blocks.gather(_first)
+        self.blocks.step(_restore, dict(zip(firsts, p, strict=True)))
+
 
 def _single(ridge: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
     xp, (W, b) = namespace(ridge[0]), ridge
@@ -380,6 +386,17 @@ def _each(
 
 def _gather(block: Block, state: State, function: Callable[..., Any], message: Any) -> Any:
     return function(state.full(), *message)
+
+
+def _first(block: Block, state: State) -> int:
+    return int(block.rows.first)
+
+
+def _restore(
+    block: Block, state: State, p: dict[int, list[np.ndarray]]
+) -> tuple[State, tuple[Any, ...]]:
+    new = zip(p[block.rows.first], state.p, strict=True)
+    return state._replace(p=tuple(like(values, before) for values, before in new)), ()
 
 
 def _keep_first(block: Block, state: State) -> tuple[State, tuple[Any, ...]]:
@@ -408,7 +425,16 @@ class SieveFit(NamedTuple):
     sample: Sample
     scale: FeatureScale
     log_odds: Any = None
-    """Log-odds (n, l) of all rows, each left out of its own fit, on the device of the rows."""
+    """Log-odds (n, l) of all rows, each left out of its own fit: on a device, or if asked for."""
+    problem: Problem | None = None
+    """The rows, if there are many."""
+
+    def unlisted(self, low: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row, label and log-odds of the cells of many rows that are not listed, from `low` on."""
+        assert self.problem is not None
+        found = self.problem.gather(_unlisted, low)
+        row, label, z = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        return row, label, z
 
 
 def gather_fit(
@@ -431,6 +457,7 @@ def gather_fit(
         Sample(log_odds, Y, Q),
         scale,
         result.problem.gather(_device_log_odds)[0],
+        result.problem,
     )
 
 
@@ -450,6 +477,24 @@ def _device_log_odds(splits: Sequence[Split]) -> Any:
     """Log-odds of all rows in the order of their index; None for rows in main memory."""
     z = splits[0].S
     return pick(z, np.argsort(splits[0].train.indices)) if is_device_array(z) else None
+
+
+def _unlisted(splits: Sequence[Split], low: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rows, z = splits[0].train, to_numpy(splits[0].S)
+    likely = z >= low
+    likely[to_numpy(rows.candidates.row), to_numpy(rows.candidates.label)] = False
+    row, label = np.nonzero(likely)
+    order = np.lexsort((label, rows.indices[row]))
+    row, label = row[order], label[order]
+    return rows.indices[row], label, z[row, label]
+
+
+def _copy_log_odds(splits: Sequence[Split], out: np.ndarray) -> None:
+    """Write the log-odds of a block in this process to their rows of `out`."""
+    first = int(splits[0].train.indices.min())
+    found = log_odds(splits)
+    out[first : first + len(found)] = found
+    release(out[first : first + len(found)])
 
 
 def _sample(splits: Sequence[Split], stride: int) -> tuple[np.ndarray, np.ndarray, None]:
@@ -482,7 +527,8 @@ def sieve_blocks(
     max_kernel_rows: int = 4000,
     n_landmarks: int = 1500,
     random_state: int | None = 0,
-    sampled: bool = True,
+    sample_rows: int = 10_000,
+    all_log_odds: bool = False,
 ) -> SieveFit:
     """Train on rows in blocks; the parameters are those of `schirn.Sieve`.
 
@@ -492,8 +538,11 @@ def sieve_blocks(
     ----------
     blocks : RowStore
         Blocks of `FeatureRows` of X, all dense or all sparse, and their candidates.
-    sampled : bool
-        Whether log-odds of some rows are enough.
+    sample_rows : int
+        The sample has every k-th row, where k is the number of rows divided by this.
+    all_log_odds : bool
+        Whether to bring back the log-odds of all rows: in `log_odds` for rows in files, which may
+        lie in a temporary file themselves; elsewhere the sample has all rows.
     """
     stage("looking at the rows")
     looks = blocks.gather(_look)
@@ -506,13 +555,13 @@ def sieve_blocks(
     rng = check_random_state(random_state)
     common: dict[str, Any] = {"kernel": kernel, "lam": lam, "trusting": trusts(noise_level)}
     common["max_iter"] = max_iter
-    stride = sample_stride(n, l) if sampled else 1
+    in_files = isinstance(blocks, FileRows)
     if n <= max_kernel_rows:
         rows, labels = zip(*blocks.gather(_rows_and_candidates), strict=True)
         Z, Y = scale.transform(_stack(rows)), sp.vstack(labels).toarray()
         function, K = kernel_matrix(Z, kernel, rng)
         result = solve_kernel(K, Y, options=Options(rates), random_state=random_state, **common)
-        fit = kernel_fit(function, Z, Y, result, scale, stride)
+        fit = kernel_fit(function, Z, Y, result, scale, 1)
         return fit._replace(log_odds=like(result.log_odds, Z)) if is_device_array(Z) else fit
     if kernel == "linear" and len(whole.filled) > MOST_FEATURES:
         raise InputError(
@@ -530,12 +579,19 @@ def sieve_blocks(
     own = rates if isinstance(rates, np.ndarray) else None
     rest, held, listed = blocks.step(_make_splits, scale, source, np.sort(drawn), own)
     single = single_precision(source, whole.dtype)
-    found = spectra(rest, held, single=single)
+    found = remembered("spectra", lambda: spectra(rest, held, single=single))
+    found = [Spectrum(*spectrum) for spectrum in found]
     problem = BlockProblem(blocks, found, [drawn], l, rates, single)
     if not listed:
         problem.keep_first()
     many = solve(problem, rng=check_random_state(random_state), **common)
-    return gather_fit(source, many, scale, stride)
+    stride = 1 if all_log_odds and not in_files else max(1, n // sample_rows)
+    fit = gather_fit(source, many, scale, stride)
+    if all_log_odds and in_files:
+        z = large_array((n, l), fit.sample.log_odds.dtype)
+        problem.gather(_copy_log_odds, z)
+        fit = fit._replace(log_odds=z)
+    return fit
 
 
 def _look(block: Block, state: Any) -> RowLook:

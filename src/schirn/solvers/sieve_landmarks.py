@@ -190,6 +190,14 @@ class Problem:
         """Drop the inner splits."""
         self.splits, self.spectra, self.drawn = self.splits[:1], self.spectra[:1], []
 
+    def probabilities(self) -> list[Any]:
+        """Probabilities of the candidates, for a checkpoint."""
+        return self.gather(probabilities)
+
+    def restore(self, p: list[Any]) -> None:
+        """Go on with the probabilities of a checkpoint."""
+        self.each(with_probabilities, p[0])
+
 
 def dense_part(X: Any) -> Array:
     """X, or the stored values of a sparse X: an array of its type and on its device."""
@@ -706,7 +714,7 @@ def sieve(
     if rounds.state is not None:
         models, p, weights, rates, objective, true, state = rounds.state
         noises = [NoiseModel(*model) for model in models]
-        problem.each(with_probabilities, p)
+        problem.restore(p)
         rng.set_state(tuple(state))
     for n_iter in track(rounds.left(), "round", before=rounds.done):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
@@ -732,8 +740,7 @@ def sieve(
         rates.append(float(noises[0].rate) if own is None else float(own.mean()))
         objective.append(loss / (whole.n * l))
         if rounds.due(n_iter):
-            p = [to_numpy(split.p) for split in problem.splits]
-            now = noises, p, weights, rates, objective, true
+            now = noises, problem.probabilities(), weights, rates, objective, true
             rounds.save(n_iter, (*now, rng.get_state()))
     stack = None if stacks[0] is None else stacks[0].stack
     pool = Pool(weights, priors[0], leader, stack)
@@ -744,6 +751,12 @@ def sieve(
 
 def _in_memory(ridges: Sequence[tuple[Array, Any]]) -> list[tuple[np.ndarray, Any]]:
     return [(to_numpy(W), None if b is None else to_numpy(b)) for W, b in ridges]
+
+
+def probabilities(splits: Sequence[Split]) -> list[np.ndarray]:
+    """Probabilities of the candidates of each split."""
+    # A copy: rows in files share buffers, which the next block fills.
+    return [to_numpy(split.p).copy() for split in splits]
 
 
 def with_probabilities(split: Split, p: np.ndarray) -> tuple[Split, None]:
