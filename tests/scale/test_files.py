@@ -270,13 +270,13 @@ def test_finer_blocks_are_the_same_rows(data, tmp_path, scratch):
     X, _ = data
     np.save(tmp_path / "X.npy", X)
     with RowFile(tmp_path / "X.npy", block_rows=100) as rows:
-        finer = rows.finer(30)
+        finer = rows._finer(30)
         assert [len(block) for block in finer.blocks()] == [30, 30, 30, 10] * 2 + [30]
         np.testing.assert_array_equal(np.vstack(list(finer.blocks())), X)
-    copied = RowFile(iter([X[:100], X[100:]]), scratch=scratch).finer(70)
+    copied = RowFile(iter([X[:100], X[100:]]), scratch=scratch)._finer(70)
     # The copies live as long as whatever reads them.
     np.testing.assert_array_equal(np.vstack(list(copied.blocks())), X)
-    sparse = RowFile([sp.csr_array(X)], scratch=scratch).finer(10)
+    sparse = RowFile([sp.csr_array(X)], scratch=scratch)._finer(10)
     assert [block.shape[0] for block in sparse.blocks()] == [len(X)]
     del copied, sparse
     assert not list(scratch.iterdir())

@@ -248,7 +248,7 @@ class Sieve(PartialMultiLabelClassifier):
                     parameter=name,
                 )
             if location(X) == "files":
-                X = X.finer(self._file_rows(y))
+                X = X._finer(self._file_rows(y))
             super().fit(X, y, label_names=label_names)
             return self
         self._check()
@@ -274,7 +274,7 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _file_rows(self, y: Any) -> int:
         """Rows of a block in files whose landmark features, or scores of all ridges, fit."""
-        shape = getattr(y, "shape", ())
+        shape: tuple[int, ...] = getattr(y, "shape", ())
         width = max(self.n_landmarks, 3 * shape[1] if len(shape) == 2 else 0)
         return max(1, _FILE_CELLS // width)
 

@@ -94,7 +94,7 @@ class RowFile:
         """Read block number k."""
         return self._read_into(k, BufferPool().take)
 
-    def finer(self, rows: int) -> "RowFile":
+    def _finer(self, rows: int) -> "RowFile":
         """The same rows in blocks of at most so many; sparse blocks stay as they are."""
         blocks: list[_FileBlock] = []
         for block in self._blocks:
