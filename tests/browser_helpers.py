@@ -6,6 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+common = pytest.importorskip("selenium.common", reason="selenium is not installed")
+support = pytest.importorskip("selenium.webdriver.support.ui", reason="selenium is not installed")
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 DRIVER = shutil.which("chromedriver")
@@ -33,3 +35,19 @@ def open_browser(folder):
         yield driver
     finally:
         driver.quit()
+
+
+def until(driver, condition):
+    """Wait until a function without arguments is true; return its value.
+
+    An element that the page has just replaced is no failure: the condition looks for it again.
+    """
+    waiting = support.WebDriverWait(driver, 60, 0.02, [common.StaleElementReferenceException])
+    return waiting.until(lambda _: condition())
+
+
+def set_width(driver, width):
+    """Give the window another width, and wait until the page has it."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    until(driver, lambda: driver.execute_script("return innerWidth") == width)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from browser_helpers import needs_browser, open_browser
+from browser_helpers import needs_browser, open_browser, set_width
 
 from schirn.cleaning import look_at_table
 from schirn.cleaning.found import MissingTags, NoisyLabels
@@ -195,8 +195,7 @@ def test_a_threshold_is_tried_by_keyboard(suggesting):
 
 @pytest.mark.parametrize("width", [400, 1400])
 def test_a_verdict_is_opened_by_keyboard(page, width):
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    set_width(page, width)
     try:
         card = next(c for c in page.find_elements("css selector", ".card") if "row b" in c.text)
         why = card.find_element("css selector", ".why")
@@ -230,8 +229,7 @@ def test_a_search_does_not_look_into_the_reasons(page):
 @pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_sticks_out(suggesting, width):
     page, _ = suggesting
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    set_width(page, width)
     try:
         assert page.execute_script("return document.documentElement.scrollWidth") <= width
         plot = page.find_element("css selector", ".plot svg").rect
@@ -246,8 +244,7 @@ def test_findings_are_opened_by_keyboard(driver, tmp_path, width):
     findings = look_at_table([[name] for name in names], texts=["x" * 300, *[NASTY] * 32])
     path = tmp_path / "report.html"
     path.write_text(make_found().report(findings=findings).html(), "utf-8")
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    set_width(driver, width)
     try:
         driver.get(path.as_uri())
         boxes = driver.find_elements("css selector", ".findings > li")

@@ -1,9 +1,10 @@
 """The page in a thread of the tests, and what a user does with it."""
 
 import threading
+from contextlib import contextmanager
 
 import uvicorn
-from selenium.webdriver.support.ui import WebDriverWait
+from browser_helpers import until
 
 from schirn.review._app import create_app
 from schirn.review._serve import _listen
@@ -45,16 +46,11 @@ def text(driver, name):
 
 
 def wait(driver, name, wanted):
-    WebDriverWait(driver, 30, 0.02).until(lambda _: text(driver, name) == wanted)
+    until(driver, lambda: text(driver, name) == wanted)
 
 
 def press(driver, key):
     driver.find_element("tag name", "body").send_keys(key)
-
-
-def until(driver, condition):
-    """Wait until a function without arguments is true; return its value."""
-    return WebDriverWait(driver, 30, 0.02).until(lambda _: condition())
 
 
 def find(driver, selector):
@@ -71,6 +67,27 @@ def shown(driver, selector):
 
 def click(driver, selector):
     """Click in the middle of the window, not under the buttons at its bottom."""
-    element = find(driver, selector)
-    driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", element)
-    element.click()
+    # A large picture that arrives late moves what is below it; a small one has its place reserved.
+    large = (
+        "return [...document.images].every((image) => image.loading === 'lazy' || image.complete)"
+    )
+    until(driver, lambda: driver.execute_script(large))
+
+    def clicked():
+        element = find(driver, selector)
+        driver.execute_script("arguments[0].scrollIntoView({ block: 'center' })", element)
+        element.click()
+        return True
+
+    until(driver, clicked)
+
+
+@contextmanager
+def no_news(driver):
+    """Pages loaded in this context do not ask every few seconds what others have done."""
+    source = {"source": "window.setInterval = () => 0"}
+    added = driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", source)
+    try:
+        yield
+    finally:
+        driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)

@@ -9,12 +9,12 @@ from importlib.resources import files
 
 import numpy as np
 import pytest
-from browser_helpers import needs_browser, open_browser
+from browser_helpers import needs_browser, open_browser, set_width, until
 
 pytest.importorskip("starlette", reason="the review page needs starlette")
 pytest.importorskip("uvicorn", reason="the review page needs uvicorn")
 
-from review.page_helpers import ThreadServer, click, find, find_all, shown, text, until, wait
+from review.page_helpers import ThreadServer, click, find, find_all, no_news, shown, text, wait
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
@@ -100,8 +100,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(params=[400, 1400])
 def driver(browser, request):
-    metrics = {"width": request.param, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    set_width(browser, request.param)
     browser.get_log("browser")
     return browser
 
@@ -196,8 +195,8 @@ def test_choosing_and_adding_tags(driver, page):
 
 def test_renaming_and_merging(driver, page):
     press(driver, "r")
-    until(driver, lambda: focused(driver) == "new-name")
-    assert "60 rows have office." in text(driver, "rename-words")
+    assert focused(driver) == "new-name"
+    until(driver, lambda: "60 rows have office." in text(driver, "rename-words"))
     press(driver, Keys.ESCAPE)
     until(driver, lambda: not shown(driver, "#rename"))
     click(driver, "#rename-button")
@@ -380,11 +379,13 @@ def test_several_people(driver, page):
     # What Bob decided is hidden.
     assert "Bob" not in find(driver, "#view-one").text
     press(driver, "d")
-    until(driver, lambda: session.view()["disagreements"] == 1)
     until(driver, lambda: text(driver, "disputed") == "1")
-    until(driver, lambda: text(driver, "item") != first["item"])
+    assert session.view()["disagreements"] == 1
+    assert text(driver, "item") != first["item"]
+    before = text(driver, "item")
     press(driver, "k")
-    until(driver, lambda: session.sequence == 5)
+    until(driver, lambda: text(driver, "item") != before)
+    assert session.sequence == 5
     press(driver, "5")
     until(driver, lambda: text(driver, "disagreements-title") == "1 disagreement")
     assert "Ada and Bob 2 50% 0.00" in text(driver, "pairs-table")
@@ -470,14 +471,91 @@ def test_downloads(driver, page, written):
 
 def test_two_people_at_once(driver, page):
     """Another person renames what is on the page; the next key changes nothing by mistake."""
-    # A page that believes to be hidden does not ask for news.
-    driver.execute_script("Object.defineProperty(document, 'hidden', { value: true })")
+    with no_news(driver):
+        driver.get(page.address)
+    wait(driver, "label", "office")
     page.session.act({"action": "rename", "label": "office", "to": "desk"}, 0, "Bob")
     press(driver, "d")
     until(driver, lambda: "changed in another tab" in text(driver, "banner"))
     wait(driver, "label", "desk")
     assert page.session.sequence == 1
     assert all("409" in entry["message"] for entry in driver.get_log("browser"))
+
+
+def slow(driver, milliseconds):
+    """Every answer takes so long."""
+    driver.execute_cdp_cmd("Network.enable", {})
+    limits = {"offline": False, "downloadThroughput": -1, "uploadThroughput": -1}
+    driver.execute_cdp_cmd("Network.emulateNetworkConditions", {"latency": milliseconds, **limits})
+
+
+def test_keys_pressed_while_the_server_is_slow(driver, page):
+    item = text(driver, "item")
+    slow(driver, 500)
+    try:
+        # The second key would be about a question that nobody has seen; undo is about the first.
+        for key in "dku":
+            press(driver, key)
+        until(driver, lambda: "Undone: office." in live(driver))
+        assert [record["action"] for record in page.session.journal.records] == ["drop", "undo"]
+        wait(driver, "item", item)
+        # What is typed after R is a name.
+        press(driver, "r")
+        press(driver, "d")
+        assert find(driver, "#new-name").get_property("value") == "d"
+        press(driver, Keys.ESCAPE)
+        until(driver, lambda: not shown(driver, "#rename"))
+        # A tag and a note wait for what is under way.
+        find(driver, "#add").send_keys("first" + Keys.ENTER)
+        press(driver, Keys.ESCAPE)
+        press(driver, "n")
+        find(driver, "#note").send_keys("second")
+        click(driver, "#note-form button")
+        until(driver, lambda: "office second" in text(driver, "notes"))
+        assert "first added by you" in text(driver, "tags")
+    finally:
+        slow(driver, 0)
+
+
+# The next request is held until `release` is called, so that later ones are answered before it.
+HOLD = """
+const real = window.fetch;
+const held = new Promise((resolve) => { window.release = resolve; });
+window.fetch = (...given) => {
+  window.fetch = real;
+  return held.then(() => real(...given));
+};
+"""
+RELEASE = "window.release(); setTimeout(arguments[0], 300);"
+
+
+def test_late_answers_change_nothing(driver, server):
+    with no_news(driver):
+        driver.get(server.address)
+    wait(driver, "label", "office")
+    # The tag before this one is asked for, then the next question.
+    driver.execute_script(HOLD)
+    press(driver, Keys.ARROW_LEFT)
+    press(driver, Keys.ESCAPE)
+    driver.execute_async_script(RELEASE)
+    assert text(driver, "label") == "office"
+    assert not shown(driver, "#chosen")
+    driver.execute_script(HOLD)
+    press(driver, "a")
+    find(driver, "#add").send_keys("KI")
+    offered = "return [...document.querySelectorAll('#known-tags option')].map((e) => e.value)"
+    until(driver, lambda: driver.execute_script(offered) == ["kids"])
+    driver.execute_async_script(RELEASE)
+    assert driver.execute_script(offered) == ["kids"]
+    press(driver, Keys.ESCAPE)
+    press(driver, "/")
+    driver.execute_script(HOLD)
+    find(driver, "#words").send_keys("desk 17" + Keys.ENTER)
+    find(driver, "#words").clear()
+    find(driver, "#words").send_keys("img" + Keys.ENTER)
+    until(driver, lambda: text(driver, "search-total") == "60 rows found")
+    driver.execute_async_script(RELEASE)
+    assert text(driver, "search-total") == "60 rows found"
 
 
 UNNAMED = """

@@ -2,7 +2,8 @@
 
 export const app = {
   state: null,
-  busy: false,
+  // The action under way: a promise, or null.
+  busy: null,
   view: "one",
   person: "",
   second: false,
@@ -47,6 +48,14 @@ export function banner(text, bad) {
 export async function refused(response) {
   const json = (response.headers.get("Content-Type") || "").startsWith("application/json");
   banner(json ? (await response.json()).error : await response.text(), true);
+}
+
+// Answers may arrive out of order. `turn(name)` starts a request and returns a function that tells
+// whether its answer is still wanted: no later request of the same name was started.
+const turns = {};
+export function turn(name) {
+  const mine = (turns[name] = (turns[name] || 0) + 1);
+  return () => turns[name] === mine;
 }
 
 // The answer to a list, or null after an error, which the banner shows.
@@ -128,15 +137,15 @@ export async function tagCounts() {
   return known ? known.tags : [];
 }
 
-// At most twenty tags that fit what was typed, those that start with it first.
-export async function suggestTags(text) {
+// At most twenty tags that fit what is in the field, those that start with it first.
+export async function suggestTags(field) {
   if (!known) await tagCounts();
-  const wanted = text.toLowerCase();
+  // More may have been typed in the meantime.
+  const wanted = field.value.toLowerCase();
   const names = (known ? known.tags : []).map((tag) => tag.label);
   const fits = names.filter((name) => name.toLowerCase().includes(wanted));
   fits.sort((a, b) => b.toLowerCase().startsWith(wanted) - a.toLowerCase().startsWith(wanted));
   $("known-tags").replaceChildren(...fits.slice(0, 20).map((value) => make("option", { value })));
-  return names;
 }
 
 export function forgetTags() {

@@ -1,6 +1,6 @@
 // Lists of items: all of one tag to decide at once, rows found, and disagreements.
 
-import { $, app, banner, chip, get, make, number, percent, picture, say, tagCounts } from "./dom.js";
+import { $, app, banner, chip, get, make, number, percent, picture, say, tagCounts, turn } from "./dom.js";
 
 // What the batch on the page shows.
 const batch = { label: null, cells: [], total: 0 };
@@ -34,7 +34,9 @@ function fill(list, cards) {
 }
 
 export async function showTags() {
+  const latest = turn("tags");
   const tags = await tagCounts();
+  if (!latest()) return;
   // Somebody else may have renamed it.
   if (!tags.some((tag) => tag.label === batch.label)) {
     batch.label = null;
@@ -49,7 +51,10 @@ export async function showTags() {
     const counts = [tag.listed, tag.doubtful, tag.removed].map((count) => make("td", {}, number(count)));
     return make("tr", {}, make("th", { scope: "row" }, name), ...counts);
   });
-  $("tag-table").tBodies[0].replaceChildren(...rows);
+  // A table that has not changed stays, and with it the focus and a click under way.
+  const body = $("tag-table").tBodies[0];
+  const next = make("tbody", {}, ...rows);
+  if (!body.isEqualNode(next)) body.replaceWith(next);
 }
 
 export async function chooseTag(label) {
@@ -71,8 +76,10 @@ export function renamed(from, to) {
 
 export async function loadBatch(more) {
   if (batch.label === null) return;
+  const latest = turn("batch");
   const offset = more ? batch.cells.length : 0;
   const next = await get("/api/batch", { label: batch.label, show: $("show").value, offset });
+  if (!latest()) return;
   $("batch").hidden = !next;
   $("batch-none").hidden = !!next;
   if (!next) return;
@@ -115,6 +122,7 @@ export function decideAll(decision) {
 }
 
 export async function search(more) {
+  const latest = turn("search");
   const offset = more ? found.rows.length : 0;
   const q = $("words").value;
   if (!q.trim()) {
@@ -124,7 +132,7 @@ export async function search(more) {
     return;
   }
   const next = await get("/api/search", { q, scope: $("scope").value, offset });
-  if (!next) return;
+  if (!next || !latest()) return;
   banner("");
   found.rows = more ? [...found.rows, ...next.rows] : next.rows;
   found.total = next.total;
@@ -134,8 +142,9 @@ export async function search(more) {
 }
 
 export async function showPeople() {
+  const latest = turn("people");
   const people = await get("/api/people");
-  if (!people) return;
+  if (!people || !latest()) return;
   app.people = people.people.length;
   const rows = people.people.map((each) => make("tr", {}, make("th", { scope: "row" }, each.name || "no name"), make("td", {}, number(each.kept)), make("td", {}, number(each.dropped))));
   $("people-table").tBodies[0].replaceChildren(...rows);

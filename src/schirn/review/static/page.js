@@ -1,6 +1,6 @@
 // The page: its state, its views, actions and keys.
 
-import { $, app, banner, forgetTags, number, post, refused, say, storeName, storedName } from "./dom.js";
+import { $, app, banner, forgetTags, number, post, refused, say, storeName, storedName, turn } from "./dom.js";
 import { chosenTag, connect, listKey, loadBatch, renamed, search, showPeople, showTags } from "./lists.js";
 import { openHelp, openRename, showThreshold } from "./panels.js";
 import { closeNote, closeWhy, moveTag, openNote, showCurrent, showWhy } from "./question.js";
@@ -11,6 +11,8 @@ const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:", 
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
 const TITLES = { tags: "Tags", search: "Search", threshold: "Threshold", people: "People" };
 const VIEWS = ["one", "tags", "search", "threshold", "people"];
+// Decisions about what the page shows: pressed twice, the second may be meant for what comes next, which nobody has seen.
+const NEVER_WAITS = ["keep", "drop", "skip", "batch", "settle"];
 const POLL_MS = 3000;
 
 // The token is in a cookie now; without it in the address bar nobody copies it by mistake.
@@ -18,6 +20,8 @@ if (location.search) history.replaceState(null, "", "/");
 
 function show(next) {
   const before = app.state && app.state.current;
+  // Whatever is still under way is older than this.
+  turn("state");
   if (app.state && app.state.seq !== next.seq) forgetTags();
   app.state = next;
   showProgress(next.progress);
@@ -123,14 +127,25 @@ function decide(action) {
   if (current) return act({ action, item: current.item, label: current.label }, current.label, current.suggested);
 }
 
-function undo() {
+async function undo() {
+  // What is under way is what to undo, unless the server refuses it.
+  while (app.busy) if (!(await app.busy)) return;
   const last = app.state && app.state.last;
   if (last) return act({ action: "undo", of: last.of }, last.action in ACTIONS_OF_A_TAG ? last.label : described(last));
 }
 
 async function act(body, label, suggested) {
-  if (app.busy) return false;
-  app.busy = true;
+  if (app.busy && NEVER_WAITS.includes(body.action)) return false;
+  while (app.busy) await app.busy;
+  app.busy = perform(body, label, suggested);
+  const done = await app.busy;
+  app.busy = null;
+  await reload();
+  return done;
+}
+
+async function perform(body, label, suggested) {
+  turn("state");
   // What was decided is not what to show next; a note or a new tag leaves the item in place.
   const last = app.state.last;
   const stays = ["add", "note", "rename"].includes(body.action) && app.state.current;
@@ -160,10 +175,7 @@ async function act(body, label, suggested) {
     }
   } catch (error) {
     banner("The server does not respond, so your last decision is not confirmed. Start schirn review again.", true);
-  } finally {
-    app.busy = false;
   }
-  await reload();
   return done;
 }
 
@@ -183,15 +195,18 @@ function query() {
   return new URLSearchParams({ ...given, ...app.chosen });
 }
 
+let asking = 0;
+
 async function refresh(own) {
-  if ((app.busy || document.hidden) && own !== true) return;
+  if ((app.busy || asking || document.hidden) && own !== true) return;
+  const latest = turn("state");
+  asking += 1;
   try {
     const response = await fetch(`/api/state?${query()}`);
     if (!response.ok) return void (await refused(response));
     const next = await response.json();
-    // The answer to a pending decision is newer than this state.
-    if (app.busy && own !== true) return;
-    if (!app.state) begin(next);
+    if (!latest()) return;
+    if (!app.state && begin(next)) return void (await refresh(true));
     const same = app.state && JSON.stringify(next) === JSON.stringify(app.state);
     const elsewhere = app.state && next.seq !== app.state.seq && own !== true;
     if (!same) show(next);
@@ -201,16 +216,18 @@ async function refresh(own) {
     } else if ($("banner").classList.contains("bad")) banner("");
   } catch (error) {
     banner("The server does not respond; it may have been stopped. All confirmed decisions are saved.", true);
+  } finally {
+    asking -= 1;
   }
 }
 
-// The first state tells the name given on the command line.
+// The first state tells the name given on the command line; true if the state of that person must be asked for.
 function begin(state) {
   $("ask-name").hidden = !!state.name || storedName() !== null;
-  if (!state.name || state.name === app.person) return;
+  if (!state.name || state.name === app.person) return false;
   app.person = state.name;
   $("name").value = state.name;
-  refresh();
+  return true;
 }
 
 async function choose(item, label) {
@@ -249,6 +266,8 @@ function rename(label, to) {
 function setName(name) {
   storeName(name.trim());
   $("name").value = app.person;
+  // A hidden field would keep the focus for a moment, and take the next key.
+  if ($("ask-name").contains(document.activeElement)) $("question").focus();
   $("ask-name").hidden = true;
   app.chosen = null;
   refresh(true);

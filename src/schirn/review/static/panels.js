@@ -1,14 +1,15 @@
 // The threshold, the dialog to rename a tag, and the list of keys.
 
-import { $, app, get, make, number, percent, say, suggestTags, tagCounts } from "./dom.js";
+import { $, app, get, make, number, percent, say, suggestTags, tagCounts, turn } from "./dom.js";
 
 export async function showThreshold(value) {
   const wanted = value === undefined ? app.state.threshold : value;
   $("threshold").value = wanted;
   $("threshold-value").textContent = Number(wanted).toFixed(2);
+  const latest = turn("threshold");
   const at = await get("/api/threshold", { value: wanted });
   // Another value may have been chosen in the meantime.
-  if (!at || Number($("threshold").value) !== Number(wanted)) return;
+  if (!at || !latest() || Number($("threshold").value) !== Number(wanted)) return;
   const same = Number(wanted) === app.state.threshold;
   const tags = at.removed === 1 ? "1 tag" : `${number(at.removed)} tags`;
   const people = at.by_people ? `, ${number(at.by_people)} of them by people` : "";
@@ -47,17 +48,21 @@ $("threshold-reset").addEventListener("click", () => showThreshold());
 
 let renaming = null;
 
+// The dialog opens at once, so that what is typed next goes into its field.
 export async function openRename(label, rename) {
-  renaming = { label, rename, counts: await tagCounts() };
+  const opened = (renaming = { label, rename, counts: null });
   $("rename-title").textContent = `Rename ${label}`;
   $("new-name").value = label;
-  describeRename();
+  say("", "rename-words");
   $("rename").showModal();
   $("new-name").select();
+  opened.counts = await tagCounts();
+  if (opened === renaming) describeRename();
 }
 
 function describeRename() {
   const { label, counts } = renaming;
+  if (!counts) return;
   const name = $("new-name").value.trim();
   const rows = (wanted) => counts.filter((tag) => tag.label === wanted).map((tag) => tag.listed)[0];
   const here = `${number(rows(label) || 0)} rows have ${label}.`;
@@ -67,7 +72,7 @@ function describeRename() {
 }
 
 $("new-name").addEventListener("input", () => {
-  suggestTags($("new-name").value);
+  suggestTags($("new-name"));
   describeRename();
 });
 $("rename-form").addEventListener("submit", (event) => {

@@ -143,6 +143,6 @@ export function moveTag(step, choose) {
   if (next) choose(next);
 }
 
-$("add").addEventListener("input", () => suggestTags($("add").value));
-$("add").addEventListener("focus", () => suggestTags($("add").value));
+$("add").addEventListener("input", () => suggestTags($("add")));
+$("add").addEventListener("focus", () => suggestTags($("add")));
 $("note-about").addEventListener("change", fillNote);
