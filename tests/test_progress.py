@@ -324,7 +324,7 @@ def test_the_program_in_a_pipe(table, quiet):
     assert all(
         re.match(r"schirn: \[\d.*\] cleaning .*photos.csv: round \d of 8, ", x) for x in said
     )
-    assert any(re.search(r"\d%, about \d s left$", line) for line in said) != quiet
+    assert any(re.search(r"\d%, about \d+ s left$", line) for line in said) != quiet
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
@@ -346,7 +346,7 @@ def test_the_program_on_a_terminal(table, tmp_path):
     assert process.wait() == 0
     lines = text.decode().replace("\r\n", "\n").split("\n")
     drawn = lines[0].split("\r")
-    assert any("round 3 of 8" in state for state in drawn)
+    assert any(re.search("round [2-7] of 8", state) for state in drawn)
     # The line is gone before the summary.
     assert not drawn[-2].strip()
     assert lines[0].rpartition("\r")[2].startswith("data")

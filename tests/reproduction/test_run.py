@@ -96,10 +96,10 @@ def test_command_from_end_to_end(place, capsys):
 
 
 SLOW = """
-import time
+import os, time
 
 class Slow:
-    seconds = 0.4
+    seconds = float(os.environ.get("SLOW_SECONDS", "0.4"))
 
     def fit(self, X, y):
         time.sleep(self.seconds)
@@ -149,7 +149,8 @@ def test_killed_and_resumed_gives_the_same_results(place):
     arguments += ["--methods", "slow:Slow,NLR,CandidateRidge", "--studies", "ablation"]
     command = [sys.executable, "-m", "schirn", "reproduce", *arguments, "--jobs", "1"]
     folder = place / "out" / "rows"
-    process = subprocess.Popen([*command, "--output", "out"], cwd=place, env=environment())
+    slower = {**environment(), "SLOW_SECONDS": "3"}
+    process = subprocess.Popen([*command, "--output", "out"], cwd=place, env=slower)
     wait_for(lambda: len(lines(folder)) >= 1)
     process.send_signal(signal.SIGKILL)
     process.wait()

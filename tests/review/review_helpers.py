@@ -79,7 +79,7 @@ class Server:
         url = f"http://127.0.0.1:{self.port}{path}?token={self.token}"
         headers = {"Origin": f"http://127.0.0.1:{self.port}", "Content-Type": "application/json"}
         data = None if body is None else json.dumps(body).encode()
-        with urlopen(Request(url, data, headers), timeout=20) as answer:
+        with urlopen(Request(url, data, headers), timeout=60) as answer:
             return json.load(answer)
 
     def decide(self, action):

@@ -38,13 +38,13 @@ def test_kill_9_loses_nothing(trainable):
         # Killed while another client goes on deciding.
         busy = threading.Thread(target=hammer, args=(server, confirmed), daemon=True)
         busy.start()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 60
         while len(confirmed) < 8 and time.monotonic() < end:
             time.sleep(0.002)
         assert len(confirmed) >= 8
         os.kill(server.process.pid, signal.SIGKILL)
         server.process.wait()
-        busy.join(20)
+        busy.join(60)
     journal = trainable / "journal.jsonl"
     journal.write_bytes(journal.read_bytes() + b'{"seq": 99, "ti')
     with Server(trainable) as server:
@@ -72,7 +72,7 @@ def test_ctrl_c_is_a_clean_end(folder):
     with Server(folder) as server:
         server.decide("keep")
         server.process.send_signal(signal.SIGINT)
-        _, err = server.process.communicate(timeout=20)
+        _, err = server.process.communicate(timeout=60)
         assert server.process.returncode == 0
     assert "journal.jsonl" in server.saved_in
     assert f"stopped; the decisions on 1 tag are in {folder / 'journal.jsonl'}\n" in err
@@ -80,7 +80,7 @@ def test_ctrl_c_is_a_clean_end(folder):
 
 def raw(server, request):
     """The status line that the server sends for these very bytes."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
         line.sendall(request)
         return line.recv(65536).split(b"\r\n")[0].decode()
 
@@ -162,7 +162,7 @@ def test_opens_the_browser_by_a_private_file(folder, monkeypatch):
         opened.set()
 
     monkeypatch.setattr("webbrowser.open", browse)
-    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: opened.wait(10))
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: opened.wait(60))
     assert serve(folder, ready=addresses.append) == 0
     [(address, path, content, mode)] = pages
     token = addresses[0].partition("token=")[2]
@@ -178,9 +178,14 @@ def test_opens_the_browser_by_a_private_file(folder, monkeypatch):
 @pytest.mark.skipif(os.name != "posix", reason="permissions are those of POSIX")
 def test_a_folder_without_permissions_gets_no_private_file(folder, monkeypatch):
     before = sorted(folder.iterdir())
-    pages = []
-    monkeypatch.setattr("webbrowser.open", pages.append)
-    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: time.sleep(0.2))
+    opened, pages = threading.Event(), []
+
+    def browse(address):
+        pages.append(address)
+        opened.set()
+
+    monkeypatch.setattr("webbrowser.open", browse)
+    monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets: opened.wait(60))
     real = os.open
     # As on a file system that gives every file to everybody.
     monkeypatch.setattr(
@@ -210,7 +215,7 @@ def test_a_replaced_journal_is_refused_and_nothing_is_lost(folder, capsys):
         assert "The decision is not saved" in answer["error"]
         assert "already open in another schirn review" in sentence(capsys, folder, "--no-browser")
         server.process.send_signal(signal.SIGINT)
-        _, err = server.process.communicate(timeout=20)
+        _, err = server.process.communicate(timeout=60)
         assert server.process.returncode == 2
         assert "replaced, changed or deleted" in err
         assert err.count("\n") == 1
@@ -223,7 +228,7 @@ def test_a_replaced_journal_is_refused_and_nothing_is_lost(folder, capsys):
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
 def test_ctrl_c_with_a_half_sent_body(folder):
     with Server(folder) as server:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=20) as line:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as line:
             line.sendall(
                 f"POST /api/decide?token={server.token} HTTP/1.1\r\nHost: 127.0.0.1:{server.port}"
                 f"\r\nOrigin: http://127.0.0.1:{server.port}\r\nContent-Type: application/json\r\n"
@@ -231,7 +236,7 @@ def test_ctrl_c_with_a_half_sent_body(folder):
             )
             server.request("/api/state")
             server.process.send_signal(signal.SIGINT)
-            _, err = server.process.communicate(timeout=20)
+            _, err = server.process.communicate(timeout=60)
         assert server.process.returncode == 0
     assert err.count("\n") == 1
     assert "stopped; the decisions on 0 tags" in err

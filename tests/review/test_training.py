@@ -53,7 +53,7 @@ def test_a_failure_is_shown_and_harmless(session, tmp_path):
     session.on_decision = trainer.start_if_due
     before = session.confidence.tolist()
     decide(session, 2)
-    trainer.wait(20)
+    trainer.wait(60)
     view = trainer.view()
     assert (view["status"], view["message"]) == ("failed", "no <memory> left")
     assert session.confidence.tolist() == before
@@ -63,7 +63,7 @@ def test_a_failure_is_shown_and_harmless(session, tmp_path):
     assert trainer.view()["status"] == "failed"
     decide(session, 1)
     assert session.sequence == 4
-    trainer.wait(20)
+    trainer.wait(60)
 
 
 @pytest.mark.parametrize("text", ["print('nonsense')", "import os; os.abort()"])
@@ -71,7 +71,7 @@ def test_nonsense_and_a_crash_are_failures(session, tmp_path, text):
     trainer = Trainer(session, every=1, command=script(tmp_path, text))
     decide(session, 1)
     trainer.start_if_due()
-    trainer.wait(20)
+    trainer.wait(60)
     assert trainer.view()["status"] == "failed"
     assert trainer.view()["message"]
 
@@ -97,7 +97,7 @@ def test_the_progress_of_the_process_is_shown(session, tmp_path):
     trainer = Trainer(session, every=1, command=script(tmp_path, text))
     decide(session, 1)
     trainer.start_if_due()
-    limit = time.monotonic() + 20
+    limit = time.monotonic() + 60
     while not trainer.view()["message"] and time.monotonic() < limit:
         time.sleep(0.05)
     assert trainer.view()["message"] == "[3 s] training: round 2 of 8, 12%, about 9 s left"
@@ -140,7 +140,7 @@ def test_confidences_of_other_tags_are_not_taken_over(session, tmp_path):
     before = session.confidence.tolist()
     decide(session, 1)
     trainer.start_if_due()
-    trainer.wait(20)
+    trainer.wait(60)
     assert "the wrong number of confidences" in trainer.view()["message"]
     decided = np.isin(session.status, (KEEP, DROP))
     assert [c for c, d in zip(before, decided, strict=True) if not d] == session.confidence[

@@ -45,13 +45,15 @@ def is_running(pid):
     return state not in "ZX"
 
 
-def test_killed_and_resumed_is_as_if_never_killed(place, undisturbed):
+def test_killed_and_resumed_is_as_if_never_killed(place, undisturbed, monkeypatch):
     out = place / "out"
-    for n_before in (1, 4):
-        process = start_bench(place, *COMMAND)
-        wait_for(lambda n=n_before: len(lines(out)) >= n)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    with monkeypatch.context() as patch:
+        patch.setenv("SLOW_SECONDS", "2")
+        for n_before in (1, 4):
+            process = start_bench(place, *COMMAND)
+            wait_for(lambda n=n_before: len(lines(out)) >= n)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
     killed = lines(out)
     assert len(killed) < len(undisturbed)
     torn = max(out.glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
@@ -88,13 +90,13 @@ def test_in_one_process_the_results_are_the_same(place, undisturbed):
 
 def test_time_limit_and_sudden_death(place):
     names = "mymethods:Endless,mymethods:Dying,CandidateRidge"
-    limit = ("--folds", "2", "--time-limit", "1", "--tuning", "none")
+    limit = ("--folds", "2", "--time-limit", "4", "--tuning", "none", "--jobs", "2")
     ran = bench(place, "--methods", names, *limit, "--output", "out")
     assert ran.returncode == 1
     results = schirn.bench.read_rows(place / "out")
     by_method = {result["method"]: result for result in results}
     assert by_method["mymethods:Endless"]["status"] == "timeout"
-    assert by_method["mymethods:Endless"]["reason"] == "stopped after 1 s, the limit for a run"
+    assert by_method["mymethods:Endless"]["reason"] == "stopped after 4 s, the limit for a run"
     assert by_method["mymethods:Dying"]["status"] == "failed"
     assert "by signal 9, perhaps for lack of memory" in by_method["mymethods:Dying"]["reason"]
     assert Counter(result["status"] for result in results) == {"timeout": 2, "failed": 2, "done": 2}
@@ -104,7 +106,7 @@ def test_time_limit_and_sudden_death(place):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
 def test_a_detached_process_does_not_outlive_the_time_limit(place):
-    limit = ("--folds", "2", "--time-limit", "1", "--tuning", "none")
+    limit = ("--folds", "2", "--time-limit", "4", "--tuning", "none", "--jobs", "2")
     ran = bench(place, "--methods", "mymethods:Detaching", *limit, "--output", "out")
     assert ran.returncode == 1
     results = schirn.bench.read_rows(place / "out")
@@ -129,7 +131,7 @@ def test_no_child_outlives_a_killed_parent(place):
     wait_for(lambda: child.exists() and child.read_text())
     process.send_signal(signal.SIGKILL)
     process.wait()
-    wait_for(lambda: not is_running(int(child.read_text())), seconds=10)
+    wait_for(lambda: not is_running(int(child.read_text())))
     assert lines(place / "out") == []
 
 

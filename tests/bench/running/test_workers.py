@@ -162,7 +162,7 @@ def test_a_child_is_ended_where_there_are_no_process_groups(monkeypatch):
             windows.setattr(os, "name", "nt")
             windows.delattr(os, "killpg")
             workers._kill(process)
-        assert process.wait(10) != 0
+        assert process.wait(60) != 0
 
 
 def test_a_run_that_another_process_has_just_finished_is_not_run_again(place, monkeypatch):
