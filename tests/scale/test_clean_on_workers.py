@@ -90,9 +90,9 @@ def travelled(monkeypatch, X, Y, rounds):
     sent, received = [], []
     send, gather = cluster.DaskRows._send, distributed.Client.gather
 
-    def counted_send(self, message):
-        sent.append(len(pickle.dumps(message, protocol=5)))
-        return send(self, message)
+    def counted_send(self, message, tasks):
+        sent.append(len(cluster._pack(message)[0]))
+        return send(self, message, tasks)
 
     def counted_gather(self, *args, **options):
         found = gather(self, *args, **options)

@@ -217,8 +217,33 @@ class RowStore(Protocol):
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
         """Replace every block by f(block, *message)."""
 
+    def start(self, function: Step, *message: Any) -> list[Any]:
+        """Run one step on all blocks and return sums over groups of blocks, for `near`."""
+        return [self.step(function, *message)]
 
-class MemoryRows:
+    def near(
+        self, function: Callable[..., Any], *args: Any, place: int = 0, keep: bool = False
+    ) -> Any:
+        """Return f(*args), computed where the rows are, for other calls of `near` and messages.
+
+        Parameters
+        ----------
+        function : callable
+        *args : objects
+            Like messages, they may hold results of `start` and `near`.
+        place : int
+            Different places compute at the same time if they can.
+        keep : bool
+            Keep the result with the rows, in case that something made from it is lost.
+        """
+        return function(*args)
+
+    def here(self, value: Any) -> Any:
+        """Bring a result of `near` to this process."""
+        return value
+
+
+class MemoryRows(RowStore):
     """Blocks in main memory or on one device."""
 
     def __init__(self, blocks: Sequence[Block]):

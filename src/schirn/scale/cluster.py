@@ -1,9 +1,10 @@
 """A row store on Dask workers.
 
 X stays where it is: a step travels to the blocks as a task, and only messages (weights of the
-features) and sums (of the size of the weights) come and go. Every task is a pure function of its
-block, the previous state and the message, so Dask recomputes what a dead worker held from X and
-the messages so far. Sums are added in block order, so the result does not depend on the workers.
+features) and sums (of the size of the weights) come and go. What is made of sums may stay with the
+workers, too: messages refer to it. Every task is a pure function of its block, the previous state
+and the message, so Dask recomputes what a dead worker held from X and the messages so far. Sums are
+added in block order, so the result does not depend on the workers.
 Before the first step, blocks are balanced across workers by their number of threads.
 
 The scheduler keeps messages for recomputation, up to `LINEAGE_BYTES` in all; later ones lie on a
@@ -11,6 +12,7 @@ worker only. If a state cannot be recomputed, or X has to be read again, the fit
 most `ATTEMPTS` times.
 """
 
+import io
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +25,15 @@ import scipy.sparse as sp
 from schirn._input import check_same_length
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.scale.blocks import Block, Cells, FeatureRows, Step, add_sums, candidate_cells
+from schirn.scale.blocks import (
+    Block,
+    Cells,
+    FeatureRows,
+    RowStore,
+    Step,
+    add_sums,
+    candidate_cells,
+)
 
 _T = TypeVar("_T")
 
@@ -112,7 +122,7 @@ def in_memory(X: Any) -> Any:
     return sp.csr_array(sp.vstack(blocks)) if sp.issparse(blocks[0]) else np.concatenate(blocks)
 
 
-class DaskRows:
+class DaskRows(RowStore):
     """A row store whose blocks are futures on the workers of a Dask cluster.
 
     Parameters
@@ -154,6 +164,7 @@ class DaskRows:
             readers = [read] * len(blocks)
             self._cells = client.map(_cells, labels, blocks, self._first, readers, pure=False)
         self._pairs: list[Any] = [None] * len(blocks)
+        self._kept: list[Any] = []
         self._kept_bytes = 0
 
     def _candidates(self, Y: Any, sizes: list[int], again: bool) -> list[Any]:
@@ -190,12 +201,32 @@ class DaskRows:
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
+        return _add(self._client.gather(self.start(function, *message)))
+
+    def start(self, function: Step, *message: Any) -> list[Any]:
+        """Run one step on all blocks and return futures of sums over groups of blocks."""
         self._pairs = self._map(_run, function, message)
         sums = self._client.map(_second, self._pairs, pure=False)
         while len(sums) > _GROUP:
             groups = [sums[i : i + _GROUP] for i in range(0, len(sums), _GROUP)]
             sums = [self._client.submit(_add, group, pure=False) for group in groups]
-        return _add(self._client.gather(sums))
+        return list(sums)
+
+    def near(
+        self, function: Callable[..., Any], *args: Any, place: int = 0, keep: bool = False
+    ) -> Any:
+        """A future of f(*args), computed on the worker with this number."""
+        workers = list(dict.fromkeys(self._owners))
+        options = {"workers": [workers[place % len(workers)]], "allow_other_workers": True}
+        sent = self._send(args, tasks=1)
+        with _large_graphs():
+            found = self._client.submit(_call, function, *sent, pure=False, **options)
+        self._kept += [found] if keep else []
+        return found
+
+    def here(self, value: Any) -> Any:
+        """Bring a result of `near` to the client."""
+        return self._client.gather(value)
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""
@@ -208,10 +239,10 @@ class DaskRows:
 
     def close(self) -> None:
         """Release all futures."""
-        self._rows, self._cells, self._pairs = [], [], []
+        self._rows, self._cells, self._pairs, self._kept = [], [], [], []
 
     def _map(self, task: Callable[..., Any], function: Any, message: tuple[Any, ...]) -> list[Any]:
-        sent = self._send(message)
+        sent = self._send(message, tasks=len(self._rows))
         blocks = zip(self._rows, self._cells, self._first, self._pairs, self._owners, strict=True)
         # Dask would bring all blocks to the worker that holds a message larger than they are.
         with _large_graphs():
@@ -220,7 +251,7 @@ class DaskRows:
                     task,
                     *block,
                     function,
-                    sent,
+                    *sent,
                     workers=[owner],
                     allow_other_workers=True,
                     pure=False,
@@ -228,19 +259,19 @@ class DaskRows:
                 for *block, owner in blocks
             ]
 
-    def _send(self, message: tuple[Any, ...]) -> Any:
-        """The message for all blocks, kept for recomputation while there is room."""
+    def _send(self, message: tuple[Any, ...], tasks: int) -> tuple[Any, list[Any]]:
+        """The message for some tasks, kept for recomputation while there is room; its futures."""
         # Bytes are packed once, and Dask does not search them for tasks.
-        packed = pickle.dumps(message, protocol=5)
-        everywhere = len(packed) * len(self._rows)
+        packed, futures = _pack(message)
+        everywhere = len(packed) * tasks
         inline = everywhere <= _INLINE_BYTES
         self._kept_bytes += everywhere if inline else len(packed)
         if self._kept_bytes > LINEAGE_BYTES:
-            return self._client.scatter([packed], hash=False)[0]
+            return self._client.scatter([packed], hash=False)[0], futures
         if inline:
-            return packed
+            return packed, futures
         with _large_graphs():
-            return self._client.submit(_same, packed, pure=False)
+            return self._client.submit(_same, packed, pure=False), futures
 
 
 def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns: int) -> Any:
@@ -343,18 +374,68 @@ def _block(X: Any, cells: tuple[Any, ...], first: int) -> Block:
     return Block(FeatureRows(as_rows(X), first), Cells(*cells), in_place=False)
 
 
+class _Packer(pickle.Pickler):
+    """Leaves futures out, and lists them."""
+
+    def __init__(self, stream: Any):
+        super().__init__(stream, protocol=5)
+        self.futures: list[Any] = []
+
+    def persistent_id(self, value: Any) -> int | None:
+        """The place of a future in the list."""
+        if not _is_future(value):
+            return None
+        self.futures.append(value)
+        return len(self.futures) - 1
+
+
+class _Unpacker(pickle.Unpickler):
+    """Puts results in the place of futures."""
+
+    def __init__(self, packed: bytes, results: list[Any]):
+        super().__init__(io.BytesIO(packed))
+        self._results = results
+
+    def persistent_load(self, place: int) -> Any:
+        """The result of a future."""
+        return self._results[place]
+
+
+def _pack(message: tuple[Any, ...]) -> tuple[bytes, list[Any]]:
+    stream = io.BytesIO()
+    packer = _Packer(stream)
+    packer.dump(message)
+    return stream.getvalue(), packer.futures
+
+
+def _call(function: Any, message: bytes, results: list[Any]) -> Any:
+    return function(*_Unpacker(message, results).load())
+
+
 def _run(
-    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: bytes
+    X: Any,
+    cells: tuple[Any, ...],
+    first: int,
+    pair: Any,
+    function: Any,
+    message: bytes,
+    results: list[Any],
 ) -> Any:
     """Run a step, or any other function of block, state and message."""
     state = None if pair is None else pair[0]
-    return function(_block(X, cells, first), state, *pickle.loads(message))
+    return function(_block(X, cells, first), state, *_Unpacker(message, results).load())
 
 
 def _prepared(
-    X: Any, cells: tuple[Any, ...], first: int, pair: Any, function: Any, message: bytes
+    X: Any,
+    cells: tuple[Any, ...],
+    first: int,
+    pair: Any,
+    function: Any,
+    message: bytes,
+    results: list[Any],
 ) -> Any:
-    return function(_block(X, cells, first), *pickle.loads(message)).rows.X
+    return function(_block(X, cells, first), *_Unpacker(message, results).load()).rows.X
 
 
 def _second(pair: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -21,7 +21,15 @@ import scipy.sparse as sp
 from schirn._input import check_same_length
 from schirn._progress import track
 from schirn.exceptions import DataError
-from schirn.scale.blocks import Block, Cells, FeatureRows, Step, add_sums, candidate_cells
+from schirn.scale.blocks import (
+    Block,
+    Cells,
+    FeatureRows,
+    RowStore,
+    Step,
+    add_sums,
+    candidate_cells,
+)
 from schirn.scale.row_file import BufferPool, RowFile, disk_error, read_all, write_all
 
 Array = np.ndarray
@@ -143,7 +151,7 @@ class ArrayFiles:
         return pickle.loads(structure, buffers=[memoryview(buffer) for buffer in buffers])
 
 
-class FileRows:
+class FileRows(RowStore):
     """A row store whose blocks and states live in files.
 
     Parameters

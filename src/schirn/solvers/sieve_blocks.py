@@ -7,6 +7,7 @@ of `schirn.solvers.sieve_landmarks` travel to them and sums come back.
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,10 +55,8 @@ from schirn.solvers.sieve_landmarks import (
     Spectrum,
     Split,
     dense_part,
-    held_losses,
     log_odds,
     piece_rows,
-    score,
     solve,
 )
 
@@ -158,7 +157,7 @@ def factor(
     features = source.ordered(X, order, scaled)
     single = single_precision(source, X.dtype)
     found = remembered(
-        "spectra", lambda: spectra(gram_sums(features[:k]), gram_sums(features[k:]), single=single)
+        "spectra", lambda: spectra(gram_sums(features[:k]), gram_sums(features[k:]), single)
     )
     found = [Spectrum(*spectrum) for spectrum in found]
     return FactoredRows(features, order, k, found, source, drawn)
@@ -238,7 +237,7 @@ def draw_features(
     function = Kernel("rbf", sample_width(sample))
     landmarks = scaled_rows(np.sort(rng.choice(n, min(n, n_landmarks), replace=False)))
     R = nystroem_map(function, landmarks)
-    shift = (function(landmarks, landmarks) @ like(R, dense_part(landmarks))).mean(axis=0)
+    shift = function(landmarks, landmarks).mean(axis=0) @ like(R, dense_part(landmarks))
     landmarks = landmarks if sp.issparse(landmarks) else to_numpy(landmarks)
     return FeatureMap(function, landmarks, to_numpy(R), to_numpy(shift))
 
@@ -280,19 +279,20 @@ def gram_sums(X: Any) -> GramSums:
     return GramSums(n, total, gram)
 
 
-def spectra(rest: GramSums, held: GramSums, *, single: bool) -> list[Spectrum]:
+def spectra(rest: GramSums, held: GramSums, single: bool) -> list[Spectrum]:
     """Spectra of all rows, and of those that are not held out."""
     stage("factoring the features")
-    whole: GramSums = add_sums(rest, held)
-    dtype = np.float32 if single else np.float64
-    found = []
-    for n, total, gram in (whole, rest):
-        mean = total / max(n, 1)
-        floor = rounding((n, len(mean)), np.dtype(dtype))
-        eigenvalues, basis = gram_spectrum(gram - n * mean[:, None] * mean, floor)
-        basis = np.ascontiguousarray(basis) if isinstance(basis, np.ndarray) else basis
-        found.append(Spectrum(eigenvalues, n, basis, mean))
-    return found
+    return [spectrum(sums, single) for sums in (add_sums(rest, held), rest)]
+
+
+def spectrum(sums: GramSums, single: bool) -> Spectrum:
+    """Spectrum of rows with these sums, of features in single or double precision."""
+    n, total, gram = sums
+    mean = total / max(n, 1)
+    floor = rounding((n, len(mean)), np.dtype(np.float32 if single else np.float64))
+    eigenvalues, basis = gram_spectrum(gram - n * mean[:, None] * mean, floor)
+    basis = np.ascontiguousarray(basis) if isinstance(basis, np.ndarray) else basis
+    return Spectrum(eigenvalues, n, basis, mean)
 
 
 # ---- Rows in blocks
@@ -329,7 +329,23 @@ _VALUES = ("factors", "p", "q", "S", "S_held")
 
 
 class BlockProblem(Problem):
-    """Splits of rows in blocks; `single` if their features have single precision."""
+    """Splits of rows in blocks; the spectra stay where the rows are.
+
+    Parameters
+    ----------
+    blocks : RowStore
+    spectra, drawn, n_labels, rates
+        As in `Problem`, but the spectra are results of `blocks.near`.
+    sizes : list of int
+        Rows of each split.
+    variance : float
+        Of the features, over all rows.
+    single : bool
+        Whether the features have single precision.
+    """
+
+    sizes: Any = None
+    variance: Any = None
 
     def __init__(
         self,
@@ -337,17 +353,17 @@ class BlockProblem(Problem):
         spectra: Any,
         drawn: Any,
         n_labels: int,
-        rates: Any = None,
-        single: bool = False,
+        rates: Any,
+        *,
+        sizes: list[int],
+        variance: float,
+        single: bool,
     ):
         super().__init__([], spectra, drawn, n_labels, rates)
-        self.blocks, self.single = blocks, single
+        self.blocks, self.sizes, self.variance, self.single = blocks, sizes, variance, single
 
     def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
         """Run step(split, message, *common) on every split; the sums of each over all blocks."""
-        if self.single and step in (score, held_losses):
-            # Rows of single precision use ridges of single precision: send half of the bytes.
-            messages = [[_single(ridge) for ridge in ridges] for ridges in messages]
         return list(self.blocks.step(_each, step, list(messages), common))
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
@@ -357,7 +373,17 @@ class BlockProblem(Problem):
     def keep_first(self) -> None:
         """Drop the inner split."""
         self.blocks.step(_keep_first)
-        self.spectra, self.drawn = self.spectra[:1], []
+        self.spectra, self.sizes, self.drawn = self.spectra[:1], self.sizes[:1], []
+
+    def ridges(self, sums: Sequence[Any], lams: Sequence[float], exact: bool = False) -> list[Any]:
+        """Ridges of every split, made near the rows: only sums travel there."""
+        near = self.blocks.near
+        single = self.single and not exact
+        found = [
+            None if own is None else near(_ridges, spectrum, own[:2], lams, single, place=k)
+            for k, (spectrum, own) in enumerate(zip(self.spectra, sums, strict=True))
+        ]
+        return [self.blocks.here(ridges) for ridges in found] if exact else found
 
     def restore(self, p: list[Any]) -> None:
         """Go on with the probabilities of a checkpoint, one list per block."""
@@ -365,8 +391,16 @@ class BlockProblem(Problem):
         self.blocks.step(_restore, dict(zip(firsts, p, strict=True)))
 
 
-def _single(ridge: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
-    xp, (W, b) = namespace(ridge[0]), ridge
+def _ridges(
+    spectrum: Spectrum, sums: tuple[Array, np.ndarray], lams: Sequence[float], single: bool
+) -> list[tuple[Array, Array | None]]:
+    found = spectrum.ridges(*sums, lams)
+    # Rows of single precision use ridges of single precision: half of the bytes for other workers.
+    return [_single(*ridge) for ridge in found] if single else found
+
+
+def _single(W: Array, b: Array | None) -> tuple[Array, Array | None]:
+    xp = namespace(W)
     return xp.astype(W, xp.float32), None if b is None else xp.astype(b, xp.float32)
 
 
@@ -577,11 +611,22 @@ def sieve_blocks(
 
     source = draw_features(n, kernel, n_landmarks, rng, scaled_rows)
     own = rates if isinstance(rates, np.ndarray) else None
-    rest, held, listed = blocks.step(_make_splits, scale, source, np.sort(drawn), own)
+    sums = blocks.start(_make_splits, scale, source, np.sort(drawn), own)
+    stage("factoring the features")
     single = single_precision(source, whole.dtype)
-    found = remembered("spectra", lambda: spectra(rest, held, single=single))
-    found = [Spectrum(*spectrum) for spectrum in found]
-    problem = BlockProblem(blocks, found, [drawn], l, rates, single)
+
+    def factored() -> list[Any]:
+        # A worker that dies takes a Gram matrix or its spectrum, not both.
+        grams = [blocks.near(_split_sums, sums, k, place=k + 1, keep=True) for k in range(2)]
+        return [blocks.near(spectrum, gram, single, place=k) for k, gram in enumerate(grams)]
+
+    found = remembered("spectra", factored)
+    found = [Spectrum(*saved) if isinstance(saved, list) else saved for saved in found]
+    listed, variance = blocks.here(blocks.near(_number_and_variance, sums, found[0]))
+    # The sums of many blocks take much memory on the workers.
+    del sums
+    options: dict[str, Any] = {"sizes": [n, n - len(drawn)], "variance": variance}
+    problem = BlockProblem(blocks, found, [drawn], l, rates, single=single, **options)
     if not listed:
         problem.keep_first()
     many = solve(problem, rng=check_random_state(random_state), **common)
@@ -636,6 +681,17 @@ def _make_splits(
     whole, train, out = (r._replace(X=None) for r in rows)
     state = State(X, k, (Split(whole), Split(train, out)))
     return state, (gram_sums(X[:k]), gram_sums(X[k:]), train.candidates.size)
+
+
+def _split_sums(sums: Sequence[Any], k: int) -> GramSums:
+    """Sums over all rows, or over those that are not held out, from the sums of `_make_splits`."""
+    rest = reduce(add_sums, (own[0] for own in sums))
+    return rest if k else reduce(add_sums, (own[1] for own in sums), rest)
+
+
+def _number_and_variance(sums: Sequence[Any], whole: Spectrum) -> tuple[int, float]:
+    """Number of candidates to learn from, and variance of the features."""
+    return sum(own[2] for own in sums), whole.variance
 
 
 def _inside(index: np.ndarray, first: int, n: int) -> np.ndarray:

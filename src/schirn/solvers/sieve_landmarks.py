@@ -175,6 +175,16 @@ class Problem:
         self.splits, self.spectra, self.drawn = list(splits), list(spectra), list(drawn)
         self.n_labels, self.rates = n_labels, rates
 
+    @property
+    def sizes(self) -> list[int]:
+        """Number of rows that each split learns from."""
+        return [spectrum.n for spectrum in self.spectra]
+
+    @property
+    def variance(self) -> float:
+        """Sum of the variances of the features over all rows."""
+        return self.spectra[0].variance
+
     def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
         """Run step(split, message, *common) on every split; the sums of each."""
         pairs = zip(self.splits, messages, strict=True)
@@ -185,6 +195,14 @@ class Problem:
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Call function(splits, *message) on the splits of every block of rows."""
         return [function(self.splits, *message)]
+
+    def ridges(self, sums: Sequence[Any], lams: Sequence[float], exact: bool = False) -> list[Any]:
+        """Ridges of every split, given X'B and 1'B; None for a split without sums.
+
+        Rows elsewhere keep them, as messages of `each`, unless they are to be `exact`.
+        """
+        pairs = zip(self.spectra, sums, strict=True)
+        return [None if own is None else spectrum.ridges(*own[:2], lams) for spectrum, own in pairs]
 
     def keep_first(self) -> None:
         """Drop the inner splits."""
@@ -293,6 +311,11 @@ class Spectrum(NamedTuple):
         W = [self.basis @ (projected / (self.eigenvalues + t)[:, None]) for t in lams]
         return [(A, total / self.n - self.mean @ A) for A in W]
 
+    @property
+    def variance(self) -> float:
+        """Sum of the variances of the features."""
+        return max(float(self.eigenvalues.sum()) / self.n, 1e-12)
+
     def leverages(self, X: Any, lams: Sequence[float]) -> Array:
         """Diagonals of the hat matrices, (ridge weights, n), below 1."""
         near = dense_part(X)
@@ -367,9 +390,9 @@ def first_scores(
     split: Split, message: tuple[Spectrum, Any], lams: Sequence[float], first: int
 ) -> tuple[Split, MeanSums]:
     """Leverages of all ridges, and leave-one-out scores of the first one on the candidates."""
-    (spectrum, ridge), c = message, split.train.candidates
+    (spectrum, ridges), c = message, split.train.candidates
     factors = 1 / (1 - spectrum.leverages(split.train.X, lams))
-    S = leave_out(ridge_scores(split.train.X, [ridge])[0], split.q, c, factors[first])
+    S = leave_out(ridge_scores(split.train.X, ridges)[0], split.q, c, factors[first])
     p = take(S, c.flat)
     outside = MeanSums(double_sum(S) - double_sum(p), S.shape[0] * S.shape[1] - c.size)
     return split._replace(factors=factors, p=p), outside
@@ -434,7 +457,7 @@ def choose_ridge(problem: Problem, grid: np.ndarray, *, precision: bool = False)
     counts = problem.each(count, [None] * len(problem.spectra))
     total = np.zeros(len(grid))
     if problem.drawn:
-        ridges = [s.ridges(*c, grid.tolist()) for s, c in zip(problem.spectra, counts, strict=True)]
+        ridges = problem.ridges([None, *counts[1:]], grid.tolist())
         for losses in problem.each(held_losses, ridges, precision)[1:]:
             total += [loss.total / max(loss.number, 1.0) for loss in losses]
     return float(grid[np.argmin(total)])
@@ -444,8 +467,7 @@ def choose_lams(problem: Problem, *, kernel: str, lam: float | None, trusting: b
     """Ridge weights of the experts: as given, or around the best one for held-out candidates."""
     if lam is not None:
         return [float(lam)]
-    whole = problem.spectra[0]
-    variance = max(float(whole.eigenvalues.sum()) / whole.n, 1e-12)
+    variance = problem.variance
     if trusting:
         return [choose_ridge(problem, variance * GRID, precision=True)]
     best = choose_ridge(problem, variance * GRID)
@@ -615,6 +637,15 @@ def judge(
     return split._replace(S=z), cross_entropy(z, split.q, c)
 
 
+def judge_and_soften(
+    split: Split, message: tuple[Fitted, NoiseModel], weights: np.ndarray, leader: int
+) -> tuple[Split, tuple[float, SoftSums]]:
+    """The last step of a round and the first one of the next."""
+    split, loss = judge(split, message[0], weights, leader)
+    split, sums = soften(split, message[1])
+    return split, (loss, sums)
+
+
 class SieveResult(NamedTuple):
     """Ridges of the experts, pool, noise model, and a trace of the rounds."""
 
@@ -700,7 +731,7 @@ def sieve(
     label_correlations : bool
         Use the label stack.
     """
-    whole, l = problem.spectra[0], problem.n_labels
+    l, sizes = problem.n_labels, problem.sizes
     correlated = label_correlations and 1 < l <= MOST_STACKED
     noises = first_round(problem, lams, range(len(lams))[start])
     own = np.clip(problem.rates, *RATES) if isinstance(problem.rates, np.ndarray) else None
@@ -716,29 +747,33 @@ def sieve(
         noises = [NoiseModel(*model) for model in models]
         problem.restore(p)
         rng.set_state(tuple(state))
+    sums = problem.each(soften, noises)
     for n_iter in track(rounds.left(), "round", before=rounds.done):
         leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
-        sums = problem.each(soften, noises)
         true.append(float(sums[0].soft.sum()))
         if problem.rates is None and collapsed(true):
             return only_guess(problem, lams[-1], np.array(rates), np.array(objective))
         noises = [
             update_noise(s.noise, m, problem.rates) for s, m in zip(sums, noises, strict=True)
         ]
-        pairs = list(zip(problem.spectra, sums, strict=True))
-        ridges = [spectrum.ridges(s.XtQ, s.soft, lams) for spectrum, s in pairs]
-        priors = [logit(np.clip(s.soft / spectrum.n, MARGIN, 1 - MARGIN)) for spectrum, s in pairs]
-        inputs = problem.each(score, ridges, leader, correlated)
+        pairs = [(s.soft, n) for s, n in zip(sums, sizes, strict=True)]
+        priors = [logit(np.clip(soft / n, MARGIN, 1 - MARGIN)) for soft, n in pairs]
+        inputs = problem.each(score, problem.ridges(sums, lams), leader, correlated)
         stacks = [
-            fit_stack(total, s.soft, spectrum.n) if correlated else None
-            for total, (spectrum, s) in zip(inputs, pairs, strict=True)
+            fit_stack(total, *pair) if correlated else None
+            for total, pair in zip(inputs, pairs, strict=True)
         ]
         fitted = [Fitted(*model) for model in zip(noises, priors, stacks, strict=True)]
         if n_iter > 1 and problem.drawn:
             weights = fit_pool(problem, fitted, leader, weights, equal, rng)
-        loss = problem.each(judge, fitted, weights, leader)[0]
+        if n_iter < max_iter:
+            both = list(zip(fitted, noises, strict=True))
+            found = problem.each(judge_and_soften, both, weights, leader)
+            losses, sums = (list(values) for values in zip(*found, strict=True))
+        else:
+            losses = problem.each(judge, fitted, weights, leader)
         rates.append(float(noises[0].rate) if own is None else float(own.mean()))
-        objective.append(loss / (whole.n * l))
+        objective.append(losses[0] / (sizes[0] * l))
         if rounds.due(n_iter):
             now = noises, problem.probabilities(), weights, rates, objective, true
             rounds.save(n_iter, (*now, rng.get_state()))
@@ -746,7 +781,8 @@ def sieve(
     pool = Pool(weights, priors[0], leader, stack)
     noise = noises[0] if own is None else noises[0]._replace(rate=own)
     trace = np.array(rates), np.array(objective)
-    return SieveResult(_in_memory(ridges[0]), list(lams), pool, noise, *trace, problem)
+    ridges = problem.ridges([sums[0], *[None] * (len(sums) - 1)], lams, exact=True)[0]
+    return SieveResult(_in_memory(ridges), list(lams), pool, noise, *trace, problem)
 
 
 def _in_memory(ridges: Sequence[tuple[Array, Any]]) -> list[tuple[np.ndarray, Any]]:
@@ -768,10 +804,8 @@ def first_round(problem: Problem, lams: Sequence[float], first: int) -> list[Noi
     """First probabilities from a ridge on the candidates, and the first noise models."""
     stage("scoring the candidates for the first time")
     counts = problem.each(count, [None] * len(problem.spectra))
-    pairs = zip(problem.spectra, counts, strict=True)
-    messages = [
-        (spectrum, spectrum.ridges(*c, lams[first : first + 1])[0]) for spectrum, c in pairs
-    ]
+    ridges = problem.ridges(counts, lams[first : first + 1])
+    messages = list(zip(problem.spectra, ridges, strict=True))
     outside = problem.each(first_scores, messages, lams, first)
     # Outside the candidates nothing is listed: scores there are the rate of false labels.
     rates = [s.total / s.number if s.number else 0.5 for s in outside]
@@ -795,10 +829,10 @@ def condition_on_known(result: SieveResult) -> SieveResult:
     for _ in range(KNOWN_ROUNDS):
         (sums,) = problem.each(soften, [noise], True)
         noise = update_noise(sums.noise, noise, problem.rates)
-        ridges = problem.spectra[0].ridges(sums.XtQ, sums.soft, result.lams)
-        problem.each(score, [ridges], pool.leader, False)
+        problem.each(score, problem.ridges([sums], result.lams), pool.leader, False)
         fitted = Fitted(noise, pool.prior, stack)
         problem.each(judge, [fitted], pool.weights, pool.leader, False)
+    (ridges,) = problem.ridges([sums], result.lams, exact=True)
     return result._replace(ridges=_in_memory(ridges), noise=noise)
 
 
@@ -821,11 +855,12 @@ def only_guess(problem: Problem, lam: float, *trace: np.ndarray) -> SieveResult:
 def trusting_ridge(problem: Problem, lam: float, rate: float = 0.0) -> SieveResult:
     """One ridge on the candidates as they are; false labels are listed at the given rate."""
     problem.keep_first()
-    (counts,), (spectrum,), l = problem.each(count, [None]), problem.spectra, problem.n_labels
-    ridges = spectrum.ridges(*counts, [lam])
-    (loss,) = problem.each(trust, [(spectrum, ridges)], lam, rate)
+    counts, l = problem.each(count, [None]), problem.n_labels
+    messages = list(zip(problem.spectra, problem.ridges(counts, [lam]), strict=True))
+    (loss,) = problem.each(trust, messages, lam, rate)
+    (ridges,) = problem.ridges(counts, [lam], exact=True)
     pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
-    trace = np.zeros(1), np.array([loss / (spectrum.n * l)])
+    trace = np.zeros(1), np.array([loss / (problem.sizes[0] * l)])
     noise = NoiseModel.independent(MARGIN, l)
     return SieveResult(_in_memory(ridges), [lam], pool, noise, *trace, problem)
 
