@@ -7,7 +7,7 @@ of `schirn.solvers.sieve_landmarks` travel to them and sums come back.
 """
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -614,13 +614,7 @@ def sieve_blocks(
     sums = blocks.start(_make_splits, scale, source, np.sort(drawn), own)
     stage("factoring the features")
     single = single_precision(source, whole.dtype)
-
-    def factored() -> list[Any]:
-        # A worker that dies takes a Gram matrix or its spectrum, not both.
-        grams = [blocks.near(_split_sums, sums, k, place=k + 1, keep=True) for k in range(2)]
-        return [blocks.near(spectrum, gram, single, place=k) for k, gram in enumerate(grams)]
-
-    found = remembered("spectra", factored)
+    found = remembered("spectra", partial(_near_spectra, blocks, sums, single))
     found = [Spectrum(*saved) if isinstance(saved, list) else saved for saved in found]
     listed, variance = blocks.here(blocks.near(_number_and_variance, sums, found[0]))
     # The sums of many blocks take much memory on the workers.
@@ -681,6 +675,13 @@ def _make_splits(
     whole, train, out = (r._replace(X=None) for r in rows)
     state = State(X, k, (Split(whole), Split(train, out)))
     return state, (gram_sums(X[:k]), gram_sums(X[k:]), train.candidates.size)
+
+
+def _near_spectra(blocks: RowStore, sums: Sequence[Any], single: bool) -> list[Any]:
+    """Spectra of all rows, and of those that are not held out, kept where the rows are."""
+    # A worker that dies takes a Gram matrix or its spectrum, not both.
+    grams = [blocks.near(_split_sums, sums, k, place=k + 1, keep=True) for k in range(2)]
+    return [blocks.near(spectrum, gram, single, place=k) for k, gram in enumerate(grams)]
 
 
 def _split_sums(sums: Sequence[Any], k: int) -> GramSums:
