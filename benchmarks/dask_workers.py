@@ -3,14 +3,16 @@
 OMP_NUM_THREADS=1 python -m benchmarks.dask_workers --rows 200000 --features 300 --labels 50
 OMP_NUM_THREADS=1 python -m benchmarks.dask_workers --method Sieve --rows 40000 --rounds 8
 
-Times are the best of a few fits; importing the library on the workers does not count. On a busy
-machine, CPU time tells more: the fit takes at least that of this program and of the busiest worker.
+Fits with one and with two workers alternate, so that other work on the machine disturbs both; the
+best and the median time are printed. Importing the library on the workers does not count. On a busy
+machine, CPU time tells more: the fit takes at least that of this program, which includes the
+scheduler, and of the busiest worker.
 """
 
 import argparse
 import time
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,8 +40,21 @@ def make_model(args: argparse.Namespace, rounds: int) -> Any:
     return Schirn(alpha=0.2, beta=0.05, lam=10.0, max_iter=rounds)
 
 
-def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[float, float, Any]:
-    """Time of the fastest fit on `n_workers` workers, its CPU time, and its model."""
+class Timing(NamedTuple):
+    """Seconds of a fit, and CPU seconds of this program and of the busiest worker."""
+
+    wall: float
+    program: float
+    worker: float
+
+    @property
+    def cpu(self) -> float:
+        """CPU time of the program, then of the busiest worker."""
+        return self.program + self.worker
+
+
+def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[Timing, Any]:
+    """Time a fit on `n_workers` workers; its model."""
     from dask import delayed
     from dask.distributed import Client, LocalCluster, wait
 
@@ -56,16 +71,12 @@ def on_workers(n_workers: int, args: argparse.Namespace) -> tuple[float, float, 
         wait(Y)
         # Workers import the library on first use, which should not count.
         make_model(args, 1).fit(X, Y)
-        best = cpu = np.inf
-        for _ in range(args.repeats):
-            before, own = client.run(time.process_time), time.process_time()
-            start = time.perf_counter()
-            model = make_model(args, args.rounds).fit(X, Y)
-            best = min(best, time.perf_counter() - start)
-            own = time.process_time() - own
-            after = client.run(time.process_time)
-            cpu = min(cpu, own + max(after[worker] - before[worker] for worker in after))
-        return best, cpu, model
+        before, own = client.run(time.process_time), time.process_time()
+        start = time.perf_counter()
+        model = make_model(args, args.rounds).fit(X, Y)
+        wall, own = time.perf_counter() - start, time.process_time() - own
+        after = client.run(time.process_time)
+        return Timing(wall, own, max(after[worker] - before[worker] for worker in after)), model
 
 
 def main() -> None:
@@ -80,8 +91,20 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     args = parser.parse_args()
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
-    one, cpu_one, _ = on_workers(1, args)
-    two, cpu_two, model = on_workers(2, args)
+    shape = f"{args.rows} x {args.features}, {args.labels} labels"
+    print(f"{args.method}, {shape}, {args.rounds} rounds")
+    timings: dict[int, list[Timing]] = {1: [], 2: []}
+    for _ in range(args.repeats):
+        for n_workers, found in timings.items():
+            timing, model = on_workers(n_workers, args)
+            found.append(timing)
+            cpu = f"CPU {timing.program:.1f} s here, {timing.worker:.1f} s busiest worker"
+            print(f"workers {n_workers}: {timing.wall:.1f} s; {cpu}", flush=True)
+    for name, value in (("best", np.min), ("median", np.median)):
+        one, two = (value([t.wall for t in timings[k]]) for k in (1, 2))
+        print(f"{name}: one worker {one:.1f} s, two workers {two:.1f} s, ratio {one / two:.2f}")
+    one, two = (min(t.cpu for t in timings[k]) for k in (1, 2))
+    print(f"least CPU here and of the busiest worker: {one:.1f} s, {two:.1f} s, {one / two:.2f}")
     size = -(-args.rows // args.blocks)
     starts = range(0, args.rows, size)
     X = np.vstack([make_rows(i, min(size, args.rows - i), args.features) for i in starts])
@@ -90,12 +113,7 @@ def main() -> None:
     local = make_model(args, args.rounds).fit(X, Y)
     alone = time.perf_counter() - start
     difference = np.abs(model.decision_function(X) - local.decision_function(X)).max()
-    shape = f"{args.rows} x {args.features}, {args.labels} labels"
-    print(f"{args.method}, {shape}, {args.rounds} rounds")
-    print(f"one worker {one:.1f} s, two workers {two:.1f} s, without Dask {alone:.1f} s")
-    print(f"one worker / two workers {one / two:.2f}")
-    print(f"CPU of program and busiest worker {cpu_one:.1f} s, {cpu_two:.1f} s")
-    print(f"one worker / two workers by CPU {cpu_one / cpu_two:.2f}")
+    print(f"without Dask {alone:.1f} s")
     print(f"largest difference from the scores without Dask {difference:.1e}")
     different = int((model.noise_.toarray() != local.noise_).sum())
     print(f"different verdicts {different} of {int(Y.sum())}")

@@ -126,6 +126,21 @@ def test_blocks_are_shared_out(client, data):
     store.close()
 
 
+def add_up(sums, factor):
+    return factor * sum(number for (number,) in sums)
+
+
+def test_results_stay_on_workers_and_travel_in_messages(client, data):
+    X, Y = data
+    store = cluster.DaskRows(da.from_array(X, chunks=(BLOCK, -1)), sp.csr_array(Y), lambda y, _: y)
+    sums = store.start(lambda block, state: (None, (block.rows.X.shape[0],)))
+    once, twice = (store.near(add_up, sums, k + 1, place=k) for k in range(2))
+    found = store.gather(lambda block, state, message: message["n"][1], {"n": [once, twice]})
+    assert found == [2 * ROWS] * 4
+    assert store.here(once) == ROWS
+    store.close()
+
+
 def test_sieve_on_the_workers(client, data):
     X, Y = data
     options = {"max_kernel_rows": 100, "n_landmarks": 40, "max_iter": 1}
