@@ -11,7 +11,7 @@ import os
 import re
 import urllib.parse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from schirn.datasets._cache import (
     write_record,
 )
 from schirn.datasets._dataset import Dataset
+from schirn.datasets._emoji import EMOJI_SETS, emoji_archive, emoji_packages
 from schirn.datasets._registry import NAMED_SUFFIXES, OPENML, load
 from schirn.exceptions import DataError
 
@@ -50,6 +51,10 @@ def fetch(
     Without `url` the name must be one of the multi-label sets of OpenML (birds, emotions, enron,
     genbase, image, langLog, reuters, scene, slashdot, yeast). Their labels are nominal TRUE/FALSE
     columns, named in the description of the set; its MD5 checksum is verified.
+
+    emoji_editions and emoji_keywords are made from packages that npm, which must be installed,
+    downloads; their SHA-256 checksums are fixed, and they stay in the folder `packages` of the
+    cache. What such a set contains, and what it does not tell, is on the page about data.
 
     The SHA-256 checksum of a file is recorded next to it at the first download, and verified
     whenever the file is read. Pass it as `sha256` to get the same file elsewhere. A web page in
@@ -86,14 +91,20 @@ def fetch(
     """
     if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
         raise DataError(f"{name!r} cannot be the name of a file; use letters, digits, - and _.")
-    suffix = ".arff" if url is None else Path(_split(url).path).suffix.lower()
+    is_made = url is None and name in EMOJI_SETS
+    suffix = ".npz" if is_made else ".arff"
+    if url is not None:
+        suffix = Path(_split(url).path).suffix.lower()
     if suffix not in NAMED_SUFFIXES:
         raise DataError(f"{url}: no reader for {suffix!r}; known are {', '.join(NAMED_SUFFIXES)}.")
     target = cache_folder(data_home) / f"{name}{suffix}"
     is_new = force or not target.is_file()
-    if is_new:
+    if is_made and is_new:
+        archive = emoji_archive(name, target.parent / "packages", timeout)
+        _keep(_Source(emoji_packages(name)), [archive], target, sha256)
+    elif is_new:
         source = _openml(name, timeout) if url is None else _Source(url)
-        _download(source, target, sha256, max_bytes, timeout)
+        _keep(source, _chunks(source.url, max_bytes, timeout), target, sha256)
     elif sha256 is not None and sha256_of(target) != sha256.lower():
         raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
     try:
@@ -108,7 +119,7 @@ def fetch(
 
 @dataclass(frozen=True)
 class _Source:
-    """Address of a file, its checksum and the options to read it with."""
+    """Where a file comes from, its checksum and the options to read it with."""
 
     url: str
     md5: str | None = None
@@ -139,16 +150,14 @@ def _openml(name: str, timeout: float) -> _Source:
     return _Source(url, about.get("md5_checksum"), {"labels": labels})
 
 
-def _download(
-    source: _Source, target: Path, sha256: str | None, max_bytes: int, timeout: float
-) -> None:
+def _keep(source: _Source, chunks: Iterable[bytes], target: Path, sha256: str | None) -> None:
     """Put a file into the cache, whole and checked, or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
     # MD5 is the only checksum that OpenML provides.
     sha, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
     with atomic_write(target) as stream:
         size = 0
-        for chunk in _chunks(source.url, max_bytes, timeout):
+        for chunk in chunks:
             if not size and chunk.lstrip()[:1] == b"<":
                 # None of the formats starts like this.
                 raise DataError(

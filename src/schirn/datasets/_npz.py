@@ -27,7 +27,8 @@ def read_npz(
 
     Keys: `X`, or `data`, `indices`, `indptr`, `shape` for a CSR matrix; `Y` (true labels) or
     `Y_indices` and `Y_indptr`; `C` (candidates) or `C_indices` and `C_indptr`; optionally
-    `label_names`, `feature_names`, `n_train`, `train_mask` and `test_mask` (rows × folds).
+    `label_names`, `feature_names`, `n_train`, `train_mask` and `test_mask` (rows × folds), and a
+    `description`.
     Without features the data set has no feature columns.
 
     An archive of votes has `asked` (item, worker) and `votes` (item, worker, label), tables of
@@ -86,7 +87,7 @@ def read_npz(
         feature_names=_names(path, arrays, "feature_names"),
         n_train=_n_train(path, arrays, X.shape[0]),
         folds=_folds(path, arrays, X.shape[0]),
-        description="" if X.shape[1] else "Labels only: the source has no features.",
+        description=_description(path, arrays, X.shape[1]),
     )
 
 
@@ -163,6 +164,16 @@ def _names(path: Path, arrays: dict[str, np.ndarray], key: str) -> list[str] | N
         raise DataError(f"{path}: {key!r} must be a list of names.")
     names = arrays[key].tolist()
     return [n.decode("utf-8", "replace") if isinstance(n, bytes) else str(n) for n in names]
+
+
+def _description(path: Path, arrays: dict[str, np.ndarray], n_features: int) -> str:
+    """Return what the file says about itself."""
+    text = arrays.get("description")
+    if text is None:
+        return "" if n_features else "Labels only: the source has no features."
+    if text.size != 1 or text.dtype.kind != "U":
+        raise DataError(f"{path}: 'description' must be one text.")
+    return str(text.item())
 
 
 def _n_train(path: Path, arrays: dict[str, np.ndarray], n_samples: int) -> int | None:

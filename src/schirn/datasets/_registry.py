@@ -15,6 +15,7 @@ from schirn._input import suggest
 from schirn.datasets._cache import cache_folder, recorded_options
 from schirn.datasets._dataset import Dataset
 from schirn.datasets._digits import load_digits_attributes
+from schirn.datasets._emoji import EMOJI_SETS
 from schirn.datasets._text import format_suffix, is_packed
 from schirn.exceptions import DataError
 
@@ -148,7 +149,7 @@ def available(*, data_home: str | os.PathLike[str] | None = None) -> list[Availa
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             if path.suffix.lower() in NAMED_SUFFIXES and path.is_file():
                 entries.setdefault(path.stem, Available(path.stem, "folder", path))
-    for name in OPENML:
+    for name in (*OPENML, *EMOJI_SETS):
         entries.setdefault(name, Available(name, "downloadable"))
     return sorted(entries.values(), key=lambda entry: entry.name)
 
