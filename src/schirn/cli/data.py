@@ -72,11 +72,14 @@ def add(found: Any) -> None:
         "fetch",
         run_fetch,
         help="download a data set into the cache",
-        examples="schirn data fetch emotions\n"
+        description="Download a data set into the cache: a multi-label set of OpenML, a set with "
+        "real noise made from packages that npm downloads (emoji_editions, emoji_keywords), or "
+        "the file at an address.",
+        examples="schirn data fetch emotions\nschirn data fetch emoji_keywords\n"
         "schirn data fetch mine --url https://example.org/mine.npz",
     )
     fetched.add_argument("name", metavar="NAME", help="name of the data set")
-    fetched.add_argument("--url", help="https address of the file, unless it is on OpenML")
+    fetched.add_argument("--url", help="https address of the file, if the name is not known")
     fetched.add_argument("--sha256", metavar="SUM", help="expected checksum of the file")
     fetched.add_argument(
         "--force", action="store_true", help="download again, even if the file exists"
