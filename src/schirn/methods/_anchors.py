@@ -20,6 +20,8 @@ Array = np.ndarray
 ANCHOR_CONSTRAINTS: dict[str, Constraint] = {
     "n_anchors": Number(low=1, integer=True, none=True),
     "n_neighbors": Number(low=1, integer=True),
+    "max_iter": Number(low=1, integer=True),
+    "tol": Number(),
     "random_state": Seed(),
 }
 

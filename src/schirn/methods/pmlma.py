@@ -96,8 +96,6 @@ class PMLMA(AnchorMethod):
         "beta": Number(),
         "gamma": Number(open_low=True),
         "target_weight": Number(open_low=True),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
         **ANCHOR_CONSTRAINTS,
     }
     _info: ClassVar = MethodInfo(

@@ -105,8 +105,6 @@ class PMLPLR(AnchorMethod):
         "ratio": Number(open_low=True, high=1.0),
         "reconstruct": OneOf(("auto", True, False)),
         "mu": Number(open_low=True),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
         **ANCHOR_CONSTRAINTS,
     }
     _info: ClassVar = MethodInfo(
