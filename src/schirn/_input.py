@@ -207,6 +207,15 @@ def repeated(names: Iterable[str]) -> str | None:
     return None
 
 
+def find_name(text: str, known: Iterable[str]) -> str | None:
+    """Return the known name that a text means, ignoring case and hyphens, or None.
+
+    >>> find_name("pml-ma", ["PMLMA", "Sieve"])
+    'PMLMA'
+    """
+    return {name.lower(): name for name in known}.get(text.lower().replace("-", ""))
+
+
 def suggest(name: str, known: Iterable[str], listed: str | None = None) -> str:
     """Return a hint for an unknown name: the closest known one, and else the known names.
 

@@ -3,7 +3,7 @@
 import argparse
 
 from schirn.bench.baselines import BASELINES
-from schirn.bench.running.methods import own_name
+from schirn.bench.running.methods import result_name
 from schirn.methods import methods as all_methods
 
 
@@ -19,7 +19,7 @@ def parse_methods(text: str) -> dict[str, str]:
     for item in split_list(text):
         name, equals, method = item.partition("=")
         if not equals:
-            name = method = own_name(item) or item
+            name = method = result_name(item)
         found.update({known: known for known in groups.get(item, ())} or {name: method})
     return found
 

@@ -1,6 +1,6 @@
 """All methods, one per file."""
 
-from schirn._input import suggest
+from schirn._input import find_name, suggest
 from schirn.exceptions import InputError
 from schirn.methods._base import (
     Fit,
@@ -84,10 +84,9 @@ def find_method(name: str) -> type[PartialMultiLabelClassifier]:
     >>> find_method("sieve").__name__, find_method("PML-MA").__name__
     ('Sieve', 'PMLMA')
     """
-    by_name = {known.lower(): cls for known, cls in methods().items()}
-    key = name.lower().replace("-", "")
-    if key not in by_name:
+    known = find_name(name, methods())
+    if known is None:
         raise InputError(
             f"there is no method {name!r}; {suggest(name, methods())}", parameter="method"
         )
-    return by_name[key]
+    return methods()[known]

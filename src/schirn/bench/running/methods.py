@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from schirn._input import suggest
+from schirn._input import find_name, suggest
 from schirn.bench.baselines import BASELINES
 from schirn.exceptions import InputError
 from schirn.methods import methods as all_methods
@@ -131,7 +131,7 @@ def make_methods(
     grids: Mapping[str, Grid | None],
 ) -> list[Method]:
     """Resolve names, import paths and classes; apply the user's parameters and grids."""
-    named = chosen if isinstance(chosen, Mapping) else {_shown(item): item for item in chosen}
+    named = chosen if isinstance(chosen, Mapping) else {result_name(item): item for item in chosen}
     if not named:
         raise InputError("no method was given; name at least one")
     for name in (*params, *grids):
@@ -176,14 +176,10 @@ def own_methods() -> dict[str, type]:
     return {**all_methods(), **BASELINES}
 
 
-def own_name(text: str) -> str | None:
-    """The name of an own method, ignoring case and hyphens."""
-    return {name.lower(): name for name in own_methods()}.get(text.lower().replace("-", ""))
-
-
-def _shown(item: Any) -> str:
+def result_name(item: Any) -> str:
+    """Name in the results of a method given by name, import path or class."""
     if isinstance(item, str):
-        return own_name(item) or item
+        return find_name(item, own_methods()) or item
     return item.__name__ if inspect.isclass(item) else str(item)
 
 
@@ -216,7 +212,7 @@ def _make(name: str, item: Any, params: Params, grid: Any) -> Method:
 
 def find_class(text: str) -> type:
     """Look up a method of this library by name, or any class by import path."""
-    name = own_name(text)
+    name = find_name(text, own_methods())
     if name is not None:
         return own_methods()[name]
     module, separator, name = text.rpartition(":" if ":" in text else ".")
