@@ -12,6 +12,7 @@ The last lines compare the results with what must hold. True tags are used for s
 import argparse
 import os
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,9 @@ DRAWS = 3
 YEAST = ("yeastmf_full", "yeastcc_full", "yeastbp_full")
 COLUMNS = ("true", "claimed", "largest", "removed", "precision", "recall")
 Task = tuple[str, Any, int]
+RANDOM: list[Task] = [("random", None, draw) for draw in range(DRAWS)]
+# All 64 pixels are one draw.
+DIGITS: list[Task] = [("digits", p, d) for p in PIXELS for d in range(DRAWS if p < 64 else 1)]
 
 
 def make(kind: str, what: Any, draw: int) -> tuple[Any, np.ndarray, np.ndarray]:
@@ -94,14 +98,30 @@ def verdicts(rows: list[dict[str, Any]]) -> list[tuple[str, bool]]:
     return found
 
 
+def parse_jobs(title: str) -> int:
+    """The number of processes, from the command line."""
+    parser = argparse.ArgumentParser(description=title)
+    parser.add_argument("--jobs", type=int, default=1)
+    jobs: int = parser.parse_args().jobs
+    return jobs
+
+
+def measure_all(job: Callable[..., Any], tasks: list[Task], jobs: int) -> list[Any]:
+    """Measure all problems, the last ones, which are the largest, first."""
+    return list(Parallel(n_jobs=jobs)(delayed(job)(*task) for task in tasks[::-1])[::-1])
+
+
+def print_verdicts(found: list[tuple[str, bool]]) -> None:
+    """Print what must hold, and whether it does."""
+    print()
+    for text, holds in found:
+        print(f"- {'holds' if holds else 'FAILS'}: {text}")
+
+
 def main() -> None:
     """Print one table and what must hold."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--jobs", type=int, default=1)
-    args = parser.parse_args()
-    # All 64 pixels are one draw.
-    digits = [("digits", p, d) for p in PIXELS for d in range(DRAWS if p < 64 else 1)]
-    tasks: list[Task] = [*[("random", None, d) for d in range(DRAWS)], *digits]
+    jobs = parse_jobs(__doc__.partition("\n")[0])
+    tasks = [*RANDOM, *DIGITS]
     if os.environ.get("SCHIRN_DATA"):
         tasks += [("yeast", name, 0) for name in YEAST]
     else:
@@ -109,17 +129,14 @@ def main() -> None:
     # By its module path, so that workers import it instead of unpacking this script.
     from benchmarks.no_harm import measure as job
 
-    # The largest problems first.
-    rows = Parallel(n_jobs=args.jobs)(delayed(job)(*task) for task in tasks[::-1])[::-1]
+    rows = measure_all(job, tasks, jobs)
     print("| data | truly wrong | claimed | largest | removed | precision | recall |")
     print("|---|" + "--:|" * len(COLUMNS))
     for row in rows:
         values = (row[key] for key in COLUMNS)
         cells = " | ".join("–" if np.isnan(v) else f"{100 * v:.1f}" for v in values)
         print(f"| {words(*row['task'])} | {cells} |")
-    print()
-    for text, holds in verdicts(rows):
-        print(f"- {'holds' if holds else 'FAILS'}: {text}")
+    print_verdicts(verdicts(rows))
 
 
 if __name__ == "__main__":

@@ -10,16 +10,14 @@ the band, "wide" the mean width of the band; a dash if no threshold removes a ta
 used for scoring only.
 """
 
-import argparse
 import os
 import warnings
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from benchmarks.no_harm import DRAWS, PIXELS, Task
+from benchmarks.no_harm import DIGITS, measure_all, parse_jobs
 from benchmarks.trust import ADDED, name, problem
 from schirn import find_noisy_labels
 from schirn.exceptions import EmptyCandidatesWarning
@@ -72,17 +70,14 @@ def measure(kind: str, what: Any, draw: int) -> list[float]:
 
 def main() -> None:
     """Print one table, in percent."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--jobs", type=int, default=1)
-    args = parser.parse_args()
-    # All 64 pixels are one draw.
-    tasks: list[Task] = [("digits", p, d) for p in PIXELS for d in range(DRAWS if p < 64 else 1)]
+    jobs = parse_jobs(__doc__.partition("\n")[0])
+    tasks = [*DIGITS]
     if os.environ.get("SCHIRN_DATA"):
         tasks += [("added", what, 0) for what in ADDED]
     # By its module path, so that workers import it instead of unpacking this script.
     from benchmarks.threshold_curve import measure as job
 
-    rows = Parallel(n_jobs=args.jobs)(delayed(job)(*task) for task in tasks)
+    rows = measure_all(job, tasks, jobs)
     print(f"| {HEAD} |")
     print("|---|" + "--:|" * 8)
     for task, row in zip(tasks, rows, strict=True):

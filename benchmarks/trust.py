@@ -9,16 +9,23 @@ share" shows how well planted tags stand for wrong ones. The last lines compare 
 what must hold. True tags are used for scoring only.
 """
 
-import argparse
 import os
 import warnings
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from benchmarks.no_harm import DRAWS, PIXELS, YEAST, Task, make, words
+from benchmarks.no_harm import (
+    DIGITS,
+    RANDOM,
+    YEAST,
+    make,
+    measure_all,
+    parse_jobs,
+    print_verdicts,
+    words,
+)
 from schirn import find_noisy_labels
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
@@ -102,12 +109,8 @@ def verdicts(rows: list[dict[str, Any]]) -> list[tuple[str, bool]]:
 
 def main() -> None:
     """Print one table and what must hold."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--jobs", type=int, default=1)
-    args = parser.parse_args()
-    # All 64 pixels are one draw.
-    digits = [("digits", p, d) for p in PIXELS for d in range(DRAWS if p < 64 else 1)]
-    tasks: list[Task] = [*digits, *[("random", None, d) for d in range(DRAWS)]]
+    jobs = parse_jobs(__doc__.partition("\n")[0])
+    tasks = [*DIGITS, *RANDOM]
     if os.environ.get("SCHIRN_DATA"):
         tasks += [("added", what, 0) for what in ADDED] + [("yeast", what, 0) for what in YEAST]
     else:
@@ -115,8 +118,7 @@ def main() -> None:
     # By its module path, so that workers import it instead of unpacking this script.
     from benchmarks.trust import measure as job
 
-    # The largest problems first.
-    rows = Parallel(n_jobs=args.jobs)(delayed(job)(*task) for task in tasks[::-1])[::-1]
+    rows = measure_all(job, tasks, jobs)
     print(f"| {HEAD} |")
     print("|---|---|" + "--:|" * 9)
 
@@ -127,9 +129,7 @@ def main() -> None:
         cells = [name(*row["task"]), row["level"], *(percent(row[key]) for key in COLUMNS)]
         cells += [f"{row['removed']:,}", percent(row["after"]), percent(row["found_after"])]
         print(f"| {' | '.join(cells)} |")
-    print()
-    for text, holds in verdicts(rows):
-        print(f"- {'holds' if holds else 'FAILS'}: {text}")
+    print_verdicts(verdicts(rows))
 
 
 if __name__ == "__main__":
