@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
+from threadpoolctl import threadpool_limits
 
 from schirn.datasets import Dataset, make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning
@@ -226,8 +227,6 @@ def check_float32(cls: Factory, **params: Any) -> None:
 
 def check_same_seed_same_result(cls: Factory, **params: Any) -> None:
     """Two fits agree to the bit; so do noise and scores with one thread and with two."""
-    from threadpoolctl import threadpool_limits
-
     data = _data()
     results = []
     for threads in (1, 1, 2):

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 import schirn.cli.apply as apply
 import schirn.cli.bench as bench
 import schirn.cli.certificate as certificate
@@ -180,6 +182,4 @@ def _threads(number: int | None) -> Any:
     """Limit the threads of the linear algebra libraries; None leaves them alone."""
     if number is None:
         return nullcontext()
-    from threadpoolctl import threadpool_limits
-
     return threadpool_limits(number)

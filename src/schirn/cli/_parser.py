@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
+import schirn
 from schirn._input import suggest
 
 _DESCRIPTION = "Learn from noisy label sets: find the wrong labels and predict the correct ones."
@@ -43,8 +44,6 @@ class Parser(argparse.ArgumentParser):
 
 def build_parser(commands: Iterable[Any]) -> Parser:
     """Return the parser of the program with all its commands."""
-    import schirn
-
     parser = Parser(prog="schirn", description=_DESCRIPTION, epilog=_EXAMPLES)
     version = f"schirn {schirn.__version__}"
     parser.add_argument(

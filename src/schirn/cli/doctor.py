@@ -13,6 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import joblib
+from threadpoolctl import threadpool_info
+
 import schirn
 from schirn.cli._output import facts, print_json, say, table
 from schirn.cli._parser import add_command
@@ -55,8 +58,6 @@ def run(args: argparse.Namespace) -> int:
 
 def examine() -> dict[str, Any]:
     """Collect everything there is to know, as one document."""
-    import joblib
-
     return {
         "schirn": {"version": schirn.__version__, "path": str(Path(schirn.__file__).parent)},
         "python": {
@@ -107,9 +108,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def linear_algebra() -> list[dict[str, Any]]:
     """The BLAS and OpenMP libraries in this process and their threads."""
+    # So that their libraries are in the process too.
     import scipy.linalg  # noqa: F401
     import sklearn.neighbors  # noqa: F401
-    from threadpoolctl import threadpool_info
 
     keys = ("internal_api", "version", "num_threads", "filepath")
     return [{key: library.get(key) for key in keys} for library in threadpool_info()]
