@@ -97,7 +97,7 @@ def _add_common(parser: Parser, default: bool) -> None:
         "--quiet",
         action="store_true",
         default=False if default else argparse.SUPPRESS,
-        help="show no progress of long work",
+        help="do not show progress",
     )
     when = group.add_mutually_exclusive_group()
     when.add_argument(
@@ -121,8 +121,8 @@ def add_checkpoint(parser: Any) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="DIR",
-        help="keep the state of long work in this folder: after a kill, the same command goes on "
-        "where it was; the folder is removed in the end",
+        help="keep the state of a long run in this folder; if the run is killed, the same command "
+        "resumes it; the folder is removed at the end",
     )
 
 

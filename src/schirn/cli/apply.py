@@ -37,7 +37,7 @@ def add_arguments(parser: Parser, forward: bool) -> None:
     """Add the arguments of `schirn apply` (forward) and of `schirn undo`."""
     parser.set_defaults(forward=forward)
     parser.add_argument("changes", metavar="CHANGES", help="list of changes, .csv or .jsonl")
-    parser.add_argument("data", metavar="TABLE", help="table, which is never changed itself")
+    parser.add_argument("data", metavar="TABLE", help="table; it is never changed")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the copy, in the same format")
     add_text_format(parser.add_argument_group("how to read the table"))
 

@@ -154,7 +154,7 @@ def _add_how(parser: Parser) -> None:
         "--memory-limit",
         type=megabytes,
         metavar="SIZE",
-        help="let a run fail that needs more memory, such as 4g or 500m (Linux only)",
+        help="stop a run that needs more memory than this, such as 4g or 500m (Linux only)",
     )
     group.add_argument(
         "--scheduler",

@@ -93,7 +93,7 @@ def add(found: Any) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--changes", metavar="FILE",
-        help="write a .csv or .jsonl list of all changes to look at, for schirn apply and undo",
+        help="write a .csv or .jsonl list of all changes to check first, for schirn apply and undo",
     )  # fmt: skip
     parser.add_argument(
         "--suggest", action="store_true",
@@ -146,12 +146,12 @@ def _add_choices(parser: Parser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--precision", type=_share, default=PRECISION, metavar="P",
-        help="remove tags only as far as a share P of the removals should be right; 0 removes all "
-        f"tags below the threshold (default: {PRECISION:g})",
+        help="remove tags only as long as a share P of the removals is expected to be right; 0 "
+        f"removes all tags below the threshold (default: {PRECISION:g})",
     )  # fmt: skip
     group.add_argument(
         "--allow-empty", action="store_true",
-        help="remove all tags of a row, if need be, instead of keeping the most likely one",
+        help="let a row lose all its tags instead of keeping the most likely one",
     )  # fmt: skip
     group.add_argument(
         "--max-remove-per-row", type=natural, metavar="N", help="remove at most N tags per row"
@@ -163,7 +163,7 @@ def _add_choices(parser: Parser) -> None:
     group.add_argument(
         "--max-memory", type=_gigabytes, metavar="GB",
         help="keep the features of many rows in a temporary file if they need more than half of "
-        "this (default: the memory that is free)",
+        "this (default: the free memory)",
     )  # fmt: skip
     group.add_argument(
         "--folds", type=positive, metavar="N",
@@ -192,7 +192,7 @@ def _add_audit(parser: Parser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--audit", action="append", default=[], metavar="FILE",
-        help="calibrate and certify the verdicts by these answers; may be repeated, in the order "
+        help="calibrate and certify the verdicts with these answers; may be repeated, in the order "
         "in which the samples were drawn",
     )  # fmt: skip
 
@@ -201,8 +201,8 @@ def _add_checks(parser: Parser) -> None:
     group = parser.add_argument_group("check the table itself")
     group.add_argument(
         "--propose-merges", metavar="FILE",
-        help="write tags that look like spellings of others, as .csv or .json, to edit and to "
-        "give to --merge",
+        help="write tags that look like other spellings of a tag to a .csv or .json file, to edit "
+        "and pass to --merge",
     )  # fmt: skip
     group.add_argument(
         "--strict", action="store_true",
@@ -219,7 +219,7 @@ def _add_checks(parser: Parser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--last", metavar="FILE",
-        help="summary of the last run, with which --expect compares this one",
+        help="summary of the last run, with which --expect compares this run",
     )  # fmt: skip
 
 

@@ -26,14 +26,14 @@ def add(found: Any) -> None:
         help="write a model as an ONNX file",
         description="Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
         "X holds rows of features; its outputs are scores, probabilities and labels (0/1). Sieve, "
-        "linear methods, PMLMA, PMLPLR and PARD can be exported. Texts must become features "
-        "outside of the file.",
+        "linear methods, PMLMA, PMLPLR and PARD can be exported. Texts must be turned "
+        "into features beforehand.",
         examples=_EXAMPLES,
     )
     parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
     parser.add_argument(
-        "--double", action="store_true", help="numbers in double instead of single precision"
+        "--double", action="store_true", help="use double instead of single precision"
     )
     parser.add_argument(
         "--classifier",

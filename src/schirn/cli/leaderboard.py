@@ -35,11 +35,11 @@ def add(found: Any) -> None:
         "check",
         run_check,
         help="check result files that somebody else made",
-        description="Check results of schirn bench: the format, data, candidates and folds by "
-        "drawing them again where the data set is here, metrics by computing them again where the "
-        f"scores are here (tolerance {TOLERANCE:g}), missing folds, contradictions, impossible "
-        "values, and the marks of methods that use true labels. Exit code 0: the files hold; 1: "
-        "they do not; 2: they cannot be read.",
+        description="Check results of schirn bench: the format; data, candidates and folds, drawn "
+        "again if the data set is available; metrics, computed again if the scores are available "
+        f"(tolerance {TOLERANCE:g}); missing folds, contradictions and impossible values; and the "
+        "marks of methods that use true labels. Exit code 0: the files are valid; 1: they are not; "
+        "2: they cannot be read.",
         examples=_CHECK,
     )
     check.add_argument(

@@ -57,10 +57,13 @@ def add(found: Any) -> None:
         "--audit",
         type=positive,
         metavar="N",
-        help="ask N tags drawn at random first; the answers certify the removals",
+        help="first ask about N tags drawn at random; the answers certify the removals",
     )
     parser.add_argument(
-        "--name", default="", metavar="NAME", help="who decides; the page asks if nobody says"
+        "--name",
+        default="",
+        metavar="NAME",
+        help="name of the person who decides (default: the page asks)",
     )
     parser.add_argument(
         "--image-root", metavar="DIR", help="folder of the image files, if it has moved"
