@@ -64,10 +64,12 @@ function describeRename() {
   const { label, counts } = renaming;
   if (!counts) return;
   const name = $("new-name").value.trim();
-  const rows = (wanted) => counts.filter((tag) => tag.label === wanted).map((tag) => tag.listed)[0];
-  const here = `${number(rows(label) || 0)} rows have ${label}.`;
-  const there = rows(name);
-  const merge = name !== label && there !== undefined ? ` ${name} exists in ${number(there)} rows, so both become one tag.` : "";
+  const listed = (wanted) => counts.filter((tag) => tag.label === wanted).map((tag) => tag.listed)[0];
+  const rows = (count) => (count === 1 ? "1 row" : `${number(count)} rows`);
+  const mine = listed(label) || 0;
+  const there = listed(name);
+  const here = `${rows(mine)} ${mine === 1 ? "has" : "have"} ${label}.`;
+  const merge = name !== label && there !== undefined ? ` ${name} exists in ${rows(there)}, so both become one tag.` : "";
   say(here + merge, "rename-words");
 }
 
