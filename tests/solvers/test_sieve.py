@@ -12,7 +12,7 @@ from schirn.metrics import average_precision
 from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
 from schirn.solvers.sieve import (
     FEW_ROWS,
-    GRID,
+    GRIDS,
     Options,
     choose_lams,
     fit_stack,
@@ -143,30 +143,80 @@ def test_soft_logit_rises_strictly_and_never_overflows():
 @pytest.mark.parametrize("trusting", [False, True])
 def test_ridge_weights_are_chosen_on_rows_left_out(trusting):
     """By squared error, or by average precision if the candidates are trusted."""
-    data, K = problem(n=40, kernel="linear")
+    data, K = problem(n=40)
     Y, rows = data.candidates.astype(float), np.arange(40)
     variance = np.trace(K) / 40 - K.mean()
     losses = []
-    for t in variance * GRID:
+    for t in variance * GRIDS["rbf"]:
         S = np.array([ridge_with_intercept(K, Y, t, np.delete(rows, i), [i])[0] for i in rows])
         losses.append(-average_precision(Y, S) if trusting else np.mean((S - Y) ** 2))
-    best = variance * GRID[np.argmin(losses)]
-    options = {"kernel": "linear", "trusting": trusting, "rng": np.random.RandomState(0)}
+    best = min(variance * GRIDS["rbf"][np.argmin(losses)], 6 * variance)
+    options = {"kernel": "rbf", "trusting": trusting, "rng": np.random.RandomState(0)}
     expected = [best] if trusting else [best / 20, best / 4, best]
     np.testing.assert_allclose(choose_lams(K, Y, lam=None, **options), expected, rtol=1e-9)
     assert choose_lams(K, Y, lam=0.7, **options) == [0.7]
 
 
+def hidden_features(n=200):
+    """Labels that depend on five features, beside one feature in units 10,000 times as large."""
+    data = make_partial_multilabel(n_samples=n, n_features=5, n_labels=6, r=1, random_state=0)
+    noise = 1e4 * np.random.default_rng(0).standard_normal((n, 1))
+    return data, np.hstack([noise, data.X])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_features_in_small_units_are_not_lost(dtype):
+    """Relative to the variance of all features, the ridge weight that they need is tiny."""
+    data, X = hidden_features()
+    options = {"kernel": "linear", "features": "none"}
+    model = Sieve(**options).fit(X[:100].astype(dtype), data.candidates[:100])
+    assert model.lams_[-1] < 1e-4 * X[:100].var(axis=0).sum()
+    alone = Sieve(**options).fit(X[:100, 1:], data.candidates[:100])
+    found, best = (
+        average_precision(data.y_true[100:], m.decision_function(rows))
+        for m, rows in ((model, X[100:].astype(dtype)), (alone, X[100:, 1:]))
+    )
+    assert found > best - 0.03
+
+
+@pytest.mark.parametrize("trusting", [False, True])
+def test_a_linear_kernel_compares_rankings_first(trusting):
+    """The least squared error among the weights within one standard error of the best ranking."""
+    data, X = hidden_features(60)
+    K, Y = X @ X.T, data.candidates.astype(float)
+    lams = (np.trace(K) / 60 - K.mean()) * GRIDS["linear"]
+    scores = KernelInverse(K, lams.tolist()).fit(Y).left_out
+    rows = np.flatnonzero(Y.sum(axis=1) < 6)
+    ranks = np.array([[average_precision(Y[[i]], S[[i]]) for i in rows] for S in scores])
+    behind = ranks[np.argmax(ranks.mean(axis=1))] - ranks
+    near = behind.mean(axis=1) <= behind.std(axis=1) / np.sqrt(len(rows))
+    errors = ((scores - Y) ** 2).mean(axis=(1, 2))
+    # Otherwise this would not test anything.
+    assert not near[np.argmin(errors)]
+    best = lams[np.argmin(np.where(near, errors, np.inf))]
+    options = {"kernel": "linear", "lam": None, "trusting": trusting}
+    found = choose_lams(K, Y, **options, rng=np.random.RandomState(0))
+    np.testing.assert_allclose(found, [best] if trusting else [best / 20, best / 4, best])
+
+
+def test_rows_with_all_labels_leave_the_choice_to_the_squared_error():
+    _, K = problem(n=40, kernel="linear")
+    options = {"kernel": "linear", "lam": None, "trusting": True}
+    found = choose_lams(K, np.ones((40, 3)), **options, rng=np.random.RandomState(0))
+    assert np.isfinite(found).all()
+
+
 def test_at_most_600_rows_choose_the_ridge_weights(monkeypatch):
     data, K = problem(n=50)
     monkeypatch.setattr("schirn.solvers.sieve.TUNING_ROWS", 20)
-    options = {"kernel": "linear", "lam": None, "trusting": False}
+    options = {"kernel": "rbf", "lam": None, "trusting": False}
     found = choose_lams(K, data.candidates, **options, rng=np.random.RandomState(3))
     rows = np.sort(np.random.RandomState(3).choice(50, 20, replace=False))
     variance = np.trace(K) / 50 - K.mean()
     Y = data.candidates[rows].astype(float)
-    scores = KernelInverse(K[np.ix_(rows, rows)], (variance * GRID).tolist()).fit(Y).left_out
-    best = variance * GRID[np.argmin(((scores - Y) ** 2).mean(axis=(1, 2)))]
+    lams = variance * GRIDS["rbf"]
+    scores = KernelInverse(K[np.ix_(rows, rows)], lams.tolist()).fit(Y).left_out
+    best = min(lams[np.argmin(((scores - Y) ** 2).mean(axis=(1, 2)))], 6 * variance)
     np.testing.assert_allclose(found, [best / 20, best / 4, best])
 
 

@@ -45,19 +45,37 @@ def test_the_stack_from_sums_is_that_of_the_scores():
     np.testing.assert_allclose(found, left_out, atol=1e-10)
 
 
-@pytest.mark.parametrize("precision", [False, True], ids=["squared error", "average precision"])
-def test_the_ridge_is_chosen_on_rows_held_out(precision):
+@pytest.mark.parametrize("trusting", [False, True], ids=["squared error", "average precision"])
+def test_the_ridge_is_chosen_on_rows_held_out(trusting):
+    scores, Y, grid, factored, data = held_out_scores([1e-6, 1.0, 1e6])
+    losses = [-average_precision(Y, S) if trusting else np.mean((S - Y) ** 2) for S in scores]
+    found = choose_ridge(factored.problem(data.candidates), grid, kernel="rbf", trusting=trusting)
+    assert found == grid[int(np.argmin(losses))]
+
+
+@pytest.mark.parametrize("ranked", [20, 2000])
+def test_a_linear_kernel_compares_rankings_of_some_rows_first(ranked, monkeypatch):
+    monkeypatch.setattr("schirn.solvers.sieve_landmarks.RANKED_ROWS", ranked)
+    scores, Y, grid, factored, data = held_out_scores(10.0 ** np.arange(3, -4, -0.5))
+    rows = np.flatnonzero(np.isin(np.sort(factored.drawn), factored.drawn[:ranked]))
+    rows = rows[(Y[rows].sum(axis=1) > 0) & (Y[rows].sum(axis=1) < Y.shape[1])]
+    ranks = np.array([[average_precision(Y[[i]], S[[i]]) for i in rows] for S in scores])
+    behind = ranks[np.argmax(ranks.mean(axis=1))] - ranks
+    near = behind.mean(axis=1) <= behind.std(axis=1) / np.sqrt(len(rows))
+    errors = np.array([np.mean((S - Y) ** 2) for S in scores])
+    found = choose_ridge(factored.problem(data.candidates), grid, kernel="linear", trusting=False)
+    assert found == grid[np.argmin(np.where(near, errors, np.inf))]
+
+
+def held_out_scores(grid):
+    """Scores and candidates of the rows held out, by ridges on the others."""
     data, Z, factored = problem(kernel="linear")
     Y, held = data.candidates.astype(float), np.sort(factored.drawn)
     train = np.setdiff1d(np.arange(160), held)
-    grid, losses = np.array([1e-6, 1.0, 1e6]), []
     A, mean = Z[train] - Z[train].mean(axis=0), Y[train].mean(axis=0)
-    for t in grid:
-        W = np.linalg.solve(A.T @ A + t * np.eye(6), A.T @ Y[train])
-        S = (Z[held] - Z[train].mean(axis=0)) @ W + mean
-        losses.append(-average_precision(Y[held], S) if precision else np.mean((S - Y[held]) ** 2))
-    found = choose_ridge(factored.problem(Y), grid, precision=precision)
-    assert found == grid[int(np.argmin(losses))]
+    W = [np.linalg.solve(A.T @ A + t * np.eye(6), A.T @ Y[train]) for t in grid]
+    scores = [(Z[held] - Z[train].mean(axis=0)) @ B + mean for B in W]
+    return scores, Y[held], np.asarray(grid), factored, data
 
 
 def test_all_rows_as_landmarks_are_the_kernel_matrix():

@@ -30,7 +30,14 @@ from schirn.noise.votes import VoteModel, anchored, vote_model
 from schirn.scale.blocks import Layout, RowStore
 from schirn.scale.fit import BlockFit
 from schirn.scale.input import location
-from schirn.solvers.sieve import Options, kernel_matrix, known_rates, solve, trusts
+from schirn.solvers.sieve import (
+    Options,
+    kernel_between,
+    kernel_matrix,
+    known_rates,
+    solve,
+    trusts,
+)
 from schirn.solvers.sieve_blocks import (
     FactoredRows,
     SieveFit,
@@ -498,7 +505,7 @@ class Sieve(PartialMultiLabelClassifier):
             features = factored.source.features(Z_test)
             return lambda model, Y: model._solve_factored(factored, Y).scores(features)
         kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
-        K_test = kernel(Z_test, Z)
+        K_test = kernel_between(kernel, Z_test, Z)
 
         def scores(model: Any, Y: Array) -> Array:
             rates = known_rates(model.noise_level, Y.sum(axis=1), Y.shape[1])

@@ -20,16 +20,21 @@ from sklearn.utils import check_random_state
 from schirn._checkpoint import Rounds
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, eps, is_device_array, like, namespace, to_numpy
 from schirn.linalg.inverse import KernelInverse, groups_by_size, left_out_scores
 from schirn.linalg.kernels import Kernel, sample_width, width_sample
 from schirn.linalg.weights import copies, repeat
-from schirn.metrics import average_precision
+from schirn.metrics._multilabel import average_precision_rows
+from schirn.metrics._rows import Block
 from schirn.noise.model import NoiseModel, Posterior, candidate_posterior, update_noise
 from schirn.noise.votes import VoteModel, anchored
 
-# Ridge weights to try, relative to the mean variance of the features, and the rows that choose.
-GRID = 10.0 ** np.arange(-3, 3.01, 0.5)
+# Ridge weights to try, relative to the mean variance of the features, and the rows that choose. For
+# a linear kernel a feature in large units has all the variance, and others need a small weight.
+GRIDS = {
+    "rbf": 10.0 ** np.arange(-3, 3.01, 0.5),
+    "linear": 10.0 ** np.arange(3, -9.01, -0.5),
+}
 TUNING_ROWS = 600
 # Weights of the experts, relative to the best one for the candidates: cleaned labels need less
 # regularisation than noisy ones. A kernel with a width needs no more than the cap.
@@ -178,7 +183,22 @@ def kernel_matrix(
     if name == "rbf":
         (rows,) = repeat(counts, np.arange(Z.shape[0]))
         kernel = Kernel("rbf", sample_width(pick(Z, rows[width_sample(len(rows), rng)])))
-    return kernel, kernel(Z, Z)
+    return kernel, kernel_between(kernel, Z, Z)
+
+
+def kernel_between(kernel: Kernel, A: Any, B: Any) -> Array:
+    """The kernel between scaled rows; a linear one in double precision.
+
+    In single precision, features in small units would drown in those in large ones.
+    """
+    if kernel.name == "linear":
+        A, B = (
+            rows.astype(np.float64)
+            if sp.issparse(rows)
+            else namespace(rows).astype(rows, namespace(rows).float64, copy=False)
+            for rows in (A, B)
+        )
+    return kernel(A, B)
 
 
 def solve(
@@ -237,7 +257,7 @@ def choose_lams(
 ) -> Array:
     """Two or three ridge weights around the best one for the candidates of rows left out.
 
-    A sample of rows chooses, by squared error, or by average precision if candidates are trusted.
+    A sample of rows chooses, see `best_weight`.
     """
     if lam is not None:
         return np.array([float(lam)])
@@ -245,6 +265,8 @@ def choose_lams(
     diagonal, means = (to_numpy(A) for A in (xp.linalg.diagonal(K), xp.mean(K, axis=0)))
     if weights is not None:
         means = weights @ K / weights.sum()
+    # Smaller weights would drown in the rounding errors of K.
+    least = n * eps(K) * float(abs(diagonal).max())
     diagonal, means = (np.average(A, weights=weights) for A in (diagonal, means))
     variance = max(float(diagonal - means), 1e-12)
     rows = np.sort(rng.choice(n, min(n, TUNING_ROWS), replace=False))
@@ -254,25 +276,73 @@ def choose_lams(
     own = None if weights is None else weights[rows]
     together = None if groups is None else groups[rows]
     alone = together is None or len(np.unique(together)) == len(rows)
-    ranked = trusting and ((y.sum(axis=1) > 0) & (y.sum(axis=1) < y.shape[1])).any()
-    lams = (variance * GRID).tolist()
+    lams = np.maximum(variance * GRIDS[kernel], least).tolist()
     left_out = (
         left_out_scores(sample, y, lams)
         if own is None and alone
         else (KernelInverse(sample, [t], together, own).fit(y).left_out[0] for t in lams)
     )
-    losses = [
-        -average_precision(y, S, sample_weight=own)
-        if ranked
-        else np.average((S - y) ** 2, axis=0, weights=own).mean()
-        for S in left_out
-    ]
-    best = variance * float(GRID[int(np.argmin(losses))])
+    ranked = rankable(y) if kernel == "linear" or trusting else rows[:0]
+    errors, precisions = [], []
+    for S in left_out:
+        errors.append(np.average((S - y) ** 2, axis=0, weights=own).mean())
+        precisions.append(row_precisions(y[ranked], S[ranked]))
+    sums = TuningSums.of(errors, precisions, None if own is None else own[ranked])
+    best = lams[best_weight(sums, kernel, trusting)]
     if kernel == "rbf":
         best = min(best, LARGEST_RBF_LAM * variance)
     if trusting:
         return np.array([best])
     return best * (WINDOW if n < FEW_ROWS else WINDOW[::2])
+
+
+class TuningSums(NamedTuple):
+    """Sums over rows left out that compare g ridge weights."""
+
+    error: Array
+    """Squared errors, (g,)."""
+    precision: Array
+    """Average precision of the rows that can be ranked, (g,)."""
+    products: Array
+    """Products of the average precisions by two weights, (g, g)."""
+    ranked: float
+    """Number of rows that can be ranked."""
+
+    @classmethod
+    def of(cls, errors: Any, precisions: Any, weights: Array | None = None) -> "TuningSums":
+        """Sums from the average precision (g, n) of every row."""
+        A = np.asarray(precisions)
+        B = A if weights is None else A * weights
+        ranked = A.shape[1] if weights is None else weights.sum()
+        return cls(np.asarray(errors), B.sum(axis=1), B @ A.T, float(ranked))
+
+
+def rankable(Y: Array) -> np.ndarray:
+    """Rows with listed and unlisted labels, which have an average precision."""
+    listed = (Y > 0).sum(axis=1)
+    return np.flatnonzero((listed > 0) & (listed < Y.shape[1]))
+
+
+def row_precisions(Y: Array, S: Array) -> np.ndarray:
+    """Average precision of the scores S (n, l) in each row."""
+    return average_precision_rows(Block(Y > 0, S), "field")[0]
+
+
+def best_weight(sums: TuningSums, kernel: str, trusting: bool) -> int:
+    """Which ridge weight predicts the candidates of other rows best.
+
+    For the Gaussian kernel the one with the least squared error or, if candidates are trusted, with
+    the best average precision. With a linear kernel on features in different units, the least
+    squared error may belong to a weight that hides all features but a few in large units. There it
+    decides only between weights whose average precision is within one standard error of the best.
+    """
+    if kernel == "rbf" or not sums.ranked:
+        return int(np.argmax(sums.precision) if trusting and sums.ranked else np.argmin(sums.error))
+    n, top, own = sums.ranked, int(np.argmax(sums.precision)), np.diag(sums.products)
+    behind = (sums.precision[top] - sums.precision) / n
+    square = (own[top] - 2 * sums.products[top] + own) / n
+    near = behind <= np.sqrt(np.maximum(square - behind**2, 0) / n)
+    return int(np.argmin(np.where(near, sums.error, np.inf)))
 
 
 class KernelExpansion(NamedTuple):

@@ -28,7 +28,6 @@ from schirn.linalg.arrays import (
     to_numpy,
 )
 from schirn.linalg.row_space import below_one
-from schirn.metrics import average_precision
 from schirn.noise.model import (
     CellBlock,
     CellPosterior,
@@ -39,7 +38,7 @@ from schirn.noise.model import (
 )
 from schirn.solvers.sieve import (
     CERTAIN,
-    GRID,
+    GRIDS,
     KNOWN_ROUNDS,
     LARGEST_RBF_LAM,
     MARGIN,
@@ -49,13 +48,19 @@ from schirn.solvers.sieve import (
     WINDOW,
     LabelStack,
     Pool,
+    TuningSums,
+    best_weight,
     collapsed,
     combine,
     newton,
+    rankable,
+    row_precisions,
     soft_logit,
     stack_half,
 )
 
+# Rows held out whose rankings compare the ridge weights of a linear kernel.
+RANKED_ROWS = 2000
 # From this size on, cells are drawn without listing all of them.
 MANY_CELLS = 1_000_000
 # Devices use a dense product if there are at most this many cells per candidate.
@@ -422,28 +427,26 @@ def score(
 
 
 def held_losses(
-    split: Split, ridges: Sequence[Any], precision: bool
-) -> tuple[Split, tuple[MeanSums, ...] | None]:
-    """Loss of each ridge on the candidates of the rows held out."""
+    split: Split, ridges: Sequence[Any], ranked: np.ndarray
+) -> tuple[Split, TuningSums | None]:
+    """Squared errors of the rows held out, and average precisions of those in `ranked`."""
     if split.held is None:
         return split, None
-    c, found = split.held.candidates, []
+    c = split.held.candidates
+    listed = sp.csr_array((np.ones(c.size), to_numpy(c.label), c.indptr), c.shape)
+    some = np.flatnonzero(np.isin(split.held.indices, ranked))
+    Y = listed[some].toarray()
+    rows = rankable(Y)
+    near = like(some[rows], c.label, "own")
+    errors, precisions = [], []
     for ridge in ridges:
         S = ridge_scores(split.held.X, [ridge])[0]
-        if not precision:
-            found.append(MeanSums(squared_error(S, c), float(c.shape[0] * c.shape[1])))
-            continue
-        Y = np.zeros(c.shape)
-        Y[to_numpy(c.row), to_numpy(c.label)] = 1
-        listed = Y.sum(axis=1)
-        counted = float(((listed > 0) & (listed < Y.shape[1])).sum())
-        # Rows with all labels or none cannot be ranked.
-        value = average_precision(Y, to_numpy(S)) if counted else 0.0
-        found.append(MeanSums(-value * counted, counted))
-    return split, tuple(found)
+        errors.append(squared_error(S, c))
+        precisions.append(row_precisions(Y[rows], to_numpy(namespace(S).take(S, near, axis=0))))
+    return split, TuningSums.of(errors, precisions)
 
 
-def choose_ridge(problem: Problem, grid: np.ndarray, *, precision: bool = False) -> float:
+def choose_ridge(problem: Problem, grid: np.ndarray, *, kernel: str, trusting: bool) -> float:
     """The ridge weight that predicts the candidates of the rows held out best.
 
     Parameters
@@ -451,16 +454,17 @@ def choose_ridge(problem: Problem, grid: np.ndarray, *, precision: bool = False)
     problem : Problem
     grid : ndarray
         Ridge weights to try.
-    precision : bool
-        Compare average precision instead of squared error.
+    kernel : {"rbf", "linear"}
+    trusting : bool
+        Take every candidate as true.
     """
     counts = problem.each(count, [None] * len(problem.spectra))
-    total = np.zeros(len(grid))
-    if problem.drawn:
-        ridges = problem.ridges([None, *counts[1:]], grid.tolist())
-        for losses in problem.each(held_losses, ridges, precision)[1:]:
-            total += [loss.total / max(loss.number, 1.0) for loss in losses]
-    return float(grid[np.argmin(total)])
+    if not problem.drawn:
+        return float(grid[0])
+    ranked = problem.drawn[0][: RANKED_ROWS if kernel == "linear" else None if trusting else 0]
+    ridges = problem.ridges([None, *counts[1:]], grid.tolist())
+    sums = problem.each(held_losses, ridges, np.sort(ranked))[1]
+    return float(grid[best_weight(sums, kernel, trusting)])
 
 
 def choose_lams(problem: Problem, *, kernel: str, lam: float | None, trusting: bool) -> list[float]:
@@ -468,9 +472,9 @@ def choose_lams(problem: Problem, *, kernel: str, lam: float | None, trusting: b
     if lam is not None:
         return [float(lam)]
     variance = problem.variance
+    best = choose_ridge(problem, variance * GRIDS[kernel], kernel=kernel, trusting=trusting)
     if trusting:
-        return [choose_ridge(problem, variance * GRID, precision=True)]
-    best = choose_ridge(problem, variance * GRID)
+        return [best]
     if kernel == "rbf":
         best = min(best, LARGEST_RBF_LAM * variance)
     return (best * WINDOW).tolist()
