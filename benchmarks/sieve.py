@@ -12,6 +12,8 @@ Kinds of noise, over the development sets: "count" adds r wrong labels per row b
 generator with seed r; "coin" lists every false label at the rate that gives r on average; "label"
 and "feature" prefer labels that co-occur with the true ones or that look right; "two" is "coin"
 with a quarter of the true labels dropped. Sets with candidates of their own take part in "count".
+With `--raw`, features are those of the file: `CandidateRidge` takes the place of the
+trusting Sieve, and Sieve has a linear kernel and does not scale them.
 With `--rivals`, noise finding is compared with Schirn, NLR and, if it is installed, cleanlab.
 Results are kept in the output file; a second run continues where the first one stopped.
 """
@@ -90,7 +92,7 @@ def noisy(kind: str, r: int | None, data: Any) -> np.ndarray:
 
 
 def run_cell(
-    kind: str, name: str, r: int | None, fold: int, rivals: bool, clean: bool
+    kind: str, name: str, r: int | None, fold: int, rivals: bool, clean: bool, raw: bool
 ) -> dict[str, Any]:
     """All models of one fold."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
@@ -102,16 +104,22 @@ def run_cell(
     listed = C[train] == 1
     row["true_share"] = float((listed & (T[train] == 0)).sum() / listed.sum())
     with threadpool_limits(1):
-        for key, level, Y in (("candidates", 0, C), ("sieve", None, C), ("truth", 0, T)):
+        ridge, ours = Sieve(noise_level=0), Sieve()
+        if raw:
+            ridge, ours = CandidateRidge(), Sieve(features="none", kernel="linear")
+        for key, model in (("candidates", ridge), ("sieve", ours), ("truth", ridge)):
+            Y = T if key == "truth" else C
             start = time.process_time()
-            model = Sieve(noise_level=level).fit(data.X[train], Y[train])
+            model.fit(data.X[train], Y[train])
             seconds = time.process_time() - start
             scores = model.decision_function(data.X[test])
             row[key] = {**evaluate(T[test], scores, y_pred=scores > 0), "seconds": seconds}
             if key == "truth" or clean:
                 continue
             trusting = key == "candidates"
-            P = expit(model.training_log_odds_) if trusting else model.label_confidence_
+            P = model.label_confidence_
+            if trusting and not raw:
+                P = expit(model.training_log_odds_)
             noise = None if trusting else model.noise_
             row[key]["noise"] = noise_report(T[train], C[train], noise, P * listed)
             if trusting and rivals:
@@ -298,6 +306,7 @@ def main() -> None:
     parser.add_argument("--rivals", action="store_true", help="noise finding of other methods")
     parser.add_argument("--held-back", action="store_true", help="sets not used in the design")
     parser.add_argument("--clean", action="store_true", help="no noise at all")
+    parser.add_argument("--raw", action="store_true", help="features as they are, linear kernel")
     parser.add_argument("--published", type=Path, default=PUBLISHED)
     args = parser.parse_args()
     wanted = set(args.only.split(",")) if args.only else None
@@ -317,7 +326,7 @@ def main() -> None:
     # By its module path, so that workers import it instead of unpacking this script.
     from benchmarks.sieve import run_cell as task
 
-    jobs = (delayed(task)(*cell, args.rivals, args.clean) for cell in cells)
+    jobs = (delayed(task)(*cell, args.rivals, args.clean, args.raw) for cell in cells)
     with args.output.open("a") as file:
         for row in Parallel(n_jobs=args.jobs, return_as="generator_unordered")(jobs):
             file.write(json.dumps(row) + "\n")
