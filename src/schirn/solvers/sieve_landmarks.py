@@ -59,7 +59,7 @@ from schirn.solvers.sieve import (
     stack_half,
 )
 
-# Rows held out whose rankings compare the ridge weights of a linear kernel.
+# Rows held out whose rankings compare ridge weights.
 RANKED_ROWS = 2000
 # From this size on, cells are drawn without listing all of them.
 MANY_CELLS = 1_000_000
@@ -461,7 +461,7 @@ def choose_ridge(problem: Problem, grid: np.ndarray, *, kernel: str, trusting: b
     counts = problem.each(count, [None] * len(problem.spectra))
     if not problem.drawn:
         return float(grid[0])
-    ranked = problem.drawn[0][: RANKED_ROWS if kernel == "linear" else None if trusting else 0]
+    ranked = problem.drawn[0][: RANKED_ROWS if kernel == "linear" or trusting else 0]
     ridges = problem.ridges([None, *counts[1:]], grid.tolist())
     sums = problem.each(held_losses, ridges, np.sort(ranked))[1]
     return float(grid[best_weight(sums, kernel, trusting)])
