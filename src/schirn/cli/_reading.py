@@ -18,6 +18,7 @@ from schirn.datasets.tables import LABEL_COLUMNS, TABLES, folder_format, open_ta
 from schirn.exceptions import InputError
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
+_FEATURES = "features: an .npy matrix, a column of lists, or numeric columns such as a,b,c"
 
 
 def add_reading(parser: Parser) -> Any:
@@ -32,12 +33,7 @@ def add_reading(parser: Parser) -> Any:
     )
     group.add_argument("--truth", metavar="COLUMNS", help="columns with the true labels")
     add_learned_columns(group)
-    group.add_argument(
-        "--features",
-        metavar="COLUMNS",
-        help="learn from an .npy matrix, from a column of lists, or from numeric columns such as "
-        "a,b,c",
-    )
+    group.add_argument("--features", metavar="COLUMNS", help=_FEATURES)
     group.add_argument(
         "--separator",
         type=separator,
@@ -70,11 +66,7 @@ def add_columns(parser: Parser) -> Any:
     )
     add_learned_columns(group)
     add_encoding(group)
-    group.add_argument(
-        "--features", metavar="FILE",
-        help="learn from an .npy matrix, from a column of lists, or from numeric columns such as "
-        "a,b,c",
-    )  # fmt: skip
+    group.add_argument("--features", metavar="FILE", help=_FEATURES)
     add_text_format(group)
     add_merge(group)
     return group
@@ -92,11 +84,11 @@ def add_merge(group: Any) -> None:
 def add_learned_columns(group: Any) -> None:
     """Add the options that name columns to learn from."""
     group.add_argument(
-        "--text", metavar="COLUMNS", type=_names, help="learn from these text columns"
+        "--text", metavar="COLUMNS", type=_names, help="text columns to use as features"
     )
     group.add_argument(
         "--columns", metavar="COLUMNS", type=_names,
-        help="learn from these numeric columns, such as a,b,c",
+        help="numeric columns to use as features, such as a,b,c",
     )  # fmt: skip
 
 
