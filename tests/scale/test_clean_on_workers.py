@@ -103,8 +103,6 @@ def travelled(monkeypatch, X, Y, rounds):
         patched.setattr(cluster.DaskRows, "_send", counted_send)
         patched.setattr(distributed.Client, "gather", counted_gather)
         Sieve(max_kernel_rows=100, n_landmarks=200, max_iter=rounds).fit(X, Y)
-    # Spectra and Gram matrices of the features stay with the workers.
-    assert max(received) < 8 * 200 * 200
     return np.array([sum(sent), sum(received)])
 
 

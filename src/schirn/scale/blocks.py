@@ -221,9 +221,7 @@ class RowStore(Protocol):
         """Run one step on all blocks and return sums over groups of blocks, for `near`."""
         return [self.step(function, *message)]
 
-    def near(
-        self, function: Callable[..., Any], *args: Any, place: int = 0, keep: bool = False
-    ) -> Any:
+    def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
         """Return f(*args), computed where the rows are, for other calls of `near` and messages.
 
         Parameters
@@ -233,8 +231,6 @@ class RowStore(Protocol):
             Like messages, they may hold results of `start` and `near`.
         place : int
             Different places compute at the same time if they can.
-        keep : bool
-            Keep the result with the rows, in case that something made from it is lost.
         """
         return function(*args)
 

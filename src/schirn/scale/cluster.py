@@ -164,7 +164,6 @@ class DaskRows(RowStore):
             readers = [read] * len(blocks)
             self._cells = client.map(_cells, labels, blocks, self._first, readers, pure=False)
         self._pairs: list[Any] = [None] * len(blocks)
-        self._kept: list[Any] = []
         self._kept_bytes = 0
 
     def _candidates(self, Y: Any, sizes: list[int], again: bool) -> list[Any]:
@@ -212,17 +211,13 @@ class DaskRows(RowStore):
             sums = [self._client.submit(_add, group, pure=False) for group in groups]
         return list(sums)
 
-    def near(
-        self, function: Callable[..., Any], *args: Any, place: int = 0, keep: bool = False
-    ) -> Any:
+    def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
         """A future of f(*args), computed on the worker with this number."""
         workers = list(dict.fromkeys(self._owners))
         options = {"workers": [workers[place % len(workers)]], "allow_other_workers": True}
         sent = self._send(args, tasks=1)
         with _large_graphs():
-            found = self._client.submit(_call, function, *sent, pure=False, **options)
-        self._kept += [found] if keep else []
-        return found
+            return self._client.submit(_call, function, *sent, pure=False, **options)
 
     def here(self, value: Any) -> Any:
         """Bring a result of `near` to the client."""
@@ -239,7 +234,7 @@ class DaskRows(RowStore):
 
     def close(self) -> None:
         """Release all futures."""
-        self._rows, self._cells, self._pairs, self._kept = [], [], [], []
+        self._rows, self._cells, self._pairs = [], [], []
 
     def _map(self, task: Callable[..., Any], function: Any, message: tuple[Any, ...]) -> list[Any]:
         sent = self._send(message, tasks=len(self._rows))

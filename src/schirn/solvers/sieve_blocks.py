@@ -329,23 +329,10 @@ _VALUES = ("factors", "p", "q", "S", "S_held")
 
 
 class BlockProblem(Problem):
-    """Splits of rows in blocks; the spectra stay where the rows are.
+    """Splits of rows in blocks; `single` if their features have single precision.
 
-    Parameters
-    ----------
-    blocks : RowStore
-    spectra, drawn, n_labels, rates
-        As in `Problem`, but the spectra are results of `blocks.near`.
-    sizes : list of int
-        Rows of each split.
-    variance : float
-        Of the features, over all rows.
-    single : bool
-        Whether the features have single precision.
+    The eigenvectors of the spectra are results of `blocks.near`.
     """
-
-    sizes: Any = None
-    variance: Any = None
 
     def __init__(
         self,
@@ -353,14 +340,11 @@ class BlockProblem(Problem):
         spectra: Any,
         drawn: Any,
         n_labels: int,
-        rates: Any,
-        *,
-        sizes: list[int],
-        variance: float,
-        single: bool,
+        rates: Any = None,
+        single: bool = False,
     ):
         super().__init__([], spectra, drawn, n_labels, rates)
-        self.blocks, self.sizes, self.variance, self.single = blocks, sizes, variance, single
+        self.blocks, self.single = blocks, single
 
     def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
         """Run step(split, message, *common) on every split; the sums of each over all blocks."""
@@ -373,7 +357,7 @@ class BlockProblem(Problem):
     def keep_first(self) -> None:
         """Drop the inner split."""
         self.blocks.step(_keep_first)
-        self.spectra, self.sizes, self.drawn = self.spectra[:1], self.sizes[:1], []
+        self.spectra, self.drawn = self.spectra[:1], []
 
     def ridges(self, sums: Sequence[Any], lams: Sequence[float], exact: bool = False) -> list[Any]:
         """Ridges of every split, made near the rows: only sums travel there."""
@@ -585,7 +569,8 @@ def sieve_blocks(
         whole = whole.merge(other.features)
     scale = scale_of(whole, features)
     n, l = whole.n, looks[0].n_labels
-    rates = known_rates(noise_level, np.concatenate([o.sizes for o in looks]), l)
+    sizes = np.concatenate([o.sizes for o in looks])
+    rates = known_rates(noise_level, sizes, l)
     rng = check_random_state(random_state)
     common: dict[str, Any] = {"kernel": kernel, "lam": lam, "trusting": trusts(noise_level)}
     common["max_iter"] = max_iter
@@ -614,14 +599,17 @@ def sieve_blocks(
     sums = blocks.start(_make_splits, scale, source, np.sort(drawn), own)
     stage("factoring the features")
     single = single_precision(source, whole.dtype)
-    found = remembered("spectra", partial(_near_spectra, blocks, sums, single))
-    found = [Spectrum(*saved) if isinstance(saved, list) else saved for saved in found]
-    listed, variance = blocks.here(blocks.near(_number_and_variance, sums, found[0]))
-    # The sums of many blocks take much memory on the workers.
+    found = remembered("spectra", partial(_factored, blocks, sums, single))
+    # The sums of many blocks take much memory on the workers. Eigenvectors are sent back, because
+    # what was made there from all blocks would take all blocks to make again if it were lost.
     del sums
-    options: dict[str, Any] = {"sizes": [n, n - len(drawn)], "variance": variance}
-    problem = BlockProblem(blocks, found, [drawn], l, rates, single=single, **options)
-    if not listed:
+    found = [
+        Spectrum(eigenvalues, m, blocks.near(_same, basis, place=k), mean)
+        for k, (eigenvalues, m, basis, mean) in enumerate(found)
+    ]
+    problem = BlockProblem(blocks, found, [drawn], l, rates, single)
+    # An inner split without a candidate teaches nothing.
+    if sizes.sum() == sizes[drawn].sum():
         problem.keep_first()
     many = solve(problem, rng=check_random_state(random_state), **common)
     stride = 1 if all_log_odds and not in_files else max(1, n // sample_rows)
@@ -665,7 +653,7 @@ def _make_splits(
     held: np.ndarray,
     rates: np.ndarray | None,
 ) -> tuple[State, tuple[Any, ...]]:
-    """Features and splits of a block; their sums, and the number of candidates to learn from."""
+    """Features and splits of a block; sums over the rows learned from and over those held out."""
     X, first = block.rows.X, block.rows.first
     n = X.shape[0]
     index, k = held_last(n, _inside(held, first, n))
@@ -674,25 +662,23 @@ def _make_splits(
     rows = [make_rows(X[:0], Y, i, own, first=first) for i in (index, index[:k], index[k:])]
     whole, train, out = (r._replace(X=None) for r in rows)
     state = State(X, k, (Split(whole), Split(train, out)))
-    return state, (gram_sums(X[:k]), gram_sums(X[k:]), train.candidates.size)
+    return state, (gram_sums(X[:k]), gram_sums(X[k:]))
 
 
-def _near_spectra(blocks: RowStore, sums: Sequence[Any], single: bool) -> list[Any]:
-    """Spectra of all rows, and of those that are not held out, kept where the rows are."""
-    # A worker that dies takes a Gram matrix or its spectrum, not both.
-    grams = [blocks.near(_split_sums, sums, k, place=k + 1, keep=True) for k in range(2)]
-    return [blocks.near(spectrum, gram, single, place=k) for k, gram in enumerate(grams)]
+def _factored(blocks: RowStore, sums: Sequence[Any], single: bool) -> list[Spectrum]:
+    """Spectra of all rows, and of those that are not held out, from the sums of `_make_splits`."""
+    found = [blocks.near(_split_spectrum, sums, k, single, place=k) for k in range(2)]
+    return [blocks.here(spectrum) for spectrum in found]
 
 
-def _split_sums(sums: Sequence[Any], k: int) -> GramSums:
-    """Sums over all rows, or over those that are not held out, from the sums of `_make_splits`."""
-    rest = reduce(add_sums, (own[0] for own in sums))
-    return rest if k else reduce(add_sums, (own[1] for own in sums), rest)
+def _split_spectrum(sums: Sequence[Any], k: int, single: bool) -> Spectrum:
+    total = reduce(add_sums, (own[0] for own in sums))
+    total = total if k else reduce(add_sums, (own[1] for own in sums), total)
+    return spectrum(total, single)
 
 
-def _number_and_variance(sums: Sequence[Any], whole: Spectrum) -> tuple[int, float]:
-    """Number of candidates to learn from, and variance of the features."""
-    return sum(own[2] for own in sums), whole.variance
+def _same(value: Array) -> Array:
+    return value
 
 
 def _inside(index: np.ndarray, first: int, n: int) -> np.ndarray:

@@ -180,16 +180,6 @@ class Problem:
         self.splits, self.spectra, self.drawn = list(splits), list(spectra), list(drawn)
         self.n_labels, self.rates = n_labels, rates
 
-    @property
-    def sizes(self) -> list[int]:
-        """Number of rows that each split learns from."""
-        return [spectrum.n for spectrum in self.spectra]
-
-    @property
-    def variance(self) -> float:
-        """Sum of the variances of the features over all rows."""
-        return self.spectra[0].variance
-
     def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
         """Run step(split, message, *common) on every split; the sums of each."""
         pairs = zip(self.splits, messages, strict=True)
@@ -315,11 +305,6 @@ class Spectrum(NamedTuple):
         projected = self.basis.T @ (XtB - self.mean[:, None] * total)
         W = [self.basis @ (projected / (self.eigenvalues + t)[:, None]) for t in lams]
         return [(A, total / self.n - self.mean @ A) for A in W]
-
-    @property
-    def variance(self) -> float:
-        """Sum of the variances of the features."""
-        return max(float(self.eigenvalues.sum()) / self.n, 1e-12)
 
     def leverages(self, X: Any, lams: Sequence[float]) -> Array:
         """Diagonals of the hat matrices, (ridge weights, n), below 1."""
@@ -471,7 +456,8 @@ def choose_lams(problem: Problem, *, kernel: str, lam: float | None, trusting: b
     """Ridge weights of the experts: as given, or around the best one for held-out candidates."""
     if lam is not None:
         return [float(lam)]
-    variance = problem.variance
+    whole = problem.spectra[0]
+    variance = max(float(whole.eigenvalues.sum()) / whole.n, 1e-12)
     best = choose_ridge(problem, variance * GRIDS[kernel], kernel=kernel, trusting=trusting)
     if trusting:
         return [best]
@@ -735,7 +721,7 @@ def sieve(
     label_correlations : bool
         Use the label stack.
     """
-    l, sizes = problem.n_labels, problem.sizes
+    l, sizes = problem.n_labels, [spectrum.n for spectrum in problem.spectra]
     correlated = label_correlations and 1 < l <= MOST_STACKED
     noises = first_round(problem, lams, range(len(lams))[start])
     own = np.clip(problem.rates, *RATES) if isinstance(problem.rates, np.ndarray) else None
@@ -864,7 +850,7 @@ def trusting_ridge(problem: Problem, lam: float, rate: float = 0.0) -> SieveResu
     (loss,) = problem.each(trust, messages, lam, rate)
     (ridges,) = problem.ridges(counts, [lam], exact=True)
     pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(l), 0, None)
-    trace = np.zeros(1), np.array([loss / (problem.sizes[0] * l)])
+    trace = np.zeros(1), np.array([loss / (problem.spectra[0].n * l)])
     noise = NoiseModel.independent(MARGIN, l)
     return SieveResult(_in_memory(ridges), [lam], pool, noise, *trace, problem)
 
