@@ -97,7 +97,12 @@ def main() -> None:
         for each in (old, new)
     )
     X = TextFeatures().fit_transform([before[both[i]]["description"] for i in rows])
-    scores = {"Sieve": Sieve().fit(X, C).training_log_odds_, "logistic regression": logistic(X, C)}
+    scores = {
+        "Sieve": Sieve().fit(X, C).training_log_odds_,
+        "logistic regression": logistic(X, C),
+        # Without any text: what a ranking over all tags owes to their frequencies.
+        "frequency of the tag": np.broadcast_to(C.mean(axis=0), C.shape),
+    }
     looked = np.zeros(C.shape, dtype=bool)
     looked[: changed.sum()] = True
     listed, unlisted = looked & (C == 1), looked & (C == 0)
