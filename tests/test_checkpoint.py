@@ -256,7 +256,7 @@ PROGRAM = """
 import sys, time
 from schirn import _checkpoint
 from schirn.cli import main
-from schirn.solvers import sieve
+from schirn.solvers import sieve, sieve_landmarks
 _checkpoint._EVERY = _checkpoint._PAUSE = 0.0
 before = sieve.track
 def slow(items, what, **options):
@@ -264,15 +264,15 @@ def slow(items, what, **options):
         print("round", item, file=sys.stderr, flush=True)
         time.sleep(0.3)
         yield item
-sieve.track = slow
-from schirn.cli import main
+sieve.track = sieve_landmarks.track = slow
 sys.exit(main(sys.argv[1:]))
 """
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills by signal")
-@pytest.mark.parametrize("command", ["clean", "fit"])
+@pytest.mark.parametrize("command", ["clean", "clean in files", "fit"])
 def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
+    command, _, in_files = command.partition(" ")
     table = tmp_path / "photos.csv"
     tags = [";".join(f"t{j}" for j in np.flatnonzero(row)) for row in data.candidates]
     lines = [f"{t},{','.join(map(repr, map(float, x)))}" for t, x in zip(tags, data.X, strict=True)]
@@ -281,6 +281,12 @@ def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
     kind = {"clean": "csv", "fit": "schirn"}[command]
     out, whole = tmp_path / f"out.{kind}", tmp_path / f"whole.{kind}"
     argv = [command, str(table), "--labels", "tags", "-o"]
+    module = "solvers.sieve"
+    if in_files:
+        np.save(tmp_path / "x.npy", data.X)
+        few = ["--param", "max_kernel_rows=100", "--param", "n_landmarks=60"]
+        chosen = ["--features", str(tmp_path / "x.npy"), "--max-memory", "1e-5", *few]
+        argv[2:2], module = chosen, "solvers.sieve_landmarks"
     kept = [str(out), "--checkpoint", str(tmp_path / "kept")]
     program = [sys.executable, "-c", PROGRAM, *argv, *kept]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -295,10 +301,12 @@ def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
     head = json.loads((tmp_path / "kept" / "checkpoint.json").read_text())
     assert head["method"] == {"clean": "find_noisy_labels", "fit": "Sieve"}[command]
     with monkeypatch.context() as patch:
-        begun = stop_after(patch, "solvers.sieve", 100)
+        begun = stop_after(patch, module, 100)
         assert main([*argv, *kept]) == 0
     assert begun == [5, 6, 7, 8]
-    assert "schirn: going on after round 4 of 8" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "schirn: going on after round 4 of 8" in printed.err
+    assert ("read from files block by block" in printed.out) == bool(in_files)
     assert not (tmp_path / "kept").exists()
     assert main([*argv, str(whole)]) == 0
     if command == "clean":

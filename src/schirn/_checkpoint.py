@@ -296,8 +296,13 @@ def _digest(data: Any) -> str:
             found.update(f"{value.dtype.str}{value.shape}".encode())
             found.update(np.ascontiguousarray(value).data)
         elif hasattr(value, "blocks"):
+            # Rows in files are the same data as those in memory, whatever their blocks.
+            found.update(f"{value.dtype.str}{value.shape}".encode())
             for block in value.blocks():
-                add(block)
+                if sp.issparse(block):
+                    add(block)
+                else:
+                    found.update(np.ascontiguousarray(block).data)
         elif isinstance(value, list | tuple) or hasattr(value, "__iter__"):
             found.update(b"[")
             for item in value:

@@ -13,7 +13,6 @@ from schirn.cleaning import votes_to_candidates
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.scale import RowFile
-from schirn.scale.memory import large_array
 
 
 @pytest.fixture(scope="module")
@@ -371,23 +370,26 @@ def test_fifty_thousand_rare_tags_need_no_columns(small):
     assert len(found.clean_lists()[0]) == 250 + (~plain.removed)[plain.row == 0].sum()
 
 
-def test_little_memory_changes_no_verdict(small, monkeypatch):
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_little_memory_changes_no_verdict(small, monkeypatch, storage):
     few = Sieve(max_kernel_rows=100, n_landmarks=20, max_iter=2)
-    plain = find_noisy_labels(small.X, small.candidates, method=few)
-    # 200 x 20 x 4 bytes are more than half of it; the labels still fit together.
-    monkeypatch.setattr("schirn.cleaning.find._BYTES_PER_CELL", 1)
+    X = storage(small.X)
+    plain = find_noisy_labels(X, small.candidates, method=few)
     made = []
 
-    def recording(*shape):
-        made.append(large_array(*shape))
+    def recording(*blocks):
+        made.append(RowFile(*blocks))
         return made[-1]
 
-    monkeypatch.setattr("schirn.solvers.sieve_blocks.large_array", recording)
-    scarce = find_noisy_labels(small.X, small.candidates, method=few, max_memory=2e-5)
-    assert isinstance(made[0], np.memmap)
-    np.testing.assert_allclose(scarce.confidence, plain.confidence, atol=1e-12)
-    with_room = find_noisy_labels(small.X, small.candidates, method=few, max_memory=1.0)
+    monkeypatch.setattr("schirn.cleaning.find.RowFile", recording)
+    # 200 rows x (6 labels x 75 bytes + 20 landmarks x 4 bytes) are 106 kB.
+    scarce = find_noisy_labels(X, small.candidates, method=few, max_memory=1e-4)
+    assert len(made) == 1
+    np.testing.assert_allclose(scarce.confidence, plain.confidence, atol=1e-5)
+    np.testing.assert_array_equal(scarce.removed, plain.removed)
+    with_room = find_noisy_labels(X, small.candidates, method=few, max_memory=1.0)
     np.testing.assert_array_equal(with_room.confidence, plain.confidence)
+    assert len(made) == 1
 
 
 @pytest.mark.parametrize("kind", ["memmap", "file", "blocks"])

@@ -9,18 +9,27 @@ import numpy as np
 
 from schirn._files import brief, brief_list, read_npy
 from schirn._input import suggest
+from schirn._progress import stage
 from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.found import NoisyLabels
 from schirn.cleaning.look import SEPARATORS
 from schirn.cleaning.merges import check_merges
 from schirn.datasets._annotations import Verdict, label_studio_config
-from schirn.datasets._arrow import number_blocks
-from schirn.datasets.tables import LABEL_COLUMNS, Table, holds_lists, to_numbers, write_verdicts
+from schirn.datasets._arrow import ParquetNumbers, number_blocks
+from schirn.datasets.tables import (
+    LABEL_COLUMNS,
+    Table,
+    folder_format,
+    holds_lists,
+    text_cells,
+    to_numbers,
+    write_verdicts,
+)
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
 from schirn.labels.tags import split_tags
 from schirn.scale.cluster import lazy_blocks
-from schirn.scale.memory import free_bytes
+from schirn.scale.memory import check_room, free_bytes
 from schirn.scale.row_file import RowFile
 
 Array = np.ndarray
@@ -28,6 +37,8 @@ Array = np.ndarray
 _WORDS_OF_A_TEXT = 3
 # In a smaller share of the cells, the default separator may be part of a tag.
 _STRAY = 0.05
+# Columns of more bytes than this are not read together with the rest of a table.
+_LARGE = 2**26
 _ID_COLUMNS = ("id", "index", "row", "row_id", "item_id")
 _YES = ("1", "1.0", "true", "yes", "y", "x")
 _NO = ("", "0", "0.0", "false", "no", "n", "none", "nan")
@@ -37,12 +48,15 @@ class Features(NamedTuple):
     """Features of the rows, the columns or the file they come from, and groups of rows."""
 
     X: Any
+    """An array, a CSR matrix, a `RowFile`, or blocks that lie with Dask workers."""
     source: str
     groups: Sequence[Any] | None
     left_out: Sequence[str] = ()
     """Columns of numbers or sentences that are not learned from."""
     transformer: TableFeatures | None = None
     """The fitted features; None if they come from an .npy file, or lie with Dask workers."""
+    memory: str | None = None
+    """Why the features stay in files, in words; None if they are in memory."""
 
     @property
     def is_scaled(self) -> bool:
@@ -371,17 +385,36 @@ class TagTable:
         names = self.new_columns(suggest, add is not None)
         return clean, dict(zip(names, columns, strict=True))
 
-    def features(self) -> Features:
-        """Return what to learn from: texts, pictures, embeddings or numbers."""
+    def features(self, where: str = "memory") -> Features:
+        """Return what to learn from: texts, pictures, embeddings or numbers.
+
+        Parameters
+        ----------
+        where : {"memory", "files", "dask"}
+            Where vectors and columns of numbers may be: those that do not fit into memory are a
+            `RowFile` for "files", and those that were left unread are lazy blocks for "dask".
+        """
         transformer = self.transformer()
-        if self._unread:
+        left_out = self._left_out(transformer)
+        if where == "dask":
             blocks = number_blocks(Path(self.path), self._unread)
             X: Any = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
-            source, left_out = brief_list(self._unread, 6), self._left_out(transformer)
-            return Features(X, source, self.groups(), left_out)
+            return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
+        if self._unread and transformer is not None:
+            free = free_bytes()
+            X = self._numbers()
+            # Numbers need no training.
+            transformer.text_ = transformer.encoder_ = None
+            transformer.n_features_ = X.shape[1]
+            found = transformer.source(), self.groups(), left_out, transformer
+            return Features(X, *found, _memory_words(X, free))
         if transformer is None:
-            X = matrix_for(str(self._features), self.table.n_rows, self.path)
-            return Features(X, str(self._features), self.groups(), self._left_out(None))
+            free = free_bytes()
+            X = rows_for(str(self._features), self.table.n_rows, self.path)
+            if isinstance(X, RowFile) and where == "memory":
+                X = X.mapped()
+            words = _memory_words(X, free)
+            return Features(X, str(self._features), self.groups(), left_out, memory=words)
         rows = self.table if transformer.image is None else {transformer.image: self._images}
         try:
             X = transformer.fit_transform(rows)
@@ -389,8 +422,35 @@ class TagTable:
             # Columns of numbers may have been given as features.
             chosen = "features" if self._features is not None else error.parameter
             raise InputError(f"{self.path}: {error}", parameter=chosen) from None
-        left_out = self._left_out(transformer)
         return Features(X, transformer.source(), self.groups(), left_out, transformer)
+
+    def _numbers(self) -> "Array | RowFile":
+        """Read the columns that were left in their files, into memory or into a temporary file."""
+        numbers = ParquetNumbers.of(Path(self.path), self._unread)
+        if numbers is None:
+            raise DataError(f"{self.path}: {brief_list(self._unread, 6)} can no longer be read")
+        n, size, blocks = self.table.n_rows, numbers.n_bytes, numbers.blocks()
+        X: Any
+        if 2 * size <= free_bytes():
+            X = np.empty((n, size // (n * numbers.dtype.itemsize)), numbers.dtype)
+            first = 0
+            for block in blocks:
+                if block.shape[1] != X.shape[1] or first + len(block) > n:
+                    break
+                X[first : first + len(block)] = block
+                first += len(block)
+            if first == n:
+                return X
+        else:
+            check_room(size, f"the numbers in {brief_list(self._unread, 6)}")
+            stage("copying the features to a temporary file")
+            X = RowFile(blocks)
+            if X.shape[0] == n:
+                return X
+        raise DataError(
+            f"{self.path}: not all rows have as many numbers in {brief_list(self._unread, 6)}, or "
+            f"the files were changed while they were read"
+        )
 
     def transformer(self) -> TableFeatures | None:
         """Return the untrained features; None if they come from an .npy file.
@@ -429,8 +489,7 @@ class TagTable:
                 f"--text or --columns" + (", or pictures with --encoder" if pictures else "")
             )
         lengths = {
-            name: sum(len(cell) for cell in self.table.column(name) if isinstance(cell, str))
-            for name in self._free_columns()
+            name: sum(map(len, text_cells(self.table, name))) for name in self._free_columns()
         }
         best = max(lengths, key=lambda name: lengths[name], default=None)
         example = "" if best is None else f" such as {brief(best)}"
@@ -442,11 +501,11 @@ class TagTable:
 
     def _chosen_features(self, features: str) -> TableFeatures | None:
         """Return a column of lists, or columns of numbers such as "a,b"; None for an .npy file."""
-        # A column that is not read is one of lists.
-        if features in self._unread:
-            return TableFeatures(vectors=features)
-        known = set(self.table.columns)
+        known = {*self.table.columns, *self._unread}
         names = [features] if features in known else [name.strip() for name in features.split(",")]
+        if set(names) <= set(self._unread):
+            several = len(names) > 1
+            return TableFeatures(columns=names) if several else TableFeatures(vectors=features)
         if not known.intersection(names):
             return None
         lists = [name for name in names if name in known and holds_lists(self.table, name)]
@@ -467,8 +526,9 @@ class TagTable:
             columns = [self.table.column(name) for name in self._text]
         else:
             used = {self.labels, self._known_clean, self._group, self._image, self._features}
-            cells = [self.table.column(name) for name in self.table.columns if name not in used]
-            columns = [column for column in cells if any(isinstance(c, str) for c in column)]
+            names = [name for name in self.table.columns if name not in used]
+            names = [name for name in names if text_cells(self.table, name)]
+            columns = [self.table.column(name) for name in names]
             columns = [column for column in columns if to_numbers(column) is None]
         texts = [" ".join(str(cell) for cell in row if cell) for row in zip(*columns, strict=True)]
         return texts or [""] * self.table.n_rows
@@ -524,7 +584,7 @@ class TagTable:
         """Return the free columns of sentences: texts of at least three words on average."""
         found = []
         for name in self._free_columns():
-            cells = [c for c in self.table.column(name) if isinstance(c, str) and c.strip()]
+            cells = [cell for cell in text_cells(self.table, name) if cell.strip()]
             n_words = sum(len(cell.split()) for cell in cells)
             if cells and n_words >= _WORDS_OF_A_TEXT * len(cells):
                 found.append(name)
@@ -545,24 +605,90 @@ def _by_row(n_rows: int, records: Iterable[dict[str, Any]]) -> list[dict[str, fl
     return rows
 
 
+def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:
+    """Return columns of a Parquet file or folder that are better left there: all of these or none.
+
+    A table that is read as a whole has them twice: as they were read, and as a matrix. Left in the
+    files, they are read when the rest of the table is known, and only if there is room.
+    """
+    is_parquet = Path(path).suffix.lower() == ".parquet"
+    if Path(path).is_dir():
+        is_parquet = folder_format(Path(path)) == ".parquet"
+    numbers = ParquetNumbers.of(Path(path), names) if is_parquet and names else None
+    large = min(_LARGE, free_bytes() // 4)
+    return list(names) if numbers is not None and numbers.n_bytes > large else []
+
+
+def _memory_words(X: Any, free: int) -> str | None:
+    """What to tell about features that are not in memory."""
+    if not isinstance(X, RowFile):
+        return None
+    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
+    return (
+        f"features of {size / 1e9:.2g} GB are read from files block by block, as "
+        f"{free / 1e9:.2g} GB of memory were free"
+    )
+
+
 def matrix_for(features: str, n_rows: int, table: str) -> Array:
-    """Read the features of the rows of a table from an .npy file."""
-    path = Path(features)
-    if path.suffix.lower() != ".npy":
+    """Read the features of the rows of a table from .npy files; a large matrix is mapped."""
+    rows = rows_for(features, n_rows, table)
+    return rows.mapped() if isinstance(rows, RowFile) else rows
+
+
+def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
+    """Open the features of the rows of a table.
+
+    Parameters
+    ----------
+    features : str
+        An .npy file, several such as "a.npy,b.npy" with rows that follow each other, or a folder
+        of such files, in the order of their names.
+    n_rows : int
+    table : str
+        Name of the table in error messages.
+
+    Returns
+    -------
+    ndarray, or RowFile if they take more than half of the memory that is free
+    """
+    files = [Path(features)]
+    if files[0].is_dir():
+        files = sorted(files[0].glob("*.npy"))
+    elif not files[0].exists() and "," in features:
+        files = [Path(name.strip()) for name in features.split(",")]
+    if not files or any(path.suffix.lower() != ".npy" for path in files):
         raise InputError(
-            f"{features!r} is neither an .npy file nor a column of {table}", parameter="features"
+            f"{features!r} is neither an .npy file nor a list or folder of such files, nor a "
+            f"column of {table}",
+            parameter="features",
         )
-    if path.exists() and path.stat().st_size > free_bytes() // 2:
-        matrix = RowFile(path).mapped()
+    size = sum(path.stat().st_size for path in files if path.exists())
+    rows: Any
+    if 2 * size > free_bytes():
+        if len(files) > 1:
+            check_room(size, f"the numbers in {features}")
+        opened = [RowFile(path) for path in files]
+        rows = (
+            opened[0] if len(files) == 1 else RowFile(b for each in opened for b in each.blocks())
+        )
     else:
-        matrix = np.asarray(read_npy(path))
-    fits = matrix.ndim == 2 and len(matrix) == n_rows and matrix.shape[1] > 0
-    if not fits or matrix.dtype.kind not in "biuf":
+        matrices = [np.asarray(read_npy(path)) for path in files]
+        widths = {matrix.shape[1:] for matrix in matrices}
+        if len(widths) > 1 or any(not matrix.ndim for matrix in matrices):
+            raise DataError(
+                f"{features}: the matrices must have as many columns as each other, but there are "
+                f"{' and '.join(str(matrix.shape) for matrix in matrices[:4])}"
+            )
+        rows = matrices[0] if len(files) == 1 else np.concatenate(matrices)
+    shape = rows.shape
+    fits = len(shape) == 2 and shape[0] == n_rows and shape[1] > 0
+    if not fits or rows.dtype.kind not in "biuf":
         raise DataError(
-            f"{path}: {matrix.dtype} of shape {matrix.shape}, but {table} has {n_rows} rows; give "
-            f"a matrix of numbers with as many rows and at least one column"
+            f"{features}: {rows.dtype} of shape {shape}, but {table} has {n_rows} rows; give a "
+            f"matrix of numbers with as many rows and at least one column"
         )
-    return matrix
+    return rows
 
 
 def image_files(table: Table, column: str, path: str, root: str | None = None) -> list[Path | None]:

@@ -5,7 +5,7 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,11 +15,10 @@ from sklearn.utils.validation import has_fit_parameter
 
 from schirn._checkpoint import kept_in, load, save, section
 from schirn._input import Number, as_plain, canonical, check_values, is_missing
-from schirn._progress import shown, stage, track
+from schirn._progress import current, shown, stage, track
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
-from schirn.cleaning.limits import least_likely, with_one_left
-from schirn.cleaning.threshold_curve import planted_curve
-from schirn.cleaning.trust import MAX_PLANTED, Planted, assess, draw, left_out_confidence, replaced
+from schirn.cleaning.trust import MAX_PLANTED, Planted, draw, left_out_confidence, replaced
+from schirn.cleaning.verdicts import PRECISION, Verdicts, decide
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.features import TextFeatures
 from schirn.features.pipeline import make_method
@@ -32,16 +31,17 @@ from schirn.methods import OracleRidge, PartialMultiLabelClassifier
 from schirn.methods._base import FREE
 from schirn.scale.cluster import in_memory
 from schirn.scale.input import location
-from schirn.scale.memory import free_bytes, memory_limit
+from schirn.scale.memory import check_room, free_bytes, memory_limit, scratch_folder
 from schirn.scale.row_file import RowFile
 
 Array = np.ndarray
 
 MIN_COUNT = 5
-PRECISION = 0.9
 _FOLDS = 5
 # Peak memory of a fit of Sieve per row and label, besides the features.
 _BYTES_PER_CELL = 75
+# Size of the blocks of rows that are copied to a file.
+_BLOCK_BYTES = 2**25
 # Even sure tags are sometimes replaced by planted ones.
 _SELDOM = 1e-3
 
@@ -128,9 +128,9 @@ def find_noisy_labels(
         confidence 0.5 and the verdict "unjudged". Other rows of its own group do not count; with
         folds, only training rows do.
     max_memory : float, optional
-        Gigabytes. `Sieve` keeps the landmark features of more than `max_kernel_rows` rows in
-        memory, or in a temporary file if they need more than half of this. None is the memory
-        that is free.
+        Gigabytes. If what `Sieve` computes for more than `max_kernel_rows` rows needs more than
+        this, it goes through the rows in blocks and keeps its numbers in temporary files. None is
+        the memory that is free.
     label_names : sequence of str, optional
         Names of the columns of `candidates`, if it has none.
     separator : str, default=";"
@@ -173,12 +173,11 @@ def find_noisy_labels(
     if location(X) == "files" and not _streams(model, tags.n_rows, told):
         # The solver for rows in memory reads them from there, too.
         X = X.mapped()
-    in_files = location(X) == "files"
     if on_workers:
         _check_on_workers(model, {**told, "checkpoint": checkpoint})
     elif len(X.shape) != 2 or X.shape[0] != tags.n_rows:
         raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
-    elif not is_device_array(X) and not in_files:
+    elif not is_device_array(X) and location(X) != "files":
         # Checked here, because a model would report the row of its fold.
         check_values(X)
     Number(high=1).check("threshold", threshold)
@@ -212,11 +211,12 @@ def find_noisy_labels(
             memory_limit(max_memory),
             section("find_noisy_labels", options, *data),
         ):
+            if location(X) == "memory" and _streams(model, tags.n_rows, told):
+                X = _in_files_if_large(X, model, len(columns))
+            whole = location(X) in ("dask", "files")
             fits = [
                 _kept_fit(model, X, tags, some, certain, together, votes, min_count, random_state)
-                for some in (
-                    [columns] if on_workers or in_files else _label_groups(columns, tags.n_rows)
-                )
+                for some in ([columns] if whole else _label_groups(columns, tags.n_rows))
             ]
             verdicts = _merged(fits)
     elif votes is not None:
@@ -236,66 +236,24 @@ def find_noisy_labels(
             verdicts = _out_of_fold(
                 model, X, tags, columns, certain, folds, min_count, random_state
             )
-    judged, planted = verdicts.judged, verdicts.planted
+    planted = verdicts.planted
     odds = _prior_odds(prior, tags)
     confidence = _with_odds(verdicts.confidence, odds)
     if odds is not None:
         # A planted tag has the prior of the tag that it replaces.
         odds = odds[planted.replaced]
         planted = planted._replace(confidence=_with_odds(planted.confidence, odds))
-    doubtful = judged & (certain == 0)
-    share = verdicts.cautious_share
-    if share is None:
-        share = float((1 - confidence)[doubtful].sum() / max(1, doubtful.sum()))
-    trust = assess(
-        confidence[doubtful],
-        tags.column[doubtful],
-        planted,
-        share=share,
-        threshold=threshold,
-        precision=PRECISION if precision is None else precision,
-        label_names=tags.names,
-    )
-    claimed = verdicts.shares.get("wrong_share", share)
-    curve = planted_curve(
-        confidence[doubtful],
-        planted.confidence,
-        threshold=threshold,
-        shares=(
-            min(trust.wrong_share, claimed),
-            claimed,
-            max(claimed, verdicts.shares.get("largest_wrong_share", claimed)),
-        ),
-    )
-    confidence = np.where(certain == 0, confidence, certain > 0)
-    judged = judged | (certain != 0)
-    removed = judged & (confidence < threshold)
-    if max_remove_per_row is not None:
-        removed = least_likely(tags.row, confidence, removed, max_remove_per_row)
-    held_back = np.zeros(len(removed), dtype=bool)
-    if precision is not None:
-        held_back = removed & (confidence >= trust.threshold) & (certain == 0)
-    removed = (removed & ~held_back) | (certain < 0)
-    if keep_one:
-        removed = with_one_left(tags.row, confidence, removed, certain)
-    return NoisyLabels(
-        n_rows=tags.n_rows,
-        label_names=tags.names,
-        row=tags.row,
-        column=tags.column,
-        confidence=confidence,
-        removed=removed,
-        judged=judged,
-        threshold=float(threshold),
+    return decide(
+        tags,
+        verdicts._replace(confidence=confidence, planted=planted),
+        certain,
         method=type(model).__name__,
-        missing=_suggestions(verdicts, known, tags),
-        annotators=_annotators(votes, verdicts.vote_model),
-        trust=trust,
-        held_back=int(held_back.sum()),
+        threshold=threshold,
+        precision=precision,
         max_remove_per_row=max_remove_per_row,
         keep_one=keep_one,
-        threshold_curve=curve,
-        **verdicts.shares,
+        missing=_suggestions(verdicts, known, tags),
+        annotators=_annotators(votes, verdicts.vote_model),
     )
 
 
@@ -329,6 +287,24 @@ def _streams(model: Any, n_rows: int, told: dict[str, Any]) -> bool:
     able = "files" in model._locations and model._judges_own_rows
     many = n_rows > getattr(model, "max_kernel_rows", 0)
     return able and many and all(value is None for value in told.values())
+
+
+def _in_files_if_large(X: Any, model: Any, n_labels: int) -> Any:
+    """The rows, or a `RowFile` of them if what a fit computes of them does not fit into memory."""
+    needed = X.shape[0] * (_BYTES_PER_CELL * n_labels + 4 * model.n_landmarks)
+    if needed <= (free := free_bytes()):
+        return X
+    display = current()
+    if display is not None:
+        display.say(
+            f"{needed / 1e9:.2g} GB would be needed and {free / 1e9:.2g} GB of memory are free, so "
+            f"the rows go through in blocks, with temporary files in {scratch_folder()}"
+        )
+    if isinstance(X, np.memmap) and X.mode != "c" and X.flags.c_contiguous:
+        return RowFile(X)
+    size = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
+    check_room(size, f"{X.shape[0]:,} rows")
+    return RowFile(piece for _, piece in row_pieces(X, max(1, _BLOCK_BYTES * X.shape[0] // size)))
 
 
 def _check_on_workers(model: Any, options: dict[str, Any]) -> None:
@@ -452,22 +428,6 @@ def group_numbers(groups: Iterable[Any], n: int) -> Array:
     number = {value: k for k, value in enumerate(ordered)}
     unused = count(len(number))
     return np.array([next(unused) if is_missing(value) else number[value] for value in values])
-
-
-class Verdicts(NamedTuple):
-    """What a model says about all tags, before priors and known tags."""
-
-    confidence: Array
-    judged: Array
-    shares: dict[str, Any]
-    missing: tuple[Array, Array, Array] | None
-    """Row, column and confidence of the tags to suggest."""
-    missing_caught: float
-    """Share of the correct tags that would be suggested if they were not listed."""
-    planted: Planted
-    cautious_share: float | None
-    """Cautious share of wrong tags; None if the method has none but the one it claims."""
-    vote_model: Any = None
 
 
 def _kept_fit(model: Any, X: Any, tags: Tags, columns: Array, *options: Any) -> Verdicts:

@@ -15,6 +15,7 @@ and k sampled cells per label, memory and time grow with c + k l, whatever the e
    tags of a row inform each other.
 """
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -22,17 +23,20 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit
 
+from schirn._checkpoint import kept_in, remembered, section
 from schirn._input import Number, check_values
 from schirn._progress import shown, stage, track
-from schirn.cleaning.find import MIN_COUNT, PRECISION, _prepare, _with_copies
+from schirn.cleaning.find import MIN_COUNT, _certain, _prepare, _with_copies, group_numbers
 from schirn.cleaning.found import NoisyLabels
-from schirn.cleaning.limits import least_likely, with_one_left
-from schirn.cleaning.threshold_curve import planted_curve
-from schirn.cleaning.trust import MAX_PLANTED, Planted, assess
+from schirn.cleaning.trust import MAX_PLANTED, Planted
+from schirn.cleaning.verdicts import PRECISION, Verdicts, decide
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags, read_tags
-from schirn.linalg.arrays import is_device_array, to_numpy
+from schirn.linalg.arrays import is_device_array, release, row_pieces, to_numpy
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
+from schirn.scale.memory import large_array
+from schirn.scale.row_file import RowFile
+from schirn.solvers.sieve_landmarks import MOST_STACKED as MANY_LABELS
 
 Array = np.ndarray
 Fit = Callable[[Any, sp.csr_array], Any]
@@ -71,9 +75,12 @@ def find_noisy_labels_sparse(
     max_remove_per_row: int | None = None,
     precision: float | None = PRECISION,
     keep_one: bool = True,
+    known_clean: Any = None,
+    groups: Any = None,
     min_count: int = MIN_COUNT,
     label_names: Sequence[str] | None = None,
     random_state: int | None = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
     verbose: bool = False,
 ) -> NoisyLabels:
     """Find wrong tags among very many labels, without any array of rows x labels.
@@ -86,7 +93,8 @@ def find_noisy_labels_sparse(
     Parameters
     ----------
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
-        Features of the rows.
+        Features of the rows. Those of a `numpy.memmap` or a `schirn.scale.RowFile` stay in their
+        file; half of them is copied to a temporary file if it does not fit into memory.
     candidates : (n, l) sparse matrix or 0/1 array, or sequence of n lists of names
         Tags of the rows.
     fit : function from (X, candidates) to a model, optional
@@ -109,6 +117,11 @@ def find_noisy_labels_sparse(
         threshold.
     keep_one : bool, default=True
         Whether a row that would lose all its tags keeps the most likely one.
+    known_clean : (n,) bool array, optional
+        Rows that were checked: their tags are kept with confidence 1. Nothing is learned from it.
+    groups : sequence of n values, optional
+        Rows with the same value stay together, as copies do. A row with a missing value is a group
+        of its own.
     min_count : int, default=5
         A tag listed in fewer rows than this, in all of them, or in no row of the other half is not
         judged: it is kept with confidence 0.5 and the verdict "unjudged".
@@ -116,6 +129,9 @@ def find_noisy_labels_sparse(
         Names of the columns of `candidates`, if it has none.
     random_state : int, default=0
         Seed of the halves, of the sampled cells and of the planted tags.
+    checkpoint : path, optional
+        Folder for the scores of the first half, so that a run that was killed goes on there if it
+        is started again with the same data and parameters. When it is done, it is removed.
     verbose : bool, default=False
         Show stage, half, share done and time left on stderr.
 
@@ -147,65 +163,60 @@ def find_noisy_labels_sparse(
     if not len(tags.row):
         raise InputError("no row has a tag, so there is nothing to clean")
     X = _prepare(X, None)[0]
-    X = to_numpy(X) if is_device_array(X) else X
+    X = to_numpy(X) if is_device_array(X) else X.mapped() if isinstance(X, RowFile) else X
     if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
         raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
     check_values(X)
     # Sorted by row and label; a tag that is listed twice is one tag.
     order = np.unique(tags.row * len(tags.names) + tags.column)
     tags = tags._replace(row=order // len(tags.names), column=order % len(tags.names))
+    certain = _certain(None, known_clean, tags)
+    together = None if groups is None else group_numbers(groups, tags.n_rows)
     rng = np.random.default_rng(random_state)
     engine = (fit_centroids, score_centroids) if fit is None or score is None else (fit, score)
-    with shown(f"judging {len(tags.row):,} tags", verbose):
-        cells = _scored(X, tags, engine, min_count, n_unlisted, rng)
+    options: dict[str, Any] = {"min_count": min_count, "n_unlisted": n_unlisted}
+    options["seed"] = random_state
+    options["engine"] = [getattr(each, "__qualname__", repr(each)) for each in engine]
+    with (
+        kept_in(checkpoint),
+        shown(f"judging {len(tags.row):,} tags", verbose),
+        section("find_noisy_labels_sparse", options, X, tags.row, tags.column, together),
+    ):
+        cells = _scored(X, tags, together, engine, min_count, n_unlisted, rng)
         stage("posterior")
         law = _law(cells, tags)
         confidence = np.where(cells.judged, law.q, 0.5)
         stage("judging planted tags")
         planted = _plant(law, cells, tags, rng)
-    judged = cells.judged
-    trust = assess(
-        confidence[judged],
-        tags.column[judged],
-        planted,
-        share=min(law.cautious_share, law.share),
-        threshold=threshold,
-        precision=PRECISION if precision is None else precision,
-        label_names=tags.names,
-    )
-    curve = planted_curve(
-        confidence[judged],
-        planted.confidence,
-        threshold=threshold,
-        shares=(min(trust.wrong_share, law.share), law.share, law.share),
-    )
-    removed = judged & (confidence < threshold)
-    if max_remove_per_row is not None:
-        removed = least_likely(tags.row, confidence, removed, max_remove_per_row)
-    held_back = np.zeros(len(removed), dtype=bool)
-    if precision is not None:
-        held_back = removed & (confidence >= trust.threshold)
-    removed &= ~held_back
-    if keep_one:
-        nothing_known = np.zeros(len(removed), dtype=np.int8)
-        removed = with_one_left(tags.row, confidence, removed, nothing_known)
-    return NoisyLabels(
-        n_rows=tags.n_rows,
-        label_names=tags.names,
-        row=tags.row,
-        column=tags.column,
-        confidence=confidence,
-        removed=removed,
-        judged=judged,
-        threshold=float(threshold),
+    share = law.share if cells.judged.any() else None
+    return decide(
+        tags,
+        Verdicts(
+            confidence,
+            cells.judged,
+            {} if share is None else {"wrong_share": share},
+            None,
+            np.nan,
+            planted,
+            min(law.cautious_share, law.share),
+        ),
+        certain,
         method="label centroids" if fit is None else getattr(fit, "__name__", "engine"),
-        wrong_share=law.share if judged.any() else None,
-        trust=trust,
-        held_back=int(held_back.sum()),
+        threshold=threshold,
+        precision=precision,
         max_remove_per_row=max_remove_per_row,
         keep_one=keep_one,
-        threshold_curve=curve,
     )
+
+
+def is_for_many_labels(tags: Any, min_count: int = MIN_COUNT) -> bool:
+    """Whether there are so many labels that `find_noisy_labels_sparse` is the better choice.
+
+    Above `MANY_LABELS` labels that can be judged, `Sieve` leaves out how labels occur together,
+    which is what it has over this module, and needs all cells of rows x labels.
+    """
+    counts = read_tags(tags, None).counts
+    return int((counts >= min_count).sum()) > MANY_LABELS
 
 
 class Cells(NamedTuple):
@@ -223,6 +234,7 @@ class Cells(NamedTuple):
 def _scored(
     X: Any,
     tags: Tags,
+    together: Array | None,
     engine: tuple[Fit, Score],
     min_count: int,
     n_unlisted: int,
@@ -231,7 +243,7 @@ def _scored(
     """Score each half of the rows by an engine that has learned from the other."""
     n, l = tags.shape
     stage("looking for copies")
-    groups = _with_copies(X, tags, None)
+    groups = _with_copies(X, tags, together)
     groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
     half = (rng.permutation(int(groups.max()) + 1) % 2)[groups]
     columns = np.flatnonzero((tags.counts >= min_count) & (tags.counts < n))
@@ -252,10 +264,14 @@ def _scored(
         position = np.cumsum(half != side) - 1
         own = position[tags.row[taught]], tags.column[taught]
         Y = sp.csr_array((np.ones(len(own[0]), np.uint8), own), shape=(len(train), l))
-        model = fit(X[train], Y)
         rows = np.r_[tags.row[mine], row[sampled]]
         labels = np.r_[tags.column[mine], column[sampled]]
-        found = np.asarray(score(model, X, rows, labels), dtype=np.float64)
+
+        def scores(train: Array = train, Y: Any = Y, rows: Array = rows, of: Array = labels) -> Any:
+            found = score(fit(_taken(X, train), Y), X, rows, of)
+            return np.asarray(found, dtype=np.float64)
+
+        found = remembered(f"half-{side}", scores)
         if found.shape != rows.shape or not np.isfinite(found).all():
             raise InputError(
                 f"score must return {len(rows):,} finite numbers, one per cell, but returned an "
@@ -268,6 +284,20 @@ def _scored(
     # Without a single cell to compare with, a tag cannot be judged.
     judged &= (np.bincount(column[known], minlength=l) > 0)[tags.column]
     return Cells(judged, np.where(judged, listed, 0), row[known], column[known], unlisted[known])
+
+
+def _taken(X: Any, rows: Array) -> Any:
+    """Some rows of X; those of a file may lie in a file again."""
+    if not isinstance(X, np.memmap):
+        return X[rows]
+    out = large_array((len(rows), X.shape[1]), X.dtype)
+    step = max(1, _BLOCK_CELLS // X.shape[1])
+    for i in range(0, len(rows), step):
+        some = rows[i : i + step]
+        out[i : i + step] = X[some]
+        release(X[some[0] : some[-1] + 1])
+        release(out[i : i + step])
+    return out
 
 
 def _sample(
@@ -475,12 +505,15 @@ def fit_centroids(X: Any, candidates: sp.csr_array) -> Centroids:
     candidates : (n, l) CSR array
     """
     inverse = 1 / np.maximum(_lengths(X), 1e-30)
+    total = np.zeros(X.shape[1])
+    for i, some in _row_blocks(X):
+        total += np.asarray(inverse[i : i + some.shape[0]] @ some).ravel()
     counts = np.maximum(np.bincount(candidates.indices, minlength=candidates.shape[1]), 1)
     weights = sp.csr_array(candidates.T).astype(np.float32)
     weights.data = (inverse[weights.indices] / np.repeat(counts, np.diff(weights.indptr))).astype(
         np.float32
     )
-    return Centroids(X, weights, np.asarray(inverse @ X).ravel() / X.shape[0])
+    return Centroids(X, weights, total / X.shape[0])
 
 
 def score_centroids(model: Centroids, X: Any, rows: Array, labels: Array) -> Array:
@@ -497,7 +530,8 @@ def score_centroids(model: Centroids, X: Any, rows: Array, labels: Array) -> Arr
         The cells to score.
     """
     lengths = np.maximum(_lengths(X), 1e-30)
-    common, g = np.asarray(X @ model.mean).ravel(), model.mean
+    g = model.mean
+    common = np.concatenate([np.asarray(some @ g).ravel() for _, some in _row_blocks(X)])
     order = np.argsort(labels, kind="stable")
     distinct, starts = np.unique(labels[order], return_index=True)
     ends = np.r_[starts[1:], len(order)]
@@ -542,9 +576,19 @@ def score_centroids(model: Centroids, X: Any, rows: Array, labels: Array) -> Arr
 def _lengths(X: Any) -> Array:
     """Euclidean length of each row."""
     if not sp.issparse(X):
-        return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+        squares = (
+            np.einsum("ij,ij->i", some, some, dtype=np.float64) for _, some in _row_blocks(X)
+        )
+        return np.sqrt(np.concatenate(list(squares)))
     line = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     return np.sqrt(np.bincount(line, X.data.astype(np.float64) ** 2, minlength=X.shape[0]))
+
+
+def _row_blocks(X: Any) -> Iterator[tuple[int, Any]]:
+    """First row and rows of each block: products in double precision copy no more than that."""
+    if sp.issparse(X):
+        return iter([(0, X)])
+    return row_pieces(X, max(1, _BLOCK_CELLS // max(X.shape[1], 1)))
 
 
 def _pieces(sizes: Array, most: int) -> Iterator[slice]:

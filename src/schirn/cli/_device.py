@@ -11,6 +11,7 @@ from schirn.cli._output import note
 from schirn.cli._parser import Parser
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import is_device_array, to_numpy
+from schirn.scale.row_file import RowFile
 
 
 def add_device(parser: Parser) -> Any:
@@ -42,6 +43,7 @@ def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:
     torch = optional("torch", "deep", "--device")
     device = _checked(args.device)
     torch.backends.cuda.matmul.allow_tf32 = args.tf32
+    X = X.mapped() if isinstance(X, RowFile) else X
     if sp.issparse(X):
         gigabytes = X.shape[0] * X.shape[1] * 4 / 1e9
         note(f"note: the sparse features become dense on the device ({gigabytes:.2g} GB)")

@@ -66,7 +66,11 @@ def add_columns(parser: Parser) -> Any:
     )
     add_learned_columns(group)
     add_encoding(group)
-    group.add_argument("--features", metavar="FILE", help=_FEATURES)
+    group.add_argument(
+        "--features", metavar="FILE",
+        help="embeddings to use as features: an .npy file, several whose rows follow each other "
+        "(x.npy,y.npy or a folder), a column of lists, or numeric columns such as a,b,c",
+    )  # fmt: skip
     add_text_format(group)
     add_merge(group)
     return group

@@ -23,6 +23,7 @@ from schirn.cleaning import (
     RunSummary,
     Violation,
     find_noisy_labels,
+    find_noisy_labels_sparse,
     look_at_table,
     read_merges,
     write_merges,
@@ -30,9 +31,11 @@ from schirn.cleaning import (
 from schirn.cleaning.answers import read_answers, write_questions
 from schirn.cleaning.audit import MISSING, TAGS
 from schirn.cleaning.changes import SUFFIXES
-from schirn.cleaning.columns import Features, TagTable
-from schirn.cleaning.find import MIN_COUNT, PRECISION
+from schirn.cleaning.columns import Features, TagTable, columns_to_stream
+from schirn.cleaning.find import MIN_COUNT
 from schirn.cleaning.look import KINDS
+from schirn.cleaning.many import is_for_many_labels
+from schirn.cleaning.verdicts import PRECISION
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import facts, note, print_json, say, table, working
 from schirn.cli._parser import Parser, add_checkpoint, add_command, natural, positive
@@ -44,6 +47,8 @@ from schirn.exceptions import InputError
 from schirn.review._project import write_project
 from schirn.review._table import TableRoles
 from schirn.scale.cluster import connected
+from schirn.scale.memory import memory_limit
+from schirn.scale.row_file import RowFile
 
 _EXAMPLES = """
 schirn clean items.csv --labels tags --text description -o cleaned.csv
@@ -162,8 +167,8 @@ def _add_choices(parser: Parser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--max-memory", type=_gigabytes, metavar="GB",
-        help="keep the features of many rows in a temporary file if they need more than half of "
-        "this (default: the free memory)",
+        help="keep features in temporary files if they need more than half of this (default: the "
+        "free memory)",
     )  # fmt: skip
     group.add_argument(
         "--folds", type=positive, metavar="N",
@@ -225,7 +230,11 @@ def _add_checks(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Show the progress of the work."""
-    with kept_in(args.checkpoint), working(f"cleaning {Path(args.data).name}", args):
+    with (
+        kept_in(args.checkpoint),
+        working(f"cleaning {Path(args.data).name}", args),
+        memory_limit(args.max_memory),
+    ):
         _check_paths(args)
         if args.scheduler is None:
             return _clean(args)
@@ -240,12 +249,8 @@ def _clean(args: argparse.Namespace) -> int:
     expected, last = _expectations(args)
     start = time.perf_counter()
     stage("reading the table")
-    on_workers = [args.features] if args.features else args.columns
     opened = open_table(
-        args.data,
-        encoding=args.encoding,
-        delimiter=args.delimiter,
-        unread=on_workers if args.scheduler else (),
+        args.data, encoding=args.encoding, delimiter=args.delimiter, unread=_unread(args)
     )
     source = TagTable(
         opened,
@@ -272,28 +277,14 @@ def _clean(args: argparse.Namespace) -> int:
         )
     tags = source.tags()
     stage("making features")
-    features = source.features()
+    features = source.features("files" if args.scheduler is None else "dask")
     model = make_model(args.method, args.param, scaled=features.is_scaled)
     findings = _look(args, source, features, tags)
     if args.propose_merges:
         write_merges([m for each in findings for m in each.merges], args.propose_merges)
     if args.strict and (violations := expected.check_findings(findings)):
         return _refuse(args, findings, violations)
-    found = find_noisy_labels(
-        to_device(features.X, args, model),
-        tags,
-        method=model,
-        cv=None if args.folds is None else min(args.folds, opened.n_rows),
-        threshold=args.keep_threshold,
-        max_remove_per_row=args.max_remove_per_row,
-        precision=args.precision or None,
-        keep_one=not args.allow_empty,
-        known_clean=source.known_clean(),
-        groups=features.groups,
-        min_count=args.min_count,
-        max_memory=args.max_memory,
-        random_state=args.seed,
-    )
+    found = _judge(args, source, features, tags, model)
     stage("writing the results")
     for path in args.audit:
         answers = read_answers(path, found)
@@ -318,6 +309,50 @@ def _clean(args: argparse.Namespace) -> int:
         summary.write(args.summary)
     _print(args, found, features, findings, violations, time.perf_counter() - start)
     return UNEXPECTED if violations else 0
+
+
+def _judge(
+    args: argparse.Namespace,
+    source: TagTable,
+    features: Features,
+    tags: list[list[str]],
+    model: Any,
+) -> NoisyLabels:
+    """Judge the tags, in the way for very many labels if there are."""
+    options: dict[str, Any] = {
+        "threshold": args.keep_threshold,
+        "max_remove_per_row": args.max_remove_per_row,
+        "precision": args.precision or None,
+        "keep_one": not args.allow_empty,
+        "known_clean": source.known_clean(),
+        "groups": features.groups,
+        "min_count": args.min_count,
+        "random_state": args.seed,
+    }
+    chosen = args.method != "Sieve" or args.param or args.folds or args.device or args.scheduler
+    if not chosen and is_for_many_labels(tags, args.min_count):
+        return find_noisy_labels_sparse(features.X, tags, **options)
+    return find_noisy_labels(
+        to_device(features.X, args, model),
+        tags,
+        method=model,
+        cv=None if args.folds is None else min(args.folds, source.table.n_rows),
+        max_memory=args.max_memory,
+        **options,
+    )
+
+
+def _unread(args: argparse.Namespace) -> list[str]:
+    """Columns of numbers that this program does not read into memory."""
+    names = list(args.columns or ())
+    if args.features:
+        names = [args.features]
+    if args.scheduler is not None:
+        return names
+    found = columns_to_stream(args.data, names)
+    if not found and args.features and "," in args.features:
+        found = columns_to_stream(args.data, [name.strip() for name in args.features.split(",")])
+    return found
 
 
 def _expectations(args: argparse.Namespace) -> tuple[Expectations, RunSummary | None]:
@@ -414,7 +449,7 @@ def _write_pages(
         write_project(
             args.project,
             found,
-            features.X,
+            features.X.mapped() if isinstance(features.X, RowFile) else features.X,
             ids=ids,
             texts=texts,
             precision=precision,
@@ -464,7 +499,7 @@ def _print(
 ) -> None:
     """Print the summary, or one JSON document."""
     whole = {"data": args.data, "learned_from": features.source, "left_out": features.left_out}
-    whole["encoder"] = features.encoder
+    whole |= {"encoder": features.encoder, "in_files": features.memory is not None}
     whole |= found.summary()
     whole["missing_sentence"] = found.missing_sentence
     whole["added"] = 0 if args.add is None else len(found.suggestions(args.add))
@@ -492,7 +527,7 @@ def _print(
         print_json({**whole, **_checks(findings, violations), **written})
         _note_violations(args, violations)
         return
-    facts([*_lines(whole), *_missing_lines(args, found)])
+    facts([*_lines(whole, features.memory), *_missing_lines(args, found)])
     if findings:
         say("\nLook at the table")
         facts([(each.title, each.sentence) for each in findings])
@@ -549,11 +584,12 @@ def _note_violations(args: argparse.Namespace, violations: list[Violation]) -> N
         note(f"{met} not met{unwritten}")
 
 
-def _lines(whole: dict[str, Any]) -> list[tuple[str, str]]:
+def _lines(whole: dict[str, Any], memory: str | None) -> list[tuple[str, str]]:
     rate = whole["estimated_noise_rate"]
     lines = [
         ("table", f"{whole['data']}, {_number(whole['rows'], 'row')}"),
         ("learned from", f"{whole['learned_from']} ({whole['method']}, {whole['seconds']:.1f} s)"),
+        *([] if memory is None else [("memory", memory)]),
         *[("left out", brief_list(whole["left_out"], 6))] * bool(whole["left_out"]),
         ("tags", f"{whole['tags']:,} ({whole['labels']:,} distinct)"),
         ("removed", f"{whole['removed']:,} ({whole['removed_share']:.1%} of the tags)"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from socket import gethostname
 from typing import Any, NamedTuple
@@ -34,6 +35,9 @@ STATE = "state.json"
 """The file by which a folder that `Dataset.save_to_disk` wrote is known."""
 
 _ROWS_AT_ONCE = 1024
+# Size of the rows of numbers that are read or written together, and of what is read ahead.
+_ROWS_BYTES = 2**24
+_BUFFER_BYTES = 2**20
 # Size of the blocks of numbers that are read together.
 _BLOCK_BYTES = 50_000_000
 _MAGIC = b"ARROW1"
@@ -94,6 +98,24 @@ class ArrowTable:
         if not is_number or _class_names(self._features.get(name)) is not None:
             return None
         return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
+
+    def vectors(self, name: str) -> Array | None:
+        """Return a column of lists of numbers as a matrix; None if it does not hold such lists."""
+        column = self.table.column(name)
+        if not self._arrow.types.is_nested(column.type):
+            return None
+        return stacked_lists(column)
+
+    def holds(self, name: str, kind: str) -> bool:
+        """Whether the cells of a column may be of a kind: "text" or "list"."""
+        column, types = self.table.schema.field(name).type, self._arrow.types
+        is_list = any(
+            of(column) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)
+        )
+        is_number = types.is_integer(column) or types.is_floating(column)
+        if kind == "list":
+            return is_list
+        return not is_list and (_class_names(self._features.get(name)) is not None or not is_number)
 
     def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
         """Write a copy to a file, in the format of its name."""
@@ -192,10 +214,20 @@ class ArrowTable:
 
 
 class ParquetTable(ArrowTable):
-    """A Parquet file."""
+    """A Parquet file; columns of numbers may stay in it, for others to read (`number_blocks`)."""
 
-    def __init__(self, path: Path, max_bytes: int | None) -> None:
-        super().__init__(path, _read_parquet(path, byte_limit(max_bytes)))
+    def __init__(self, path: Path, max_bytes: int | None, unread: Collection[str] = ()) -> None:
+        self.unread = list(unread)
+        super().__init__(path, _read_parquet(path, byte_limit(max_bytes), unread))
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy."""
+        if not self.unread:
+            super().write(path, changed, added)
+            return
+        with atomic_write(path) as stream:
+            own = [(self._path, self._with(path, changed, added))]
+            _write_with_unread(own, self.unread, stream)
 
 
 class FeatherTable(ArrowTable):
@@ -252,13 +284,14 @@ class ParquetFolder(ArrowTable):
 
     def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
         """Write a folder with files of the same names, or one file for a path in .parquet."""
-        if path.endswith(".parquet"):
-            if self.unread:
-                raise DataError(
-                    f"{path}: the column {brief(self.unread[0])} stays in the files of "
-                    f"{self.folder}; write a folder, which is copied file by file"
-                )
+        if path.endswith(".parquet") and not self.unread:
             super().write(path, changed, added)
+            return
+        if path.endswith(".parquet"):
+            with atomic_write(path) as stream:
+                pieces = self._pieces(self._with(path, changed, added))
+                own = ((self.folder / name, piece) for name, piece in pieces)
+                _write_with_unread(own, self.unread, stream)
             return
         fixed = sorted(self._in_path & set(changed))
         if fixed:
@@ -267,28 +300,22 @@ class ParquetFolder(ArrowTable):
                 f"cannot be changed; write one file in .parquet"
             )
         parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
-        table, start = self._with(path, changed, added).drop_columns(sorted(self._in_path)), 0
+        table = self._with(path, changed, added).drop_columns(sorted(self._in_path))
         with whole_folder(path) as folder:
-            for name, size in self._sizes.items():
+            for name, own in self._pieces(table):
                 target = folder / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                own = table.slice(start, size)
                 if self.unread:
-                    own = self._with_unread(own, self.folder / name)
-                parquet.write_table(own, target)
-                start += size
+                    _write_with_unread([(self.folder / name, own)], self.unread, target)
+                else:
+                    parquet.write_table(own, target)
 
-    def _with_unread(self, table: Any, path: Path) -> Any:
-        """Return the rows of a file with the columns that were not read, in their old order."""
-        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-        with parquet.ParquetFile(path) as file:
-            names, left = file.schema_arrow.names, file.read(columns=self.unread)
-        if left.num_rows != table.num_rows:
-            raise DataError(f"{path}: the file was changed while its tags were judged")
-        for name in self.unread:
-            table = table.append_column(left.schema.field(name), left.column(name))
-        order = [name for name in names if name in table.column_names]
-        return table.select(order + [name for name in table.column_names if name not in order])
+    def _pieces(self, table: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the name of each file and its rows."""
+        start = 0
+        for name, size in self._sizes.items():
+            yield name, table.slice(start, size)
+            start += size
 
 
 class SavedDataset(ArrowTable):
@@ -366,43 +393,158 @@ class NumberBlock(NamedTuple):
             ) from None
         except Exception as error:
             raise DataError(f"{self.path}: cannot be read ({reason_of(error)})") from error
-        columns = [table.column(name) for name in self.names]
-        types = optional("pyarrow", "table", "Reading Parquet files").types
-        if len(columns) == 1 and types.is_nested(columns[0].type):
-            return self._stacked(columns[0])
-        return np.column_stack([self._numbers(column, j) for j, column in enumerate(columns)])
+        return _numbers_of(table, self.names, self.path, self.first)
 
-    def _numbers(self, column: Any, j: int) -> Array:
+
+def _numbers_of(table: Any, names: Sequence[str], path: str, first: int) -> Array:
+    """Return columns of numbers, or one column of lists, of a table that starts at row `first`."""
+    types = optional("pyarrow", "table", "Reading Parquet files").types
+    columns = [table.column(name) for name in names]
+    if len(columns) == 1 and types.is_nested(columns[0].type):
+        found = stacked_lists(columns[0])
+        if found is None:
+            raise DataError(
+                f"{path}: the column {names[0]!r} must hold lists of numbers, all of the same "
+                f"length and not empty"
+            )
+        return found
+    numbers = []
+    for name, column in zip(names, columns, strict=True):
         try:
             values = np.asarray(column.to_numpy(), dtype=np.float64)
         except (TypeError, ValueError):
             raise DataError(
-                f"{self.path}: the column {self.names[j]!r} holds {column.type}, not numbers"
+                f"{path}: the column {name!r} holds {column.type}, not numbers"
             ) from None
         if not np.isfinite(values).all():
-            row = self.first + int(np.argmin(np.isfinite(values)))
+            row = first + int(np.argmin(np.isfinite(values)))
             raise DataError(
-                f"{self.path}: row {row + 1}, column {self.names[j]!r}: not a number; fill it in, "
-                f"or choose other columns"
+                f"{path}: row {row + 1}, column {name!r}: not a number; fill it in, or choose "
+                f"other columns"
             )
-        return values
+        numbers.append(values)
+    return np.column_stack(numbers)
 
-    def _stacked(self, column: Any) -> Array:
-        # Without a Python object per number.
-        compute = optional("pyarrow.compute", "table", "Reading Parquet files")
-        sizes = compute.unique(compute.list_value_length(column)).to_pylist()
-        numbers = compute.list_flatten(column)
-        if len(sizes) != 1 or not sizes[0] or numbers.null_count:
-            values: Array = np.empty(0, dtype=object)
-        else:
-            values = numbers.to_numpy()
-        if values.dtype.kind not in "biuf":
-            raise DataError(
-                f"{self.path}: the column {self.names[0]!r} must hold lists of numbers, all of the "
-                f"same length and not empty"
-            )
-        values = values.reshape(-1, sizes[0])
-        return values if values.dtype == np.float32 else values.astype(np.float64)
+
+def stacked_lists(column: Any) -> Array | None:
+    """Return an Arrow column of lists as a matrix, in single precision if it has that; or None."""
+    # Without a Python object per number.
+    compute = optional("pyarrow.compute", "table", "Reading Parquet files")
+    sizes = compute.unique(compute.list_value_length(column)).to_pylist()
+    numbers = compute.list_flatten(column)
+    if len(sizes) != 1 or not sizes[0] or numbers.null_count:
+        return None
+    values = numbers.to_numpy()
+    if values.dtype.kind not in "biuf":
+        return None
+    values = values.reshape(-1, sizes[0])
+    return values if values.dtype == np.float32 else values.astype(np.float64)
+
+
+class ParquetNumbers(NamedTuple):
+    """Columns of numbers, or one column of lists, that stay in Parquet files."""
+
+    files: list[Path]
+    names: list[str]
+    dtype: np.dtype
+    n_rows: int
+    n_bytes: int
+    """Size of the matrix in memory."""
+
+    @classmethod
+    def of(cls, path: Path, names: Sequence[str]) -> ParquetNumbers | None:
+        """Numbers in a Parquet file or folder; None if a file lacks a column or it holds others."""
+        arrow = optional("pyarrow", "table", "Reading Parquet files")
+        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        files, types = parquet_files(path) if path.is_dir() else [path], arrow.types
+        n_rows, n_values, single = 0, 0, True
+        for each in files:
+            try:
+                with parquet.ParquetFile(each) as file:
+                    schema, about = file.schema_arrow, file.metadata
+            except (OSError, arrow.ArrowException):
+                return None
+            for name in names:
+                if name not in schema.names:
+                    return None
+                kind = schema.field(name).type
+                is_list = types.is_nested(kind) and hasattr(kind, "value_type")
+                inner = kind.value_type if is_list else kind
+                if not (types.is_floating(inner) or types.is_integer(inner)):
+                    return None
+                if is_list and len(names) > 1:
+                    return None
+                single &= is_list and types.is_float32(inner)
+            n_rows += about.num_rows
+            for k in range(about.num_row_groups):
+                group = about.row_group(k)
+                columns = (group.column(j) for j in range(group.num_columns))
+                own = [c for c in columns if c.path_in_schema.split(".")[0] in names]
+                n_values += sum(column.num_values for column in own)
+        dtype = np.dtype(np.float32 if single else np.float64)
+        return cls(files, list(names), dtype, n_rows, n_values * dtype.itemsize)
+
+    def blocks(self) -> Iterator[Array]:
+        """Yield the rows of all files, some at a time."""
+        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        first, at_once = 0, max(1, _ROWS_BYTES * self.n_rows // max(self.n_bytes, 1))
+        for path in self.files:
+            with (
+                unreadable_named(path, "Parquet file"),
+                parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file,
+            ):
+                for batch in file.iter_batches(at_once, columns=self.names, use_threads=False):
+                    yield _numbers_of(batch, self.names, str(path), first).astype(
+                        self.dtype, copy=False
+                    )
+                    first += batch.num_rows
+
+
+def _write_with_unread(
+    pieces: Iterable[tuple[Path, Any]], unread: Sequence[str], target: Any
+) -> None:
+    """Write one file: rows of files with the columns that were not read, some rows at a time.
+
+    Parameters
+    ----------
+    pieces : pairs of the file and the other columns of its rows
+    unread : list of str
+    target : path or stream
+    """
+    arrow = optional("pyarrow", "table", "Writing Parquet files")
+    parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+    writer = None
+    try:
+        for path, table in pieces:
+            start = 0
+            with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+                names, kinds, about = file.schema_arrow.names, file.schema_arrow, file.metadata
+                groups = (about.row_group(k) for k in range(about.num_row_groups))
+                size = max(sum(group.total_byte_size for group in groups), 1)
+                at_once = max(1, _ROWS_BYTES * about.num_rows // size)
+                batches = file.iter_batches(at_once, columns=list(unread), use_threads=False)
+                empty = arrow.Table.from_batches([], arrow.schema([kinds.field(n) for n in unread]))
+                # A file without rows is written as well.
+                for left in chain((arrow.Table.from_batches([b]) for b in batches), [empty]):
+                    own = table.slice(start, left.num_rows)
+                    start += left.num_rows
+                    if len(own) != len(left):
+                        break
+                    if writer is not None and not len(own):
+                        continue
+                    for name in unread:
+                        own = own.append_column(kinds.field(name), left.column(name))
+                    order = [name for name in names if name in own.column_names]
+                    order += [name for name in own.column_names if name not in order]
+                    own = own.select(order)
+                    if writer is None:
+                        writer = parquet.ParquetWriter(target, own.schema)
+                    writer.write_table(own.cast(writer.schema))
+            if start != table.num_rows:
+                raise DataError(f"{path}: the file was changed while its tags were judged")
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:

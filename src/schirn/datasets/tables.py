@@ -89,7 +89,16 @@ class Table(Protocol):
 
 def holds_lists(table: Table, column: str) -> bool:
     """Whether a column holds lists, such as embeddings."""
+    if hasattr(table, "holds"):
+        return bool(table.holds(column, "list"))
     return any(isinstance(cell, list) for cell in table.column(column))
+
+
+def text_cells(table: Table, column: str) -> list[str]:
+    """Return the cells of a column that are texts; none if it holds numbers or lists."""
+    if hasattr(table, "holds") and not table.holds(column, "text"):
+        return []
+    return [cell for cell in table.column(column) if isinstance(cell, str)]
 
 
 def open_table(
@@ -122,7 +131,7 @@ def open_table(
     empty : bool
         Whether a text file without rows is a table too.
     unread : collection of str
-        Columns of numbers that stay in the files of a Parquet folder.
+        Columns of numbers that stay in a Parquet file, or in the files of a folder.
     """
     path = Path(path)
     if path.is_dir():
@@ -138,6 +147,8 @@ def open_table(
             f"{path}: a table must be .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or "
             f".xlsx, or a folder of .parquet or .jsonl files"
         )
+    if suffix == ".parquet" and unread:
+        return ParquetTable(path, max_bytes, unread)
     check_size(path, max_bytes)
     if suffix == ".parquet":
         return ParquetTable(path, max_bytes)

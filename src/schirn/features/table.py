@@ -270,7 +270,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     def _numbers(self, table: "Columns") -> Array:
         if self.vectors is not None:
-            return _stacked(table.column(self.vectors), self.vectors)
+            found = None if table.vectors is None else table.vectors(table.known(self.vectors))
+            return _stacked(table.column(self.vectors), self.vectors) if found is None else found
         names = [self.columns] if isinstance(self.columns, str) else list(self.columns or ())
         if not names:
             raise InputError("columns is empty, so there is nothing to learn from")
@@ -317,12 +318,18 @@ class Columns(NamedTuple):
     """A dictionary, since looking up a name in a list of thousands takes long."""
     cells: Any
     """Function from a name to its list of cells."""
+    vectors: Any = None
+    """Function from a name to the matrix of its lists, or None; None if there is no fast one."""
 
     def column(self, name: str) -> list[Any]:
         """Return the cells of a column."""
+        return list(self.cells(self.known(name)))
+
+    def known(self, name: str) -> str:
+        """Return the name of a column after checking that it exists."""
         if name not in self.names:
             raise InputError(f"there is no column {brief(name)}; {suggest(name, self.names)}")
-        return list(self.cells(name))
+        return name
 
 
 def as_columns(X: Any) -> Columns:
@@ -334,9 +341,9 @@ def as_columns(X: Any) -> Columns:
     X = as_plain(X)
     if hasattr(X, "column_names"):
         table = ArrowTable(Path("X"), X)
-        return Columns(dict.fromkeys(table.columns), table.column)
+        return Columns(dict.fromkeys(table.columns), table.column, table.vectors)
     if hasattr(X, "column") and hasattr(X, "columns"):
-        return Columns(dict.fromkeys(X.columns), X.column)
+        return Columns(dict.fromkeys(X.columns), X.column, getattr(X, "vectors", None))
     if isinstance(X, Mapping):
         return Columns(dict.fromkeys(str(name) for name in X), X.__getitem__)
     if hasattr(X, "columns"):

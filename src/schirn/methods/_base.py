@@ -164,7 +164,8 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
                 f"a fit of {name} with random_state=None cannot be continued; set it to a number",
                 parameter="checkpoint",
             )
-        return section(name, params, X, *data)
+        # The state of rows in blocks is not that of rows in memory.
+        return section(name, {**params, "rows": where}, X, *data)
 
     def _check(self) -> None:
         """Raise InputError for invalid constructor parameters."""

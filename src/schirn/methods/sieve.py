@@ -55,7 +55,7 @@ _BLOCK_ROWS = 5000
 # Rows that decide how much of the claimed noise to believe.
 _JUDGED_ROWS = 10_000
 # Numbers of a block of rows in files.
-_FILE_CELLS = 2**24
+_FILE_CELLS = 2**23
 # Weak features are never sure that a label is missing.
 _STRONG = 0.25
 
@@ -255,7 +255,7 @@ class Sieve(PartialMultiLabelClassifier):
                     parameter=name,
                 )
             if location(X) == "files":
-                X = X._finer(self._file_rows(y))
+                X = X._finer(self._file_rows(X, y))
             super().fit(X, y, label_names=label_names)
             return self
         self._check()
@@ -279,10 +279,10 @@ class Sieve(PartialMultiLabelClassifier):
                     self._fit_weighted(X, Y, options, weights)
         return self
 
-    def _file_rows(self, y: Any) -> int:
-        """Rows of a block in files whose landmark features, or scores of all ridges, fit."""
+    def _file_rows(self, X: Any, y: Any) -> int:
+        """Rows of a block in files, by their features, landmarks and scores of all ridges."""
         shape: tuple[int, ...] = getattr(y, "shape", ())
-        width = max(self.n_landmarks, 3 * shape[1] if len(shape) == 2 else 0)
+        width = max(X.shape[1], self.n_landmarks, 3 * shape[1] if len(shape) == 2 else 0)
         return max(1, _FILE_CELLS // width)
 
     def disambiguate(self, X: Any, candidates: Any) -> Array:

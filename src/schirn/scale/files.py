@@ -30,6 +30,7 @@ from schirn.scale.blocks import (
     add_sums,
     candidate_cells,
 )
+from schirn.scale.memory import free_on_disk
 from schirn.scale.row_file import BufferPool, RowFile, disk_error, read_all, write_all
 
 Array = np.ndarray
@@ -299,10 +300,11 @@ class FileRows(RowStore):
         """Raise DataError early if the states of all blocks would not fit on the disk."""
         used = sum(path.stat().st_size for path in self._folder.iterdir())
         needed = first * self._edges[-1] / max(1, self._edges[1])
-        free = shutil.disk_usage(self._folder).free
+        free = free_on_disk(self._folder)
         if needed > free + used:
             raise DataError(
                 f"the scratch folder {self._folder.parent} has {free / 1e9:.2g} GB free, but the "
-                f"fit needs {needed / 1e9:.2g} GB; choose another folder with scratch=",
+                f"fit needs {needed / 1e9:.2g} GB; set TMPDIR to another folder, or choose it with "
+                f"scratch=",
                 parameter="scratch",
             )

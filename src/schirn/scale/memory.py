@@ -19,6 +19,8 @@ Array = np.ndarray
 _UNKNOWN = 8 * 10**9
 _LIMIT: ContextVar[float | None] = ContextVar("memory_limit", default=None)
 _CGROUP = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
+_MOUNTS = Path("/proc/mounts")
 # Of the memory that is free, the largest arrays of a fit take at most this share.
 _SHARE = 0.5
 
@@ -34,7 +36,7 @@ def memory_limit(gigabytes: float | None) -> Iterator[None]:
 
 
 def free_bytes() -> int:
-    """Memory that this process can still use: what the system and its container leave."""
+    """Memory that this process can still use: what system, container and `ulimit -v` leave."""
     free = [_UNKNOWN]
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -42,14 +44,7 @@ def free_bytes() -> int:
     except OSError:
         if hasattr(os, "sysconf") and "SC_AVPHYS_PAGES" in os.sysconf_names:
             free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for most, used in (
-        ("memory.max", "memory.current"),
-        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
-    ):
-        try:
-            free.append(int((_CGROUP / most).read_text()) - int((_CGROUP / used).read_text()))
-        except (OSError, ValueError):
-            continue
+    free += [*_left_by_container(), *_left_by_limit()]
     limit = _LIMIT.get()
     found = max(0, min(free))
     return found if limit is None else min(found, int(limit))
@@ -65,8 +60,8 @@ def large_array(shape: tuple[int, ...], dtype: Any) -> Array:
     free = free_bytes()
     if size <= _SHARE * free:
         return np.empty(shape, dtype)
-    folder = tempfile.gettempdir()
-    on_disk = shutil.disk_usage(folder).free
+    folder = scratch_folder()
+    on_disk = free_on_disk(folder)
     if size <= on_disk:
         try:
             with tempfile.TemporaryFile(prefix="schirn-", dir=folder) as stream:
@@ -75,9 +70,85 @@ def large_array(shape: tuple[int, ...], dtype: Any) -> Array:
                     os.posix_fallocate(stream.fileno(), 0, size)
                 return np.memmap(stream, dtype=dtype, mode="w+", shape=shape)
         except OSError:
-            on_disk = shutil.disk_usage(folder).free
+            on_disk = free_on_disk(folder)
     raise InputError(
         f"{shape[0]:,} rows need {size / 1e9:.2g} GB for their features, but only "
         f"{free / 1e9:.2g} GB of memory are free, and {on_disk / 1e9:.2g} GB in {folder}; set "
         f"TMPDIR to a folder with more room, or choose a smaller n_landmarks"
     )
+
+
+def check_room(size: int, what: str) -> None:
+    """Raise InputError if a temporary file of `size` bytes would not fit on the disk."""
+    folder = scratch_folder()
+    on_disk = free_on_disk(folder)
+    if size > on_disk:
+        raise InputError(
+            f"{what} need {size / 1e9:.2g} GB in temporary files, since only "
+            f"{free_bytes() / 1e9:.2g} GB of memory are free, but {folder} has "
+            f"{on_disk / 1e9:.2g} GB; set TMPDIR to a folder with more room"
+        )
+
+
+def scratch_folder() -> str:
+    """The folder for temporary files: that of the system, or /var/tmp if that is in memory."""
+    folder, other = tempfile.gettempdir(), "/var/tmp"
+    chosen = any(name in os.environ for name in ("TMPDIR", "TEMP", "TMP"))
+    if chosen or not _is_in_memory(folder):
+        return folder
+    return other if os.access(other, os.W_OK) and not _is_in_memory(other) else folder
+
+
+def free_on_disk(folder: str | os.PathLike[str]) -> int:
+    """Bytes that temporary files may take; no more than the free memory if they lie there."""
+    free = shutil.disk_usage(folder).free
+    return min(free, free_bytes()) if _is_in_memory(os.fspath(folder)) else free
+
+
+def _is_in_memory(folder: str) -> bool:
+    """Whether a folder lies in main memory, as /tmp does on many systems."""
+    try:
+        lines = _MOUNTS.read_text().splitlines()
+    except OSError:
+        return False
+    path = Path(os.path.realpath(folder))
+    found = [line.split()[1:3] for line in lines]
+    above = [(len(at), kind) for at, kind in found if path.is_relative_to(at)]
+    return max(above, default=(0, ""))[1] in ("tmpfs", "ramfs")
+
+
+def _left_by_container() -> Iterator[int]:
+    """What each group of processes that this one is in may still use; its file cache is free."""
+    try:
+        own = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
+    except OSError:
+        own = []
+    new = ("memory.max", "memory.current", "inactive_file")
+    old = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    folders = [(_CGROUP, new), (_CGROUP / "memory", old)]
+    for _, kinds, path in own:
+        inside = Path(path.lstrip("/"))
+        if not kinds:
+            folders += [(_CGROUP / each, new) for each in (inside, *inside.parents)]
+        elif "memory" in kinds.split(","):
+            folders += [(_CGROUP / "memory" / each, old) for each in (inside, *inside.parents)]
+    for folder, (most, used, cached) in folders:
+        try:
+            left = int((folder / most).read_text()) - int((folder / used).read_text())
+            stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+            yield left + int(stat.get(cached, 0))
+        except (OSError, ValueError):
+            continue
+
+
+def _left_by_limit() -> Iterator[int]:
+    """What a limit to the address space of the process, as of `ulimit -v`, leaves."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            yield limit - pages * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError, ValueError):
+        return

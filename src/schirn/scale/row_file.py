@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from schirn._files import npy_header
 from schirn.exceptions import DataError, InputError
+from schirn.scale.memory import scratch_folder
 
 _BLOCK_BYTES = 64 * 2**20
 _ALIGNMENT = 64
@@ -33,7 +34,7 @@ class RowFile:
     block_rows : int or None
         Rows per block. None makes blocks of about 64 MB.
     scratch : path or None
-        Folder for temporary files. None uses that of the system.
+        Folder for temporary files. None uses that of the system, or /var/tmp if that is in memory.
 
     Examples
     --------
@@ -62,7 +63,7 @@ class RowFile:
             raise InputError(
                 f"block_rows must be at least 1, got {block_rows!r}", parameter="block_rows"
             )
-        self.scratch = scratch
+        self.scratch = scratch_folder() if scratch is None else scratch
         self._folder: Path | None = None
         self._maker: RowFile | None = None
         self._blocks: list[_FileBlock] = []
@@ -336,8 +337,8 @@ def disk_error(error: BaseException, path: Path) -> BaseException:
     """Turn an OSError, such as a full disk, into a DataError that names the remedy."""
     if isinstance(error, OSError) and not isinstance(error, InputError):
         return DataError(
-            f"{path}: cannot write temporary files ({error.strerror or error}); choose another "
-            f"folder with scratch=",
+            f"{path}: cannot write temporary files ({error.strerror or error}); set TMPDIR to "
+            f"another folder, or choose it with scratch=",
             parameter="scratch",
         )
     return error
