@@ -11,6 +11,8 @@ from sklearn.metrics import roc_auc_score
 from schirn.cleaning import find_noisy_labels_sparse
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
+from schirn.scale import RowFile
+from schirn.scale.memory import memory_limit
 from tests.reference.many import centroid_scores, confidences
 
 
@@ -268,3 +270,66 @@ def test_memory_does_not_hold_rows_times_labels():
     before, peak = map(int, done.stdout.split())
     # One byte per row and label would be 137 MB.
     assert peak - before < 100
+
+
+def test_checked_rows_are_kept_and_groups_stay_together(data):
+    checked = np.arange(600) % 3 == 0
+    groups = np.arange(600) // 2
+    engine = Recorder()
+    seen = []
+
+    def fit(X, candidates):
+        seen.append({row.tobytes() for row in X})
+        return engine.fit(X, candidates)
+
+    options = {"known_clean": checked, "groups": groups, "precision": None}
+    found = find_noisy_labels_sparse(
+        data.X, data.candidates, fit=fit, score=engine.score, **options
+    )
+    mine = checked[found.row]
+    assert (found.confidence[mine] == 1).all()
+    assert found.judged[mine].all()
+    assert found.removed[~mine].any()
+    halves = np.array([row.tobytes() in seen[0] for row in data.X])
+    assert (halves[::2] == halves[1::2]).all()
+    assert 0 < halves.sum() < 600
+
+
+def test_rows_in_a_file_get_the_verdicts_of_those_in_memory(data, tmp_path):
+    np.save(tmp_path / "X.npy", data.X)
+    expected = find_noisy_labels_sparse(data.X, data.candidates)
+    with memory_limit(1e-6), RowFile(tmp_path / "X.npy") as rows:
+        found = find_noisy_labels_sparse(rows, data.candidates)
+    np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-12)
+
+
+def test_a_killed_run_goes_on(data, tmp_path):
+    """The first half is not scored again."""
+    engine = Recorder()
+    options = {"checkpoint": tmp_path / "kept"}
+    expected = find_noisy_labels_sparse(
+        data.X, data.candidates, fit=engine.fit, score=engine.score, random_state=1
+    )
+    calls = []
+
+    def stops(*args):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return engine.score(*args)
+
+    def goes_on(*args):
+        calls.append(1)
+        return engine.score(*args)
+
+    goes_on.__qualname__ = stops.__qualname__
+    for score in (stops, goes_on):
+        try:
+            found = find_noisy_labels_sparse(
+                data.X, data.candidates, fit=engine.fit, score=score, random_state=1, **options
+            )
+        except KeyboardInterrupt:
+            assert (tmp_path / "kept").exists()
+    assert len(calls) == 3
+    np.testing.assert_array_equal(found.confidence, expected.confidence)
+    assert not (tmp_path / "kept").exists()

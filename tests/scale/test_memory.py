@@ -101,7 +101,6 @@ def test_vectors_of_a_parquet_folder_stay_out_of_memory(tmp_path):
         argv = [sys.executable, "-c", CLEAN, str(tmp_path), memory, str(out)]
         found = subprocess.check_output(argv, stderr=subprocess.DEVNULL)
         added[memory] = float(found.splitlines()[-1])
-    print(added)
     assert added["8"] > 80
     assert added["0.1"] < 50
     here, there = (parquet.read_table(tmp_path / f"out-{memory}") for memory in added)

@@ -42,6 +42,8 @@ Array = np.ndarray
 Fit = Callable[[Any, sp.csr_array], Any]
 Score = Callable[[Any, Any, Array, Array], Any]
 
+CENTROIDS = "label centroids"
+"""What the default engine is called."""
 _ROUNDS = 6
 # Cells of a block of centroids, and entries of the rows that are multiplied with them at a time.
 _BLOCK_CELLS = 4_000_000
@@ -201,7 +203,7 @@ def find_noisy_labels_sparse(
             min(law.cautious_share, law.share),
         ),
         certain,
-        method="label centroids" if fit is None else getattr(fit, "__name__", "engine"),
+        method=CENTROIDS if fit is None else getattr(fit, "__name__", "engine"),
         threshold=threshold,
         precision=precision,
         max_remove_per_row=max_remove_per_row,

@@ -34,7 +34,7 @@ from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
 from schirn.cleaning.find import MIN_COUNT
 from schirn.cleaning.look import KINDS
-from schirn.cleaning.many import is_for_many_labels
+from schirn.cleaning.many import CENTROIDS, is_for_many_labels
 from schirn.cleaning.verdicts import PRECISION
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import facts, note, print_json, say, table, working
@@ -67,6 +67,7 @@ schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:878
 """
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
+_MANY = "each is judged by the mean of the rows that list it, since Sieve is for fewer tags"
 _MAX_LABELS = 8
 _MAX_TEXT = 2000
 # A table may lose half of its tags, or more if the check is good and the data allow it.
@@ -592,6 +593,7 @@ def _lines(whole: dict[str, Any], memory: str | None) -> list[tuple[str, str]]:
         *([] if memory is None else [("memory", memory)]),
         *[("left out", brief_list(whole["left_out"], 6))] * bool(whole["left_out"]),
         ("tags", f"{whole['tags']:,} ({whole['labels']:,} distinct)"),
+        *[("many tags", _MANY)] * (whole["method"] == CENTROIDS),
         ("removed", f"{whole['removed']:,} ({whole['removed_share']:.1%} of the tags)"),
         ("rows changed", f"{whole['rows_changed']:,}"),
         ("estimated wrong", _share_words(rate, whole["largest_wrong_share"])),
