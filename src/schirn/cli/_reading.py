@@ -68,8 +68,8 @@ def add_columns(parser: Parser) -> Any:
     add_encoding(group)
     group.add_argument(
         "--features", metavar="FILE",
-        help="embeddings to use as features: an .npy file, several whose rows follow each other "
-        "(x.npy,y.npy or a folder), a column of lists, or numeric columns such as a,b,c",
+        help="features: an .npy matrix, several whose rows follow each other (x.npy,y.npy or a "
+        "folder), a column of lists, or numeric columns such as a,b,c",
     )  # fmt: skip
     add_text_format(group)
     add_merge(group)
