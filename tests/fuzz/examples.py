@@ -126,7 +126,7 @@ CRASHES = [
     ("svm", b"99999999999999 1:1\n"),
     ("svm", b"9" * 5000 + b" 1 1\n"),
     ("svm", "² ² ²\n0 1:1\n".encode()),
-    ("svm_gz", gzip.compress(b"99999999999999 1:1\n")),
+    ("svm_gz", gzip.compress(b"99999999999999 1:1\n", mtime=0)),
     ("arff", _ARFF + b"'" + b" " * 20000 + b"\n"),
     ("arff", "@relation 'r -C 1'\n@attribute a {0,1}\n@data\n{² 1}\n".encode()),
     ("arff", _ARFF.replace(b"-C 1", b"-C " + b"9" * 5000) + b"x,1\n"),

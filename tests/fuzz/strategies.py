@@ -26,7 +26,7 @@ def damaged_file(choose, target: str) -> bytes:
     if target == "deep_model" and not by_bytes:
         return tensor_file(choose)
     if target.endswith("_gz") and not by_bytes:
-        return gzip.compress(damages(choose, corpus(target.removesuffix("_gz"))))
+        return gzip.compress(damages(choose, corpus(target.removesuffix("_gz"))), mtime=0)
     if target in ("npz", "scores", "confidence") and not by_bytes:
         return archive(choose, corpus(target))
     lines = ("items", "project", "bench_rows", "journal", "clean_jsonl", "jsonl", "record")
