@@ -212,7 +212,7 @@ def find_noisy_labels_sparse(
 
 
 def is_for_many_labels(tags: Any, min_count: int = MIN_COUNT) -> bool:
-    """Whether there are so many labels that `find_noisy_labels_sparse` is the better choice.
+    """Return True if `find_noisy_labels_sparse` suits this number of labels better than `Sieve`.
 
     Above `MANY_LABELS` labels that can be judged, `Sieve` leaves out how labels occur together,
     which is what it has over this module, and needs all cells of rows x labels.

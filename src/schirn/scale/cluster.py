@@ -17,6 +17,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -204,7 +205,7 @@ class DaskRows(RowStore):
 
     def start(self, function: Step, *message: Any) -> list[Any]:
         """Run one step on all blocks and return futures of sums over groups of blocks."""
-        self._pairs = self._map(_run, function, message)
+        self._pairs = self._map(function, message)
         sums = self._client.map(_second, self._pairs, pure=False)
         while len(sums) > _GROUP:
             groups = [sums[i : i + _GROUP] for i in range(0, len(sums), _GROUP)]
@@ -225,25 +226,25 @@ class DaskRows(RowStore):
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""
-        results: list[Any] = self._client.gather(self._map(_run, function, message))
+        results: list[Any] = self._client.gather(self._map(function, message))
         return results
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
         """Replace every block by f(block, *message)."""
-        self._rows = self._map(_prepared, function, message)
+        self._rows = self._map(partial(_prepared, function), message)
 
     def close(self) -> None:
         """Release all futures."""
         self._rows, self._cells, self._pairs = [], [], []
 
-    def _map(self, task: Callable[..., Any], function: Any, message: tuple[Any, ...]) -> list[Any]:
+    def _map(self, function: Any, message: tuple[Any, ...]) -> list[Any]:
         sent = self._send(message, tasks=len(self._rows))
         blocks = zip(self._rows, self._cells, self._first, self._pairs, self._owners, strict=True)
         # Dask would bring all blocks to the worker that holds a message larger than they are.
         with _large_graphs():
             return [
                 self._client.submit(
-                    task,
+                    _run,
                     *block,
                     function,
                     *sent,
@@ -421,16 +422,8 @@ def _run(
     return function(_block(X, cells, first), state, *_Unpacker(message, results).load())
 
 
-def _prepared(
-    X: Any,
-    cells: tuple[Any, ...],
-    first: int,
-    pair: Any,
-    function: Any,
-    message: bytes,
-    results: list[Any],
-) -> Any:
-    return function(_block(X, cells, first), *_Unpacker(message, results).load()).rows.X
+def _prepared(function: Any, block: Block, state: Any, *message: Any) -> Any:
+    return function(block, *message).rows.X
 
 
 def _second(pair: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:

@@ -96,7 +96,7 @@ class RowFile:
         return self._read_into(k, BufferPool().take)
 
     def _finer(self, rows: int) -> "RowFile":
-        """The same rows in blocks of at most so many; sparse blocks stay as they are."""
+        """The same rows in blocks of at most `rows` rows; sparse blocks keep their size."""
         blocks: list[_FileBlock] = []
         for block in self._blocks:
             if len(block.extents) > 1:
