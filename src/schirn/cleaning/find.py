@@ -283,7 +283,7 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
 
 
 def _streams(model: Any, n_rows: int, told: dict[str, Any]) -> bool:
-    """Whether a method reads rows in files block by block; few rows, for one, must be together."""
+    """Return True if a method can go through these rows in blocks; it cannot if they are few."""
     able = "files" in model._locations and model._judges_own_rows
     many = n_rows > getattr(model, "max_kernel_rows", 0)
     return able and many and all(value is None for value in told.values())
