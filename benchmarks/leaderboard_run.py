@@ -33,6 +33,8 @@ from schirn.methods import methods
 NOISES = ("exact", "rate", "label", "feature", "two-sided", "annotators", "own")
 # What a file of the leaderboard does not need: large, or about a machine.
 DROPPED = ("scores", "traceback", "host")
+# Decimals of the metrics in such a file; the pages show at most three.
+DIGITS = 6
 
 
 def words(text: str) -> list[str]:
@@ -85,7 +87,8 @@ def pack(folder: Path, path: Path) -> int:
     buffer = io.BytesIO()
     with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as stream:
         for result in whole:
-            kept = {**result, **dict.fromkeys(DROPPED)}
+            kept = {**result, **dict.fromkeys(DROPPED), "finished": round(result["finished"])}
+            kept["metrics"] = {k: v and round(v, DIGITS) for k, v in result["metrics"].items()}
             stream.write(json.dumps(kept, separators=(",", ":")).encode() + b"\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
