@@ -268,8 +268,10 @@ class Sieve(PartialMultiLabelClassifier):
             if votes is not None:
                 said = vote_model(*read_votes(votes, Y, self.label_names_))
             if groups is not None:
-                groups = np.unique(np.asarray(groups), return_inverse=True)[1]
+                # Numbered by their first row: what the groups are called does not matter.
+                _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
                 check_same_length(len(Y), len(groups))
+                groups = np.argsort(np.argsort(first))[groups]
             options = Options(rates, as_known(known, Y, self.label_names_), said, groups)
             weights = as_weights(sample_weight, len(Y))
             with self._continued(X, Y, *options[:2], options.groups, weights, _ballots(votes)):
