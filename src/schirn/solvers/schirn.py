@@ -259,7 +259,7 @@ def make_G(
     kept = cells.flat[~noise] if changed else state.kept
     G = block.rows.expand(message, state.spare[0])
     G += L
-    xp.reshape(G, (-1,))[kept] += 2 * _roots(block, ~noise)
+    _add_at(G, kept, 2 * _roots(block, ~noise))
     mean = None
     if eps(G) > 1e-10:
         # L starts at 1 and its mean would drown small singular values in single precision.
@@ -283,7 +283,8 @@ def make_C(
     if shift is not None:
         at = at + xp.take(shift, cells.label)
     roots = _roots(block)
-    inside = float(xp.sum((at * roots if block.root is not None else at)[~state.noise]))
+    counted = at if block.root is None else at * roots
+    inside = float(xp.sum(counted) - xp.sum(counted[state.noise]))
     at = at if block.root is None else at / roots
     square = None
     projected = None
@@ -294,20 +295,33 @@ def make_C(
         projected = _project_dense(block, C if shift is None else C + shift[:, None])
     C *= mu
     L = xp.subtract(G, C, out=G if block.in_place else C)
-    xp.reshape(L, (-1,))[state.kept] -= 2 * _roots(block, ~state.noise)
+    _add_at(L, state.kept, -2 * _roots(block, ~state.noise))
     if mean is not None:
         L += (mean if shift is None else mean - mu * shift)[:, None]
     # L changes by mu (XW - C)
-    if block.in_place:
-        residual = float(xp.linalg.vector_norm(xp.subtract(state.L, L, out=C))) ** 2
-    else:
-        one = xp.empty_like(L[0])
-        pairs = zip(state.L, L, strict=True)
-        residual = sum(
-            float(xp.linalg.vector_norm(xp.subtract(old, new, out=one))) ** 2 for old, new in pairs
-        )
+    residual = _squared_distance(state.L, L, C if block.in_place else None)
     spare = (state.L, C) if block.in_place else (None, None)
     return State(L, at, state.noise, state.kept, spare=spare), (residual, inside, square, projected)
+
+
+def _add_at(A: Array, cells: Array, values: Any) -> None:
+    """Add to the entries of A at these distinct flat indices."""
+    flat = namespace(A).reshape(A, (-1,))
+    if isinstance(A, np.ndarray):
+        # Reading and writing the entries would take temporary arrays.
+        np.add.at(flat, cells, np.asarray(values, dtype=A.dtype))
+    else:
+        flat[cells] += values
+
+
+def _squared_distance(A: Array, B: Array, out: Array | None) -> float:
+    """||A - B||_F^2; a device writes A - B into `out`, NumPy takes one label at a time."""
+    xp = namespace(A)
+    if xp is not np:
+        return float(xp.linalg.vector_norm(xp.subtract(A, B, out=out))) ** 2
+    one = np.empty_like(A[0])
+    differences = (np.subtract(a, b, out=one) for a, b in zip(A, B, strict=True))
+    return sum(float(np.vdot(row, row)) for row in differences)
 
 
 def _times(
