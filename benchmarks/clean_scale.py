@@ -3,10 +3,13 @@
     python -m benchmarks.clean_scale --shape 200000,512,50
     python -m benchmarks.clean_scale --shape 200000,512,50 --map --max-memory 0.5
     python -m benchmarks.clean_scale --series --svg docs/images/clean_growth.svg
+    python -m benchmarks.clean_scale --compare --shape 200000,64,30
+    python -m benchmarks.clean_scale --compare memory,device --device cuda --shape 200000,64,30
 
 Every shape runs in a process of its own, which reads the features from an .npy file (`--map` maps
 it), calls `find_noisy_labels`, and reports its highest resident size (VmHWM). The series double one
-of rows, features and labels at a time.
+of rows, features and labels at a time. `--compare` cleans one table on several roads, and prints
+how far their verdicts and confidences are from those of the first.
 """
 
 import argparse
@@ -16,6 +19,7 @@ import sys
 import tempfile
 import time
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -31,20 +35,30 @@ SERIES = {
     "features": (128, 256, 512, 1024),
     "labels": (25, 50, 100, 200),
 }
+# Rows of a block on Dask workers.
+BLOCK_ROWS = 20_000
 
 
 def main() -> None:
-    """Measure one shape, or the series."""
+    """Measure one shape, the series, or the difference between roads."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--shape", default="200000,512,50", help="rows, features, labels")
     parser.add_argument("--map", action="store_true", help="map the features instead of reading")
     parser.add_argument("--max-memory", type=float, help="gigabytes, as in find_noisy_labels")
     parser.add_argument("--series", action="store_true")
     parser.add_argument("--svg", help="file of the plot of the series")
+    parser.add_argument(
+        "--compare", nargs="?", const="memory,landmarks,blocks,dask",
+        help="roads to compare with the first: memory, landmarks (in a file), blocks, dask, device",
+    )  # fmt: skip
+    parser.add_argument("--device", default="cpu", help="PyTorch device of the road 'device'")
     parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--road", default="memory", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        print(json.dumps(measured(args.child, args.map, args.max_memory)))
+        print(json.dumps(measured(args)))
+    elif args.compare:
+        compare(dict(zip(BASE, map(int, args.shape.split(",")), strict=True)), args)
     elif args.series:
         points = {name: [point({**BASE, name: k}) for k in ks] for name, ks in SERIES.items()}
         if args.svg:
@@ -68,6 +82,36 @@ def point(shape: dict[str, int], options: list[str] | None = None) -> dict[str, 
     return found
 
 
+def compare(shape: dict[str, int], args: argparse.Namespace) -> None:
+    """Clean one table on every road, and print differences from the first."""
+    n, l = shape["rows"], shape["labels"]
+    # What Sieve computes needs the second, of which its landmark features take more than half.
+    gigabytes = {"landmarks": n * (75 * l + 6000) / 1e9, "blocks": n * 1500 / 1e9}
+    print(f"{n:,} x {shape['features']} x {l}", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        generate(Path(folder), **shape)
+        first: Any = None
+        for road in args.compare.split(","):
+            command = [sys.executable, "-m", "benchmarks.clean_scale", "--child", folder]
+            command += ["--road", road, "--device", args.device]
+            command += ["--max-memory", str(gigabytes[road])] if road in gigabytes else []
+            out = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+            with np.load(Path(folder) / f"{road}.npz") as stored:
+                found = {name: stored[name] for name in stored.files}
+            first = first or found
+            gap = np.abs(found["confidence"] - first["confidence"])
+            others = np.setxor1d(found["missing"], first["missing"])
+            turned = (found["removed"] != first["removed"]).sum()
+            line = "{cpu:.0f} s of CPU time, peak {peak:.2f} GB, noise AUC {auc:.4f}"
+            print(f"{road}: {line.format(**json.loads(out.stdout))}")
+            print(
+                f"    confidences of {len(gap):,} tags differ by at most {gap.max():.1e}, in the "
+                f"median {np.median(gap):.1e}; {turned} of {first['removed'].sum():,} removals and "
+                f"{len(others)} of {len(first['missing']):,} suggestions differ",
+                flush=True,
+            )
+
+
 def generate(folder: Path, rows: int, features: int, labels: int) -> None:
     """Write features, true labels and candidates, block by block."""
     rng = np.random.default_rng(0)
@@ -84,20 +128,37 @@ def generate(folder: Path, rows: int, features: int, labels: int) -> None:
     np.savez(folder / "labels.npz", truth=truth, candidates=truth | wrong)
 
 
-def measured(folder: str, mapped: bool, max_memory: float | None) -> dict[str, float]:
-    """Clean the table in this process."""
+def measured(args: argparse.Namespace) -> dict[str, float]:
+    """Clean the table in this process, on the road that was asked for; leave the verdicts there."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
-    X = np.load(Path(folder) / "X.npy", mmap_mode="r" if mapped else None)
-    with np.load(Path(folder) / "labels.npz") as stored:
+    folder = Path(args.child)
+    X: Any = np.load(folder / "X.npy", mmap_mode="r" if args.map else None)
+    with np.load(folder / "labels.npz") as stored:
         truth, candidates = stored["truth"], stored["candidates"]
-    start = time.perf_counter(), time.process_time()
-    found = find_noisy_labels(X, candidates, max_memory=max_memory)
-    seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
+    with ExitStack() as stack:
+        if args.road == "device":
+            import torch
+
+            X = torch.asarray(X, device=args.device)
+        elif args.road == "dask":
+            import dask.array as da
+            from distributed import LocalCluster
+
+            options: dict[str, Any] = {"processes": False, "dashboard_address": None}
+            workers = LocalCluster(n_workers=2, threads_per_worker=1, **options)
+            stack.enter_context(stack.enter_context(workers).get_client())
+            X = da.from_array(X, chunks=(BLOCK_ROWS, -1))
+        start = time.perf_counter(), time.process_time()
+        found = find_noisy_labels(X, candidates, max_memory=args.max_memory)
+        seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
     peak = next(
         int(line.split()[1]) * 1024 / 1e9
         for line in Path("/proc/self/status").read_text().splitlines()
         if line.startswith("VmHWM:")
     )
+    missing = found.missing.row * candidates.shape[1] + found.missing.column
+    columns = {"confidence": found.confidence, "removed": found.removed, "missing": missing}
+    np.savez(folder / f"{args.road}.npz", **columns)
     confidence = np.zeros(candidates.shape)
     confidence[found.row, found.column] = found.confidence
     auc = float(noise_auc(truth, candidates, confidence))

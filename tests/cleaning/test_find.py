@@ -381,7 +381,7 @@ def test_little_memory_changes_no_verdict(small, monkeypatch, storage):
         made.append(RowFile(*blocks))
         return made[-1]
 
-    monkeypatch.setattr("schirn.cleaning.find.RowFile", recording)
+    monkeypatch.setattr("schirn.cleaning.road.RowFile", recording)
     # 200 rows x (6 labels x 75 bytes + 20 landmarks x 4 bytes) are 106 kB.
     scarce = find_noisy_labels(X, small.candidates, method=few, max_memory=1e-4)
     assert len(made) == 1

@@ -186,7 +186,7 @@ def test_vectors_that_are_none(tmp_path, scratch, capsys, bad):
 @pytest.fixture
 def many(tmp_path, monkeypatch):
     """A table with more tags than Sieve is for, by a limit that is lowered."""
-    monkeypatch.setattr("schirn.cleaning.many.MANY_LABELS", 30)
+    monkeypatch.setattr("schirn.cleaning.road.MANY_LABELS", 30)
     data = make_partial_multilabel(400, 30, 40, cardinality=3, r=2, random_state=0)
     tags = [[f"t{j}" for j in np.flatnonzero(row)] for row in data.candidates]
     with open(tmp_path / "many.csv", "w", newline="") as stream:

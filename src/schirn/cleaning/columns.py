@@ -14,6 +14,7 @@ from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.found import NoisyLabels
 from schirn.cleaning.look import SEPARATORS
 from schirn.cleaning.merges import check_merges
+from schirn.cleaning.road import choose_road
 from schirn.datasets._annotations import Verdict, label_studio_config
 from schirn.datasets._arrow import ParquetNumbers, number_blocks
 from schirn.datasets.tables import (
@@ -55,8 +56,6 @@ class Features(NamedTuple):
     """Columns of numbers or sentences that are not learned from."""
     transformer: TableFeatures | None = None
     """The fitted features; None if they come from an .npy file, or lie with Dask workers."""
-    memory: str | None = None
-    """Why the features stay in files, in words; None if they are in memory."""
 
     @property
     def is_scaled(self) -> bool:
@@ -401,20 +400,16 @@ class TagTable:
             X: Any = lazy_blocks([block.read for block in blocks], [block.path for block in blocks])
             return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
         if self._unread and transformer is not None:
-            free = free_bytes()
             X = self._numbers()
             # Numbers need no training.
             transformer.text_ = transformer.encoder_ = None
             transformer.n_features_ = X.shape[1]
-            found = transformer.source(), self.groups(), left_out, transformer
-            return Features(X, *found, _memory_words(X, free))
+            return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if transformer is None:
-            free = free_bytes()
             X = rows_for(str(self._features), self.table.n_rows, self.path)
             if isinstance(X, RowFile) and where == "memory":
                 X = X.mapped()
-            words = _memory_words(X, free)
-            return Features(X, str(self._features), self.groups(), left_out, memory=words)
+            return Features(X, str(self._features), self.groups(), left_out)
         rows = self.table if transformer.image is None else {transformer.image: self._images}
         try:
             X = transformer.fit_transform(rows)
@@ -431,7 +426,7 @@ class TagTable:
             raise DataError(f"{self.path}: {brief_list(self._unread, 6)} can no longer be read")
         n, size, blocks = self.table.n_rows, numbers.n_bytes, numbers.blocks()
         X: Any
-        if 2 * size <= free_bytes():
+        if not choose_road(size, n).in_file:
             X = np.empty((n, size // (n * numbers.dtype.itemsize)), numbers.dtype)
             first = 0
             for block in blocks:
@@ -619,17 +614,6 @@ def columns_to_stream(path: str, names: Sequence[str]) -> list[str]:
     return list(names) if numbers is not None and numbers.n_bytes > large else []
 
 
-def _memory_words(X: Any, free: int) -> str | None:
-    """What to tell about features that are not in memory."""
-    if not isinstance(X, RowFile):
-        return None
-    size = X.shape[0] * X.shape[1] * X.dtype.itemsize
-    return (
-        f"features of {size / 1e9:.2g} GB are read from files block by block, as "
-        f"{free / 1e9:.2g} GB of memory were free"
-    )
-
-
 def matrix_for(features: str, n_rows: int, table: str) -> Array:
     """Read the features of the rows of a table from .npy files; a large matrix is mapped."""
     rows = rows_for(features, n_rows, table)
@@ -665,7 +649,7 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
         )
     size = sum(path.stat().st_size for path in files if path.exists())
     rows: Any
-    if 2 * size > free_bytes():
+    if choose_road(size, n_rows).in_file:
         if len(files) > 1:
             check_room(size, f"the numbers in {features}")
         opened = [RowFile(path) for path in files]

@@ -1,15 +1,13 @@
 """Find wrong tags: judge every tag without its own row, by one fit or in folds."""
 
-import hashlib
 import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, pairwise
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
@@ -17,6 +15,8 @@ from schirn._checkpoint import kept_in, load, save, section
 from schirn._input import Number, as_plain, canonical, check_values, is_missing
 from schirn._progress import current, shown, stage, track
 from schirn.cleaning.found import Annotator, MissingTags, NoisyLabels
+from schirn.cleaning.groups import group_numbers, with_copies
+from schirn.cleaning.road import brought, check_on_workers, choose_road, in_blocks, size_of
 from schirn.cleaning.trust import MAX_PLANTED, Planted, draw, left_out_confidence, replaced
 from schirn.cleaning.verdicts import PRECISION, Verdicts, decide
 from schirn.exceptions import EmptyCandidatesWarning, InputError
@@ -26,22 +26,16 @@ from schirn.features.table import arrays_of
 from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
-from schirn.linalg.arrays import is_device_array, row_pieces, to_numpy
+from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier
 from schirn.methods._base import FREE
-from schirn.scale.cluster import in_memory
 from schirn.scale.input import location
-from schirn.scale.memory import check_room, free_bytes, memory_limit, scratch_folder
-from schirn.scale.row_file import RowFile
+from schirn.scale.memory import memory_limit
 
 Array = np.ndarray
 
 MIN_COUNT = 5
 _FOLDS = 5
-# Peak memory of a fit of Sieve per row and label, besides the features.
-_BYTES_PER_CELL = 75
-# Size of the blocks of rows that are copied to a file.
-_BLOCK_BYTES = 2**25
 # Even sure tags are sometimes replaced by planted ones.
 _SELDOM = 1e-3
 
@@ -159,93 +153,75 @@ def find_noisy_labels(
     >>> found.label[0], found.verdict[0]
     ('even', 'kept')
     """
+    Number(high=1).check("threshold", threshold)
+    Number(integer=True, none=True).check("max_remove_per_row", max_remove_per_row)
+    Number(high=1, none=True).check("precision", precision)
+    Number(1).check("min_count", min_count)
+    Number(open_low=True, none=True).check("max_memory", max_memory)
     if label_names is None and isinstance(votes, Votes) and _is_nameless(candidates):
         label_names = votes.label_names
     tags = read_tags(candidates, label_names, separator)
     if not len(tags.row):
         raise InputError("no row has a tag, so there is nothing to clean")
-    X, model = _prepare(X, method)
-    on_workers = location(X) == "dask"
-    if on_workers and tags.n_rows <= getattr(model, "max_kernel_rows", 0):
-        # Few rows are judged in main memory.
-        X, on_workers = in_memory(X), False
-    told = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups, "cv": cv}
-    if location(X) == "files" and not _streams(model, tags.n_rows, told):
-        # The solver for rows in memory reads them from there, too.
-        X = X.mapped()
-    if on_workers:
-        _check_on_workers(model, {**told, "checkpoint": checkpoint})
-    elif len(X.shape) != 2 or X.shape[0] != tags.n_rows:
-        raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
-    elif not is_device_array(X) and location(X) != "files":
-        # Checked here, because a model would report the row of its fold.
-        check_values(X)
-    Number(high=1).check("threshold", threshold)
-    Number(integer=True, none=True).check("max_remove_per_row", max_remove_per_row)
-    Number(high=1, none=True).check("precision", precision)
-    Number(1).check("min_count", min_count)
-    certain = _certain(known, known_clean, tags)
-    if is_device_array(X) and (certain.any() or votes is not None or _leaves_out_groups(model, X)):
-        # Few rows, and what is known about them, are judged in main memory.
-        X = to_numpy(X)
     counts = tags.counts
     columns = np.flatnonzero((counts >= min_count) & (counts < tags.n_rows))
-    Number(open_low=True, none=True).check("max_memory", max_memory)
-    together = None if groups is None else group_numbers(groups, tags.n_rows)
-    if votes is not None and not has_fit_parameter(model, "votes"):
-        raise InputError(
-            f"{type(model).__name__} takes no votes; use Sieve, or give votes.prior as prior",
-            parameter="votes",
+    X, model = prepare(X, method)
+    can_leave_groups_out = _is_small(model, tags.n_rows)
+    one_fit = cv is None and model._judges_own_rows and (groups is None or can_leave_groups_out)
+    knowledge = {"known": known, "known_clean": known_clean, "votes": votes}
+    with memory_limit(max_memory):
+        road = choose_road(
+            size_of(X),
+            tags.n_rows,
+            location(X),
+            n_labels=len(columns),
+            model=model,
+            one_fit=one_fit,
+            knowledge=any(value is not None for value in knowledge.values()),
         )
+    if road.name == "workers":
+        given = {**knowledge, "groups": groups, "cv": cv, "checkpoint": checkpoint}
+        check_on_workers(model, given)
+    else:
+        X = brought(X, road)
+        _check_features(X, tags)
+    certain = known_cells(known, known_clean, tags)
+    together = None if groups is None else group_numbers(groups, tags.n_rows)
+    if votes is not None:
+        _check_votes(model, one_fit, cv)
     if checkpoint is None:
         checkpoint = model._kept_folder()
     if checkpoint is not None and isinstance(cv, Iterator):
         cv = list(cv)
-    data = X, tags.row, tags.column, columns, certain, together
     options = {"cv": cv, "votes": votes, "min_count": min_count, "seed": random_state}
     options |= _settings(model)
-    if cv is None and model._judges_own_rows and (groups is None or _leaves_out_groups(model, X)):
-        with (
-            kept_in(checkpoint),
-            shown(f"judging {len(tags.row):,} tags", verbose),
-            memory_limit(max_memory),
-            section("find_noisy_labels", options, *data),
-        ):
-            if location(X) == "memory" and _streams(model, tags.n_rows, told):
-                X = _in_files_if_large(X, model, len(columns))
-            whole = location(X) in ("dask", "files")
-            fits = [
-                _kept_fit(model, X, tags, some, certain, together, votes, min_count, random_state)
-                for some in ([columns] if whole else _label_groups(columns, tags.n_rows))
-            ]
-            verdicts = _merged(fits)
-    elif votes is not None:
-        raise InputError(
-            "votes are used in a single fit, not in folds; leave cv out"
-            + ("" if cv is not None else ", and groups too, or raise max_kernel_rows"),
-            parameter="votes",
-        )
-    else:
-        with (
-            kept_in(checkpoint),
-            shown(f"judging {len(tags.row):,} tags", verbose),
-            memory_limit(max_memory),
-            section("find_noisy_labels", options, *data),
-        ):
+    with (
+        kept_in(checkpoint),
+        shown(f"judging {len(tags.row):,} tags", verbose),
+        memory_limit(max_memory),
+        section("find_noisy_labels", options, X, tags.row, tags.column, columns, certain, together),
+    ):
+        display = current()
+        if display is not None and road.is_short_of_memory:
+            display.say(road.reason)
+        if one_fit:
+            X = in_blocks(X) if road.name == "blocks" and location(X) == "memory" else X
+            k = road.label_groups
+            verdicts = _merged(
+                _kept_fit(
+                    model, X, tags, columns[i::k], certain, together, votes, min_count, random_state
+                )
+                for i in range(k)
+            )
+        else:
             folds = _folds(X, tags, cv, together, random_state)
             verdicts = _out_of_fold(
                 model, X, tags, columns, certain, folds, min_count, random_state
             )
-    planted = verdicts.planted
-    odds = _prior_odds(prior, tags)
-    confidence = _with_odds(verdicts.confidence, odds)
-    if odds is not None:
-        # A planted tag has the prior of the tag that it replaces.
-        odds = odds[planted.replaced]
-        planted = planted._replace(confidence=_with_odds(planted.confidence, odds))
-    return decide(
+    verdicts = _with_prior(verdicts, prior, tags)
+    found = decide(
         tags,
-        verdicts._replace(confidence=confidence, planted=planted),
+        verdicts,
         certain,
         method=type(model).__name__,
         threshold=threshold,
@@ -255,9 +231,10 @@ def find_noisy_labels(
         missing=_suggestions(verdicts, known, tags),
         annotators=_annotators(votes, verdicts.vote_model),
     )
+    return replace(found, road=road)
 
 
-def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
+def prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     """Return the features as an array or CSR matrix, and the method for them."""
     X = X if location(X) == "dask" else as_plain(X)
     if hasattr(X, "column_names"):
@@ -282,45 +259,27 @@ def _prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     return X, _method(method)
 
 
-def _streams(model: Any, n_rows: int, told: dict[str, Any]) -> bool:
-    """Return True if a method can go through these rows in blocks; it cannot if they are few."""
-    able = "files" in model._locations and model._judges_own_rows
-    many = n_rows > getattr(model, "max_kernel_rows", 0)
-    return able and many and all(value is None for value in told.values())
+def _check_features(X: Any, tags: Tags) -> None:
+    """Raise InputError for features of other rows, or that are not finite."""
+    if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
+        raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
+    if location(X) == "memory":
+        # A model would report the row of its fold.
+        check_values(X)
 
 
-def _in_files_if_large(X: Any, model: Any, n_labels: int) -> Any:
-    """The rows, or a `RowFile` of them if what a fit computes of them does not fit into memory."""
-    needed = X.shape[0] * (_BYTES_PER_CELL * n_labels + 4 * model.n_landmarks)
-    if needed <= (free := free_bytes()):
-        return X
-    display = current()
-    if display is not None:
-        display.say(
-            f"{needed / 1e9:.2g} GB would be needed and {free / 1e9:.2g} GB of memory are free, so "
-            f"the rows go through in blocks, with temporary files in {scratch_folder()}"
-        )
-    if isinstance(X, np.memmap) and X.mode != "c" and X.flags.c_contiguous:
-        return RowFile(X)
-    size = X.data.nbytes + X.indices.nbytes if sp.issparse(X) else X.nbytes
-    check_room(size, f"{X.shape[0]:,} rows")
-    return RowFile(piece for _, piece in row_pieces(X, max(1, _BLOCK_BYTES * X.shape[0] // size)))
-
-
-def _check_on_workers(model: Any, options: dict[str, Any]) -> None:
-    """Raise InputError for what needs the features of all rows in main memory."""
-    name = next((name for name, value in options.items() if value is not None), None)
-    if name is not None:
+def _check_votes(model: Any, one_fit: bool, cv: Any) -> None:
+    """Raise InputError for votes where they cannot be used."""
+    if not has_fit_parameter(model, "votes"):
         raise InputError(
-            f"{name} needs rows in main memory, but those of X are on Dask workers; leave it out, "
-            f"or give X as an array or CSR matrix",
-            parameter=name,
+            f"{type(model).__name__} takes no votes; use Sieve, or give votes.prior as prior",
+            parameter="votes",
         )
-    if "dask" not in model._locations or not model._judges_own_rows:
+    if not one_fit:
         raise InputError(
-            f"{type(model).__name__} judges in folds, which need rows in main memory, but those of "
-            f"X are on Dask workers; use Sieve",
-            parameter="method",
+            "votes are used in a single fit, not in folds; leave cv out"
+            + ("" if cv is not None else ", and groups too, or raise max_kernel_rows"),
+            parameter="votes",
         )
 
 
@@ -346,7 +305,7 @@ def _folds(
     n = tags.n_rows
     if cv is None or isinstance(cv, int | np.integer):
         # Copies share a fold unless too few folds would be left.
-        merged = _with_copies(X, tags, groups)
+        merged = with_copies(X, tags, groups)
         if merged is not None and len(np.unique(merged)) >= (cv or _FOLDS):
             groups = merged
         largest = n if groups is None else len(np.unique(groups))
@@ -370,64 +329,6 @@ def _folds(
         f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}",
         parameter="cv",
     )
-
-
-def _with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
-    """Groups of rows that must not judge each other: copies, merged with the groups given.
-
-    Features that repeat in most rows although the tags differ are categories, not copies.
-    """
-    n, same = tags.n_rows, equal_rows(X)
-    distinct = int(same.max(initial=-1)) + 1
-    if distinct == n:
-        return groups
-    if 2 * distinct < n:
-        ones = np.ones(len(tags.row), dtype=np.uint8)
-        listed = canonical(sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape))
-        listed.data[:] = 1
-        if len(np.unique(np.c_[same, equal_rows(listed)], axis=0)) > 1.5 * distinct:
-            return groups
-    if groups is None:
-        return same
-    size = distinct + int(groups.max()) + 1
-    links = sp.coo_array((np.ones(n), (same, distinct + groups)), shape=(size, size))
-    return np.asarray(connected_components(links, directed=False)[1][same])
-
-
-def equal_rows(X: Any) -> Array:
-    """Number the distinct rows of an array, a canonical CSR matrix or a dense `RowFile`."""
-
-    def digest(*values: Array) -> bytes:
-        found = hashlib.blake2b(digest_size=16)
-        for value in values:
-            # Adding 0 makes -0.0 equal to 0.0.
-            found.update((value + 0).tobytes())
-        return found.digest()
-
-    number: dict[bytes, int] = {}
-    if sp.issparse(X):
-        ends = X.indptr.tolist()
-        spans = (slice(*pair) for pair in pairwise(ends))
-        keys = (digest(X.indices[span], X.data[span]) for span in spans)
-    else:
-        blocks = X.blocks() if isinstance(X, RowFile) else (rows for _, rows in row_pieces(X, 1000))
-        keys = (digest(row) for rows in blocks for row in rows)
-    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
-
-
-def group_numbers(groups: Iterable[Any], n: int) -> Array:
-    """Number the groups in their own order; a row without a group becomes one of its own."""
-    values = list(groups)
-    if len(values) != n:
-        raise InputError(f"groups has {len(values)} values for {n} rows; give one per row")
-    try:
-        distinct = {value for value in values if not is_missing(value)}
-        ordered = sorted(distinct, key=lambda value: (isinstance(value, str), value))
-    except TypeError:
-        raise InputError("groups must hold one text or number per row, not lists") from None
-    number = {value: k for k, value in enumerate(ordered)}
-    unused = count(len(number))
-    return np.array([next(unused) if is_missing(value) else number[value] for value in values])
 
 
 def _kept_fit(model: Any, X: Any, tags: Tags, columns: Array, *options: Any) -> Verdicts:
@@ -467,9 +368,9 @@ def _by_one_fit(
         options["votes"] = _votes_of(votes, tags, columns)
     own = Y
     elsewhere = location(X) in ("dask", "files")
-    if not elsewhere and _leaves_out_groups(model, X):
+    if not elsewhere and _is_small(model, tags.n_rows):
         stage("looking for copies")
-        groups = _with_copies(X, tags, groups)
+        groups = with_copies(X, tags, groups)
         if groups is not None:
             options["groups"] = groups
             size = int(groups.max()) + 1
@@ -519,15 +420,9 @@ def _by_one_fit(
     )
 
 
-def _label_groups(columns: Array, n_rows: int) -> list[Array]:
-    """Labels that are judged together: all of them, unless memory is short."""
-    needed = n_rows * len(columns) * _BYTES_PER_CELL
-    count = min(-(-needed // max(1, free_bytes())), len(columns))
-    return [columns[k::count] for k in range(count)] if count > 1 else [columns]
-
-
-def _merged(fits: Sequence[Verdicts]) -> Verdicts:
+def _merged(groups: Iterable[Verdicts]) -> Verdicts:
     """Verdicts of several groups of labels together; shares are averages over the judged tags."""
+    fits = list(groups)
     if len(fits) == 1:
         return fits[0]
     confidence = np.full(len(fits[0].confidence), 0.5)
@@ -562,9 +457,9 @@ def _settings(model: Any) -> dict[str, Any]:
     }
 
 
-def _leaves_out_groups(model: Any, X: Any) -> bool:
+def _is_small(model: Any, n_rows: int) -> bool:
     """Whether a method that judges its own rows can leave several of them out together."""
-    return bool(X.shape[0] <= getattr(model, "max_kernel_rows", 0))
+    return bool(n_rows <= getattr(model, "max_kernel_rows", 0))
 
 
 def _shares(fitted: Any) -> dict[str, float]:
@@ -693,10 +588,11 @@ def _out_of_fold(
     return Verdicts(*picked, means, None, np.nan, Planted.together(planted), share)
 
 
-def _prior_odds(prior: Any, tags: Tags) -> Array | None:
-    """Odds of each tag by its prior."""
+def _with_prior(verdicts: Verdicts, prior: Any, tags: Tags) -> Verdicts:
+    """Multiply the odds of each tag by those of its prior."""
+    confidence, planted = verdicts.confidence.astype(np.float64), verdicts.planted
     if prior is None:
-        return None
+        return verdicts._replace(confidence=confidence)
     prior = read_cells(prior, tags.names, "prior", default=0.5)
     if prior.shape != tags.shape:
         raise InputError(f"prior has shape {prior.shape}, but the tags have {tags.shape}")
@@ -708,19 +604,20 @@ def _prior_odds(prior: Any, tags: Tags) -> Array | None:
             f"{p[k]}"
         )
     p = np.clip(p, 1e-6, 1 - 1e-6)
-    return np.asarray(p / (1 - p))
+    odds = p / (1 - p)
+
+    def updated(confidence: Array, odds: Array) -> Array:
+        correct, wrong = confidence * odds, 1 - confidence
+        return np.asarray(correct / np.maximum(correct + wrong, 1e-300))
+
+    # A planted tag has the prior of the tag that it replaces.
+    among_planted = updated(planted.confidence.astype(np.float64), odds[planted.replaced])
+    return verdicts._replace(
+        confidence=updated(confidence, odds), planted=planted._replace(confidence=among_planted)
+    )
 
 
-def _with_odds(confidence: Array, odds: Array | None) -> Array:
-    """Multiply the odds of each tag by those of its prior."""
-    confidence = confidence.astype(np.float64)
-    if odds is None:
-        return confidence
-    correct, wrong = confidence * odds, 1 - confidence
-    return correct / np.maximum(correct + wrong, 1e-300)
-
-
-def _certain(known: Any, known_clean: Any, tags: Tags) -> Array:
+def known_cells(known: Any, known_clean: Any, tags: Tags) -> Array:
     """Return what is known about each tag: 1 correct, -1 wrong, 0 nothing."""
     certain = np.zeros(len(tags.row), dtype=np.int8)
     if known is not None:

@@ -15,6 +15,7 @@ from schirn._files import atomic_write, spreadsheet_safe
 from schirn._optional import optional
 from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
 from schirn.cleaning.changes import ChangeList, changes_of
+from schirn.cleaning.road import Road
 from schirn.cleaning.threshold_curve import ThresholdCurve
 from schirn.cleaning.trust import Trust
 from schirn.cleaning.why import Reasons
@@ -173,6 +174,8 @@ class NoisyLabels:
         What the answers of a person say, if the verdicts were `audited`.
     threshold_curve : ThresholdCurve or None
         Expected precision and recall of the removals against the threshold, with bands.
+    road : Road or None
+        Where the features were and what was computed of them, and why.
     """
 
     n_rows: int
@@ -195,6 +198,7 @@ class NoisyLabels:
     keep_one: bool = False
     audit: Audit | None = None
     threshold_curve: ThresholdCurve | None = None
+    road: Road | None = None
 
     def __repr__(self) -> str:
         return (

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from schirn._files import brief
 from schirn._input import canonical, check_same_length, is_missing
-from schirn.cleaning.find import equal_rows
+from schirn.cleaning.groups import equal_rows
 from schirn.cleaning.merges import Merge, merges_of
 from schirn.labels.tags import Tags, read_tags
 

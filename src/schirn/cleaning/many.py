@@ -26,8 +26,9 @@ from scipy.special import expit, logit
 from schirn._checkpoint import kept_in, remembered, section
 from schirn._input import Number, check_values
 from schirn._progress import shown, stage, track
-from schirn.cleaning.find import MIN_COUNT, _certain, _prepare, _with_copies, group_numbers
+from schirn.cleaning.find import MIN_COUNT, known_cells, prepare
 from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.groups import group_numbers, with_copies
 from schirn.cleaning.trust import MAX_PLANTED, Planted
 from schirn.cleaning.verdicts import PRECISION, Verdicts, decide
 from schirn.exceptions import InputError
@@ -36,7 +37,6 @@ from schirn.linalg.arrays import is_device_array, release, row_pieces, to_numpy
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
 from schirn.scale.memory import large_array
 from schirn.scale.row_file import RowFile
-from schirn.solvers.sieve_landmarks import MOST_STACKED as MANY_LABELS
 
 Array = np.ndarray
 Fit = Callable[[Any, sp.csr_array], Any]
@@ -164,7 +164,7 @@ def find_noisy_labels_sparse(
     tags = read_tags(candidates, label_names)
     if not len(tags.row):
         raise InputError("no row has a tag, so there is nothing to clean")
-    X = _prepare(X, None)[0]
+    X = prepare(X, None)[0]
     X = to_numpy(X) if is_device_array(X) else X.mapped() if isinstance(X, RowFile) else X
     if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
         raise InputError(f"X has shape {X.shape}, but there are tags for {tags.n_rows} rows")
@@ -172,7 +172,7 @@ def find_noisy_labels_sparse(
     # Sorted by row and label; a tag that is listed twice is one tag.
     order = np.unique(tags.row * len(tags.names) + tags.column)
     tags = tags._replace(row=order // len(tags.names), column=order % len(tags.names))
-    certain = _certain(None, known_clean, tags)
+    certain = known_cells(None, known_clean, tags)
     together = None if groups is None else group_numbers(groups, tags.n_rows)
     rng = np.random.default_rng(random_state)
     engine = (fit_centroids, score_centroids) if fit is None or score is None else (fit, score)
@@ -211,16 +211,6 @@ def find_noisy_labels_sparse(
     )
 
 
-def is_for_many_labels(tags: Any, min_count: int = MIN_COUNT) -> bool:
-    """Return True if `find_noisy_labels_sparse` suits this number of labels better than `Sieve`.
-
-    Above `MANY_LABELS` labels that can be judged, `Sieve` leaves out how labels occur together,
-    which is what it has over this module, and needs all cells of rows x labels.
-    """
-    counts = read_tags(tags, None).counts
-    return int((counts >= min_count).sum()) > MANY_LABELS
-
-
 class Cells(NamedTuple):
     """Scores of the tags and of sampled cells that are not listed."""
 
@@ -245,7 +235,7 @@ def _scored(
     """Score each half of the rows by an engine that has learned from the other."""
     n, l = tags.shape
     stage("looking for copies")
-    groups = _with_copies(X, tags, together)
+    groups = with_copies(X, tags, together)
     groups = np.arange(n) if groups is None else np.unique(groups, return_inverse=True)[1]
     half = (rng.permutation(int(groups.max()) + 1) % 2)[groups]
     columns = np.flatnonzero((tags.counts >= min_count) & (tags.counts < n))

@@ -34,7 +34,8 @@ from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
 from schirn.cleaning.find import MIN_COUNT
 from schirn.cleaning.look import KINDS
-from schirn.cleaning.many import CENTROIDS, is_for_many_labels
+from schirn.cleaning.many import CENTROIDS
+from schirn.cleaning.road import choose_road, size_of
 from schirn.cleaning.verdicts import PRECISION
 from schirn.cli._device import add_device, to_device
 from schirn.cli._output import facts, note, print_json, say, table, working
@@ -44,9 +45,11 @@ from schirn.cli.fit import make_model
 from schirn.datasets._annotations import TOOLS
 from schirn.datasets.tables import folder_format, open_table
 from schirn.exceptions import InputError
+from schirn.labels.tags import read_tags
 from schirn.review._project import write_project
 from schirn.review._table import TableRoles
 from schirn.scale.cluster import connected
+from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile
 
@@ -331,10 +334,18 @@ def _judge(
         "random_state": args.seed,
     }
     chosen = args.method != "Sieve" or args.param or args.folds or args.device or args.scheduler
-    if not chosen and is_for_many_labels(tags, args.min_count):
-        return find_noisy_labels_sparse(features.X, tags, **options)
+    X = features.X
+    road = choose_road(
+        size_of(X),
+        len(tags),
+        location(X),
+        n_labels=int((read_tags(tags, None).counts >= args.min_count).sum()),
+        may_change_method=not chosen,
+    )
+    if road.name == "many labels":
+        return replace(find_noisy_labels_sparse(X, tags, **options), road=road)
     return find_noisy_labels(
-        to_device(features.X, args, model),
+        to_device(X, args, model),
         tags,
         method=model,
         cv=None if args.folds is None else min(args.folds, source.table.n_rows),
@@ -500,7 +511,9 @@ def _print(
 ) -> None:
     """Print the summary, or one JSON document."""
     whole = {"data": args.data, "learned_from": features.source, "left_out": features.left_out}
-    whole |= {"encoder": features.encoder, "in_files": features.memory is not None}
+    whole |= {"encoder": features.encoder, "in_files": location(features.X) == "files"}
+    road: Any = found.road
+    whole |= {"road": road.name, "road_reason": road.reason}
     whole |= found.summary()
     whole["missing_sentence"] = found.missing_sentence
     whole["added"] = 0 if args.add is None else len(found.suggestions(args.add))
@@ -528,7 +541,8 @@ def _print(
         print_json({**whole, **_checks(findings, violations), **written})
         _note_violations(args, violations)
         return
-    facts([*_lines(whole, features.memory), *_missing_lines(args, found)])
+    memory = road.reason if road.is_short_of_memory else None
+    facts([*_lines(whole, memory), *_missing_lines(args, found)])
     if findings:
         say("\nLook at the table")
         facts([(each.title, each.sentence) for each in findings])

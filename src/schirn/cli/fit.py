@@ -13,7 +13,7 @@ from schirn._input import suggest
 from schirn._progress import stage
 from schirn.cleaning import look_at_table
 from schirn.cleaning.columns import Features, TagTable
-from schirn.cleaning.find import group_numbers
+from schirn.cleaning.groups import group_numbers
 from schirn.cli._device import add_device, to_device, to_memory
 from schirn.cli._output import facts, note, print_json, working
 from schirn.cli._parser import add_checkpoint, add_command, natural, positive

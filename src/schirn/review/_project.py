@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from schirn._files import brief, whole_folder
 from schirn._input import repeated, whole_text
-from schirn.cleaning.find import group_numbers
 from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.groups import group_numbers
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import Trust, TrustPoint
 from schirn.cleaning.verdicts import PRECISION

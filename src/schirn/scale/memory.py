@@ -21,7 +21,7 @@ _LIMIT: ContextVar[float | None] = ContextVar("memory_limit", default=None)
 _CGROUP = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _MOUNTS = Path("/proc/mounts")
-# Of the memory that is free, the largest arrays of a fit take at most this share.
+# Of the memory that is free, features and the largest array of a fit take at most this share.
 _SHARE = 0.5
 
 
@@ -50,6 +50,11 @@ def free_bytes() -> int:
     return found if limit is None else min(found, int(limit))
 
 
+def fits(size: int, free: int | None = None) -> bool:
+    """Whether an array of `size` bytes may lie in memory: it takes at most half of what is free."""
+    return size <= _SHARE * (free_bytes() if free is None else free)
+
+
 def large_array(shape: tuple[int, ...], dtype: Any) -> Array:
     """An uninitialised array, in memory or, if it needs most of what is free, in a temporary file.
 
@@ -58,7 +63,7 @@ def large_array(shape: tuple[int, ...], dtype: Any) -> Array:
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
     free = free_bytes()
-    if size <= _SHARE * free:
+    if fits(size, free):
         return np.empty(shape, dtype)
     folder = scratch_folder()
     on_disk = free_on_disk(folder)

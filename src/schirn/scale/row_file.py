@@ -1,5 +1,6 @@
 """Rows of features in files, read block by block into buffers that are reused."""
 
+import math
 import os
 import shutil
 import tempfile
@@ -85,6 +86,12 @@ class RowFile:
     def dtype(self) -> np.dtype:
         """Floating type of the rows."""
         return np.result_type(*{block.type for block in self._blocks})
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows in their files."""
+        extents = (extent for block in self._blocks for extent in block.extents)
+        return sum(math.prod(each.shape) * each.dtype.itemsize for each in extents)
 
     def blocks(self) -> Iterator[Any]:
         """Yield the blocks of rows in order."""

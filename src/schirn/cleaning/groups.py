@@ -1,0 +1,76 @@
+"""Rows that must not judge each other: groups that are given, and copies."""
+
+import hashlib
+from collections.abc import Iterable
+from itertools import count, pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from schirn._input import canonical, is_missing
+from schirn.exceptions import InputError
+from schirn.labels.tags import Tags
+from schirn.linalg.arrays import row_pieces
+from schirn.scale.row_file import RowFile
+
+Array = np.ndarray
+
+
+def group_numbers(groups: Iterable[Any], n: int) -> Array:
+    """Number the groups in their own order; a row without a group becomes one of its own."""
+    values = list(groups)
+    if len(values) != n:
+        raise InputError(f"groups has {len(values)} values for {n} rows; give one per row")
+    try:
+        distinct = {value for value in values if not is_missing(value)}
+        ordered = sorted(distinct, key=lambda value: (isinstance(value, str), value))
+    except TypeError:
+        raise InputError("groups must hold one text or number per row, not lists") from None
+    number = {value: k for k, value in enumerate(ordered)}
+    unused = count(len(number))
+    return np.array([next(unused) if is_missing(value) else number[value] for value in values])
+
+
+def with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
+    """Groups of rows that must not judge each other: copies, merged with the groups given.
+
+    Features that repeat in most rows although the tags differ are categories, not copies.
+    """
+    n, same = tags.n_rows, equal_rows(X)
+    distinct = int(same.max(initial=-1)) + 1
+    if distinct == n:
+        return groups
+    if 2 * distinct < n:
+        ones = np.ones(len(tags.row), dtype=np.uint8)
+        listed = canonical(sp.csr_array((ones, (tags.row, tags.column)), shape=tags.shape))
+        listed.data[:] = 1
+        if len(np.unique(np.c_[same, equal_rows(listed)], axis=0)) > 1.5 * distinct:
+            return groups
+    if groups is None:
+        return same
+    size = distinct + int(groups.max()) + 1
+    links = sp.coo_array((np.ones(n), (same, distinct + groups)), shape=(size, size))
+    return np.asarray(connected_components(links, directed=False)[1][same])
+
+
+def equal_rows(X: Any) -> Array:
+    """Number the distinct rows of an array, a canonical CSR matrix or a dense `RowFile`."""
+
+    def digest(*values: Array) -> bytes:
+        found = hashlib.blake2b(digest_size=16)
+        for value in values:
+            # Adding 0 makes -0.0 equal to 0.0.
+            found.update((value + 0).tobytes())
+        return found.digest()
+
+    number: dict[bytes, int] = {}
+    if sp.issparse(X):
+        ends = X.indptr.tolist()
+        spans = (slice(*pair) for pair in pairwise(ends))
+        keys = (digest(X.indices[span], X.data[span]) for span in spans)
+    else:
+        blocks = X.blocks() if isinstance(X, RowFile) else (rows for _, rows in row_pieces(X, 1000))
+        keys = (digest(row) for rows in blocks for row in rows)
+    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)
