@@ -19,8 +19,10 @@ from schirn._checkpoint import kept_in, load, no_section, save, section
 from schirn._progress import shown, stage, track
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.matrix import as_labels
-from schirn.methods._base import PartialMultiLabelClassifier, sees_truth
+from schirn.linalg.arrays import is_device_array, like, to_numpy
+from schirn.methods._base import PartialMultiLabelClassifier, RowSpaceMethod, sees_truth
 from schirn.metrics import METRICS
+from schirn.scale.input import check_device_rows
 
 Array = np.ndarray
 Split = tuple[Array, Array]
@@ -129,6 +131,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         Parameters
         ----------
         X : (n, d) array, CSR matrix or DataFrame
+            Tensors on a device stay there, for methods that train on one.
         y : array-like
             The candidates, in any container that the methods take.
         y_clean : array-like or None
@@ -301,7 +304,7 @@ def _run_fold(
     with warnings.catch_warnings(), no_section():
         # The final fit on all rows warns about these rows.
         warnings.simplefilter("ignore", EmptyCandidatesWarning)
-        if not by_prediction and all(_shares(model) for model in models):
+        if not by_prediction and all(_shares(model, X) for model in models):
             return _fit_shared(models, data, Y[train], truth_train, target[test], metric)
         return _fit_each(models, data, Y[train], truth_train, target[test], metric, by_prediction)
 
@@ -336,8 +339,12 @@ def _fit_shared(
     metric: Callable[[Array, Array], float],
 ) -> list[_Result]:
     """One factorisation for all settings with the same key."""
-    train = models[0]._validate_rows(data[0], reset=True)
-    test = models[0]._validate_rows(data[1])
+    if is_device_array(data[0]):
+        train = check_device_rows(models[0], data[0], reset=True)
+        test = check_device_rows(models[0], data[1], reset=True)
+    else:
+        train = models[0]._validate_rows(data[0], reset=True)
+        test = models[0]._validate_rows(data[1])
     groups: dict[Hashable, list[int]] = {}
     for k, model in enumerate(models):
         model._check()
@@ -358,8 +365,10 @@ def _fit_shared(
     return results
 
 
-def _shares(model: Any) -> bool:
-    return isinstance(model, PartialMultiLabelClassifier) and model._share_key() is not None
+def _shares(model: Any, X: Any) -> bool:
+    """Whether models can share a factorisation of X; on a device only factors of X itself."""
+    kind = RowSpaceMethod if is_device_array(X) else PartialMultiLabelClassifier
+    return isinstance(model, kind) and model._share_key() is not None
 
 
 def _fit_model(model: Any, X: Any, y: Any, y_clean: Any) -> None:
@@ -373,7 +382,7 @@ def _fit_model(model: Any, X: Any, y: Any, y_clean: Any) -> None:
 def _score(metric: Callable[[Array, Array], float], labels: Array, scores: Array) -> float:
     """The score, or NaN if the fold has no row that the metric can score."""
     try:
-        return float(metric(labels, scores))
+        return float(metric(labels, to_numpy(scores)))
     except InputError:
         return np.nan
 
@@ -382,6 +391,8 @@ def _rows(X: Any, rows: Array) -> Any:
     """Some rows of an array, a sparse matrix or a table."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if is_device_array(X):
+        return X[like(rows, X, "own")]
     return sp.csr_array(X)[rows] if sp.issparse(X) else np.asarray(X)[rows]
 
 

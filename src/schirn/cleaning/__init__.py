@@ -15,6 +15,7 @@ from schirn.cleaning.merges import (
     read_merges,
     write_merges,
 )
+from schirn.cleaning.road import Road
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
 from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
@@ -39,6 +40,7 @@ __all__ = [
     "NoisyLabels",
     "OtherTag",
     "Reasons",
+    "Road",
     "RunSummary",
     "ThresholdCurve",
     "ThresholdPoint",

@@ -123,8 +123,8 @@ def find_noisy_labels(
         folds, only training rows do.
     max_memory : float, optional
         Gigabytes. If what `Sieve` computes for more than `max_kernel_rows` rows needs more than
-        this, it goes through the rows in blocks and keeps its numbers in temporary files. None is
-        the memory that is free.
+        this, it goes through the rows in blocks and keeps its numbers in temporary files (`road`
+        of the result tells). None is the memory that is free.
     label_names : sequence of str, optional
         Names of the columns of `candidates`, if it has none.
     separator : str, default=";"
@@ -259,6 +259,21 @@ def prepare(X: Any, method: Any) -> tuple[Any, PartialMultiLabelClassifier]:
     return X, _method(method)
 
 
+def _method(method: Any, scaled: bool = False) -> PartialMultiLabelClassifier:
+    """Return an untrained method that learns from tags alone."""
+    model = make_method(method, scaled=scaled)
+    if isinstance(model, OracleRidge):
+        raise InputError(
+            "OracleRidge needs the true labels; choose another method", parameter="method"
+        )
+    return model
+
+
+def _is_nameless(candidates: Any) -> bool:
+    """Whether candidates are a matrix without names for its columns."""
+    return getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
+
+
 def _check_features(X: Any, tags: Tags) -> None:
     """Raise InputError for features of other rows, or that are not finite."""
     if len(X.shape) != 2 or X.shape[0] != tags.n_rows:
@@ -283,52 +298,18 @@ def _check_votes(model: Any, one_fit: bool, cv: Any) -> None:
         )
 
 
-def _method(method: Any, scaled: bool = False) -> PartialMultiLabelClassifier:
-    """Return an untrained method that learns from tags alone."""
-    model = make_method(method, scaled=scaled)
-    if isinstance(model, OracleRidge):
-        raise InputError(
-            "OracleRidge needs the true labels; choose another method", parameter="method"
-        )
-    return model
+def _settings(model: Any) -> dict[str, Any]:
+    """What the verdicts of a method depend on."""
+    params = model.get_params(deep=False)
+    return {
+        "method": type(model).__name__,
+        "params": {k: params[k] for k in params if k not in FREE},
+    }
 
 
-def _is_nameless(candidates: Any) -> bool:
-    """Whether candidates are a matrix without names for its columns."""
-    return getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
-
-
-def _folds(
-    X: Any, tags: Tags, cv: Any, groups: Array | None, random_state: int | None
-) -> Iterable[tuple[Array, Array]]:
-    """Training and test rows of every fold; only made inside a display, which counts them."""
-    n = tags.n_rows
-    if cv is None or isinstance(cv, int | np.integer):
-        # Copies share a fold unless too few folds would be left.
-        merged = with_copies(X, tags, groups)
-        if merged is not None and len(np.unique(merged)) >= (cv or _FOLDS):
-            groups = merged
-        largest = n if groups is None else len(np.unique(groups))
-        cv = min(_FOLDS, max(largest, 2)) if cv is None else cv
-        if not 2 <= cv <= largest:
-            what = "row" if groups is None else "group"
-            allowed = f"into 2 to {largest} folds, not {cv}" if largest > 1 else "into folds"
-            can = "s can" if largest > 1 else " cannot"
-            raise InputError(f"{largest} {what}{can} be split {allowed}", parameter="cv")
-        from sklearn.model_selection import GroupKFold, KFold
-
-        kind = KFold if groups is None else GroupKFold
-        cv = kind(int(cv), shuffle=True, random_state=random_state)
-    if hasattr(cv, "split") and not isinstance(cv, str):
-        rows = np.zeros((n, 1))
-        total = cv.get_n_splits(rows, groups=groups) if hasattr(cv, "get_n_splits") else None
-        return track(cv.split(rows, groups=groups), "fold", total)
-    if isinstance(cv, Iterable) and not isinstance(cv, str):
-        return track(cv, "fold")
-    raise InputError(
-        f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}",
-        parameter="cv",
-    )
+def _is_small(model: Any, n_rows: int) -> bool:
+    """Whether a method that judges its own rows can leave several of them out together."""
+    return bool(n_rows <= getattr(model, "max_kernel_rows", 0))
 
 
 def _kept_fit(model: Any, X: Any, tags: Tags, columns: Array, *options: Any) -> Verdicts:
@@ -420,6 +401,33 @@ def _by_one_fit(
     )
 
 
+def _votes_of(votes: Any, tags: Tags, columns: Array) -> Any:
+    """Votes for some columns; those of `Votes` are found by name."""
+    if isinstance(votes, Votes) or not (isinstance(votes, tuple) and len(votes) == 2):
+        return votes
+    counts = read_cells(votes[0], tags.names, "votes")
+    if counts.shape != tags.shape:
+        raise InputError(
+            f"votes has counts of shape {counts.shape}, but the tags have {tags.shape}",
+            parameter="votes",
+        )
+    return counts[:, columns], votes[1]
+
+
+def _shares(fitted: Any) -> dict[str, float]:
+    """The shares that a fitted model reports; empty for methods that report none."""
+    names = {
+        "wrong_share": "wrong_share_",
+        "largest_wrong_share": "largest_wrong_share_",
+        "missing_rate": "missing_rate_",
+    }
+    return {
+        name: float(getattr(fitted, attribute))
+        for name, attribute in names.items()
+        if hasattr(fitted, attribute)
+    }
+
+
 def _merged(groups: Iterable[Verdicts]) -> Verdicts:
     """Verdicts of several groups of labels together; shares are averages over the judged tags."""
     fits = list(groups)
@@ -448,69 +456,37 @@ def _merged(groups: Iterable[Verdicts]) -> Verdicts:
     )
 
 
-def _settings(model: Any) -> dict[str, Any]:
-    """What the verdicts of a method depend on."""
-    params = model.get_params(deep=False)
-    return {
-        "method": type(model).__name__,
-        "params": {k: params[k] for k in params if k not in FREE},
-    }
+def _folds(
+    X: Any, tags: Tags, cv: Any, groups: Array | None, random_state: int | None
+) -> Iterable[tuple[Array, Array]]:
+    """Training and test rows of every fold; only made inside a display, which counts them."""
+    n = tags.n_rows
+    if cv is None or isinstance(cv, int | np.integer):
+        # Copies share a fold unless too few folds would be left.
+        merged = with_copies(X, tags, groups)
+        if merged is not None and len(np.unique(merged)) >= (cv or _FOLDS):
+            groups = merged
+        largest = n if groups is None else len(np.unique(groups))
+        cv = min(_FOLDS, max(largest, 2)) if cv is None else cv
+        if not 2 <= cv <= largest:
+            what = "row" if groups is None else "group"
+            allowed = f"into 2 to {largest} folds, not {cv}" if largest > 1 else "into folds"
+            can = "s can" if largest > 1 else " cannot"
+            raise InputError(f"{largest} {what}{can} be split {allowed}", parameter="cv")
+        from sklearn.model_selection import GroupKFold, KFold
 
-
-def _is_small(model: Any, n_rows: int) -> bool:
-    """Whether a method that judges its own rows can leave several of them out together."""
-    return bool(n_rows <= getattr(model, "max_kernel_rows", 0))
-
-
-def _shares(fitted: Any) -> dict[str, float]:
-    """The shares that a fitted model reports; empty for methods that report none."""
-    names = {
-        "wrong_share": "wrong_share_",
-        "largest_wrong_share": "largest_wrong_share_",
-        "missing_rate": "missing_rate_",
-    }
-    return {
-        name: float(getattr(fitted, attribute))
-        for name, attribute in names.items()
-        if hasattr(fitted, attribute)
-    }
-
-
-def _votes_of(votes: Any, tags: Tags, columns: Array) -> Any:
-    """Votes for some columns; those of `Votes` are found by name."""
-    if isinstance(votes, Votes) or not (isinstance(votes, tuple) and len(votes) == 2):
-        return votes
-    counts = read_cells(votes[0], tags.names, "votes")
-    if counts.shape != tags.shape:
-        raise InputError(
-            f"votes has counts of shape {counts.shape}, but the tags have {tags.shape}",
-            parameter="votes",
-        )
-    return counts[:, columns], votes[1]
-
-
-def _suggestions(verdicts: Verdicts, known: Any, tags: Tags) -> MissingTags:
-    """Tags to suggest, without those known to be wrong."""
-    if verdicts.missing is None:
-        return MissingTags()
-    row, column, confidence = verdicts.missing
-    if known is not None:
-        possible = read_cells(known, tags.names, "known").reshape(tags.shape)[row, column] >= 0
-        row, column, confidence = row[possible], column[possible], confidence[possible]
-    order = np.lexsort((column, row))
-    return MissingTags(
-        row[order], column[order], confidence[order], tags.names, verdicts.missing_caught
+        kind = KFold if groups is None else GroupKFold
+        cv = kind(int(cv), shuffle=True, random_state=random_state)
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        rows = np.zeros((n, 1))
+        total = cv.get_n_splits(rows, groups=groups) if hasattr(cv, "get_n_splits") else None
+        return track(cv.split(rows, groups=groups), "fold", total)
+    if isinstance(cv, Iterable) and not isinstance(cv, str):
+        return track(cv, "fold")
+    raise InputError(
+        f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}",
+        parameter="cv",
     )
-
-
-def _annotators(votes: Any, model: Any) -> list[Annotator] | None:
-    """Quality of every annotator, if the votes tell who voted for what."""
-    if not isinstance(votes, Votes) or model is None:
-        return None
-    ballots = np.bincount(votes.ballots.annotator, minlength=len(votes.workers))
-    quality = (model.annotator_sensitivity, model.annotator_false_factor)
-    columns = (votes.workers, ballots.tolist(), *(values.tolist() for values in quality))
-    return [Annotator(*annotator) for annotator in zip(*columns, strict=True)]
 
 
 def _out_of_fold(
@@ -639,3 +615,27 @@ def known_cells(known: Any, known_clean: Any, tags: Tags) -> Array:
             f"row {row}, label {name!r} is wrong by known but correct by known_clean; change one"
         )
     return np.where(correct == 1, np.int8(1), certain)
+
+
+def _suggestions(verdicts: Verdicts, known: Any, tags: Tags) -> MissingTags:
+    """Tags to suggest, without those known to be wrong."""
+    if verdicts.missing is None:
+        return MissingTags()
+    row, column, confidence = verdicts.missing
+    if known is not None:
+        possible = read_cells(known, tags.names, "known").reshape(tags.shape)[row, column] >= 0
+        row, column, confidence = row[possible], column[possible], confidence[possible]
+    order = np.lexsort((column, row))
+    return MissingTags(
+        row[order], column[order], confidence[order], tags.names, verdicts.missing_caught
+    )
+
+
+def _annotators(votes: Any, model: Any) -> list[Annotator] | None:
+    """Quality of every annotator, if the votes tell who voted for what."""
+    if not isinstance(votes, Votes) or model is None:
+        return None
+    ballots = np.bincount(votes.ballots.annotator, minlength=len(votes.workers))
+    quality = (model.annotator_sensitivity, model.annotator_false_factor)
+    columns = (votes.workers, ballots.tolist(), *(values.tolist() for values in quality))
+    return [Annotator(*annotator) for annotator in zip(*columns, strict=True)]

@@ -117,6 +117,8 @@ def choose_road(
     are_free = f"{_gigabytes(free)} of memory"
     size = f"features of {_gigabytes(features)}"
     held = f"{size} are {'mapped from files' if in_file else 'in memory'}"
+    if where in ("dask", "device"):
+        held = "the features are brought to memory"
     if may_change_method and n_labels > MANY_LABELS:
         return road("many labels", f"{held}, and of {n_labels:,} labels only some cells are scored")
     if where == "dask" and has_many_rows:

@@ -164,8 +164,8 @@ def _add_how(parser: Parser) -> None:
     group.add_argument(
         "--device",
         metavar="DEVICE",
-        help="fit Schirn and Sieve on a PyTorch device such as cuda, in single precision; auto "
-        "takes a GPU if there is one (default: NumPy on the CPU)",
+        help="tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single precision; "
+        "auto takes a GPU if there is one (default: NumPy on the CPU)",
     )
     group.add_argument("--retry", action="store_true", help="repeat runs that failed or timed out")
     group.add_argument(

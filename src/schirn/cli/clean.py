@@ -171,8 +171,8 @@ def _add_choices(parser: Parser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--max-memory", type=_gigabytes, metavar="GB",
-        help="keep features in temporary files if they need more than half of this (default: the "
-        "free memory)",
+        help="keep features that need more than half of this, and what is computed of them if that "
+        "needs more, in temporary files (default: the free memory)",
     )  # fmt: skip
     group.add_argument(
         "--folds", type=positive, metavar="N",

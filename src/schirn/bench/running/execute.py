@@ -100,15 +100,14 @@ def _execute(run: Run, data: Prepared) -> Output:
     reason = cls.bench_skip(fold.X, fold.candidates) if hasattr(cls, "bench_skip") else None
     if reason is not None:
         return without_result("skipped", reason)
+    device = run.device if "device" in getattr(cls, "_locations", ()) else None
     start = time.perf_counter()
-    chosen = _tune(cls(**fixed), run, fold) if run.known["grid"] else {}
+    chosen = _tune(cls(**fixed), run, fold, device) if run.known["grid"] else {}
     tuned = time.perf_counter()
     params = {**fixed, **chosen}
     model = cls(**params)
     extra = {"y_clean": fold.truth} if run.method.sees_truth else {}
-    device = run.device if "device" in getattr(cls, "_locations", ()) else None
-    if device is not None:
-        fold = fold._replace(X=_on_device(fold.X, device), X_test=_on_device(fold.X_test, device))
+    fold = fold._replace(X=_on_device(fold.X, device), X_test=_on_device(fold.X_test, device))
     cpu_seconds = time.process_time()
     model.fit(fold.X, fold.candidates, **extra)
     fitted, cpu_seconds = time.perf_counter(), time.process_time() - cpu_seconds
@@ -131,8 +130,10 @@ def _execute(run: Run, data: Prepared) -> Output:
     return Output(fields, arrays)
 
 
-def _on_device(X: Any, device: str) -> Any:
-    """The rows as a dense tensor of single precision."""
+def _on_device(X: Any, device: str | None) -> Any:
+    """The rows as a dense tensor of single precision, if there is a device."""
+    if device is None:
+        return X
     torch = optional("torch", "deep", f"device={device!r}")
     dense = X.toarray() if sparse.issparse(X) else X
     return torch.asarray(dense, dtype=torch.float32, device=device)
@@ -171,7 +172,7 @@ def _fold(run: Run, data: Prepared) -> _Fold:
     return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[train])
 
 
-def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
+def _tune(model: Any, run: Run, fold: _Fold, device: str | None) -> dict[str, Any]:
     """Choose parameters on held-out training rows, or on the truth of the test rows (oracle).
 
     Held-out rows are scored by their candidates; for a method that sees the truth, by their truth.
@@ -191,7 +192,8 @@ def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
             rng = np.random.RandomState(run.fields["seed"])
             rows = np.sort(rng.choice(rows, most, replace=False))
         extra = {"y_clean": fold.truth[rows]} if sees_truth else {}
-        return dict(search.fit(fold.X[rows], fold.candidates[rows], **extra).best_params_)
+        X = _on_device(fold.X[rows], device)
+        return dict(search.fit(X, fold.candidates[rows], **extra).best_params_)
     # One split of all rows: train on the training rows, score on the test rows. The search does
     # not use the candidates of the test rows.
     both = (fold.X, fold.X_test)
@@ -200,7 +202,7 @@ def _tune(model: Any, run: Run, fold: _Fold) -> dict[str, Any]:
     truth = np.vstack([fold.truth, fold.truth_test])
     split = tuple(np.split(np.arange(len(truth)), [len(fold.truth)]))
     search = CandidateSearchCV(model, grid, cv=[split], refit=False, oracle=True)
-    return dict(search.fit(X, candidates, y_clean=truth).best_params_)
+    return dict(search.fit(_on_device(X, device), candidates, y_clean=truth).best_params_)
 
 
 def _checked(scores: Array, shape: tuple[int, ...]) -> Array:

@@ -105,8 +105,8 @@ def run(
         Threads per process. By default the processors are divided among the processes, up to
         OMP_NUM_THREADS.
     device : str, optional
-        PyTorch device such as "cuda", for the fits of methods that can use one (`Schirn`,
-        `Sieve`), in single precision. Searches and other methods use NumPy.
+        PyTorch device such as "cuda", for searches and fits of methods that can use one
+        (`Schirn`, `Sieve`), in single precision. Other methods use NumPy.
     time_limit : float, optional
         Seconds after which a run (search, fit and scores) is stopped.
     memory_limit : float, optional
