@@ -1,6 +1,7 @@
 """Schirn on a Dask cluster: the result of one machine, also when workers die."""
 
 import os
+import pickle
 import signal
 
 import numpy as np
@@ -118,12 +119,72 @@ def test_blocks_are_shared_out(client, data):
     one = next(iter(client.nthreads()))
     futures = client.scatter(cut(X), workers=[one], hash=False)
     store = cluster.DaskRows(futures, sp.csr_array(Y), lambda block, first: block)
-    store.gather(lambda block, state: None)
-    holders = client.who_has(store._rows)
-    counts = [sum(worker in held for held in holders.values()) for worker in client.nthreads()]
-    assert sorted(counts) == [2, 2]
-    np.testing.assert_array_equal(np.vstack(client.gather(store._rows)), X)
+    found = store.gather(lambda block, state: (distributed.get_worker().address, block.rows.X))
+    workers, blocks = zip(*found, strict=True)
+    assert sorted(workers.count(worker) for worker in client.nthreads()) == [2, 2]
+    np.testing.assert_array_equal(np.vstack(blocks), X)
     store.close()
+
+
+def test_sums_do_not_depend_on_the_groups(client, data, monkeypatch):
+    X, Y = data
+    blocks = da.from_array(X, chunks=(35, -1))
+
+    def column_sums():
+        store = cluster.DaskRows(blocks, sp.csr_array(Y), lambda y, _: y)
+        (found,) = store.step(lambda block, state: (None, (block.rows.X.sum(axis=0),)))
+        n_groups = len(store._groups)
+        store.close()
+        return found, n_groups
+
+    few, n_few = column_sums()
+    monkeypatch.setattr(cluster, "_GROUP_BYTES", 1)
+    monkeypatch.setattr(cluster, "_SUMS", 2)
+    many, n_many = column_sums()
+    assert (n_few, n_many) == (2, 7)
+    np.testing.assert_array_equal(few, many)
+    np.testing.assert_allclose(few, X.sum(axis=0), rtol=1e-12)
+
+
+def test_a_step_that_can_wait_travels_with_the_next_one(client, data, monkeypatch):
+    X, Y = data
+    exchanges = []
+    exchange = cluster.DaskRows._exchange
+
+    def counted(self, *steps):
+        exchanges.append([function.__name__ for function, _ in steps])
+        return exchange(self, *steps)
+
+    monkeypatch.setattr(cluster.DaskRows, "_exchange", counted)
+    lazy = da.from_array(X, chunks=(BLOCK, -1))
+    found = Schirn(**OPTIONS).fit(lazy, Y)
+    assert exchanges.count(["make_C", "make_G"]) == OPTIONS["max_iter"] - 1
+    # Only the first and the last of these are alone.
+    assert exchanges.count(["make_G"]) == exchanges.count(["make_C"]) == 1
+    assert_same_model(found, Schirn(**OPTIONS).fit(X, Y), X)
+
+
+def test_a_fit_that_stops_early_asks_for_every_residual(client, data):
+    X, Y = data
+    options = {"alpha": 0.2, "beta": 0.0, "lam": 1.0, "mu": 1.0, "max_iter": 60, "tol": 0.01}
+    found = Schirn(**options).fit(da.from_array(X, chunks=(BLOCK, -1)), Y)
+    assert 1 < found.n_iter_ < 60
+    assert_same_model(found, Schirn(**options).fit(X, Y), X)
+
+
+def test_memory_is_used_again_when_nobody_needs_it():
+    memory = cluster._Memory()
+    first = memory.empty((2, 3), np.float32)
+    address, view = first.ctypes.data, first[1:]
+    first[:] = 1
+    assert memory.empty((2, 3), np.float32).ctypes.data != address
+    del first
+    assert memory.empty((2, 3), np.float32).ctypes.data != address
+    np.testing.assert_array_equal(view, 1)
+    del view
+    others = [memory.empty((6,), np.float32) for _ in range(2)]
+    assert address in [other.ctypes.data for other in others]
+    assert pickle.loads(pickle.dumps(memory)).empty((6,), np.float32).flags.writeable
 
 
 def add_up(sums, factor):

@@ -190,6 +190,8 @@ class Block(NamedTuple):
     in_place: bool = True
     root: Array | None = None
     """Square roots of the weights of the rows, which have been multiplied by them; None is 1."""
+    empty: Callable[[tuple[int, ...], Any], Array] | None = None
+    """Uninitialised array of a shape and dtype, for a state; None if memory is not used again."""
 
 
 Step = Callable[..., tuple[Any, tuple[Any, ...]]]
@@ -210,6 +212,15 @@ class RowStore(Protocol):
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
+
+    def later(self, function: Step, *message: Any) -> Callable[[], tuple[Any, ...]]:
+        """Run one step, now or together with the next one; return a function that gives the sums.
+
+        Stores for which an exchange is expensive save one if the sums are asked for after the next
+        step.
+        """
+        sums = self.step(function, *message)
+        return lambda: sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""

@@ -2,10 +2,13 @@
 
 X stays where it is: a step travels to the blocks as a task, and only messages (weights of the
 features) and sums (of the size of the weights) come and go. What is made of sums may stay with the
-workers, too: messages refer to it. Every task is a pure function of its block, the previous state
-and the message, so Dask recomputes what a dead worker held from X and the messages so far. Sums are
-added in block order, so the result does not depend on the workers.
-Before the first step, blocks are balanced across workers by their number of threads.
+workers, too: messages refer to it. Every task is a pure function of its blocks, their previous
+states and the message, so Dask recomputes what a dead worker held from X and the messages so far.
+
+A task costs client and scheduler some milliseconds, however little it does. Blocks are balanced
+across workers by their number of threads, and the blocks of a thread are one group, with one task
+per step. A step whose sums are not needed at once (`later`) travels with the next one. Groups add
+up what they can of a binary tree over all blocks, so the sums do not depend on the workers.
 
 The scheduler keeps messages for recomputation, up to `LINEAGE_BYTES` in all; later ones lie on a
 worker only. If a state cannot be recomputed, or X has to be read again, the fit starts over, at
@@ -18,7 +21,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,8 +45,10 @@ _T = TypeVar("_T")
 _PATIENCE = "20s"
 LINEAGE_BYTES = 256 * 2**20
 ATTEMPTS = 4
-# Blocks whose sums are added up on the workers before they travel.
-_GROUP = 16
+# The rows of a group lie in memory at the same time and take at most this much, or are one block.
+_GROUP_BYTES = 2**30
+# Sums that one task adds up on the workers before they travel.
+_SUMS = 16
 # Messages up to this size, over all blocks, travel inside the tasks.
 _INLINE_BYTES = 4 * 2**20
 
@@ -148,23 +153,27 @@ class DaskRows(RowStore):
     def _open(self, again: bool) -> None:
         client, (X, Y, read) = self._client, self._source
         blocks = _futures(client, X, "X", again)
-        shapes = client.gather(client.map(_shape, blocks, pure=False))
-        full = [k for k, (shape, _) in enumerate(shapes) if shape[0]]
+        looks = client.gather(client.map(_look, blocks, pure=False))
+        full = [k for k, look in enumerate(looks) if look.n]
         if not full:
             raise InputError("X has no rows: all its blocks are empty")
-        sizes = [shape[0] for shape, _ in shapes]
-        labels = self._candidates(Y, sizes, again)
-        blocks, labels, sizes, shapes = (
-            [items[k] for k in full] for items in (blocks, labels, sizes, shapes)
-        )
-        self._first = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
-        blocks, self._owners = _balanced(client, blocks)
-        floats = all(dtype in ("float32", "float64") for _, dtype in shapes)
-        self._rows = blocks if floats else client.map(as_rows, blocks, pure=False)
+        labels = self._candidates(Y, [look.n for look in looks], again)
+        blocks, labels, looks = ([items[k] for k in full] for items in (blocks, labels, looks))
+        first = np.concatenate([[0], np.cumsum([look.n for look in looks])])[:-1].tolist()
+        blocks, owners = _balanced(client, blocks)
+        rows = blocks
+        if any(look.dtype not in ("float32", "float64") for look in looks):
+            rows = client.map(as_rows, blocks, pure=False)
         with _large_graphs():
-            readers = [read] * len(blocks)
-            self._cells = client.map(_cells, labels, blocks, self._first, readers, pure=False)
-        self._pairs: list[Any] = [None] * len(blocks)
+            cells = client.map(_cells, labels, blocks, first, [read] * len(blocks), pure=False)
+        self._groups = _groups(owners, [look.n_bytes for look in looks], client.nthreads())
+        self._owners = [owners[group[0]] for group in self._groups]
+        self._rows: list[Any] = [[rows[k] for k in group] for group in self._groups]
+        self._cells = [[cells[k] for k in group] for group in self._groups]
+        self._first = [[first[k] for k in group] for group in self._groups]
+        self._memory = [self._near(_Memory, owner) for owner in self._owners]
+        self._pairs: list[Any] = [None] * len(self._groups)
+        self._waiting: _Later | None = None
         self._kept_bytes = 0
 
     def _candidates(self, Y: Any, sizes: list[int], again: bool) -> list[Any]:
@@ -201,24 +210,35 @@ class DaskRows(RowStore):
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
-        return _add(self._client.gather(self.start(function, *message)))
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return self._exchange((function, message))[0]
+        waiting.sums, sums = self._exchange(waiting.step, (function, message))
+        return sums
+
+    def later(self, function: Step, *message: Any) -> Callable[[], tuple[Any, ...]]:
+        """Run one step together with the next one; return a function that gives the sums."""
+        self.catch_up()
+        self._waiting = _Later(self, (function, message))
+        return self._waiting
+
+    def catch_up(self) -> None:
+        """Run the step that waits for the next one."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            (waiting.sums,) = self._exchange(waiting.step)
 
     def start(self, function: Step, *message: Any) -> list[Any]:
-        """Run one step on all blocks and return futures of sums over groups of blocks."""
-        self._pairs = self._map(function, message)
-        sums = self._client.map(_second, self._pairs, pure=False)
-        while len(sums) > _GROUP:
-            groups = [sums[i : i + _GROUP] for i in range(0, len(sums), _GROUP)]
-            sums = [self._client.submit(_add, group, pure=False) for group in groups]
-        return list(sums)
+        """Run one step on all blocks and return a future of the sums, for `near`."""
+        self.catch_up()
+        nodes = self._submit((function, message))
+        return [self._client.submit(_last_total, nodes, self._n_blocks, pure=False)]
 
     def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
         """A future of f(*args), computed on the worker with this number."""
         workers = list(dict.fromkeys(self._owners))
-        options = {"workers": [workers[place % len(workers)]], "allow_other_workers": True}
         sent = self._send(args, tasks=1)
-        with _large_graphs():
-            return self._client.submit(_call, function, *sent, pure=False, **options)
+        return self._near(_call, workers[place % len(workers)], function, *sent)
 
     def here(self, value: Any) -> Any:
         """Bring a result of `near` to the client."""
@@ -226,34 +246,57 @@ class DaskRows(RowStore):
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""
-        results: list[Any] = self._client.gather(self._map(function, message))
+        self.catch_up()
+        results: list[Any] = [None] * self._n_blocks
+        found = self._client.gather(self._map(_call_each, function, message))
+        for group, own in zip(self._groups, found, strict=True):
+            for k, result in zip(group, own, strict=True):
+                results[k] = result
         return results
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
         """Replace every block by f(block, *message)."""
-        self._rows = self._map(partial(_prepared, function), message)
+        self.catch_up()
+        self._rows = self._map(_call_each, partial(_prepared, function), message)
 
     def close(self) -> None:
         """Release all futures."""
-        self._rows, self._cells, self._pairs = [], [], []
+        self._rows, self._cells, self._pairs, self._memory = [], [], [], []
+        self._waiting = None
 
-    def _map(self, function: Any, message: tuple[Any, ...]) -> list[Any]:
-        sent = self._send(message, tasks=len(self._rows))
-        blocks = zip(self._rows, self._cells, self._first, self._pairs, self._owners, strict=True)
+    @property
+    def _n_blocks(self) -> int:
+        return sum(map(len, self._groups))
+
+    def _exchange(self, *steps: tuple[Step, tuple[Any, ...]]) -> tuple[tuple[Any, ...], ...]:
+        """Run some steps one after the other and return the sums of each."""
+        return _total(self._client.gather(self._submit(*steps)), self._n_blocks)
+
+    def _submit(self, *steps: tuple[Step, tuple[Any, ...]]) -> list[Any]:
+        """Futures of sums over some blocks each, by their place in the tree (see `_joined`)."""
+        functions, messages = zip(*steps, strict=True)
+        self._pairs = self._map(partial(_run_steps, self._n_blocks), functions, messages)
+        nodes = self._client.map(_second, self._pairs, pure=False)
+        while len(nodes) > _SUMS:
+            parts = [nodes[i : i + _SUMS] for i in range(0, len(nodes), _SUMS)]
+            nodes = self._client.map(_joined, parts, n_blocks=self._n_blocks, pure=False)
+        return list(nodes)
+
+    def _map(self, task: Any, function: Any, message: tuple[Any, ...]) -> list[Any]:
+        """Futures of one task per group."""
+        sent = self._send(message, tasks=len(self._groups))
+        parts = zip(self._groups, self._rows, self._cells, self._first, self._memory, strict=True)
         # Dask would bring all blocks to the worker that holds a message larger than they are.
+        return [
+            self._near(task, owner, list(group), pair, function, *sent)
+            for owner, group, pair in zip(self._owners, parts, self._pairs, strict=True)
+        ]
+
+    def _near(self, function: Any, worker: str, *args: Any) -> Any:
+        """A future of f(*args), computed on this worker if it is there."""
+        options = {"workers": [worker], "allow_other_workers": True, "pure": False}
         with _large_graphs():
-            return [
-                self._client.submit(
-                    _run,
-                    *block,
-                    function,
-                    *sent,
-                    workers=[owner],
-                    allow_other_workers=True,
-                    pure=False,
-                )
-                for *block, owner in blocks
-            ]
+            return self._client.submit(function, *args, **options)
 
     def _send(self, message: tuple[Any, ...], tasks: int) -> tuple[Any, list[Any]]:
         """The message for some tasks, kept for recomputation while there is room; its futures."""
@@ -346,13 +389,32 @@ def _is_future(block: Any) -> bool:
     return type(block).__module__.startswith("distributed")
 
 
-def _shape(X: Any) -> tuple[tuple[int, ...], str]:
+def _groups(owners: list[str], sizes: list[int], threads: dict[str, int]) -> list[list[int]]:
+    """Numbers of the blocks that share a task: those of one thread, unless they are too large."""
+    groups: list[list[int]] = []
+    for worker, n_threads in threads.items():
+        own = [k for k, owner in enumerate(owners) if owner == worker]
+        n_groups = max(n_threads, -(-sum(sizes[k] for k in own) // _GROUP_BYTES))
+        groups += [group.tolist() for group in np.array_split(own, n_groups) if len(group)]
+    return groups
+
+
+class _Look(NamedTuple):
+    """Number of rows, type and size of a block of X."""
+
+    n: int
+    dtype: str
+    n_bytes: int
+
+
+def _look(X: Any) -> _Look:
     if getattr(X, "ndim", 0) != 2:
         raise InputError(
             f"a block of X must have rows and columns, got {type(X).__name__} of shape "
             f"{getattr(X, 'shape', None)}"
         )
-    return tuple(X.shape), str(X.dtype)
+    arrays = (X.data, X.indices) if sp.issparse(X) and hasattr(X, "indices") else (X,)
+    return _Look(X.shape[0], str(X.dtype), sum(getattr(array, "nbytes", 0) for array in arrays))
 
 
 def _cells(Y: Any, X: Any, first: int, read: Callable[[Any, int], Any]) -> tuple[Any, ...]:
@@ -366,8 +428,57 @@ def _cells(Y: Any, X: Any, first: int, read: Callable[[Any, int], Any]) -> tuple
     return tuple(candidate_cells(Y))
 
 
-def _block(X: Any, cells: tuple[Any, ...], first: int) -> Block:
-    return Block(FeatureRows(as_rows(X), first), Cells(*cells), in_place=False)
+class _Memory:
+    """Memory for the states of a group: what one array no longer uses, a later one gets.
+
+    Dask lets its workers return free memory to the system at once, which has to clear every page
+    of the next array.
+    """
+
+    def __init__(self) -> None:
+        self._free: dict[int, list[Any]] = {}
+
+    def __reduce__(self) -> Any:
+        return _Memory, ()
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """An uninitialised array."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        free = self._free.setdefault(size, [])
+        memory = free.pop() if free else np.empty(size, dtype=np.uint8)
+        return np.asarray(_Lent(free, memory, shape, np.dtype(dtype)))
+
+
+class _Lent:
+    """Memory of an array, which goes back when the array and all its views are gone."""
+
+    def __init__(self, free: list[Any], memory: Any, shape: tuple[int, ...], dtype: np.dtype):
+        self._free, self._memory = free, memory
+        data = memory.__array_interface__["data"]
+        self.__array_interface__ = {
+            "shape": shape,
+            "typestr": dtype.str,
+            "data": data,
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self._free.append(self._memory)
+
+
+class _Later:
+    """A step that travels with the next one; a call returns its sums."""
+
+    def __init__(self, store: DaskRows, step: tuple[Step, tuple[Any, ...]]):
+        self.step = step
+        self.sums: tuple[Any, ...] | None = None
+        self._store = store
+
+    def __call__(self) -> tuple[Any, ...]:
+        if self.sums is None:
+            self._store.catch_up()
+        assert self.sums is not None
+        return self.sums
 
 
 class _Packer(pickle.Pickler):
@@ -408,37 +519,82 @@ def _call(function: Any, message: bytes, results: list[Any]) -> Any:
     return function(*_Unpacker(message, results).load())
 
 
-def _run(
-    X: Any,
-    cells: tuple[Any, ...],
-    first: int,
+def _blocks(group: list[Any]) -> list[Block]:
+    """The blocks of a group, from lists of numbers, rows, candidates, first rows; its memory."""
+    _, rows, cells, first, memory = group
+    return [
+        Block(FeatureRows(as_rows(X), i), Cells(*own), in_place=False, empty=memory.empty)
+        for X, own, i in zip(rows, cells, first, strict=True)
+    ]
+
+
+def _call_each(
+    group: list[Any], pair: Any, function: Any, message: bytes, results: list[Any]
+) -> list[Any]:
+    """f(block, state, *message) of each block of a group."""
+    blocks = _blocks(group)
+    states = [None] * len(blocks) if pair is None else pair[0]
+    args = _Unpacker(message, results).load()
+    return [function(block, state, *args) for block, state in zip(blocks, states, strict=True)]
+
+
+def _run_steps(
+    n_blocks: int,
+    group: list[Any],
     pair: Any,
-    function: Any,
+    functions: tuple[Step, ...],
     message: bytes,
     results: list[Any],
-) -> Any:
-    """Run a step, or any other function of block, state and message."""
-    state = None if pair is None else pair[0]
-    return function(_block(X, cells, first), state, *_Unpacker(message, results).load())
+) -> tuple[list[Any], dict[tuple[int, int], Any]]:
+    """The states of a group after some steps, and sums for the tree (see `_joined`)."""
+    blocks = _blocks(group)
+    states = [None] * len(blocks) if pair is None else list(pair[0])
+    messages = _Unpacker(message, results).load()
+    nodes: dict[tuple[int, int], Any] = {}
+    for i, (number, block) in enumerate(zip(group[0], blocks, strict=True)):
+        sums = []
+        for step, args in zip(functions, messages, strict=True):
+            states[i], own = step(block, states[i], *args)
+            sums.append(own)
+        nodes = _joined([nodes, {(0, number): tuple(sums)}], n_blocks)
+    return states, nodes
+
+
+def _joined(parts: list[dict[tuple[int, int], Any]], n_blocks: int) -> dict[tuple[int, int], Any]:
+    """Sums over some blocks each, added up as far as they are neighbours in a binary tree.
+
+    Node (0, k) belongs to block k, and node (level, k) to the nodes 2k and 2k + 1 one level below.
+    """
+    nodes = {place: sums for part in parts for place, sums in part.items()}
+    level = 0
+    while n_blocks > 1:
+        for k in sorted(k for at, k in nodes if at == level):
+            left, right = (level, k), (level, k + 1)
+            if k % 2 == 0 and (right in nodes or k + 1 == n_blocks):
+                nodes[level + 1, k // 2] = add_sums(nodes.pop(left), nodes.pop(right, None))
+        n_blocks, level = (n_blocks + 1) // 2, level + 1
+    return nodes
+
+
+def _total(parts: list[dict[tuple[int, int], Any]], n_blocks: int) -> Any:
+    (sums,) = _joined(parts, n_blocks).values()
+    return sums
+
+
+def _last_total(parts: list[dict[tuple[int, int], Any]], n_blocks: int) -> Any:
+    return _total(parts, n_blocks)[-1]
 
 
 def _prepared(function: Any, block: Block, state: Any, *message: Any) -> Any:
     return function(block, *message).rows.X
 
 
-def _second(pair: tuple[Any, tuple[Any, ...]]) -> tuple[Any, ...]:
+def _second(pair: tuple[Any, _T]) -> _T:
     return pair[1]
 
 
 def _same(value: _T) -> _T:
     return value
-
-
-def _add(sums: list[tuple[Any, ...]]) -> tuple[Any, ...]:
-    total = sums[0]
-    for own in sums[1:]:
-        total = add_sums(total, own)
-    return total
 
 
 def _lost() -> tuple[type[BaseException], ...]:

@@ -139,6 +139,7 @@ def schirn_rounds(
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
     roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
+    last: _Round | None = None
     rounds = Rounds(max_iter)
     if rounds.state is not None:
         kept, C, L, mu, trace = rounds.state
@@ -150,6 +151,8 @@ def schirn_rounds(
         change, gram, floor, changed, n_noise, noise = store.step(
             make_G, coordinates.send(mu * w), threshold, _side(term, wide)
         )
+        if last is not None:
+            trace.append(last.measured())
         if change is not None:
             kept = kept + coordinates.receive(change)
         G = mu * normal + L + 2 * kept
@@ -161,25 +164,49 @@ def schirn_rounds(
             matrix = namespace(kept).astype(shift.right * scale, kept.dtype)
             square, nuclear = shift.square * scale**2, shift.nuclear * scale
         # eq. (19)
-        residual, inside, norm, projected = store.step(make_C, matrix, scale, mu, wide)
-        square = norm if square is None else square
-        if projected is not None:
-            C = coordinates.receive(projected)
+        sums = store.later(make_C, matrix, scale, mu, wide)
+        if wide and matrix is not None:
+            C = coordinates.receive(sums()[-1])
         else:
             C = G * scale if matrix is None else G @ matrix
         L = G - 2 * kept - mu * C
-        residual = float(np.sqrt(residual)) / mu
-        loss = square - 2 * inside + n_cells - noise
         ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
-        objective = loss + alpha * noise + sign * beta * nuclear + ridge
-        trace.append((objective, residual, n_noise))
+        penalties = alpha * noise, sign * beta * nuclear, ridge
+        last = _Round(sums, mu, square, n_cells, noise, penalties, n_noise)
         mu = min(mu_max, rho * mu)  # eq. (20)
-        if tol and not changed and residual <= tol * np.sqrt(square):
+        if tol and not changed and last.has_converged(tol):
             break
         if rounds.due(n_iter):
             store.gather(write_state, rounds.blocks(n_iter))
-            rounds.save(n_iter, (kept, C, L, mu, trace))
+            rounds.save(n_iter, (kept, C, L, mu, [*trace, last.measured()]))
+    assert last is not None
+    trace.append(last.measured())
     return SchirnTrace(w, kept, *(np.array(column) for column in zip(*trace, strict=True)))
+
+
+class _Round(NamedTuple):
+    """A finished round; the sums over C may travel together with the next one."""
+
+    sums: Callable[[], tuple[Any, ...]]
+    mu: float
+    square: float | None
+    """||C||_F^2, or None if it is among the sums."""
+    n_cells: float
+    noise: float
+    penalties: tuple[float, ...]
+    n_noise: int
+
+    def measured(self) -> tuple[float, float, int]:
+        """Objective, residual ||XW - C||_F and number of wrong candidates."""
+        residual, inside, norm, _ = self.sums()
+        square = norm if self.square is None else self.square
+        loss = square - 2 * inside + self.n_cells - self.noise
+        return sum(self.penalties, loss), float(np.sqrt(residual)) / self.mu, self.n_noise
+
+    def has_converged(self, tol: float) -> bool:
+        """Whether the residual is small beside ||C||_F."""
+        square = self.sums()[2] if self.square is None else self.square
+        return bool(self.measured()[1] <= tol * np.sqrt(square))
 
 
 def _side(term: RankTerm, wide: bool) -> str | None:
@@ -257,7 +284,7 @@ def make_G(
     noise = state.at < threshold
     change, changed = _projected_change(block, state, noise)
     kept = cells.flat[~noise] if changed else state.kept
-    G = block.rows.expand(message, state.spare[0])
+    G = block.rows.expand(message, _room(block, state.spare[0], L))
     G += L
     _add_at(G, kept, 2 * _roots(block, ~noise))
     mean = None
@@ -278,7 +305,7 @@ def make_C(
     G, cells, mean = state.G, block.cells, state.mean
     assert G is not None
     xp = namespace(G)
-    C, shift = _times(G, mean, matrix, scale, wide, state.spare[1])
+    C, shift = _times(G, mean, matrix, scale, wide, _room(block, state.spare[1], G))
     at = xp.take(xp.reshape(C, (-1,)), cells.flat)
     if shift is not None:
         at = at + xp.take(shift, cells.label)
@@ -302,6 +329,13 @@ def make_C(
     residual = _squared_distance(state.L, L, C if block.in_place else None)
     spare = (state.L, C) if block.in_place else (None, None)
     return State(L, at, state.noise, state.kept, spare=spare), (residual, inside, square, projected)
+
+
+def _room(block: Block, spare: Array | None, like: Array) -> Array | None:
+    """Memory for another array like this one, if there is some to be used again."""
+    if spare is not None or block.empty is None:
+        return spare
+    return block.empty(like.shape, like.dtype)
 
 
 def _add_at(A: Array, cells: Array, values: Any) -> None:
