@@ -8,7 +8,7 @@ from scipy.stats import beta, binom, hypergeom
 
 from schirn import find_noisy_labels
 from schirn.cleaning import Certificate, MissingTags, NoisyLabels
-from schirn.cleaning.audit import precision_bound
+from schirn.cleaning.audit import _logistic, _tag_offsets, precision_bound
 from schirn.cleaning.trust import Planted, assess
 from schirn.datasets import load_digits_attributes
 from schirn.exceptions import InputError
@@ -143,7 +143,7 @@ def test_the_calibration_is_the_minimum_of_the_penalised_likelihood():
         None, None, extra=(found.row[rows[:80]], found.column[rows[:80]], right[rows[:80]])
     )
     assert short.audit.covariates == []
-    assert checked.audit.covariates == ["log tag frequency", "row size"]
+    assert checked.audit.covariates == ["log tag frequency", "row size", "tag"]
     q, y = found.confidence[:80], right[:80]
     score, (a, b) = np.log(q / (1 - q)), (short.audit.slope, short.audit.offset)
     miss = 1 / (1 + np.exp(-(b + a * score))) - y
@@ -384,6 +384,48 @@ def test_votes_are_a_covariate():
     rest = slice(150, None)
     before, after = (np.mean((o.confidence[rest] > 0.5) == right[rest]) for o in (found, checked))
     assert after > before + 0.1
+
+
+def test_answers_tell_which_tags_are_wrong_more_often():
+    found, _ = verdicts(800)
+    rng = np.random.default_rng(1)
+    # Confidences say nothing: three of ten tags are almost always wrong.
+    right = rng.random(len(found.row)) < np.where(found.column < 3, 0.05, 0.95)
+    cells, checked = check(found, right, n=400)
+    rest = np.setdiff1d(np.arange(len(right)), cells.index)
+    assert checked.audit.covariates[-1] == "tag"
+    assert np.mean((checked.confidence[rest] > 0.5) == right[rest]) > 0.9
+    assert checked.removed[rest].sum() > 0.2 * len(rest)
+    assert (~right[rest])[checked.removed[rest]].mean() > 0.9
+    assert checked.confidence[rest].mean() == pytest.approx(right[rest].mean(), abs=0.05)
+
+
+def test_offsets_of_tags_are_the_minimum_and_leave_answers_out():
+    rng = np.random.default_rng(0)
+    n, k, variance = 60, 7, 0.8
+    s, name, w = rng.standard_normal(n), rng.integers(0, k, n), rng.uniform(0.5, 2, n)
+    name[:k] = np.arange(k)
+    y = (rng.random(n) < 1 / (1 + np.exp(-s))).astype(float)
+    Z = np.column_stack([np.ones(n), s, np.eye(k)[name]])
+    ridge, mean = np.r_[0.5, 4.0, np.full(k, 1 / variance)], np.eye(k + 2)[1]
+
+    def dense(w):
+        theta = _logistic(Z, y, w, mean, ridge)
+        p = 1 / (1 + np.exp(-Z @ theta))
+        np.testing.assert_allclose(Z.T @ (w * (p - y)) + ridge * (theta - mean), 0, atol=1e-6)
+        H = (Z.T * (w * p * (1 - p))) @ Z + np.diag(ridge)
+        loss = (w * (np.logaddexp(0, Z @ theta) - y * (Z @ theta))).sum()
+        loss += (ridge * (theta - mean) ** 2).sum() / 2
+        return theta, -loss - np.linalg.slogdet(H)[1] / 2 - k * np.log(variance) / 2
+
+    slope, u, left_out, evidence = _tag_offsets(s, name, y, w, variance)
+    theta, expected = dense(w)
+    assert slope == pytest.approx(theta[1])
+    np.testing.assert_allclose(u, theta[2:], atol=1e-6)
+    assert evidence == pytest.approx(expected)
+    for i in range(n):
+        without = Z[i] @ dense(np.where(np.arange(n) == i, 0, w))[0]
+        assert Z[i, :2] @ theta[:2] + left_out[i] == pytest.approx(without, abs=0.1)
 
 
 def test_a_certificate_survives_json_and_verifies(tmp_path):
