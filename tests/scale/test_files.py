@@ -1,6 +1,7 @@
 """Rows in files: the result of rows in memory, within a bounded memory, and nothing left behind."""
 
 import shutil
+import subprocess
 import sys
 import tracemalloc
 
@@ -133,6 +134,49 @@ def test_nothing_is_left_after_an_error(data, scratch, monkeypatch, error):
         assert len(calls[-1]) == 2
         assert len(list(scratch.iterdir())) == 1
     assert not list(scratch.iterdir())
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+from schirn import Schirn
+from schirn.scale import RowFile
+from schirn.solvers import schirn as solver
+rng = np.random.default_rng(0)
+X, Y = rng.normal(size=(60, 4)), rng.random((60, 3)) < 0.5
+def make_C(*args):
+    print(flush=True)
+    if sys.argv[2] == "wait":
+        sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGKILL)
+solver.make_C = make_C
+rows = RowFile([X], block_rows=20, scratch=sys.argv[1])
+Schirn(alpha=0.1, beta=0.1, lam=1.0).fit(rows, Y)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL and no flock")
+def test_what_a_killed_process_left_is_removed(data, scratch):
+    others = scratch / "schirn-of-another-program"
+    others.mkdir()
+    (scratch / "schirn-file").touch()
+    command = [sys.executable, "-c", KILLED, str(scratch)]
+    subprocess.run([*command, "die"], check=False)
+    left = set(scratch.glob("schirn-*/lock"))
+    assert len(left) == 2
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([*command, "wait"], **pipes) as alive:
+        alive.stdout.readline()
+        its_own = set(scratch.glob("schirn-*/lock"))
+        assert len(its_own) == 2
+        assert not left & its_own
+        with RowFile([data[0]], scratch=scratch) as one, RowFile([data[0]], scratch=scratch):
+            assert len(set(scratch.glob("schirn-*/lock")) - its_own) == 2
+            np.testing.assert_array_equal(one.read(0), data[0])
+        assert set(scratch.glob("schirn-*/lock")) == its_own
+        alive.communicate()
+    RowFile([data[0]], scratch=scratch).close()
+    assert sorted(path.name for path in scratch.iterdir()) == ["schirn-file", others.name]
 
 
 def test_a_full_disk_raises_one_sentence(data, scratch, monkeypatch):

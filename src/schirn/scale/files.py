@@ -6,9 +6,6 @@ and the previous one is written.
 """
 
 import pickle
-import shutil
-import tempfile
-import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
@@ -30,7 +27,7 @@ from schirn.scale.blocks import (
     add_sums,
     candidate_cells,
 )
-from schirn.scale.memory import free_on_disk
+from schirn.scale.memory import ScratchFolder, free_on_disk
 from schirn.scale.row_file import BufferPool, RowFile, disk_error, read_all, write_all
 
 Array = np.ndarray
@@ -165,8 +162,8 @@ class FileRows(RowStore):
     def __init__(self, X: RowFile, Y: sp.csr_array):
         check_same_length(X.shape[0], Y.shape[0])
         self._X = X
-        self._folder = Path(tempfile.mkdtemp(prefix="schirn-", dir=X.scratch))
-        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        self._scratch = ScratchFolder(X.scratch)
+        self._folder = self._scratch.path
         self._files, self._pool = ArrayFiles(self._folder), BufferPool()
         self._reader, self._writer = ThreadPoolExecutor(1), ThreadPoolExecutor(1)
         self._edges = np.concatenate([[0], np.cumsum([b.rows for b in X._blocks])]).tolist()
@@ -218,7 +215,7 @@ class FileRows(RowStore):
         """Remove all temporary files."""
         self._reader.shutdown(cancel_futures=True)
         self._writer.shutdown(cancel_futures=True)
-        self._remove()
+        self._scratch.remove()
 
     def _fetch_all(self, function: Any) -> Iterator[tuple[int, _Fetched]]:
         """Yield all blocks in order; each is read while the one before is computed."""

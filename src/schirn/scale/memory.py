@@ -1,13 +1,14 @@
-"""Memory that is free, and arrays that move to a temporary file if they would not fit."""
+"""Free memory, and temporary files for what does not fit into it."""
 
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -102,6 +103,51 @@ def scratch_folder() -> str:
     if chosen or not _is_in_memory(folder):
         return folder
     return other if os.access(other, os.W_OK) and not _is_in_memory(other) else folder
+
+
+class ScratchFolder:
+    """A folder for temporary files that is removed with this object.
+
+    A process that is killed leaves its folder behind. The next one that makes a folder in the same
+    place removes it: the system unlocks the lock file of a process that ends.
+    """
+
+    def __init__(self, inside: str | os.PathLike[str]):
+        for folder in Path(inside).glob("schirn-*"):
+            _remove_abandoned(folder)
+        # Until the lock is there, no other process must see the folder.
+        hidden = Path(tempfile.mkdtemp(prefix=".schirn-", dir=inside))
+        lock = (hidden / "lock").open("wb")
+        _take(lock)
+        self.path = hidden.rename(hidden.with_name(hidden.name[1:]))
+        self.remove = weakref.finalize(self, _remove, self.path, lock)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove a scratch folder of this user whose process has ended."""
+    try:
+        with (folder / "lock").open("r+b") as lock:
+            if os.fstat(lock.fileno()).st_uid == os.getuid() and _take(lock):
+                shutil.rmtree(folder, ignore_errors=True)
+    except (OSError, AttributeError):
+        # No folder, of another user or program, or a system without users.
+        return
+
+
+def _take(lock: IO[bytes]) -> bool:
+    """Lock a file for this process; False if another has it, or the disk knows no locks."""
+    try:
+        import fcntl
+
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+def _remove(folder: Path, lock: IO[bytes]) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    lock.close()
 
 
 def free_on_disk(folder: str | os.PathLike[str]) -> int:

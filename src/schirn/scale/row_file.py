@@ -2,10 +2,7 @@
 
 import math
 import os
-import shutil
-import tempfile
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from pathlib import Path
@@ -16,7 +13,7 @@ import scipy.sparse as sp
 
 from schirn._files import npy_header
 from schirn.exceptions import DataError, InputError
-from schirn.scale.memory import scratch_folder
+from schirn.scale.memory import ScratchFolder, scratch_folder
 
 _BLOCK_BYTES = 64 * 2**20
 _ALIGNMENT = 64
@@ -65,7 +62,7 @@ class RowFile:
                 f"block_rows must be at least 1, got {block_rows!r}", parameter="block_rows"
             )
         self.scratch = scratch_folder() if scratch is None else scratch
-        self._folder: Path | None = None
+        self._folder: ScratchFolder | None = None
         self._maker: RowFile | None = None
         self._blocks: list[_FileBlock] = []
         if isinstance(X, str | os.PathLike) and Path(X).suffix == ".npz":
@@ -137,7 +134,7 @@ class RowFile:
     def close(self) -> None:
         """Remove the copies in the scratch folder; the user's own files stay."""
         if self._folder is not None:
-            self._remove()
+            self._folder.remove()
             self._folder = None
 
     def __enter__(self) -> "RowFile":
@@ -161,9 +158,8 @@ class RowFile:
             self._blocks.append(_FileBlock(path, count, shape[1], (extent,)))
 
     def _copy(self, blocks: Iterable[Any], block_rows: int | None) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="schirn-rows-", dir=self.scratch))
-        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        path = self._folder / "rows.bin"
+        self._folder = ScratchFolder(self.scratch)
+        path = self._folder.path / "rows.bin"
         try:
             with path.open("wb", buffering=0) as stream:
                 for block in blocks:
