@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
 from schirn.cleaning import find_noisy_labels_sparse
+from schirn.cleaning.centroids import fit_centroids, score_centroids
+from schirn.cleaning.shares import wrong_shares
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.scale import RowFile
@@ -27,38 +29,81 @@ class Recorder:
     """An engine that scores by plain loops and remembers what it was asked."""
 
     def __init__(self, scores=centroid_scores):
-        self.scores, self.asked, self.cells = scores, [], {}
+        self.scores, self.learned, self.asked, self.cells = scores, [], [], []
 
     def fit(self, X, candidates):
-        return X, candidates.toarray()
+        self.learned.append(candidates.toarray())
+        return X, self.learned[-1]
 
     def score(self, model, X, rows, labels):
         table = self.scores(*model, X)
-        self.asked += zip(rows, labels, strict=True)
-        self.cells |= {cell: table[cell] for cell in zip(rows, labels, strict=True)}
+        self.asked.append(list(zip(rows, labels, strict=True)))
+        self.cells.append({cell: table[cell] for cell in self.asked[-1]})
         return table[rows, labels]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_verdicts_are_those_of_the_formulas(data, seed):
+def test_verdicts_are_those_of_the_formulas(data, seed, monkeypatch):
     X, Y = data.X[:200], np.asarray(data.candidates)[:200]
-    engine = Recorder()
+    engine, shares = Recorder(), []
+
+    def recorded(*args):
+        shares.append(wrong_shares(*args))
+        return shares[-1]
+
+    monkeypatch.setattr("schirn.cleaning.many.wrong_shares", recorded)
     options = {"random_state": seed, "n_unlisted": 5}
     found = find_noisy_labels_sparse(X, Y, fit=engine.fit, score=engine.score, **options)
+    # The two halves come first; then they are scored again by what thinned labels teach.
+    cells = engine.cells[0] | engine.cells[1]
     scores = np.zeros(Y.shape)
-    scores[tuple(zip(*engine.cells, strict=True))] = list(engine.cells.values())
+    scores[tuple(zip(*cells, strict=True))] = list(cells.values())
     judged = np.zeros(Y.shape, dtype=bool)
     judged[found.row[found.judged], found.column[found.judged]] = True
     assert judged.sum() > 0.9 * Y.sum()
-    assert all(cell in engine.cells for cell in zip(*np.nonzero(judged), strict=True))
+    assert all(cell in cells for cell in zip(*np.nonzero(judged), strict=True))
     # A cell may be drawn twice.
-    sampled = [cell for cell in engine.asked if not Y[cell]]
-    expected = confidences(scores, Y, judged, sampled)
+    sampled = [cell for asked in engine.asked[:2] for cell in asked if not Y[cell]]
+    expected = confidences(scores, Y, judged, sampled, shares[0])
     assert found.matrix() == pytest.approx(expected * Y, abs=1e-6)
-    default = find_noisy_labels_sparse(sp.csr_array(X), sp.csr_array(Y), **options)
-    assert default.confidence == pytest.approx(found.confidence, abs=1e-3)
     dense = find_noisy_labels_sparse(X, Y, **options)
-    assert dense.confidence == pytest.approx(found.confidence, abs=1e-3)
+    sparse = find_noisy_labels_sparse(sp.csr_array(X), sp.csr_array(Y), **options)
+    assert sparse.confidence == pytest.approx(dense.confidence, abs=1e-3)
+
+
+def test_the_centroids_are_those_of_the_formulas(data):
+    X, Y = data.X[:200], np.asarray(data.candidates)[:200]
+    rows, labels = (part.ravel() for part in np.indices((600, 50)))
+    expected = centroid_scores(X, Y, data.X)
+    for kind in (np.asarray, sp.csr_array):
+        found = score_centroids(fit_centroids(kind(X), sp.csr_array(Y)), kind(data.X), rows, labels)
+        assert found.reshape(600, 50) == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_engine_learns_thinned_labels_once_more():
+    """The second time, frequent labels have few rows; all others stay as they are."""
+    rng = np.random.default_rng(0)
+    Y = (rng.random((400, 30)) < np.r_[np.full(20, 0.02), np.full(10, 0.4)]).astype(np.uint8)
+    Y[:, 0] = 1
+    X = np.c_[np.arange(400.0) + 1, rng.normal(size=(400, 5)) + Y[:, -5:]]
+    engine = Recorder()
+    rows = []
+
+    def fit(X, candidates):
+        rows.append(X[:, 0])
+        return engine.fit(X, candidates)
+
+    find_noisy_labels_sparse(X, Y, fit=fit, score=engine.score)
+    first, second = engine.learned[0], engine.learned[2]
+    assert len(engine.learned) == 4
+    assert (rows[0] == rows[2]).all()
+    changed = (first != second).any(axis=0)
+    assert changed.any()
+    assert not changed[:20].any()
+    assert (second.sum(axis=0) <= first.sum(axis=0) / 4)[changed].all()
+    # Only thinned labels are scored again, on rows of the other half.
+    assert {label for _, label in engine.asked[2]} == set(np.flatnonzero(changed))
+    assert not set(rows[2].astype(int) - 1) & {row for row, _ in engine.asked[2]}
 
 
 def test_no_row_is_judged_by_an_engine_that_has_seen_it(data):
@@ -304,7 +349,7 @@ def test_rows_in_a_file_get_the_verdicts_of_those_in_memory(data, tmp_path):
 
 
 def test_a_killed_run_goes_on(data, tmp_path):
-    """The first half is not scored again."""
+    """What was scored is not scored again."""
     engine = Recorder()
     options = {"checkpoint": tmp_path / "kept"}
     expected = find_noisy_labels_sparse(
@@ -330,6 +375,6 @@ def test_a_killed_run_goes_on(data, tmp_path):
             )
         except KeyboardInterrupt:
             assert (tmp_path / "kept").exists()
-    assert len(calls) == 3
+    assert len(calls) == len(engine.asked) // 2 + 1
     np.testing.assert_array_equal(found.confidence, expected.confidence)
     assert not (tmp_path / "kept").exists()

@@ -24,31 +24,7 @@ def centroid_scores(X, Y, X_test):
     return scores
 
 
-def shares_of(scores, Y, judged, sampled):
-    """Share of wrong tags of all labels and of each."""
-    n, l = Y.shape
-    below = np.zeros(l)
-    for j in range(l):
-        values = [scores[i, k] for i, k in sampled if k == j]
-        for i in range(n):
-            if judged[i, j]:
-                middle = np.median(values)
-                below[j] += 1.0 if scores[i, j] < middle else 0.5 * (scores[i, j] == middle)
-    count = judged.sum(axis=0)
-    mean = below.sum() / count.sum()
-    coin = mean * (1 - mean)
-    several = [j for j in range(l) if count[j] > 1]
-    between = sum(((below[j] - mean * count[j]) ** 2 - count[j] * coin) / count[j] for j in several)
-    between /= sum(count[j] - 1 for j in several) * coin
-    pull = 1 / min(max(between, 1e-4), 1.0) - 1
-    shares = np.full(l, 2 * mean)
-    for j in range(l):
-        if count[j]:
-            shares[j] = 2 * (below[j] + pull * mean) / (count[j] + pull)
-    return min(max(2 * mean, 0.01), 0.99), np.clip(shares, 0.01, 0.99)
-
-
-def confidences(scores, Y, judged, sampled, rounds=6):
+def confidences(scores, Y, judged, sampled, found, rounds=6):
     """(n, l) posterior of the tags, 0.5 for those that are not judged.
 
     Parameters
@@ -59,17 +35,25 @@ def confidences(scores, Y, judged, sampled, rounds=6):
         Tags, and which of them are judged.
     sampled : list of (row, label)
         Cells that are not listed.
+    found : Shares
+        Shares of wrong tags.
     """
     n, l = Y.shape
-    share, shares = shares_of(scores, Y, judged, sampled)
+    shares, group = found.each, found.group
     tags = list(zip(*np.nonzero(judged), strict=True))
     number = [sum(k == j for _, k in sampled) for j in range(l)]
-    weight = [1.0] * len(tags) + [judged[:, j].sum() / number[j] for _, j in sampled]
-    iso = IsotonicRegression(y_min=1e-6, y_max=1 - 1e-6, out_of_bounds="clip").fit(
-        [scores[cell] for cell in [*tags, *sampled]],
-        [1.0] * len(tags) + [0.0] * len(sampled),
-        sample_weight=np.maximum(weight, 1e-9),
-    )
+    isotonic = []
+    for k in range(len(found.groups)):
+        own = [cell for cell in tags if group[cell[1]] == k]
+        others = [cell for cell in sampled if group[cell[1]] == k]
+        weight = [1.0] * len(own) + [judged[:, j].sum() / number[j] for _, j in others]
+        isotonic.append(
+            IsotonicRegression(y_min=1e-6, y_max=1 - 1e-6, out_of_bounds="clip").fit(
+                [scores[cell] for cell in [*own, *others]],
+                [1.0] * len(own) + [0.0] * len(others),
+                sample_weight=np.maximum(weight, 1e-9),
+            )
+        )
     listed = Y.sum(axis=0)
     wrong = shares * listed
     rates = np.clip(wrong / np.maximum(n - listed + wrong, 1), 1e-9, 0.99)
@@ -78,7 +62,8 @@ def confidences(scores, Y, judged, sampled, rounds=6):
     for i, j in zip(*np.nonzero(Y), strict=True):
         h = 1.0
         if judged[i, j]:
-            p = iso.predict([scores[i, j]])[0]
+            p = isotonic[group[j]].predict([scores[i, j]])[0]
+            share = found.groups[group[j]]
             h = min(max((p / (1 - p) - share) / (1 - share), 1e-3), 1e3)
         odds = h * (1 - shares[j]) / shares[j] * rates[j]
         P[i, j] = odds / (1 + odds)

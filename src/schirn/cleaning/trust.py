@@ -26,7 +26,7 @@ _LEAST_PRECISION = 0.8
 # Levels by the caught share if no listed tag is flagged.
 _MOST_CAUGHT, _FEW_CAUGHT = 0.5, 0.05
 # Half-width of a two-sided 95 % interval in standard errors, and of a one-sided one.
-_TWO_SIDED, _ONE_SIDED = 1.96, 1.645
+_TWO_SIDED, ONE_SIDED = 1.96, 1.645
 _STEPS = 100
 _TRIES = 30
 
@@ -319,8 +319,8 @@ def _largest_threshold(
 
 def _lower_limit(share: Array, n: int) -> Array:
     """One-sided lower limit of shares of n tags, by Wilson's score interval."""
-    z2 = _ONE_SIDED**2
-    half = _ONE_SIDED * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    z2 = ONE_SIDED**2
+    half = ONE_SIDED * np.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return np.maximum((share + z2 / (2 * n) - half) / (1 + z2 / n), 0)
 
 
