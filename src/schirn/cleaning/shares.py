@@ -129,7 +129,7 @@ def wrong_shares(
         apparent.group,
         np.clip(groups, *limits),
         np.clip(each, *limits),
-        float(np.clip(weight @ groups, *limits)),
+        float(np.clip(weight @ groups, 0, 1 - LEAST_SHARE)),
         float(np.hypot(np.linalg.norm(weight * errors), common)),
     )
 
