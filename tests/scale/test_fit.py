@@ -215,6 +215,28 @@ def test_sieve_says_what_needs_all_rows(data, torch):
 
 
 @pytest.mark.parametrize("kernel_rows", [4000, 50], ids=["all rows", "landmarks"])
+@pytest.mark.parametrize("given", ["votes", "known"])
+def test_votes_and_known_labels_of_rows_in_a_file(data, tmp_path, kernel_rows, given):
+    X, Y = data
+    rng = np.random.default_rng(0)
+    options = {
+        "votes": (Y * rng.integers(1, 4, Y.shape), 3),
+        "known": Y * rng.integers(0, 2, Y.shape),
+    }
+    chosen = {given: options[given]}
+    model = Sieve(max_kernel_rows=kernel_rows, n_landmarks=40, max_iter=3)
+    expected = clone(model).fit(X, Y, **chosen)
+    plain = clone(model).fit(X, Y)
+    np.save(tmp_path / "X.npy", X)
+    for source in (tmp_path / "X.npy", iter([X[:50], X[50:]])):
+        with RowFile(source, block_rows=30, scratch=tmp_path) as rows:
+            found = clone(model).fit(rows, Y, **chosen)
+            np.testing.assert_array_equal(found.label_confidence_, expected.label_confidence_)
+            np.testing.assert_array_equal(found.predict(rows), expected.predict(X))
+    assert (expected.label_confidence_ != plain.label_confidence_).any()
+
+
+@pytest.mark.parametrize("kernel_rows", [4000, 50], ids=["all rows", "landmarks"])
 def test_sieve_takes_and_gives_tensors(data, torch, kernel_rows):
     X, Y, T = data[0], data[1], torch.asarray(data[0])
     options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 3}

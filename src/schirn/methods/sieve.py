@@ -225,6 +225,9 @@ class Sieve(PartialMultiLabelClassifier):
         Parameters
         ----------
         X : array, CSR matrix or DataFrame of shape (n, d)
+            Or tensors, a `RowFile` or a Dask array (docs/scale.md). A `RowFile` is mapped into
+            memory if any of `known`, `votes`, `groups` and `sample_weight` is given; the others
+            do not take these.
         y : array, sparse matrix or DataFrame of shape (n, l), or list of lists
             Candidates: 0/1 or bool, or one list of label names per row.
         label_names : sequence of str, optional
@@ -244,10 +247,12 @@ class Sieve(PartialMultiLabelClassifier):
             together, one of weight 0 is judged like an unseen row. For rows in main memory, up to
             `max_kernel_rows`, without `known` and `votes`.
         """
+        given = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
+        name = next((name for name, value in given.items() if value is not None), None)
+        if name is not None and location(X) == "files":
+            # Only the solver for rows in memory takes these; it reads a mapped file in pieces.
+            X = X.mapped()
         if location(X) in self._locations:
-            given = {"known": known, "votes": votes, "groups": groups}
-            given["sample_weight"] = sample_weight
-            name = next((name for name, value in given.items() if value is not None), None)
             if name is not None:
                 raise InputError(
                     f"{name} needs rows in main memory; leave it out, or give X as an array or "
