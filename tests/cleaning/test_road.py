@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from schirn import Sieve, find_noisy_labels
 from schirn.cleaning.road import choose_road
@@ -35,7 +36,12 @@ def test_the_memory_decides(data):
     scarce = road(data, n_bytes=2 * LANDMARK_BYTES - 1000)
     assert scarce[:3] == ("landmark file", False, 1)
     assert (scarce.features, scarce.computed) == (data.X.nbytes, NEEDED)
-    assert "landmark features of 8e-05 GB are in a temporary file" in scarce.reason
+    words = (
+        "landmark features of 8e-05 GB are in a temporary file, as 0.00016 GB of memory are free"
+    )
+    assert scarce.reason.endswith(words)
+    linear = clone(FEW).set_params(kernel="linear")
+    assert road(data, n_bytes=2 * LANDMARK_BYTES - 1000, method=linear).name == "memory"
     assert road(data, n_bytes=NEEDED).name == "landmark file"
     scarcer = road(data, n_bytes=NEEDED - 1000)
     assert scarcer[:4] == ("blocks", False, 1, NEEDED - 1000)

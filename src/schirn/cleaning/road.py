@@ -134,12 +134,17 @@ def choose_road(
             f"{_gigabytes(computed)} would be needed and {are_free} are free, so the rows go "
             f"through in blocks, with temporary files in {scratch_folder()}",
         )
-    if groups > 1:
-        held += f"; labels are judged in {groups} groups, as {are_free} are free"
-    if one_fit and not fits(landmarks, free):
+    # A linear kernel has no landmark features.
+    in_landmark_file = (
+        one_fit and getattr(model, "kernel", "") == "rbf" and not fits(landmarks, free)
+    )
+    if in_landmark_file:
         held += f"; landmark features of {_gigabytes(landmarks)} are in a temporary file"
-        return road("landmark file", held, groups)
-    return road("memory", held, groups)
+    if groups > 1:
+        held += f"; the labels are judged in {groups} groups"
+    if in_landmark_file or groups > 1:
+        held += f", as {are_free} are free"
+    return road("landmark file" if in_landmark_file else "memory", held, groups)
 
 
 def size_of(X: Any) -> int:
