@@ -24,9 +24,10 @@ from schirn.exceptions import EmptyCandidatesWarning
 from schirn.linalg.features import learn_scale
 from schirn.linalg.inverse import KernelInverse, LeftOut
 from schirn.metrics import average_precision
-from schirn.noise.model import update_noise
-from schirn.solvers import sieve as solver
+from schirn.solvers import sieve as rounds
+from schirn.solvers import sieve_kernel as solver
 
+update_noise = rounds.update_noise
 SETTINGS = [
     ("scene", 2),
     ("birds", 3),
@@ -46,8 +47,8 @@ def independent_counts(*args: Any) -> Any:
 class InSample(KernelInverse):
     """Fitted scores instead of leave-one-out scores: the residual of a ridge is lam times a."""
 
-    def __init__(self, K: Any, lams: Any, groups: Any = None) -> None:
-        super().__init__(K, lams, groups)
+    def __init__(self, K: Any, lams: Any, *options: Any) -> None:
+        super().__init__(K, lams, *options)
         self._left_out = [LeftOut(np.full(len(K), 1 / lam), []) for lam in lams]
 
     def hold_out(self, held: np.ndarray) -> Any:
@@ -60,10 +61,10 @@ class InSample(KernelInverse):
 VARIANTS: dict[str, dict[str, Any]] = {
     "Sieve": {},
     "without label correlations": {"options": {"label_correlations": False}},
-    "without the count law (plain Bayes)": {"patch": ("update_noise", independent_counts)},
-    "pool with equal weights": {"patch": ("fit_pool", lambda *args: args[4])},
+    "without the count law (plain Bayes)": {"patch": (rounds, "update_noise", independent_counts)},
+    "pool with equal weights": {"patch": (rounds, "fit_pool", lambda *args: args[4])},
     "one ridge weight instead of three": {"one": True},
-    "in-sample scores instead of leave-one-out": {"patch": ("KernelInverse", InSample)},
+    "in-sample scores instead of leave-one-out": {"patch": (solver, "KernelInverse", InSample)},
 }
 
 
@@ -72,8 +73,9 @@ def variant(K: Any, K_test: Any, Y: np.ndarray, change: dict[str, Any]) -> np.nd
     rng = check_random_state(0)
     lams = solver.choose_lams(K, Y, kernel="rbf", lam=None, trusting=False, rng=rng)
     lams = lams[-1:] if change.get("one") else lams
-    with patch.object(solver, *change.get("patch", ("sieve", solver.sieve))):
-        result = solver.sieve(K, Y, lams, rng=rng, **change.get("options", {}))
+    with patch.object(*change.get("patch", (rounds, "sieve", rounds.sieve))):
+        problem = solver.KernelProblem(K, Y, lams, rng=rng)
+        result = rounds.sieve(problem, lams, rng=rng, **change.get("options", {}))
     return scores(result, K_test)
 
 

@@ -59,14 +59,14 @@ def same(one, other):
 
 
 SIEVES = {
-    "kernel": ("solvers.sieve", {}),
-    "landmarks": ("solvers.sieve_landmarks", {"max_kernel_rows": 100, "n_landmarks": 60}),
+    "kernel": {},
+    "landmarks": {"max_kernel_rows": 100, "n_landmarks": 60},
 }
 
 
 @pytest.mark.parametrize("kind", [*SIEVES, "files"])
 def test_sieve_goes_on(data, tmp_path, monkeypatch, always, kind):
-    module, options = SIEVES["landmarks" if kind == "files" else kind]
+    options = SIEVES["landmarks" if kind == "files" else kind]
     folder = tmp_path / "kept"
     np.save(tmp_path / "X.npy", data.X)
 
@@ -76,12 +76,12 @@ def test_sieve_goes_on(data, tmp_path, monkeypatch, always, kind):
     expected = schirn.Sieve(**options).fit(rows(), data.candidates)
     model = schirn.Sieve(checkpoint=folder, **options)
     with monkeypatch.context() as patch:
-        stop_after(patch, module, 5)
+        stop_after(patch, "solvers.sieve", 5)
         with pytest.raises(Stopped):
             model.fit(rows(), data.candidates)
     assert (folder / "checkpoint.json").exists()
     with monkeypatch.context() as patch:
-        begun = stop_after(patch, module, 100)
+        begun = stop_after(patch, "solvers.sieve", 100)
         model.fit(rows(), data.candidates)
     assert begun == [6, 7, 8]
     same(model, expected)
@@ -256,7 +256,7 @@ PROGRAM = """
 import sys, time
 from schirn import _checkpoint
 from schirn.cli import main
-from schirn.solvers import sieve, sieve_landmarks
+from schirn.solvers import sieve
 _checkpoint._EVERY = _checkpoint._PAUSE = 0.0
 before = sieve.track
 def slow(items, what, **options):
@@ -264,7 +264,7 @@ def slow(items, what, **options):
         print("round", item, file=sys.stderr, flush=True)
         time.sleep(0.3)
         yield item
-sieve.track = sieve_landmarks.track = slow
+sieve.track = slow
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -281,12 +281,11 @@ def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
     kind = {"clean": "csv", "fit": "schirn"}[command]
     out, whole = tmp_path / f"out.{kind}", tmp_path / f"whole.{kind}"
     argv = [command, str(table), "--labels", "tags", "-o"]
-    module = "solvers.sieve"
     if in_files:
         np.save(tmp_path / "x.npy", data.X)
         few = ["--param", "max_kernel_rows=100", "--param", "n_landmarks=60"]
         chosen = ["--features", str(tmp_path / "x.npy"), "--max-memory", "1e-5", *few]
-        argv[2:2], module = chosen, "solvers.sieve_landmarks"
+        argv[2:2] = chosen
     kept = [str(out), "--checkpoint", str(tmp_path / "kept")]
     program = [sys.executable, "-c", PROGRAM, *argv, *kept]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -301,7 +300,7 @@ def test_a_killed_command_goes_on(data, tmp_path, monkeypatch, capsys, command):
     head = json.loads((tmp_path / "kept" / "checkpoint.json").read_text())
     assert head["method"] == {"clean": "find_noisy_labels", "fit": "Sieve"}[command]
     with monkeypatch.context() as patch:
-        begun = stop_after(patch, module, 100)
+        begun = stop_after(patch, "solvers.sieve", 100)
         assert main([*argv, *kept]) == 0
     assert begun == [5, 6, 7, 8]
     printed = capsys.readouterr()

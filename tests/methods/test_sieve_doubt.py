@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from schirn import Sieve
 from schirn.datasets import add_noise, load_digits_attributes, make_partial_multilabel
 from schirn.exceptions import InputError
-from schirn.solvers.sieve import kernel_matrix, solve
+from schirn.solvers.sieve_kernel import kernel_matrix, solve
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def travelled(monkeypatch, X, Y, rounds):
 def test_what_travels_in_a_round_does_not_grow_with_the_rows(client, monkeypatch):
     p, l, cells, blocks = 200, 6, 300, 2
     made = make_partial_multilabel(n_samples=2 * ROWS, n_labels=l, r=1, random_state=0)
-    monkeypatch.setattr("schirn.solvers.sieve_landmarks.POOL_CELLS", cells)
+    monkeypatch.setattr("schirn.solvers.sieve.POOL_CELLS", cells)
     rounds = []
     for n in (ROWS, 2 * ROWS):
         rows = da.from_array(made.X[:n], chunks=(n // blocks, -1))

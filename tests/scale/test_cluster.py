@@ -232,7 +232,7 @@ def kill_worker_after(monkeypatch, client, rounds):
             yield item
 
     monkeypatch.setattr("schirn.solvers.schirn.track", track)
-    monkeypatch.setattr("schirn.solvers.sieve_landmarks.track", track)
+    monkeypatch.setattr("schirn.solvers.sieve.track", track)
     return killed
 
 

@@ -10,19 +10,15 @@ from schirn.linalg.features import learn_scale
 from schirn.linalg.inverse import KernelInverse
 from schirn.metrics import average_precision
 from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
-from schirn.solvers.sieve import (
+from schirn.solvers.sieve import GRIDS, newton, sieve, soft_logit, trusting_ridge
+from schirn.solvers.sieve_kernel import (
     FEW_ROWS,
-    GRIDS,
+    KernelProblem,
     Options,
     choose_lams,
     fit_stack,
     kernel_matrix,
-    make_splits,
-    newton,
-    sieve,
-    soft_logit,
     solve,
-    trusting_ridge,
 )
 
 
@@ -32,6 +28,16 @@ def problem(n=160, seed=0, r=2, kernel="rbf", **options):
     )
     Z = learn_scale(data.X, "spread").transform(data.X)
     return data, kernel_matrix(Z, kernel, np.random.RandomState(0))[1]
+
+
+def rounds(K, Y, lams, options=None, **parameters):
+    rng = np.random.RandomState(0)
+    splits = KernelProblem(K, Y, lams, options or Options(), rng)
+    return sieve(splits, lams, rng=rng, **parameters)
+
+
+def listed(rows):
+    return rows.candidates.dense(np.ones(rows.candidates.size), np.empty(0))
 
 
 def ridge_with_intercept(K, Q, lam, train, others):
@@ -67,7 +73,7 @@ def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
     """One round, written out."""
     data, K = problem()
     Y, lams = data.candidates.astype(float), [0.1, 1.0]
-    got = sieve(K, Y, lams, max_iter=1, rng=np.random.RandomState(0))
+    got = rounds(K, Y, lams, max_iter=1)
 
     n, l = Y.shape
     C = np.eye(n) - 1 / n
@@ -208,7 +214,7 @@ def test_rows_with_all_labels_leave_the_choice_to_the_squared_error():
 
 def test_at_most_600_rows_choose_the_ridge_weights(monkeypatch):
     data, K = problem(n=50)
-    monkeypatch.setattr("schirn.solvers.sieve.TUNING_ROWS", 20)
+    monkeypatch.setattr("schirn.solvers.sieve_kernel.TUNING_ROWS", 20)
     options = {"kernel": "rbf", "lam": None, "trusting": False}
     found = choose_lams(K, data.candidates, **options, rng=np.random.RandomState(3))
     rows = np.sort(np.random.RandomState(3).choice(50, 20, replace=False))
@@ -222,13 +228,14 @@ def test_at_most_600_rows_choose_the_ridge_weights(monkeypatch):
 
 def test_splits_hold_out_every_row_once():
     data, K = problem()
-    whole, *inner = make_splits(K, data.candidates, [1.0], Options(), np.random.RandomState(0))
-    assert whole.Y.shape == data.candidates.shape
-    assert not len(whole.Y_held)
-    np.testing.assert_array_equal(
-        np.sort(np.concatenate([s.Y_held for s in inner]), axis=0), np.sort(whole.Y, axis=0)
-    )
-    assert [len(s.Y) + len(s.Y_held) for s in inner] == [160, 160, 160]
+    rng = np.random.RandomState(0)
+    whole, *inner = KernelProblem(K, data.candidates, [1.0], rng=rng).splits
+    np.testing.assert_array_equal(listed(whole.train), data.candidates)
+    assert whole.held is None
+    held = np.concatenate([listed(s.held) for s in inner])
+    np.testing.assert_array_equal(np.sort(held, axis=0), np.sort(data.candidates, axis=0))
+    sizes = [len(s.train.indices) + len(s.held.indices) for s in inner]
+    assert sizes == [160, 160, 160]
 
 
 def test_splits_keep_groups_together():
@@ -236,22 +243,23 @@ def test_splits_keep_groups_together():
     # Candidates that name the group: no group may be on both sides of a split.
     Y = (groups[:, None] == np.arange(15)).astype(int)
     options = Options(groups=groups)
-    inner = make_splits(np.eye(60), Y, [1.0], options, np.random.RandomState(0))[1:]
+    inner = KernelProblem(np.eye(60), Y, [1.0], options, np.random.RandomState(0)).splits[1:]
     for split in inner:
-        assert not (split.Y.any(axis=0) & split.Y_held.any(axis=0)).any()
+        train, held = (listed(rows).any(axis=0) for rows in (split.train, split.held))
+        assert not (train & held).any()
 
 
 def test_many_rows_have_one_split():
     n = FEW_ROWS
     Y = np.ones((n, 1), dtype=int)
     K = np.eye(n, dtype=np.float32)
-    assert len(make_splits(K, Y, [1.0], Options(), np.random.RandomState(0))) == 2
+    assert len(KernelProblem(K, Y, [1.0], rng=np.random.RandomState(0)).splits) == 2
 
 
 def test_the_rate_is_estimated():
     data, K = problem(n=600, r=2)
     Y, truth = data.candidates.astype(float), data.y_true
-    result = sieve(K, Y, [0.3, 1.0], rng=np.random.RandomState(0))
+    result = rounds(K, Y, [0.3, 1.0])
     assert result.noise.rate == pytest.approx(Y[truth == 0].mean(), abs=0.06)
     Q = result.Q
     assert (Q[Y == 0] == 0).all()
@@ -260,18 +268,17 @@ def test_the_rate_is_estimated():
 
 def test_a_known_rate_is_kept():
     data, K = problem()
-    rng = np.random.RandomState(0)
-    found = sieve(K, data.candidates, [1.0], Options(0.25), rng=rng)
+    found = rounds(K, data.candidates, [1.0], Options(0.25))
     assert found.noise.rate == pytest.approx(0.25)
     rates = np.linspace(0.1, 0.5, len(K))
-    kept = sieve(K, data.candidates, [1.0], Options(rates), rng=rng).noise.rate
+    kept = rounds(K, data.candidates, [1.0], Options(rates)).noise.rate
     np.testing.assert_allclose(kept, rates)
 
 
 def test_trusting_ridge_is_ridge():
     data, K = problem()
     Y, rows = data.candidates.astype(float), np.arange(160)
-    result = trusting_ridge(K, Y, 0.5)
+    result = trusting_ridge(KernelProblem(K, Y, [0.5]), 0.5)
     (A, b) = result.ridges[0]
     scores = ridge_with_intercept(K, Y, 0.5, rows, rows)
     np.testing.assert_allclose(K @ A + b, scores, atol=1e-9)
@@ -286,5 +293,5 @@ def test_trusting_ridge_is_ridge():
 def test_all_rows_listed_everywhere_does_not_crash():
     data, K = problem()
     Y = np.ones_like(data.candidates)
-    result = sieve(K, Y, [1.0], max_iter=3, rng=np.random.RandomState(0))
+    result = rounds(K, Y, [1.0], max_iter=3)
     assert np.isfinite(result.log_odds).all()

@@ -7,16 +7,10 @@ import scipy.sparse as sp
 from schirn.datasets import make_partial_multilabel
 from schirn.linalg.features import learn_scale
 from schirn.metrics import average_precision
-from schirn.solvers import sieve as kernel_solver
-from schirn.solvers.sieve_blocks import factor, make_rows
-from schirn.solvers.sieve_landmarks import (
-    choose_ridge,
-    fit_stack,
-    pick_cells,
-    sieve,
-    stack_sums,
-    trusting_ridge,
-)
+from schirn.solvers import sieve_kernel
+from schirn.solvers.sieve import pick_cells, sieve, trusting_ridge
+from schirn.solvers.sieve_landmarks import choose_ridge, factor, fit_stack, stack_sums
+from schirn.solvers.sieve_rows import make_rows
 
 
 def problem(n=160, seed=0, r=2, kernel="rbf", n_landmarks=50):
@@ -38,7 +32,7 @@ def test_the_stack_from_sums_is_that_of_the_scores():
     S, Q = rng.normal(size=(60, 4)), rng.random((60, 4)) * (rng.random((60, 4)) < 0.5)
     candidates = make_rows(S, sp.csr_array(Q > 0), np.arange(60)).candidates
     fit = fit_stack(stack_sums(S, Q[Q > 0], candidates), Q.sum(axis=0), 60)
-    stack, left_out = kernel_solver.fit_stack(S, Q)
+    stack, left_out = sieve_kernel.fit_stack(S, Q)
     for found, expected in zip(fit.stack[:3], stack[:3], strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-10)
     found = Q - (Q - fit.stack.scores(S)) * fit.factors(S)[:, None]
@@ -80,16 +74,16 @@ def held_out_scores(grid):
 
 def test_all_rows_as_landmarks_are_the_kernel_matrix():
     data, Z, factored = problem(n_landmarks=160)
-    kernel, K = kernel_solver.kernel_matrix(Z, "rbf", np.random.RandomState(0))
+    kernel, K = sieve_kernel.kernel_matrix(Z, "rbf", np.random.RandomState(0))
     assert kernel.width == pytest.approx(factored.source.kernel.width)
     many = trusting_ridge(factored.problem(data.candidates), 0.5)
-    few = kernel_solver.trusting_ridge(K, data.candidates, 0.5)
+    few = trusting_ridge(sieve_kernel.KernelProblem(K, data.candidates, [0.5]), 0.5)
     np.testing.assert_allclose(many.log_odds, few.log_odds, atol=2e-3)
     np.testing.assert_allclose(many.objective, few.objective, rtol=1e-4)
     np.testing.assert_array_equal(many.Q, data.candidates)
     new = Z[:9] + 0.1
     ridges = [kernel(new, Z) @ A + b for A, b in few.ridges]
-    found = many.scores(factored.source.features(new))
+    found = many.pool.log_odds([factored.source.features(new) @ W + b for W, b in many.ridges])
     np.testing.assert_allclose(found, few.pool.log_odds(ridges), atol=2e-3)
 
 
@@ -121,7 +115,7 @@ def test_all_rows_listed_everywhere_does_not_crash():
 
 @pytest.mark.parametrize("many", [10, 10**6], ids=["of many", "of few"])
 def test_cells_that_fit_the_pool(monkeypatch, many):
-    monkeypatch.setattr("schirn.solvers.sieve_landmarks.MANY_CELLS", many)
+    monkeypatch.setattr("schirn.solvers.sieve.MANY_CELLS", many)
     held = np.array([3, 8, 21, 40])
     row, label = pick_cells(held, 7, 15, np.random.RandomState(0))
     assert len(row) == 15

@@ -30,23 +30,16 @@ from schirn.noise.votes import VoteModel, anchored, vote_model
 from schirn.scale.blocks import Layout, RowStore
 from schirn.scale.fit import BlockFit
 from schirn.scale.input import location
-from schirn.solvers.sieve import (
+from schirn.solvers.sieve import SieveResult, known_rates, trusts
+from schirn.solvers.sieve_blocks import SieveFit, gather_fit, sieve_blocks
+from schirn.solvers.sieve_kernel import (
     Options,
+    expansion,
     kernel_between,
     kernel_matrix,
-    known_rates,
     solve,
-    trusts,
 )
-from schirn.solvers.sieve_blocks import (
-    FactoredRows,
-    SieveFit,
-    factor,
-    gather_fit,
-    kernel_fit,
-    sieve_blocks,
-)
-from schirn.solvers.sieve_landmarks import SieveResult
+from schirn.solvers.sieve_landmarks import FactoredRows, factor
 from schirn.solvers.sieve_landmarks import solve as solve_landmarks
 
 Array = np.ndarray
@@ -510,7 +503,14 @@ class Sieve(PartialMultiLabelClassifier):
         if not self._is_small(Z):
             factored = self._factor(Z)
             features = factored.source.features(Z_test)
-            return lambda model, Y: model._solve_factored(factored, Y).scores(features)
+
+            def many(model: Any, Y: Array) -> Array:
+                result = model._solve_factored(factored, Y)
+                return np.asarray(
+                    result.pool.log_odds([features @ W + b for W, b in result.ridges])
+                )
+
+            return many
         kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
         K_test = kernel_between(kernel, Z_test, Z)
 
@@ -569,7 +569,8 @@ class Sieve(PartialMultiLabelClassifier):
             rng, counts = check_random_state(self.random_state), copies(options.weights)
             kernel, K = kernel_matrix(Z, self.kernel, rng, counts)
             result = solve(K, Y, options=options, **self._rounds())
-            return kernel_fit(kernel, Z, Y, result, self.scale_, 1)
+            own = expansion(kernel, Z, result.ridges)
+            return gather_fit(own, result, self.scale_, 1)._replace(problem=None)
         if options.weights is not None:
             raise InputError(
                 f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} rows, "
@@ -586,7 +587,7 @@ class Sieve(PartialMultiLabelClassifier):
         whole = self.transformer_ is not None
         factored = self._factor(Z, **({} if whole else {"scaled": self.scale_.transform}))
         many = self._solve_factored(factored, Y, options)
-        found = gather_fit(factored.source, many, self.scale_, 1)
+        found = gather_fit(factored.source.expansion(many.ridges), many, self.scale_, 1)
         if options.votes is None:
             return found
         # Votes enter after the rounds here: the features have learned from the candidates alone.

@@ -38,7 +38,8 @@ from schirn.noise.thresholds import LabelThreshold
 from schirn.noise.votes import VoteModel
 from schirn.solvers.pairwise import PairModels
 from schirn.solvers.pard import LabelModel, Network
-from schirn.solvers.sieve import KernelExpansion, LabelStack, Pool
+from schirn.solvers.sieve import LabelStack, Pool
+from schirn.solvers.sieve_kernel import KernelExpansion
 
 Schema = dict[str, str]
 """Descriptions by name."""

@@ -1,9 +1,8 @@
 """Where the rows of Sieve live: in memory, on a device, in files, on Dask workers.
 
-Few rows are brought together for `schirn.solvers.sieve`. Many rows get features, those of the
-Nyström approximation or their own for a linear kernel. `factor` makes them for rows in memory,
-`sieve_blocks` for blocks of rows (`schirn.scale.blocks`), which never leave their place: the steps
-of `schirn.solvers.sieve_landmarks` travel to them and sums come back.
+Few rows are brought together for `schirn.solvers.sieve_kernel`. Many rows get features
+(`schirn.solvers.sieve_landmarks`) and never leave their place: the steps of `schirn.solvers.sieve`
+travel to the blocks (`schirn.scale.blocks`), and sums come back.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,287 +14,38 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from schirn._checkpoint import remembered
-from schirn._progress import stage, track
+from schirn._progress import stage
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import (
-    Array,
-    is_device_array,
-    like,
-    namespace,
-    release,
-    row_pieces,
-    to_numpy,
-)
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, release, to_numpy
 from schirn.linalg.features import FeatureScale, FeatureStatistics, feature_statistics, scale_of
-from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
-from schirn.linalg.row_space import gram_spectrum, rounding
-from schirn.noise.model import NoiseModel, cell_blocks
+from schirn.noise.model import NoiseModel
 from schirn.scale.blocks import Block, RowStore, add_sums
 from schirn.scale.factor import MOST_FEATURES
 from schirn.scale.files import FileRows
 from schirn.scale.memory import large_array
 from schirn.solvers.sieve import (
-    KernelExpansion,
-    Options,
     Pool,
-    expansion,
-    kernel_matrix,
+    Problem,
+    SieveResult,
     known_rates,
-    on_device,
-    pick,
+    log_odds,
     trusts,
 )
-from schirn.solvers.sieve import SieveResult as KernelResult
-from schirn.solvers.sieve import solve as solve_kernel
+from schirn.solvers.sieve_kernel import KernelExpansion, Options, expansion, kernel_matrix, pick
+from schirn.solvers.sieve_kernel import solve as solve_kernel
 from schirn.solvers.sieve_landmarks import (
-    Candidates,
-    Problem,
-    Rows,
-    SieveResult,
+    FeatureMap,
+    FeatureProblem,
     Spectrum,
-    Split,
-    dense_part,
-    log_odds,
-    piece_rows,
+    draw_features,
+    draw_held,
+    gram_sums,
+    held_last,
+    single_precision,
     solve,
+    spectrum,
 )
-
-_BLOCK_ROWS = 5000
-
-
-def make_rows(
-    X: Any,
-    Y: sp.csr_array,
-    index: np.ndarray,
-    rates: Any = None,
-    known: np.ndarray | None = None,
-    first: int = 0,
-) -> Rows:
-    """Some rows of a block with their candidates.
-
-    Parameters
-    ----------
-    X : array or CSR array of shape (m, d)
-        Features of these rows.
-    Y : CSR array of shape (n, l)
-        Candidates of all rows of the block.
-    index : ndarray of shape (m,)
-        Which rows of the block these are.
-    rates : float or ndarray of shape (n,), optional
-    known : ndarray of shape (n, l), optional
-    first : int
-        Index of the first row of the block among all rows.
-    """
-    n, l = len(index), Y.shape[1]
-    own = Y[index]
-    label, indptr = own.indices.astype(np.int64), own.indptr.astype(np.int64)
-    row = np.repeat(np.arange(n), np.diff(indptr))
-    near = dense_part(X)
-    labels, rows, flat = (like(a, near, "own") for a in (label, row, row * l + label))
-    listed = np.bincount(label, minlength=l)
-    candidates = Candidates(indptr, (n, l), listed, labels, rows, flat)
-    if is_device_array(near):
-        # Sorting 16-bit integers takes a tenth of the time.
-        order = np.argsort(label.astype(np.min_scalar_type(l)), kind="stable")
-        by_label = tuple(like(a, near, "own") for a in (order, label[order], row[order]))
-        candidates = candidates._replace(by_label=by_label, blocks=cell_blocks(indptr, near))
-    own_rates = rates[index] if isinstance(rates, np.ndarray) else None
-    certain = None if known is None else known[index][row, label]
-    return Rows(X, candidates, index + first, own_rates, certain)
-
-
-class FactoredRows(NamedTuple):
-    """Features of many rows in memory, factored; nothing here depends on the labels."""
-
-    X: Any
-    """Features, the rows held out last."""
-    indices: np.ndarray
-    """Which row of the data each row of X is."""
-    edge: int
-    """Number of rows that are not held out."""
-    spectra: list[Spectrum]
-    source: "FeatureMap"
-    drawn: np.ndarray
-    """Rows held out, in the order of the draw."""
-
-    def problem(self, Y: Any, rates: Any = None, known: np.ndarray | None = None) -> Problem:
-        """The splits with candidates Y."""
-        Y, k = sp.csr_array(Y), self.edge
-        splits = [Split(make_rows(self.X, Y, self.indices, rates, known))]
-        drawn = []
-        # An inner split without a candidate teaches nothing.
-        if np.diff(Y.indptr)[self.indices[:k]].any():
-            train = make_rows(self.X[:k], Y, self.indices[:k], rates)
-            splits.append(Split(train, make_rows(self.X[k:], Y, self.indices[k:], rates)))
-            drawn = [self.drawn]
-        return Problem(splits, self.spectra[: len(splits)], drawn, Y.shape[1], rates)
-
-
-def factor(
-    X: Any,
-    *,
-    kernel: str,
-    n_landmarks: int,
-    rng: np.random.RandomState,
-    scaled: Callable[[Any], Any] = lambda rows: rows,
-) -> FactoredRows:
-    """Factor the features of many rows in memory, or in a temporary file if they do not fit.
-
-    Parameters
-    ----------
-    X : array or CSR array of shape (n, d)
-    kernel, n_landmarks
-        As in `schirn.Sieve`.
-    rng : RandomState
-    scaled : function
-        Scales some rows of X.
-    """
-    n = X.shape[0]
-    drawn = draw_held(n, rng)
-    source = draw_features(n, kernel, n_landmarks, rng, lambda rows: scaled(pick(X, rows)))
-    order, k = held_last(n, np.sort(drawn))
-    features = source.ordered(X, order, scaled)
-    single = single_precision(source, X.dtype)
-    found = remembered(
-        "spectra", lambda: spectra(gram_sums(features[:k]), gram_sums(features[k:]), single)
-    )
-    found = [Spectrum(*spectrum) for spectrum in found]
-    return FactoredRows(features, order, k, found, source, drawn)
-
-
-# ---- Features of many rows
-
-
-class FeatureMap(NamedTuple):
-    """Features of scaled rows: kernel(rows, support) R - shift, or the rows themselves."""
-
-    kernel: Kernel
-    support: Any = None
-    """Landmarks; None for a linear kernel."""
-    nystroem: np.ndarray | None = None
-    shift: np.ndarray | None = None
-    """About the mean of dense features, so that single precision has digits for the rest."""
-
-    def features(self, Z: Any) -> Any:
-        """The features, in single precision if they come from landmarks."""
-        if self.support is None:
-            return Z if self.shift is None else Z - like(self.shift, Z)
-        xp = namespace(Z)
-        support = on_device(self.support, Z)
-        R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
-        pieces = [
-            xp.astype(self.kernel(Z[i : i + _BLOCK_ROWS], support) @ R - shift, xp.float32)
-            for i in range(0, Z.shape[0], _BLOCK_ROWS)
-        ]
-        return xp.concat(pieces)
-
-    def ordered(self, X: Any, order: np.ndarray, scaled: Callable[[Any], Any]) -> Any:
-        """Features of the rows of X in a new order, some rows at a time."""
-        if self.support is None or not len(order):
-            return pick(self.features(scaled(X)), order)
-        # What the features are made of moves to the rows once, not with every block.
-        some = scaled(pick(X, order[:1]))
-        R, shift = (like(A, dense_part(some)) for A in (self.nystroem, self.shift))
-        near = self._replace(support=on_device(self.support, some), nystroem=R, shift=shift)
-        shape, out = (len(order), R.shape[1]), None
-        for i in track(range(0, len(order), _BLOCK_ROWS), "features of block", minor=True):
-            piece = near.features(scaled(pick(X, order[i : i + _BLOCK_ROWS])))
-            if out is None and isinstance(piece, np.ndarray):
-                out = large_array(shape, piece.dtype)
-            elif out is None:
-                out = namespace(piece).empty(shape, dtype=piece.dtype, device=piece.device)
-            out[i : i + _BLOCK_ROWS] = piece
-            release(out[i : i + _BLOCK_ROWS])
-        return out
-
-    def expansion(self, ridges: Sequence[tuple[np.ndarray, Any]]) -> KernelExpansion:
-        """Expansion of the ridges of all experts."""
-        shift, R = self.shift, self.nystroem
-        offsets = [b if shift is None else b - shift @ W for W, b in ridges]
-        weights = [W if R is None else R @ W for W, _ in ridges]
-        return KernelExpansion(self.kernel, self.support, np.stack(weights), np.stack(offsets))
-
-
-def draw_held(n: int, rng: np.random.RandomState) -> np.ndarray:
-    """Rows held out of the inner split: a quarter."""
-    return np.array_split(rng.permutation(n), 4)[0]
-
-
-def draw_features(
-    n: int,
-    kernel: str,
-    n_landmarks: int,
-    rng: np.random.RandomState,
-    scaled_rows: Callable[[np.ndarray], Any],
-) -> FeatureMap:
-    """Draw landmarks and the kernel width, from rows that `scaled_rows` gets by sorted index."""
-    stage("drawing landmarks" if kernel == "rbf" else "looking at some rows")
-    sample = scaled_rows(width_sample(n, rng))
-    if kernel == "linear":
-        dense = not sp.issparse(sample)
-        return FeatureMap(Kernel("linear"), shift=to_numpy(sample).mean(0) if dense else None)
-    function = Kernel("rbf", sample_width(sample))
-    landmarks = scaled_rows(np.sort(rng.choice(n, min(n, n_landmarks), replace=False)))
-    R = nystroem_map(function, landmarks)
-    shift = function(landmarks, landmarks).mean(axis=0) @ like(R, dense_part(landmarks))
-    landmarks = landmarks if sp.issparse(landmarks) else to_numpy(landmarks)
-    return FeatureMap(function, landmarks, to_numpy(R), to_numpy(shift))
-
-
-def single_precision(source: FeatureMap, dtype: Any) -> bool:
-    """Whether the features of rows of this type have single precision."""
-    return source.support is not None or "float32" in str(dtype)
-
-
-def held_last(n: int, held: np.ndarray) -> tuple[np.ndarray, int]:
-    """The order of n rows that puts those held out last, so that splits are slices; the edge."""
-    learned = np.ones(n, dtype=bool)
-    learned[held] = False
-    rest = np.flatnonzero(learned)
-    return np.concatenate([rest, held]), len(rest)
-
-
-class GramSums(NamedTuple):
-    """Number of rows, their sum and their Gram matrix, in double precision."""
-
-    n: int
-    total: Array
-    gram: Array
-
-
-def gram_sums(X: Any) -> GramSums:
-    """Sums over some rows of features."""
-    if sp.issparse(X):
-        X = X.astype(np.float64)
-        return GramSums(X.shape[0], X.T @ np.ones(X.shape[0]), (X.T @ X).toarray())
-    xp, (n, d) = namespace(X), X.shape
-    stage("multiplying the features")
-    kind = {"dtype": xp.float64, "device": X.device}
-    total, gram = xp.zeros(d, **kind), xp.zeros((d, d), **kind)
-    for _, rows in row_pieces(X, piece_rows(X, d)):
-        piece = xp.astype(rows, xp.float64)
-        total += xp.sum(piece, axis=0)
-        gram += piece.T @ piece
-    return GramSums(n, total, gram)
-
-
-def spectra(rest: GramSums, held: GramSums, single: bool) -> list[Spectrum]:
-    """Spectra of all rows, and of those that are not held out."""
-    stage("factoring the features")
-    return [spectrum(sums, single) for sums in (add_sums(rest, held), rest)]
-
-
-def spectrum(sums: GramSums, single: bool) -> Spectrum:
-    """Spectrum of rows with these sums, of features in single or double precision."""
-    n, total, gram = sums
-    mean = total / max(n, 1)
-    floor = rounding((n, len(mean)), np.dtype(np.float32 if single else np.float64))
-    eigenvalues, basis = gram_spectrum(gram - n * mean[:, None] * mean, floor)
-    basis = np.ascontiguousarray(basis) if isinstance(basis, np.ndarray) else basis
-    return Spectrum(eigenvalues, n, basis, mean)
-
-
-# ---- Rows in blocks
+from schirn.solvers.sieve_rows import Split, make_rows
 
 
 class State(NamedTuple):
@@ -328,7 +78,7 @@ class State(NamedTuple):
 _VALUES = ("factors", "p", "q", "S", "S_held")
 
 
-class BlockProblem(Problem):
+class BlockProblem(FeatureProblem):
     """Splits of rows in blocks; `single` if their features have single precision.
 
     The eigenvectors of the spectra are results of `blocks.near`.
@@ -356,18 +106,17 @@ class BlockProblem(Problem):
 
     def keep_first(self) -> None:
         """Drop the inner split."""
+        super().keep_first()
         self.blocks.step(_keep_first)
-        self.spectra, self.drawn = self.spectra[:1], []
 
-    def ridges(self, sums: Sequence[Any], lams: Sequence[float], exact: bool = False) -> list[Any]:
-        """Ridges of every split, made near the rows: only sums travel there."""
-        near = self.blocks.near
-        single = self.single and not exact
-        found = [
-            None if own is None else near(_ridges, spectrum, own[:2], lams, single, place=k)
-            for k, (spectrum, own) in enumerate(zip(self.spectra, sums, strict=True))
-        ]
-        return [self.blocks.here(ridges) for ridges in found] if exact else found
+    def weights(self, k: int, sums: Any, lams: Sequence[float]) -> Any:
+        """Weights and intercepts of split k, made near the rows: only sums travel there."""
+        return self.blocks.near(_ridges, self.spectra[k], sums, lams, self.single, place=k)
+
+    def expansion(self, sums: Any, lams: Sequence[float]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Weights and intercepts of the ridges on all rows."""
+        found = self.blocks.near(_ridges, self.spectra[0], sums[:2], lams, False)
+        return [(to_numpy(W), to_numpy(b)) for W, b in self.blocks.here(found)]
 
     def restore(self, p: list[Any]) -> None:
         """Go on with the probabilities of a checkpoint, one list per block."""
@@ -377,15 +126,15 @@ class BlockProblem(Problem):
 
 def _ridges(
     spectrum: Spectrum, sums: tuple[Array, np.ndarray], lams: Sequence[float], single: bool
-) -> list[tuple[Array, Array | None]]:
+) -> list[tuple[Array, Array]]:
     found = spectrum.ridges(*sums, lams)
     # Rows of single precision use ridges of single precision: half of the bytes for other workers.
     return [_single(*ridge) for ridge in found] if single else found
 
 
-def _single(W: Array, b: Array | None) -> tuple[Array, Array | None]:
+def _single(W: Array, b: Array) -> tuple[Array, Array]:
     xp = namespace(W)
-    return xp.astype(W, xp.float32), None if b is None else xp.astype(b, xp.float32)
+    return xp.astype(W, xp.float32), xp.astype(b, xp.float32)
 
 
 def _each(
@@ -456,14 +205,13 @@ class SieveFit(NamedTuple):
 
 
 def gather_fit(
-    source: FeatureMap, result: SieveResult, scale: FeatureScale, stride: int
+    expansion: KernelExpansion, result: SieveResult, scale: FeatureScale, stride: int
 ) -> SieveFit:
-    """Collect what a fit of many rows found."""
+    """Collect what the rounds found."""
     pieces = [Sample(*some) for some in result.problem.gather(_sample, stride)]
     log_odds, Y = (np.concatenate(arrays) for arrays in list(zip(*pieces, strict=True))[:2])
     confidence = sp.csr_array(sp.vstack(result.soft_labels()))
     Q = confidence[::stride].toarray()
-    expansion = source.expansion(result.ridges)
     return SieveFit(
         expansion,
         np.asarray(result.lams),
@@ -477,18 +225,6 @@ def gather_fit(
         result.problem.gather(_device_log_odds)[0],
         result.problem,
     )
-
-
-def kernel_fit(
-    kernel: Kernel, Z: Any, Y: np.ndarray, result: KernelResult, scale: FeatureScale, stride: int
-) -> SieveFit:
-    """The same for rows whose kernel matrix is in memory."""
-    row, label = np.nonzero(Y)
-    indptr = np.searchsorted(row, np.arange(len(Y) + 1))
-    confidence = sp.csr_array((result.Q[row, label], label, indptr), shape=Y.shape)
-    some = Sample(result.log_odds[::stride], Y[::stride], result.Q[::stride])
-    found = result[1:6]
-    return SieveFit(expansion(kernel, Z, result.ridges), *found, confidence, some, scale)
 
 
 def _device_log_odds(splits: Sequence[Split]) -> Any:
@@ -580,7 +316,7 @@ def sieve_blocks(
         Z, Y = scale.transform(_stack(rows)), sp.vstack(labels).toarray()
         function, K = kernel_matrix(Z, kernel, rng)
         result = solve_kernel(K, Y, options=Options(rates), random_state=random_state, **common)
-        fit = kernel_fit(function, Z, Y, result, scale, 1)
+        fit = gather_fit(expansion(function, Z, result.ridges), result, scale, 1)
         return fit._replace(log_odds=like(result.log_odds, Z)) if is_device_array(Z) else fit
     if kernel == "linear" and len(whole.filled) > MOST_FEATURES:
         raise InputError(
@@ -613,7 +349,7 @@ def sieve_blocks(
         problem.keep_first()
     many = solve(problem, rng=check_random_state(random_state), **common)
     stride = 1 if all_log_odds and not in_files else max(1, n // sample_rows)
-    fit = gather_fit(source, many, scale, stride)
+    fit = gather_fit(source.expansion(many.ridges), many, scale, stride)
     if all_log_odds and in_files:
         z = large_array((n, l), fit.sample.log_odds.dtype)
         problem.gather(_copy_log_odds, z)
