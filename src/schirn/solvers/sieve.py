@@ -101,8 +101,8 @@ class Problem:
     ) -> list[Any]:
         """Ridges of every split, given its sums, as messages of `each`; None without sums.
 
-        Their methods `left_out(split)` and `held(split)` score the rows of a split. Before the
-        first scores, `measured(split)` gets it ready for ridges of the weights `first`.
+        Their method `score` sets the scores of a split. The first ones get it ready to leave rows
+        out of ridges of all the weights `first`, and need not score the rows held out.
         """
         raise NotImplementedError
 
@@ -139,10 +139,6 @@ class Problem:
         most = POOL_CELLS // len(self.drawn)
         for _ in range(2):
             yield [pick_cells(rows, self.n_labels, most, rng) for rows in self.drawn]
-
-    def probabilities(self) -> list[Any]:
-        """Probabilities of the candidates, for a checkpoint."""
-        return self.gather(candidate_probabilities)
 
     def restore(self, p: list[Any]) -> None:
         """Go on with the probabilities of a checkpoint."""
@@ -264,7 +260,8 @@ def sieve(
         rates.append(float(noises[0].rate) if own is None else float(own.mean()))
         objective.append(losses[0].total / losses[0].number)
         if rounds.due(n_iter):
-            now = noises, problem.probabilities(), weights, rates, objective, true
+            p = problem.gather(current_probabilities)
+            now = noises, p, weights, rates, objective, true
             rounds.save(n_iter, (*now, rng.get_state()))
     stack = None if stacks[0] is None else stacks[0].stack
     pool = Pool(weights, priors[0], leader, stack)
@@ -358,14 +355,14 @@ def count(split: Split, message: None = None) -> tuple[Split, CountSums]:
 
 def first_scores(split: Split, ridges: Any) -> tuple[Split, MeanSums]:
     """Leave-one-out scores of a ridge on the candidates, and the rate of false labels."""
-    split, rows = ridges.measured(split), split.train
-    (S,) = ridges.left_out(split)
+    split, rows = ridges.score(split), split.train
+    (S,) = split.S
     p = take(S, rows.candidates.flat)
     split = split._replace(p=p, S=None if rows.votes is None else S)
     if rows.rates is not None:
         return split, MeanSums(float(np.clip(rows.rates, *RATES).sum()), len(rows.rates))
-    n, l = rows.n_rows, S.shape[1]
-    return split, MeanSums(rows.sum(S) - rows.cell_sum(p), n * l - rows.n_candidates)
+    listed = rows.cell_sum(p**0)
+    return split, MeanSums(rows.sum(S) - rows.cell_sum(p), rows.n_rows * S.shape[1] - listed)
 
 
 def first_probabilities(split: Split, rate: float) -> tuple[Split, None]:
@@ -379,8 +376,8 @@ def first_probabilities(split: Split, rate: float) -> tuple[Split, None]:
 
 def trust(split: Split, ridges: Any, rate: float) -> tuple[Split, MeanSums]:
     """Leave-one-out log-odds of one ridge, and the squared error of its leave-one-out scores."""
-    split, rows = ridges.measured(split), split.train
-    (S,) = ridges.left_out(split)
+    split, rows = ridges.score(split), split.train
+    (S,) = split.S
     z = soft_logit((S - rate) / (1 - rate))
     if rate > 0:
         split = split._replace(p=probabilities(rows, z))
@@ -513,7 +510,7 @@ def trusts(noise_level: Any) -> bool:
 
 def score(split: Split, ridges: Any) -> tuple[Split, None]:
     """Leave-one-out scores of all ridges, and scores of the rows held out."""
-    return split._replace(S=ridges.left_out(split), S_held=ridges.held(split)), None
+    return ridges.score(split), None
 
 
 def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:
@@ -752,8 +749,8 @@ def log_odds(splits: Sequence[Split]) -> np.ndarray:
     return to_numpy(splits[0].S)[np.argsort(splits[0].train.indices)]
 
 
-def candidate_probabilities(splits: Sequence[Split]) -> list[np.ndarray]:
-    """Probabilities of the candidates of each split."""
+def current_probabilities(splits: Sequence[Split]) -> list[np.ndarray]:
+    """Probabilities of the candidates of each split, for a checkpoint."""
     # A copy: rows in files share buffers, which the next block fills.
     return [to_numpy(split.p).copy() for split in splits]
 
@@ -776,7 +773,7 @@ def cross_entropy(z: Array, q: Array, rows: Rows) -> MeanSums:
 
 def squared_error(S: Array, rows: Rows) -> MeanSums:
     """(S - Y)^2 over all cells."""
-    total = rows.sum(S * S) - 2 * rows.cell_sum(take(S, rows.candidates.flat)) + rows.n_candidates
+    total = rows.sum(S * S) + rows.cell_sum(1 - 2 * take(S, rows.candidates.flat))
     return MeanSums(total, rows.n_rows * S.shape[1])
 
 

@@ -76,13 +76,10 @@ def solve(
 
     Parameters
     ----------
-    K : array of shape (n, n)
-        Kernel matrix, of any array library.
-    Y : ndarray of shape (n, l)
-        Candidates, 0/1.
+    K, Y, options
+        As in `KernelProblem`.
     trusting : bool
         Take every candidate as true.
-    options : Options
     """
     rng = check_random_state(random_state)
     stage("choosing the ridge weights")
@@ -212,11 +209,9 @@ class KernelProblem(Problem):
             return own
 
         splits = [Split(rows(np.arange(n), options.known))]
-        number = 0 if rng is None else 3 if n < FEW_ROWS else 1
-        thirds = (
-            [] if rng is None else np.array_split(rng.permutation(group.max(initial=-1) + 1), 3)
-        )
-        for third in thirds[:number]:
+        number = int(group.max(initial=-1)) + 1
+        thirds = np.array_split(np.arange(0) if rng is None else rng.permutation(number), 3)
+        for third in thirds if n < FEW_ROWS else thirds[:1]:
             held, train = (np.flatnonzero(np.isin(group, third, invert=k)) for k in (False, True))
             # Without candidates there is nothing to learn from.
             if len(held) and Y[train].any():
@@ -272,17 +267,9 @@ class KernelScores(NamedTuple):
     S: np.ndarray
     S_held: np.ndarray
 
-    def measured(self, split: Split) -> Split:
-        """The split as it is."""
-        return split
-
-    def left_out(self, split: Split) -> np.ndarray:
-        """Scores of the training rows, each left out of its own fit."""
-        return self.S
-
-    def held(self, split: Split) -> np.ndarray:
-        """Scores of the rows held out."""
-        return self.S_held
+    def score(self, split: Split) -> Split:
+        """The split with these scores."""
+        return split._replace(S=self.S, S_held=self.S_held)
 
 
 class KernelStack(NamedTuple):

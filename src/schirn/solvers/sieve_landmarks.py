@@ -57,12 +57,10 @@ def solve(
     rng: np.random.RandomState,
     known: bool = False,
 ) -> SieveResult:
-    """Choose the ridge weights and run the rounds.
+    """Choose the ridge weights and run the rounds; the parameters are those of `schirn.Sieve`.
 
     Parameters
     ----------
-    kernel, lam, max_iter
-        As in `schirn.Sieve`.
     trusting : bool
         Take every candidate as true.
     known : bool
@@ -199,24 +197,19 @@ class FeatureRidges(NamedTuple):
     weights: list[tuple[Array, Array]]
     """Weights (d, l) and intercepts (l,) of every ridge."""
     spectrum: "Spectrum | None" = None
+    """Of the first ridges, which are the last of those with the ridge weights `lams`."""
     lams: Sequence[float] = ()
 
-    def measured(self, split: Split) -> Split:
-        """The split with the leverages of its rows in ridges of the weights `lams`."""
-        assert self.spectrum is not None
-        factors = 1 / (1 - self.spectrum.leverages(split.train.X, self.lams))
-        return split._replace(factors=factors)
-
-    def left_out(self, split: Split) -> Array:
-        """Scores (e, n, l) of the training rows by the last ridges, each left out of its own."""
-        S = ridge_scores(split.train.X, self.weights)
-        for fitted, factors in zip(S, split.factors[-S.shape[0] :], strict=True):
-            leave_out(fitted, split.q, split.train.candidates, factors)
-        return S
-
-    def held(self, split: Split) -> Array | None:
-        """Scores (e, m, l) of the rows held out."""
-        return None if split.held is None else ridge_scores(split.held.X, self.weights)
+    def score(self, split: Split) -> Split:
+        """The split with scores of its rows; the first ridges also set the leverages."""
+        rows, held, factors = split.train, split.held, split.factors
+        if self.spectrum is not None:
+            factors, held = 1 / (1 - self.spectrum.leverages(rows.X, self.lams)), None
+        S = ridge_scores(rows.X, self.weights)
+        for fitted, own in zip(S, factors[-S.shape[0] :], strict=True):
+            leave_out(fitted, split.q, rows.candidates, own)
+        S_held = None if held is None else ridge_scores(held.X, self.weights)
+        return split._replace(factors=factors, S=S, S_held=S_held)
 
 
 class Spectrum(NamedTuple):
@@ -239,11 +232,9 @@ class Spectrum(NamedTuple):
     def leverages(self, X: Any, lams: Sequence[float]) -> Array:
         """Diagonals of the hat matrices, (ridge weights, n), below 1."""
         near = dense_part(X)
-        weights = namespace(self.eigenvalues).stack(
-            [1 / (self.eigenvalues + t) for t in lams], axis=1
-        )
-        weights, basis = like(weights, near), like(self.basis, near)
-        shift = like(self.mean @ self.basis, near)
+        xp = namespace(self.eigenvalues)
+        weights = like(xp.stack([1 / (self.eigenvalues + t) for t in lams], axis=1), near)
+        basis, shift = like(self.basis, near), like(self.mean @ self.basis, near)
         pieces = [
             (A @ basis - shift) ** 2 @ weights + 1 / self.n
             for _, A in row_pieces(X, piece_rows(near, len(weights)))
@@ -288,17 +279,7 @@ def held_losses(
 def choose_ridge(
     problem: FeatureProblem, grid: np.ndarray, *, kernel: str, trusting: bool
 ) -> float:
-    """The ridge weight that predicts the candidates of the rows held out best.
-
-    Parameters
-    ----------
-    problem : Problem
-    grid : ndarray
-        Ridge weights to try.
-    kernel : {"rbf", "linear"}
-    trusting : bool
-        Take every candidate as true.
-    """
+    """The ridge weight of the grid that predicts the candidates of the rows held out best."""
     counts = problem.each(count, [None] * len(problem.spectra))
     if not problem.drawn:
         return float(grid[0])

@@ -117,12 +117,6 @@ class Rows(NamedTuple):
         """Number of rows, each as often as it counts; so do the following."""
         return self.candidates.shape[0] if self.counts is None else int(self.counts.sum())
 
-    @property
-    def n_candidates(self) -> int:
-        """Number of candidates."""
-        c = self.candidates
-        return c.size if self.counts is None else int(self.counts[c.row].sum())
-
     def sum(self, A: Array) -> float:
         """Sum of all cells (n, l), in double precision."""
         return double_sum(A if self.counts is None else A * self.counts[:, None])
