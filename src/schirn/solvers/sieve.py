@@ -40,7 +40,7 @@ from schirn.noise.model import (
     noise_from_sums,
 )
 from schirn.noise.votes import anchored
-from schirn.solvers.sieve_rows import PIECE_CELLS, Candidates, Rows, Split, dense_part, take
+from schirn.solvers.sieve_rows import PIECE_CELLS, Candidates, Rows, Split, dense_part
 
 # Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
 # in large units has all the variance, and others need a small weight.
@@ -688,23 +688,21 @@ def pool_cells(
     for split, model, (rows, labels) in zip(splits[1:], fitted[1:], cells, strict=True):
         held: Any = split.held
         c = held.candidates
-        experts = [*split.S_held]
-        if model.stack is not None:
-            experts.append(model.stack.stack.scores(experts[leader]))
-        S = experts[0]
+        S, stack = split.S_held, model.stack
         xp = namespace(S)
+        arrays = [S] if stack is None else [S, stack.stack.scores(S[leader])[None]]
         prior = like(model.prior, S, xp.float64)
         if held.votes is None:
-            z = combine(weights, [take(A, c.flat) for A in experts], prior[c.label])
+            z = combine(weights, xp.concat([take(A, c.flat) for A in arrays]), prior[c.label])
             p = probability(z)
         else:
-            p = probabilities(held, combine(weights, experts, prior))
+            p = probabilities(held, combine(weights, [A for e in arrays for A in e], prior))
         target = c.dense(posterior(held, p, model.noise).q, prior)
         row = np.searchsorted(held.indices, rows)
         inside = np.append(held.indices, -1)[row] == rows
         row, label = row[inside], labels[inside]
         flat = like(row * c.shape[1] + label, c.flat)
-        scores = xp.stack([take(A, flat) for A in experts])
+        scores = xp.concat([take(A, flat) for A in arrays])
         found.append((scores, label, take(target, flat)))
     return found
 
@@ -758,6 +756,12 @@ def current_probabilities(splits: Sequence[Split]) -> list[np.ndarray]:
 def with_probabilities(split: Split, p: np.ndarray) -> tuple[Split, None]:
     """A split with other probabilities of the candidates."""
     return split._replace(p=like(p, split.p)), None
+
+
+def take(S: Array, flat: Array) -> Array:
+    """Entries of (n, l) arrays at flat positions; S may be a stack of them."""
+    xp = namespace(S)
+    return xp.take(xp.reshape(S, (*S.shape[:-2], -1)), flat, axis=-1)
 
 
 def cross_entropy(z: Array, q: Array, rows: Rows) -> MeanSums:

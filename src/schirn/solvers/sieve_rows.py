@@ -42,7 +42,7 @@ class Candidates(NamedTuple):
     by_label: tuple[Array, Array, Array] | None = None
     """On a device: order of the cells by label; labels and rows in that order."""
     blocks: list[CellBlock] | None = None
-    """On a device: blocks for `cell_posterior`."""
+    """Blocks for `cell_posterior`, kept on a device and for few rows."""
 
     def project(self, values: Array, X: Any) -> Array:
         """X'B in double precision for the (n, l) matrix B with these values at the candidates."""
@@ -169,11 +169,13 @@ def make_rows(
     labels, rows, flat = (like(a, near, "own") for a in (label, row, row * l + label))
     listed = np.bincount(label, minlength=l)
     candidates = Candidates(indptr, (n, l), listed, labels, rows, flat)
+    if X is None or is_device_array(near):
+        candidates = candidates._replace(blocks=cell_blocks(indptr, near))
     if is_device_array(near):
         # Sorting 16-bit integers takes a tenth of the time.
         order = np.argsort(label.astype(np.min_scalar_type(l)), kind="stable")
         by_label = tuple(like(a, near, "own") for a in (order, label[order], row[order]))
-        candidates = candidates._replace(by_label=by_label, blocks=cell_blocks(indptr, near))
+        candidates = candidates._replace(by_label=by_label)
     own_rates = rates[index] if isinstance(rates, np.ndarray) else None
     certain = None if known is None else known[index][row, label]
     return Rows(X, candidates, index + first, own_rates, certain)
@@ -207,12 +209,6 @@ def piece_rows(near: Array, width: int) -> int:
     """Rows of a piece of a product; devices take more of them, for fewer launches."""
     cells = PIECE_CELLS if isinstance(near, np.ndarray) else 16 * PIECE_CELLS
     return max(1, cells // max(1, width))
-
-
-def take(S: Array, flat: Array) -> Array:
-    """Entries of an (n, l) array at flat positions."""
-    xp = namespace(S)
-    return xp.take(xp.reshape(S, (-1,)), flat, axis=0)
 
 
 def double_sum(values: Array) -> float:
