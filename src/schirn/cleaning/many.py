@@ -48,6 +48,12 @@ CENTROIDS = "label centroids"
 _ROUNDS = 6
 # The smallest ratio of correct to wrong tags that a score stands for; the largest is its inverse.
 _LEAST_RATIO = 1e-3
+# A correct tag stands out if it scores above this share of the unlisted cells. If fewer correct
+# tags than the first share do, nothing is removed; from the second on, verdicts count in full.
+# Chosen, with the truth known, on EUR-Lex with all, 300 and 30 of its features and with shuffled
+# rows, and on two generated sets.
+_HIGHEST = 0.95
+_STAND_OUT = 0.3, 0.7
 # Frequent labels have more unlisted cells than others, up to so many times as many.
 _MOST_UNLISTED = 25
 _TRIES = 30
@@ -194,7 +200,7 @@ def find_noisy_labels_sparse(
             None,
             np.nan,
             planted,
-            max(shares.total - ONE_SIDED * shares.error, 0.0),
+            _cautious_share(cells, tags, shares),
         ),
         certain,
         method=CENTROIDS if fit is None else getattr(fit, "__name__", "engine"),
@@ -308,10 +314,7 @@ class Law(NamedTuple):
 def _law(cells: Cells, tags: Tags, found: Shares) -> Law:
     """Compute the posterior of all tags from the shares of wrong tags."""
     n, l = tags.shape
-    counts = np.bincount(tags.column[cells.judged], minlength=l)
-    # Each label has as much weight among the unlisted cells as among the tags.
-    sampled = np.bincount(cells.column, minlength=l)
-    weight = (counts / np.maximum(sampled, 1))[cells.column]
+    weight = _weights(cells, tags)
     group, shares = found.group, found.each
     h, h_unlisted = np.ones(len(tags.row)), np.ones(len(cells.unlisted))
     for k, share in enumerate(found.groups):
@@ -359,6 +362,34 @@ def _ratio(listed: Array, unlisted: Array, weight: Array, share: float) -> Calla
         return np.asarray(np.clip(h, _LEAST_RATIO, 1 / _LEAST_RATIO), dtype=np.float64)
 
     return ratio
+
+
+def _cautious_share(cells: Cells, tags: Tags, shares: Shares) -> float:
+    """Lower limit of the share of wrong tags, and less if correct tags do not stand out.
+
+    Tags that look like all other cells may be wrong, or correct with features that do not show it.
+    The estimate counts in full only if most correct tags stand out from the unlisted cells.
+    """
+    listed = cells.listed[cells.judged]
+    if not len(listed):
+        return 0.0
+    order = np.argsort(cells.unlisted)
+    weight = _weights(cells, tags)
+    mass = np.cumsum(weight[order]) / weight.sum()
+    high = cells.unlisted[order][min(int(np.searchsorted(mass, _HIGHEST)), len(order) - 1)]
+    top = float(weight[cells.unlisted > high].sum() / weight.sum())
+    stand_out = ((listed > high).mean() - shares.total * top) / (1 - shares.total)
+    none, most = _STAND_OUT
+    low = max(shares.total - ONE_SIDED * shares.error, 0.0)
+    return low * float(np.clip((stand_out - none) / (most - none), 0, 1))
+
+
+def _weights(cells: Cells, tags: Tags) -> Array:
+    """Weights of the unlisted cells that give each label the weight that it has among the tags."""
+    l = len(tags.names)
+    counts = np.bincount(tags.column[cells.judged], minlength=l)
+    sampled = np.bincount(cells.column, minlength=l)
+    return np.asarray((counts / np.maximum(sampled, 1))[cells.column])
 
 
 def _plant(law: Law, cells: Cells, tags: Tags, shares: Array, rng: np.random.Generator) -> Planted:

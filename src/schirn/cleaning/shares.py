@@ -163,7 +163,9 @@ def _apparent_shares(below: Array, column: Array, n_others: Array) -> _Apparent:
     # What chance adds to the variance: a coin toss per tag, and the median of few cells.
     coin = np.maximum(mean * (1 - mean), 1e-9)[group]
     chance = coin / np.maximum(number, 1) + mean[group] ** 2 / (n_others + 2)
-    errors = 2 * np.sqrt(np.bincount(group, number**2 * chance)) / n
+    # The number of wrong tags of a group is what it is; only where they fall is chance.
+    fixed = mean[group] / 2 / np.maximum(number, 1) + mean[group] ** 2 / (n_others + 2)
+    errors = 2 * np.sqrt(np.bincount(group, number**2 * fixed)) / n
     # Variance between the labels of a group, by moments, in units of the coin toss.
     excess = number * ((own - mean[group]) ** 2 - chance * (1 - number / n[group]))
     several = number > 1
@@ -285,10 +287,11 @@ def _thinned(
         source, size, group = source[order], size[order], group[order]
     if not len(source):
         return _Thinned(source, group, *(np.zeros(0) for _ in range(3)))
-    # A label of the group has at least the apparent share of correct rows.
+    # At most the apparent share of the rows of a group is wrong: between none and so many are mixed
+    # in, besides those that the source has itself.
     correct = np.maximum(1 - apparent.groups, LEAST_SHARE)
-    purest = np.minimum(1, correct[group] / correct[apparent.group[source]])
-    purity = purest ** rng.random(len(source))
+    least = np.minimum(1, correct[group] / correct[apparent.group[source]])
+    purity = least ** rng.random(len(source))
     kept = rng.binomial(size, purity)
     which, t = taught.some(source, kept, rng)
     # Where the thinned labels are, and labels that stay as they are.
@@ -343,7 +346,7 @@ def _corrected(apparent: _Apparent, thinned: _Thinned, most: float) -> tuple[Arr
 
     pairs = np.unique(thinned.group * len(each) + thinned.source) // len(each)
     enough = np.bincount(pairs, minlength=n_groups) >= _LEAST_SOURCES
-    # Law of the share that does not show in group k: b r^k, with all b and r, as they fit.
+    # Share that does not show in group k: b r^k. All b and r count, by how well they fit.
     b, r = (x.ravel() for x in np.meshgrid(np.linspace(0, 1, 41), np.linspace(0.02, _SLOWEST, 38)))
     misfit = np.zeros(len(b))
     for k in map(int, np.flatnonzero(enough)):
@@ -378,7 +381,7 @@ def _hidden_share(
     then the engine is compared with what they show.
     """
     l = len(tags.names)
-    most = _ROWS if sp.issparse(X) else min(_ROWS, max(100, _ENTRIES // X.shape[1]))
+    most = _ROWS if sp.issparse(X) else min(_ROWS, max(100, _ENTRIES // max(X.shape[1], 1)))
     train = np.sort(rng.permutation(np.flatnonzero(cells.half == 1))[:most])
     place = np.full(tags.n_rows, -1)
     place[train] = np.arange(len(train))
