@@ -8,7 +8,7 @@ from schirn.datasets import make_partial_multilabel
 from schirn.linalg.features import learn_scale
 from schirn.metrics import average_precision
 from schirn.solvers import sieve_kernel
-from schirn.solvers.sieve import pick_cells, sieve, trusting_ridge
+from schirn.solvers.sieve import fit, pick_cells, sieve, trusting_ridge
 from schirn.solvers.sieve_landmarks import choose_ridge, factor, fit_stack, stack_sums
 from schirn.solvers.sieve_rows import make_rows
 
@@ -85,6 +85,29 @@ def test_all_rows_as_landmarks_are_the_kernel_matrix():
     ridges = [kernel(new, Z) @ A + b for A, b in few.ridges]
     found = many.pool.log_odds([factored.source.features(new) @ W + b for W, b in many.ridges])
     np.testing.assert_allclose(found, few.pool.log_odds(ridges), atol=2e-3)
+
+
+@pytest.mark.parametrize("noise", ["estimated", "given", "given per row"])
+@pytest.mark.parametrize("known", [False, True], ids=["", "known labels"])
+def test_all_rows_as_landmarks_take_the_rounds_of_the_kernel_matrix(noise, known):
+    """One round: the pool of later ones is fitted to other rows held out."""
+    data, Z, factored = problem(n_landmarks=160)
+    Y, rng = data.candidates, np.random.RandomState(0)
+    rates = {"estimated": None, "given": 0.3, "given per row": np.linspace(0.1, 0.6, 160)}[noise]
+    told = np.where(np.arange(160)[:, None] < 60, 2 * data.y_true - 1, 0) * Y if known else None
+    _, K = sieve_kernel.kernel_matrix(Z, "rbf", rng)
+    options = sieve_kernel.Options(rates, told)
+    few, many = (
+        fit(rows, [0.1, 0.5], trusting=False, max_iter=1, rng=rng, known=known)
+        for rows in (
+            sieve_kernel.KernelProblem(K, Y, [0.1, 0.5], options, rng),
+            factored.problem(Y, rates, told),
+        )
+    )
+    np.testing.assert_allclose(many.log_odds, few.log_odds, atol=1e-2)
+    np.testing.assert_allclose(many.Q, few.Q, atol=2e-3)
+    np.testing.assert_allclose(many.noise.rate, few.noise.rate, rtol=1e-3)
+    np.testing.assert_allclose(many.objective, few.objective, rtol=1e-3)
 
 
 def test_the_rate_is_estimated():
