@@ -94,3 +94,24 @@ def test_too_many_steps_ask_for_new_eigenvectors(monkeypatch):
     for A in sequence(count=3):
         np.testing.assert_allclose(roots(A, 1e-9).inverse, slow_root(A, 1e-9)[0], atol=1e-12)
     assert roots.n_eigh == 3
+
+
+@pytest.mark.parametrize("l", [30, 32])
+@pytest.mark.parametrize("empty", [0, 3])
+def test_half_precision_as_on_a_gpu(monkeypatch, l, empty):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("array_api_compat", reason="array-api-compat is not installed")
+    for name in ("on_gpu", "multiplies_halves"):
+        monkeypatch.setattr(f"schirn.linalg.inverse_root.{name}", lambda A: True)
+    roots = InverseRoot()
+    for A in sequence(l):
+        A[:empty] = A[:, :empty] = 0
+        root = roots(torch.asarray(A), 1e-9)
+        expected, trace = slow_root(A, 1e-9)
+        squared, V = np.linalg.eigh(A)
+        error = (V * np.sqrt(np.maximum(squared, 0))) @ V.T @ (root.inverse.numpy() - expected)
+        assert np.abs(error).max() < 5e-3
+        assert root.trace == pytest.approx(trace, rel=1e-4)
+        assert root.n_directions == l - empty
+    assert roots.n_eigh == 1
+    assert roots.n_steps > 0

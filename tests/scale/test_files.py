@@ -295,10 +295,10 @@ def test_unchanged_parts_of_a_state_are_not_written_again(data, monkeypatch):
     state = solver.State(*(np.zeros(3) for _ in range(4)))
     store.step(lambda block, old: (state, (1,)))
     assert {name for name in written if name.startswith("1.")} == {
-        "1.cells", "1.L", "1.at", "1.noise", "1.kept", "1.G", "1.mean",
+        "1.cells", "1.S", "1.at", "1.noise", "1.offset", "1.G", "1.mean", "1.change",
     }  # fmt: skip
     written.clear()
-    assert store.step(lambda block, old: (old._replace(G=old.L + 1), (2,))) == (4,)
+    assert store.step(lambda block, old: (old._replace(G=old.S + 1), (2,))) == (4,)
     assert written == ["0.G", "1.G"]
     np.testing.assert_array_equal(store.gather(lambda block, old: old.G), np.ones((2, 3)))
     store.close()

@@ -8,19 +8,29 @@ root is Z = B^(-1/2) = S^-1 (I + T), and the error of T is
     R = I - Z B Z = -(E + T + T' + Q + Q' + T'(T + Q)),    Q = E T,
 
 where every product is of two small matrices, so half precision suffices. Newton's step with the
-linear system solved for the diagonal of B alone is T_ij <- T_ij + R_ij s_i / (s_i + s_j). R is the
-distance of the shifted singular vectors from orthonormal ones; it is computed, not estimated.
-If it does not fall, V is recomputed.
+linear system solved for the diagonal of B alone is T_ij <- T_ij + R_ij s_i / (s_i + s_j). T starts
+as in the round before. R is the distance of the shifted singular vectors from orthonormal ones; it
+is computed, not estimated. If it does not fall, V is recomputed.
 """
 
 from typing import Any, NamedTuple
 
-from schirn.linalg.arrays import Array, namespace, on_gpu, symmetric_product
+from schirn.linalg.arrays import (
+    Array,
+    multiplies_halves,
+    namespace,
+    on_gpu,
+    product_by_halves,
+    symmetric_product,
+)
 
 # A step costs a hundredth of an eigendecomposition.
 _STEPS = 20
 _FALLS = 0.7
 _SPREADS = 0.5
+# I = ZBZ has solutions Z with negative eigenvalues too. On the way to them Z is singular, and R has
+# norm 1 at least; while its norm is smaller than this, they are out of reach.
+_NEAR = 0.5
 
 
 class Root(NamedTuple):
@@ -57,6 +67,8 @@ class InverseRoot:
         self.n_eigh = self.n_steps = 0
         self._V: Any = None
         self._null: Any = None
+        self._n_directions = 0
+        self._last: Any = None
 
     def __call__(self, A: Array, floor: float) -> Root:
         """The inverse root of a symmetric A; eigenvalues up to `floor` count as zero."""
@@ -68,47 +80,78 @@ class InverseRoot:
         squared, V = xp.linalg.eigh(A)
         self.n_eigh += 1
         start = int(xp.sum(xp.astype(squared <= floor, xp.int64)))
-        self._null, self._V = V[:, :start], V[:, start:]
-        s = xp.sqrt(squared[start:])
-        inverse = symmetric_product(self._V / s, self._V.T)
-        return Root(inverse, int(s.shape[0]), float(xp.sum(s)))
+        self._null, V, s = V[:, :start], V[:, start:], xp.sqrt(squared[start:])
+        self._V, self._n_directions, self._last = _padded(V), int(s.shape[0]), None
+        return Root(symmetric_product(V / s, V.T), self._n_directions, float(xp.sum(s)))
 
     def _by_products(self, A: Array, floor: float) -> Root | None:
         xp, V = namespace(A), self._V
-        B = symmetric_product(V.T, A @ V)
+        B = symmetric_product(V.T, _padded(A) @ V)
+        # The directions that fill V up count as ones of length 1.
+        _add_to_diagonal(B[self._n_directions :, self._n_directions :], 1)
         d = xp.linalg.diagonal(B)
-        if not float(xp.min(d)) > floor or self._null_grew(A, floor):
+        if not float(xp.min(d[: self._n_directions])) > floor or self._null_grew(A, floor):
             return None
         s = xp.sqrt(d)
         T = self._correction(B, s)
         if T is None:
             return None
+        by_halves = multiplies_halves(T)
+        s = xp.astype(s, T.dtype) if by_halves else s
         Z = T / s[:, None]
-        Z = (Z + Z.T) / 2 + xp.eye(s.shape[0], dtype=s.dtype, device=s.device) / s
-        inverse = symmetric_product(V @ Z, V.T)
-        return Root(inverse, int(s.shape[0]), float(xp.sum(Z * B)))
+        Z = (Z + Z.T) / 2
+        _add_to_diagonal(Z, 1 / s)
+        trace = float(xp.sum(Z * B)) - (B.shape[0] - self._n_directions)
+        if by_halves:
+            # Single precision, as for everything that the root is multiplied with.
+            V = xp.astype(V, T.dtype)
+            inverse = product_by_halves(product_by_halves(V, Z), V.T)
+            inverse = (inverse + inverse.T) / 2
+        else:
+            inverse = symmetric_product(V @ Z, V.T)
+        l = A.shape[0]
+        return Root(inverse[:l, :l], self._n_directions, trace)
 
     def _correction(self, B: Array, s: Array) -> Array | None:
-        """T of the formulas above, or None if the steps do not converge."""
-        xp, l = namespace(B), B.shape[0]
-        one = xp.eye(l, dtype=B.dtype, device=B.device)
-        E = _padded(B / (s[:, None] * s) - one)
-        share = _padded(s[:, None] / (s[:, None] + s))
-        T, R = 0 * E, -E
-        errors = [float(xp.max(xp.abs(R)))]
+        """T of the formulas above in single precision, or None if the steps do not converge."""
+        xp = namespace(B)
+        single = xp.astype(s, xp.float32)
+        E = xp.astype(B, xp.float32) / single[:, None]
+        E /= single
+        _add_to_diagonal(E, -xp.linalg.diagonal(E))
+        share = single[:, None] / (single[:, None] + single)
+        T = 0 * E
+        if self._last is not None:
+            # S^-1 (I + T) is what it was.
+            T, last = self._last
+            ratio = xp.astype(s / last, xp.float32)
+            T = T * ratio[:, None]
+            _add_to_diagonal(T, ratio - 1)
+        rough = _half(E)
+        errors: list[float] = []
+        far = False
         for _ in range(_STEPS):
+            # R = ZBZ - I, with X = T + ET.
+            half = _half(T)
+            X = T + rough @ half
+            R = E + X
+            R += X.T
+            R += half.T @ _half(X)
+            errors.append(float(xp.linalg.vector_norm(R, ord=float("inf"))))
+            far = far or not float(xp.linalg.vector_norm(R)) < _NEAR
             if errors[-1] <= self.tolerance:
-                T = xp.astype(T[:l, :l], B.dtype)
-                return T if _is_positive(one + T * xp.sqrt(s / s[:, None])) else None
-            self.n_steps += 1
-            T = T + R * share
-            Q = _rough_product(E, T)
-            R = -(E + T + T.T + Q + Q.T + _rough_product(T.T, T + Q))
-            errors.append(float(xp.max(xp.abs(R))))
+                if far and not _is_positive(T * xp.sqrt(single / single[:, None])):
+                    return None
+                self._last = T, s
+                return T
             # The first step spreads the error over all entries, later ones often fall in pairs.
             # Comparisons with NaN are false.
-            if not errors[-1] <= (_FALLS * errors[-3] if len(errors) > 2 else _SPREADS):
+            before = [float("inf"), _SPREADS / _FALLS, *errors][len(errors) - 1]
+            if not errors[-1] <= _FALLS * before:
                 return None
+            self.n_steps += 1
+            R *= share
+            T -= R
         return None
 
     def _null_grew(self, A: Array, floor: float) -> bool:
@@ -120,27 +163,33 @@ class InverseRoot:
 
 
 def _is_positive(A: Array) -> bool:
-    """Whether a symmetric matrix has no negative eigenvalue: I = ZBZ has other solutions too."""
+    """Whether I + A has no negative eigenvalue, for an A that is symmetric up to rounding."""
     xp = namespace(A)
+    A = (A + A.T) / 2
+    _add_to_diagonal(A, 1)
     try:
-        factor = xp.linalg.cholesky((A + A.T) / 2)
+        factor = xp.linalg.cholesky(A)
     except (RuntimeError, ValueError):
         return False
     return bool(xp.all(xp.isfinite(factor)))
 
 
+def _add_to_diagonal(A: Array, values: Any) -> None:
+    """Add values to the diagonal of a square matrix, in place."""
+    index = namespace(A).arange(A.shape[0], device=A.device)
+    A[index, index] += values
+
+
 def _padded(A: Array) -> Array:
-    """A in single precision; half precision is fast on a GPU for sizes that are multiples of 8."""
-    xp, l = namespace(A), A.shape[0]
-    size = -(-l // 8) * 8 if on_gpu(A) else l
-    out = xp.zeros((size, size), dtype=xp.float32, device=A.device)
-    out[:l, :l] = xp.astype(A, xp.float32)
+    """A, on a GPU with zeros up to multiples of 8, for which products are faster."""
+    if not on_gpu(A):
+        return A
+    xp = namespace(A)
+    out = xp.zeros(tuple(-(-side // 8) * 8 for side in A.shape), dtype=A.dtype, device=A.device)
+    out[: A.shape[0], : A.shape[1]] = A
     return out
 
 
-def _rough_product(A: Array, B: Array) -> Array:
-    """A B for entries of at most about 1, in half precision where that is fast."""
-    xp = namespace(A)
-    if not on_gpu(A):
-        return A @ B
-    return xp.astype(xp.astype(A, xp.float16) @ xp.astype(B, xp.float16), A.dtype)
+def _half(A: Array) -> Array:
+    """A in half precision where products of it are faster."""
+    return namespace(A).astype(A, namespace(A).float16) if on_gpu(A) else A

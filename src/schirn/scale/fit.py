@@ -159,7 +159,7 @@ def judge_by_ridge(
     ----------
     model : PartialMultiLabelClassifier
     store : RowStore
-        The states of its blocks have `noise`, and `kept`, the flat indices of the kept cells.
+        The states of its blocks have `noise`.
     factor : Factor
     kept : array
         F'(Y - N)
@@ -191,9 +191,10 @@ def _leave_one_out(
     scores = block.rows.expand(message)
     xp = namespace(scores)
     flat = xp.reshape(scores, (-1,))
-    flat[state.kept] -= 1
+    kept = block.cells.flat[~state.noise]
+    flat[kept] -= 1
     scores /= 1 - below_one(block.rows.squares(weights))
-    flat[state.kept] += 1
+    flat[kept] += 1
     candidates = xp.take(flat, block.cells.flat)
     sample = scores[:, sample_start(block, stride) :: stride] + 0
     return _LeaveOneOut(candidates, state.noise, sample), ()

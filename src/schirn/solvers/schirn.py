@@ -3,8 +3,8 @@
 The rounds run on blocks of rows (`schirn.scale.blocks`). All updates but the noise step are linear,
 so the projections of C and L on the row space of X follow the same recursions as C and L, and of N
 only the changed entries are projected: a round costs one product with the features, not two, and
-no factorisation. A round needs only the candidate entries of the previous C, so a block keeps L
-alone; and because L + mu XW = G - 2(Y - N), it does not keep XW either.
+no factorisation. A round needs only the candidate entries of the previous C, so a block keeps
+S = L + 2(Y - N) alone: apart from the labels that change, G = S + mu XW and the next S = G - mu C.
 
 A row of weight v counts like v copies: X, Y, C and L are multiplied by the root of v, so that all
 sums and Gram matrices are those of the copies, and only the noise step divides by it again.
@@ -19,7 +19,14 @@ from schirn._checkpoint import Rounds
 from schirn._checkpoint import load as checkpoint_load
 from schirn._checkpoint import save as checkpoint_save
 from schirn._progress import track
-from schirn.linalg.arrays import Array, eps, namespace, symmetric_product, to_numpy
+from schirn.linalg.arrays import (
+    Array,
+    eps,
+    namespace,
+    near_identity_product,
+    symmetric_product,
+    to_numpy,
+)
 from schirn.linalg.inverse_root import InverseRoot
 from schirn.linalg.prox import (
     NoiseRule,
@@ -58,16 +65,22 @@ class SchirnTrace(NamedTuple):
 
 
 class State(NamedTuple):
-    """The state of a block: L, and C at its candidates; between two steps also G."""
+    """The state of a block: S = L + 2(Y - N), and C at its candidates; between two steps also G.
 
-    L: Array
+    L starts at 1, and its mean would drown small singular values in single precision. There the
+    mean of each label is subtracted from S and from G, and kept beside them.
+    """
+
+    S: Array
     at: Array
     noise: Array
-    kept: Array
-    """Flat indices of the candidates that are not noise, in an (l, n) array."""
+    offset: Array | None = None
+    """Subtracted from S, (l,)."""
     G: Array | None = None
     mean: Array | None = None
-    """Mean of each label, subtracted from G in single precision."""
+    """Subtracted from G, (l,)."""
+    change: tuple[Array, Array] | None = None
+    """Where Y - N changed, as flat indices of an (l, n) array, and by how much."""
     spare: tuple[Array | None, Array | None] = (None, None)
     """Memory for the next G and C, if a step may write in place."""
 
@@ -89,7 +102,12 @@ def schirn(
         Parameters of `schirn_rounds`.
     """
     store, coordinates = memory_rows(space, Y, root)
-    trace = schirn_rounds(store, coordinates, whole=lambda: store.states[0].G.T, **options)
+
+    def whole() -> Array:
+        G, mean = store.states[0].G, store.states[0].mean
+        return (G if mean is None else G + mean[:, None]).T
+
+    trace = schirn_rounds(store, coordinates, whole=whole, **options)
     N, n_iter = noise_matrix(store, Y.shape), len(trace.objective)
     return SchirnResult(trace.w, N, n_iter, trace.objective, trace.residual, trace.n_noise)
 
@@ -236,7 +254,8 @@ def _shift(
     xp = namespace(gram)
     if roots is not None and term == "high" and gram.shape[0] >= _MANY_LABELS:
         root = roots(gram, max(floor, float(xp.linalg.trace(gram)) * 1e-13))
-        right = xp.eye(gram.shape[0], dtype=gram.dtype, device=gram.device) + tau * root.inverse
+        P = root.inverse
+        right = xp.eye(P.shape[0], dtype=P.dtype, device=P.device) + tau * P
         nuclear = root.trace + tau * root.n_directions
         square = float(xp.linalg.trace(gram)) + tau * (root.trace + nuclear)
         return _Shift(right, square, nuclear)
@@ -256,13 +275,16 @@ def start(block: Block, state: State | None) -> tuple[State, tuple[Any, ...]]:
     xp = namespace(total)
     options = {} if xp is np else {"device": total.device}
     at = xp.ones(len(cells), dtype=total.dtype, **options)
-    L = xp.ones((l, n), dtype=total.dtype, **options)
+    S = xp.ones((l, n), dtype=total.dtype, **options)
     if root is not None:
-        L *= root
+        S *= root
         total = block.rows.project(np.zeros(n, dtype=np.int64), np.arange(n), root, 1)[0]
-    kept = block.rows.project(cells.label, cells.row, at * _roots(block), l)
+    values = at * _roots(block)
+    _add_at(S, cells.flat, 2 * values)
+    kept = block.rows.project(cells.label, cells.row, values, l)
     noise = xp.zeros(len(cells), dtype=xp.bool, **options)
-    return State(L, at, noise, cells.flat), (kept, total, _weight(block, ~noise, len(cells)))
+    offset = _subtract_mean(S) if eps(S) > 1e-10 else None
+    return State(S, at, noise, offset), (kept, total, _weight(block, ~noise, len(cells)))
 
 
 def _roots(block: Block, cells: Any = slice(None)) -> Any:
@@ -279,56 +301,66 @@ def make_G(
     block: Block, state: State, message: Any, threshold: float, side: str | None
 ) -> tuple[State, tuple[Any, ...]]:
     """N from C; G = mu XW + L + 2(Y - N); projection of the change of N, Gram matrix of G."""
-    cells, L = block.cells, state.L
-    xp = namespace(L)
+    cells, xp = block.cells, namespace(state.S)
     noise = state.at < threshold
-    change, changed = _projected_change(block, state, noise)
-    kept = cells.flat[~noise] if changed else state.kept
-    G = block.rows.expand(message, _room(block, state.spare[0], L))
-    G += L
-    _add_at(G, kept, 2 * _roots(block, ~noise))
-    mean = None
-    if eps(G) > 1e-10:
-        # L starts at 1 and its mean would drown small singular values in single precision.
-        mean = xp.mean(G, axis=1)
-        G -= mean[:, None]
+    changed = xp.nonzero(state.noise != noise)[0]
+    G = block.rows.expand(message, _room(block, state.spare[0], state.S))
+    G += state.S
+    change = projected = mean = None
+    if changed.shape[0]:
+        label, row = cells.label[changed], cells.row[changed]
+        values = (1 - 2 * xp.astype(noise[changed], G.dtype)) * _roots(block, changed)
+        change = cells.flat[changed], 2 * values
+        projected = block.rows.project(label, row, values, cells.shape[1])
+        _add_at(G, *change)
+    if state.offset is not None:
+        mean = _subtract_mean(G) + state.offset
     gram, floor = (None, 0.0) if side is None else _gram(G, mean, side)
-    n_noise = len(cells) - int(kept.shape[0])
-    sums = (change, gram, floor, changed, n_noise, _weight(block, noise, n_noise))
-    return state._replace(noise=noise, kept=kept, G=G, mean=mean), sums
+    n_noise = int(xp.sum(xp.astype(noise, xp.int64)))
+    sums = (projected, gram, floor, int(changed.shape[0]), n_noise, _weight(block, noise, n_noise))
+    return state._replace(noise=noise, G=G, mean=mean, change=change), sums
 
 
 def make_C(
     block: Block, state: State, matrix: Array | None, scale: float, mu: float, wide: bool
 ) -> tuple[State, tuple[Any, ...]]:
-    """C = G times a matrix; L = G - 2(Y - N) - mu C; the residual, and sums over C."""
-    G, cells, mean = state.G, block.cells, state.mean
+    """C = G times a matrix; S = G - mu C; the residual, and sums over C."""
+    G, cells, mean, offset = state.G, block.cells, state.mean, state.offset
     assert G is not None
     xp = namespace(G)
-    C, shift = _times(G, mean, matrix, scale, wide, _room(block, state.spare[1], G))
+    square = projected = shift = None
+    # mu C as (l, n), without its mean.
+    if wide and matrix is not None:
+        G = G if mean is None else G + (mean - offset)[:, None]
+        C = (G if offset is None else G + offset[:, None]) @ (mu * matrix)
+        projected = _project_dense(block, C) / mu
+    else:
+        out = _room(block, state.spare[1], G)
+        if matrix is None:
+            C = xp.multiply(G, mu * scale, out=out)
+        else:
+            # The map is symmetric.
+            C = near_identity_product(mu * matrix, mu * scale, G, out=out)
+        if mean is not None:
+            shift = mu * (scale * mean if matrix is None else matrix @ mean)
+            offset = mean - shift
     at = xp.take(xp.reshape(C, (-1,)), cells.flat)
-    if shift is not None:
-        at = at + xp.take(shift, cells.label)
-    roots = _roots(block)
-    counted = at if block.root is None else at * roots
+    at = (at if shift is None else at + xp.take(shift, cells.label)) / mu
+    counted = at if block.root is None else at * _roots(block)
     inside = float(xp.sum(counted) - xp.sum(counted[state.noise]))
-    at = at if block.root is None else at / roots
-    square = None
-    projected = None
+    at = at if block.root is None else at / _roots(block)
     if matrix is None:
-        full = C if shift is None else C + shift[:, None]
-        square = float(xp.linalg.vector_norm(full)) ** 2
-    elif wide:
-        projected = _project_dense(block, C if shift is None else C + shift[:, None])
-    C *= mu
-    L = xp.subtract(G, C, out=G if block.in_place else C)
-    _add_at(L, state.kept, -2 * _roots(block, ~state.noise))
-    if mean is not None:
-        L += (mean if shift is None else mean - mu * shift)[:, None]
-    # L changes by mu (XW - C)
-    residual = _squared_distance(state.L, L, C if block.in_place else None)
-    spare = (state.L, C) if block.in_place else (None, None)
-    return State(L, at, state.noise, state.kept, spare=spare), (residual, inside, square, projected)
+        square = (_square(C) + _mean_square(C, shift)) / mu**2
+    S = xp.subtract(G, C, out=state.G if block.in_place else C)
+    # L changes by mu (XW - C), and so does S where Y - N does not change.
+    if state.change is not None:
+        _add_at(S, state.change[0], -state.change[1])
+    residual = _squared_distance(S, state.S, C if block.in_place else None)
+    residual += _mean_square(S, None if offset is None else offset - state.offset)
+    if state.change is not None:
+        _add_at(S, *state.change)
+    spare = (state.S, C) if block.in_place else (None, None)
+    return State(S, at, state.noise, offset, spare=spare), (residual, inside, square, projected)
 
 
 def _room(block: Block, spare: Array | None, like: Array) -> Array | None:
@@ -358,31 +390,27 @@ def _squared_distance(A: Array, B: Array, out: Array | None) -> float:
     return sum(float(np.vdot(row, row)) for row in differences)
 
 
-def _times(
-    G: Array,
-    mean: Array | None,
-    matrix: Array | None,
-    scale: float,
-    wide: bool,
-    out: Array | None,
-) -> tuple[Array, Array | None]:
-    """C without its mean, and the mean; all as (l, n)."""
-    xp = namespace(G)
-    if matrix is None:
-        C = G * scale if out is None else xp.multiply(G, scale, out=out)
-        return C, None if mean is None else mean * scale
-    if wide:
-        return (G if mean is None else G + mean[:, None]) @ matrix, None
-    # The map is symmetric.
-    C = xp.matmul(matrix, G) if out is None else xp.matmul(matrix, G, out=out)
-    return C, None if mean is None else matrix @ mean
+def _subtract_mean(A: Array) -> Array:
+    """Subtract the mean of each row of A in place, and return it."""
+    mean = namespace(A).mean(A, axis=1)
+    A -= mean[:, None]
+    return mean
+
+
+def _square(A: Array) -> float:
+    """||A||^2."""
+    return float(namespace(A).linalg.vector_norm(A)) ** 2
+
+
+def _mean_square(A: Array, mean: Array | None) -> float:
+    """What the mean that was subtracted from each row of A would add to ||A||_F^2."""
+    return 0.0 if mean is None else A.shape[1] * _square(mean)
 
 
 def _gram(G: Array, mean: Array | None, side: str) -> tuple[Array, float]:
     """The Gram matrix over labels or rows of G, and its rounding error.
 
-    In single precision the mean of G (l, n) is subtracted; the Gram matrix includes it again, in
-    double precision.
+    The Gram matrix includes the mean that was subtracted from G (l, n), in double precision.
     """
     xp = namespace(G)
     if side == "rows":
@@ -394,18 +422,6 @@ def _gram(G: Array, mean: Array | None, side: str) -> tuple[Array, float]:
     floor = eps(G) * float(xp.linalg.matrix_norm(gram))
     gram, mean = xp.astype(gram, xp.float64), xp.astype(mean, xp.float64)
     return gram + G.shape[1] * mean[:, None] * mean, floor
-
-
-def _projected_change(block: Block, state: State, noise: Array) -> tuple[Array | None, int]:
-    """F'(change of Y - N), and the number of changed cells."""
-    xp, cells = namespace(noise), block.cells
-    changed = xp.nonzero(state.noise != noise)[0]
-    count = int(changed.shape[0])
-    if not count:
-        return None, 0
-    label, row = cells.label[changed], cells.row[changed]
-    values = (1 - 2 * xp.astype(noise[changed], state.L.dtype)) * _roots(block, changed)
-    return block.rows.project(label, row, values, cells.shape[1]), count
 
 
 def _project_dense(block: Block, C: Array) -> Array:
