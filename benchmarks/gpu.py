@@ -4,6 +4,8 @@
     python -m benchmarks.gpu --shape 500000,1000,1000 --tf32
     python -m benchmarks.gpu --data eurlex4k            (needs SCHIRN_DATA)
     python -m benchmarks.gpu --shape 2000,100,300 --device cpu
+    python -m benchmarks.gpu --single | --steps                (all products in float32; by step)
+    python -m benchmarks.gpu --search --shape 20000,100,20     (choose the parameters, too)
 
 The plain rate is that of one product X W of the same shape and precision; the printed share is the
 fraction of it that the rounds reach, counting 2 n l (d + 2 l) operations per round. The first two
@@ -17,8 +19,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.sieve_gpu import generated as separable
+from schirn import Schirn
 from schirn.datasets import add_noise, load
+from schirn.linalg import arrays, inverse_root
+from schirn.linalg.arrays import to_numpy
 from schirn.scale.blocks import Block, Cells, Coordinates, DenseRows, MemoryRows, candidate_cells
+from schirn.solvers import schirn as solver
 from schirn.solvers.schirn import schirn_rounds
 
 ALPHA, BETA, LAM = 0.8, 0.05, 10.0
@@ -36,7 +43,20 @@ def main() -> None:
     parser.add_argument(
         "--compare", action="store_true", help="compare the scores with double precision"
     )
+    parser.add_argument(
+        "--single", action="store_true", help="do not split products into half precision"
+    )
+    parser.add_argument("--steps", action="store_true", help="print the time of each step")
+    parser.add_argument(
+        "--search", action="store_true", help="fit Schirn() here and in main memory instead"
+    )
     args = parser.parse_args()
+    if args.search:
+        search(args)
+        return
+    if args.single:
+        for module in (arrays, inverse_root):
+            module.multiplies_halves = lambda A: False  # type: ignore[attr-defined]
     torch.backends.cuda.matmul.allow_tf32 = args.tf32
     X, cells = from_file(args) if args.data else generated(args)
     if args.double:
@@ -54,6 +74,8 @@ def main() -> None:
           f"({rate / 1e12:.1f} TFLOPS); noise {trace.n_noise[-1]}")  # fmt: skip
     if args.device == "cuda":
         print(f"peak memory {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")
+    if args.steps:
+        by_step(args, lambda: rounds(F, eigenvalues, cells, args.rounds))
     if args.compare:
         scores = F @ w
         torch.backends.cuda.matmul.allow_tf32 = False
@@ -108,6 +130,55 @@ def rounds(F: Any, eigenvalues: Any, cells: Cells, count: int) -> tuple[Any, Any
     coordinates = Coordinates(eigenvalues, torch.ones_like(eigenvalues), len(F))
     trace = schirn_rounds(store, coordinates, alpha=ALPHA, beta=BETA, lam=LAM, max_iter=count)
     return trace.w, trace
+
+
+def by_step(args: argparse.Namespace, work: Any) -> None:
+    """Run all rounds again, wait for the device after each function below, and print its time."""
+    steps = {
+        "scores X W": [(DenseRows, "expand")],
+        "Gram matrix of G": [(solver, "_gram")],
+        "C = G times a matrix": [(solver, "near_identity_product")],
+        "sums over rows x labels": [(solver, "make_G"), (solver, "make_C")],
+        "inverse root: rotation": [(inverse_root.InverseRoot, "_by_products")],
+        "inverse root: Newton steps": [(inverse_root.InverseRoot, "_correction")],
+        "inverse root: eigenvectors": [(inverse_root.InverseRoot, "_by_eigenvectors")],
+    }
+    seconds, calls = dict.fromkeys(steps, 0.0), dict.fromkeys(steps, 0)
+    inner = [0.0]
+
+    def timed(step: str, function: Any) -> Any:
+        def run(*values: Any, **options: Any) -> Any:
+            inner.append(0.0)
+            result, _, taken = clocked(args.device, lambda: (function(*values, **options), None))
+            seconds[step] += taken - inner.pop()
+            calls[step] += 1
+            inner[-1] += taken
+            return result
+
+        return run
+
+    for step, places in steps.items():
+        for home, name in places:
+            setattr(home, name, timed(step, getattr(home, name)))
+    *_, total = clocked(args.device, work)
+    for step in steps:
+        print(f"{step:28} {1e3 * seconds[step] / args.rounds:6.2f} ms a round, {calls[step]} calls")
+    print(f"{'the rest':28} {1e3 * (total - sum(seconds.values())) / args.rounds:6.2f} ms a round")
+
+
+def search(args: argparse.Namespace) -> None:
+    """Fit Schirn, which chooses its parameters, on the device and in main memory."""
+    n, d, l = (int(size) for size in args.shape.split(","))
+    X, _, candidates = separable(n, d, l, args.device)
+    Schirn().fit(X, candidates)
+    found, _, seconds = clocked(args.device, lambda: (Schirn().fit(X, candidates), None))
+    other, _, slow = clocked("cpu", lambda: (Schirn().fit(X.cpu().numpy(), candidates), None))
+    print(f"{n} x {d}, {l} labels: {seconds:.2f} s on {args.device}, {slow:.2f} s in main memory")
+    for name, model in ((args.device, found), ("main memory", other)):
+        print(f"{name}: alpha {model.alpha_}, beta {model.beta_}, lam {model.lam_}")
+    noise = found.noise_
+    differ = (noise.toarray() if hasattr(noise, "toarray") else to_numpy(noise)) != other.noise_
+    print(f"{differ.sum()} of {other.noise_.sum()} noise cells differ")
 
 
 def clocked(device: str, work: Any) -> tuple[Any, Any, float]:

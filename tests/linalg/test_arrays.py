@@ -34,7 +34,7 @@ def test_symmetric_products_by_stripes(l):
 
 @pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 200), (65, 64, 31)])
-def test_products_by_halves_have_single_precision(shape, size, monkeypatch):
+def test_products_by_halves(shape, size, monkeypatch):
     """On the processor the same halves are multiplied in single precision."""
     monkeypatch.setattr(arrays, "_PIECE", 64 * shape[1])
     l, k, n = shape

@@ -17,6 +17,8 @@ from schirn._optional import optional
 # NumPy's A A' exploits symmetry by itself; elsewhere small products are not worth a loop.
 _STRIPED = 256
 _STRIPES = 8
+# For fewer labels, splitting a matrix into halves takes longer than a product saves.
+_HALVES = 512
 # Cells of a piece of a matrix that is multiplied in half precision.
 _PIECE = 2**24
 
@@ -132,35 +134,35 @@ def symmetric_product(A: Array, B: Array) -> Array:
 def near_identity_product(A: Array, scale: float, B: Array, out: Array | None = None) -> Array:
     """A B for an A near `scale` times the identity.
 
-    A GPU computes (A - scale I) B in half precision, see `product_by_halves`, unless it is allowed
-    to use TF32, which is faster.
+    A GPU computes a large (A - scale I) B by `product_by_halves`, unless it is allowed to use TF32,
+    which is faster. That product is small, and so are its errors beside those of scale B.
 
     >>> near_identity_product(np.array([[1.0, 0.2], [0.2, 1.0]]), 1.0, np.eye(2))
     array([[1. , 0.2],
            [0.2, 1. ]])
     """
-    xp = namespace(B)
-    if not multiplies_halves(B) or optional("torch", "deep", "").backends.cuda.matmul.allow_tf32:
+    xp, l = namespace(B), A.shape[0]
+    split = l >= _HALVES and multiplies_halves(B)
+    if not split or _torch().backends.cuda.matmul.allow_tf32:
         return xp.matmul(A, B, out=out)
-    one = xp.eye(A.shape[0], dtype=A.dtype, device=A.device)
-    return product_by_halves(A - scale * one, B, scale, out)
+    return product_by_halves(A - scale * xp.eye(l, dtype=A.dtype, device=A.device), B, scale, out)
 
 
 def multiplies_halves(A: Array) -> bool:
-    """Return True if `product_by_halves` works for arrays like A."""
+    """Return True if `product_by_halves` works for arrays like A, and pays."""
     if not on_gpu(A) or str(A.dtype) != "torch.float32":
         return False
-    return "dtype" in optional("torch", "deep", "PyTorch arrays").ops.aten.mm.overloads()
+    return "dtype" in _torch().ops.aten.mm.overloads()
 
 
 def product_by_halves(A: Array, B: Array, shift: float = 0.0, out: Array | None = None) -> Array:
-    """A B + shift B in single precision, from products in half precision, for PyTorch.
+    """A B + shift B, with A B to four or five digits, from products in half precision, for PyTorch.
 
     A GPU multiplies half precision ten times faster than single precision. Each factor is split
     into a high and a low half, and A B is the sum of three products; that of the two low halves is
-    below the last digit of the largest entries of A times those of B.
+    too small to count. The GPU cuts sums off rather than rounds them, which costs the other digits.
     """
-    torch = optional("torch", "deep", "PyTorch arrays")
+    torch = _torch()
     (l, k), n = A.shape, B.shape[1]
     options = {"dtype": torch.float16, "device": B.device}
     # Half precision is fast for sizes that are multiples of 8, and pieces should stay in the cache.
@@ -193,7 +195,7 @@ def _power_above(A: Array) -> float:
 
 def _mm(A: Array, B: Array) -> Array:
     """A B in single precision for factors in half precision."""
-    torch = optional("torch", "deep", "PyTorch arrays")
+    torch = _torch()
     return torch.mm(A, B, out_dtype=torch.float32) if on_gpu(A) else A.float() @ B.float()
 
 
@@ -230,10 +232,14 @@ def cells_product(labels: Array, rows: Array, values: Array, F: Array, n_labels:
 def _torch_cells_product(
     starts: Array, rows: Array, values: Array, F: Array, shape: tuple[int, int]
 ) -> Array:
-    torch = optional("torch", "deep", "PyTorch arrays")
+    torch = _torch()
     with warnings.catch_warnings():
         # PyTorch calls its CSR format beta; tests check the one product used here. Some releases
         # also warn that they do not check the cells, although they were asked not to.
         warnings.filterwarnings("ignore", message="Sparse (CSR tensor support|invariant checks)")
         B = torch.sparse_csr_tensor(starts, rows, values, shape, check_invariants=False)
     return B @ F
+
+
+def _torch() -> Any:
+    return optional("torch", "deep", "PyTorch arrays")
