@@ -76,12 +76,7 @@ def variant(K: Any, K_test: Any, Y: np.ndarray, change: dict[str, Any]) -> np.nd
     with patch.object(*change.get("patch", (rounds, "sieve", rounds.sieve))):
         problem = solver.KernelProblem(K, Y, lams, rng=rng)
         result = rounds.sieve(problem, lams, rng=rng, **change.get("options", {}))
-    return scores(result, K_test)
-
-
-def scores(result: Any, K_test: Any) -> np.ndarray:
-    """Log-odds of the test rows."""
-    return result.pool.log_odds([K_test @ A + b for A, b in result.ridges])
+    return np.asarray(result.scores(K_test))
 
 
 def run_fold(name: str, r: int | None, fold: int) -> dict[str, Any]:
@@ -99,7 +94,7 @@ def run_fold(name: str, r: int | None, fold: int) -> dict[str, Any]:
         K_test = kernel(Z_test, Z)
         for key, Y in (("candidates", C), ("truth", T)):
             result = solver.solve(K, Y[train], kernel="rbf", trusting=True)
-            found[key] = average_precision(T[test], scores(result, K_test))
+            found[key] = average_precision(T[test], result.scores(K_test))
         for key, change in VARIANTS.items():
             found[key] = average_precision(T[test], variant(K, K_test, C[train], change))
     return {"dataset": name, "r": r, "fold": fold, **found}

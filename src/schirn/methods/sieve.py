@@ -503,21 +503,13 @@ class Sieve(PartialMultiLabelClassifier):
         if not self._is_small(Z):
             factored = self._factor(Z)
             features = factored.source.features(Z_test)
-
-            def many(model: Any, Y: Array) -> Array:
-                result = model._solve_factored(factored, Y)
-                return np.asarray(
-                    result.pool.log_odds([features @ W + b for W, b in result.ridges])
-                )
-
-            return many
+            return lambda model, Y: model._solve_factored(factored, Y).scores(features)
         kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
         K_test = kernel_between(kernel, Z_test, Z)
 
         def scores(model: Any, Y: Array) -> Array:
             rates = known_rates(model.noise_level, Y.sum(axis=1), Y.shape[1])
-            result = solve(K, Y, options=Options(rates), **model._rounds())
-            return np.asarray(result.pool.log_odds([K_test @ A + b for A, b in result.ridges]))
+            return np.asarray(solve(K, Y, options=Options(rates), **model._rounds()).scores(K_test))
 
         return scores
 

@@ -175,6 +175,10 @@ class SieveResult(NamedTuple):
             soft_labels, self.noise._replace(rate=float(np.mean(self.noise.rate)))
         )
 
+    def scores(self, X: Array) -> Array:
+        """Pooled log-odds of new rows, given their kernel with the training rows, or features."""
+        return self.pool.log_odds([X @ W + b for W, b in self.ridges])
+
 
 # ---- Rounds
 
