@@ -172,7 +172,7 @@ def test_a_fit_that_stops_early_asks_for_every_residual(client, data):
     assert_same_model(found, Schirn(**options).fit(X, Y), X)
 
 
-def test_memory_is_used_again_when_nobody_needs_it():
+def test_memory_is_used_again_when_nobody_needs_it(monkeypatch):
     memory = cluster._Memory()
     first = memory.empty((2, 3), np.float32)
     address, view = first.ctypes.data, first[1:]
@@ -185,6 +185,9 @@ def test_memory_is_used_again_when_nobody_needs_it():
     others = [memory.empty((6,), np.float32) for _ in range(2)]
     assert address in [other.ctypes.data for other in others]
     assert pickle.loads(pickle.dumps(memory)).empty((6,), np.float32).flags.writeable
+    monkeypatch.setattr(cluster, "_KEPT_BYTES", 24)
+    del others
+    assert len(memory._free[24]) == 1
 
 
 def add_up(sums, factor):

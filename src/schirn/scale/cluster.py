@@ -47,6 +47,8 @@ LINEAGE_BYTES = 256 * 2**20
 ATTEMPTS = 4
 # The rows of a group lie in memory at the same time and take at most this much, or are one block.
 _GROUP_BYTES = 2**30
+# Memory of former states that a group keeps for new ones, at most, for each size of blocks.
+_KEPT_BYTES = 2**30
 # Sums that one task adds up on the workers before they travel.
 _SUMS = 16
 # Messages up to this size, over all blocks, travel inside the tasks.
@@ -463,7 +465,9 @@ class _Lent:
         }
 
     def __del__(self) -> None:
-        self._free.append(self._memory)
+        # What Dask moves to disk because memory is short must not be kept without limit.
+        if (len(self._free) + 1) * self._memory.nbytes <= _KEPT_BYTES:
+            self._free.append(self._memory)
 
 
 class _Later:
