@@ -59,7 +59,7 @@ def ridge_weights(K, Y, kernel, rng):
         # Only weights that rank within one standard error of the best one.
         mixed = [i for i in rows if 0 < Y[i].sum() < Y.shape[1]]
         place = {i: k for k, i in enumerate(rows)}
-        ranks = np.array([[above(Y[rows], S, place[i]) for i in mixed] for S in scores])
+        ranks = np.array([[precision(Y[i], S[place[i]]) for i in mixed] for S in scores])
         behind = ranks[ranks.mean(axis=1).argmax()] - ranks
         far = behind.mean(axis=1) > behind.std(axis=1) / np.sqrt(len(mixed))
         errors[far] = np.inf
@@ -68,9 +68,9 @@ def ridge_weights(K, Y, kernel, rng):
     return [best / 20, best / 4, best]
 
 
-def above(Y, S, i):
-    """Share of the rows without a label below row i, on average over the labels of row i."""
-    return np.mean([np.mean(S[Y[:, j] == 0, j] < S[i, j]) for j in np.flatnonzero(Y[i])])
+def precision(y, s):
+    """Average precision of one row."""
+    return np.mean([y[s >= s[j]].sum() / (s >= s[j]).sum() for j in np.flatnonzero(y)])
 
 
 def leave_one_out(Q, fitted, h):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from reference.sieve import sieve as reference
-from sklearn.metrics import roc_auc_score
 
 from schirn import Sieve
 from schirn.datasets import make_partial_multilabel
@@ -11,7 +10,7 @@ from schirn.linalg.features import learn_scale
 from schirn.linalg.inverse import KernelInverse
 from schirn.metrics import average_precision
 from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
-from schirn.solvers.sieve import GRIDS, newton, row_aucs, sieve, soft_logit, trusting_ridge
+from schirn.solvers.sieve import GRIDS, newton, sieve, soft_logit, trusting_ridge
 from schirn.solvers.sieve_kernel import (
     FEW_ROWS,
     KernelProblem,
@@ -194,13 +193,7 @@ def test_a_linear_kernel_compares_rankings_first(trusting):
     lams = (np.trace(K) / 60 - K.mean()) * GRIDS["linear"]
     scores = KernelInverse(K, lams.tolist()).fit(Y).left_out
     rows = np.flatnonzero(Y.sum(axis=1) < 6)
-
-    def rank(i, S):
-        if trusting:
-            return average_precision(Y[[i]], S[[i]])
-        return np.mean([np.mean(S[Y[:, j] == 0, j] < S[i, j]) for j in np.flatnonzero(Y[i])])
-
-    ranks = np.array([[rank(i, S) for i in rows] for S in scores])
+    ranks = np.array([[average_precision(Y[[i]], S[[i]]) for i in rows] for S in scores])
     behind = ranks[np.argmax(ranks.mean(axis=1))] - ranks
     near = behind.mean(axis=1) <= behind.std(axis=1) / np.sqrt(len(rows))
     errors = ((scores - Y) ** 2).mean(axis=(1, 2))
@@ -210,33 +203,6 @@ def test_a_linear_kernel_compares_rankings_first(trusting):
     options = {"kernel": "linear", "lam": None, "trusting": trusting}
     found = choose_lams(K, Y, **options, rng=np.random.RandomState(0))
     np.testing.assert_allclose(found, [best] if trusting else [best / 20, best / 4, best])
-
-
-def test_frequent_labels_do_not_choose_the_weight():
-    """They rank first in every row, whatever the weight; only features tell who has a rare one."""
-    rng, n = np.random.default_rng(1), 400
-    small = rng.standard_normal((n, 4))
-    X = np.hstack([1e4 * rng.standard_normal((n, 1)), small])
-    truth = np.hstack([small > 1.3, np.zeros((n, 8), dtype=bool)])
-    Y = truth | (rng.random(truth.shape) < np.r_[np.zeros(4), np.linspace(0.5, 0.02, 8)])
-    Y[~Y.any(axis=1), 4] = True
-    model = Sieve(kernel="linear", features="none").fit(X[:200], Y[:200])
-    rows = 200 + np.flatnonzero(truth[200:].any(axis=1))
-    # By the average precision within rows, the weight is 100 times as large, and this 0.75.
-    assert average_precision(truth[rows], model.decision_function(X[rows])) > 0.82
-
-
-def test_rows_are_compared_with_those_without_the_label():
-    rng = np.random.default_rng(0)
-    Y, S = (rng.random((30, 4)) < 0.4).astype(float), rng.integers(0, 5, (30, 4)).astype(float)
-    Y[:, 3] = 1
-    copies = rng.integers(1, 4, 30)
-    found = row_aucs(Y, S, copies.astype(float))
-    again = row_aucs(np.repeat(Y, copies, axis=0), np.repeat(S, copies, axis=0))
-    np.testing.assert_allclose(np.repeat(found, copies), again)
-    auc = [roc_auc_score(Y[:, j], S[:, j]) for j in range(3)]
-    plain = np.column_stack([row_aucs(Y[:, [j]], S[:, [j]]) for j in range(3)])
-    np.testing.assert_allclose(plain.sum(axis=0) / Y[:, :3].sum(axis=0), auc)
 
 
 def test_rows_with_all_labels_leave_the_choice_to_the_squared_error():

@@ -794,9 +794,9 @@ class TuningSums(NamedTuple):
     error: Array
     """Squared errors, (g,)."""
     precision: Array
-    """Average precision, or AUC, of the rows that can be ranked, (g,)."""
+    """Average precision of the rows that can be ranked, (g,)."""
     products: Array
-    """Products of the precisions by two weights, (g, g)."""
+    """Products of the average precisions by two weights, (g, g)."""
     ranked: float
     """Number of rows that can be ranked."""
 
@@ -820,30 +820,13 @@ def row_precisions(Y: Array, S: Array) -> np.ndarray:
     return average_precision_rows(Block(Y > 0, S), "field")[0]
 
 
-def row_aucs(Y: Array, S: Array, weights: Array | None = None) -> np.ndarray:
-    """Mean over the labels of a row of the share of rows without the label that score lower.
-
-    How often a label is listed does not enter. If wrong labels fall on rows at random, the mean of
-    all rows grows with the AUC of the true labels, so that the same ridge weight is best for both.
-    """
-    listed, w = Y > 0, np.ones(len(Y)) if weights is None else weights
-    shares = np.zeros(Y.shape)
-    for s, share, own in zip(S.T, shares.T, listed.T, strict=True):
-        order = np.argsort(s[~own])
-        others, below = s[~own][order], np.r_[0.0, np.cumsum(w[~own][order])]
-        places = (np.searchsorted(others, s[own], side) for side in ("left", "right"))
-        share[own] = sum(below[place] for place in places) / (2 * max(below[-1], 1e-300))
-    return np.asarray(shares.sum(axis=1) / np.maximum(listed.sum(axis=1), 1))
-
-
 def best_weight(sums: TuningSums, kernel: str, trusting: bool) -> int:
     """Which ridge weight predicts the candidates of other rows best.
 
     For the Gaussian kernel the one with the least squared error or, if candidates are trusted, with
     the best average precision. With a linear kernel on features in different units, the least
     squared error may belong to a weight that hides all features but a few in large units. There it
-    decides only between weights whose ranking (`row_aucs`, or the average precision of rows) is
-    within one standard error of the best.
+    decides only between weights whose average precision is within one standard error of the best.
     """
     if kernel == "rbf" or not sums.ranked:
         return int(np.argmax(sums.precision) if trusting and sums.ranked else np.argmin(sums.error))

@@ -30,7 +30,6 @@ from schirn.solvers.sieve import (
     best_weight,
     fit,
     rankable,
-    row_aucs,
     row_precisions,
     score,
     stack_half,
@@ -158,10 +157,7 @@ def choose_lams(
     errors, precisions = [], []
     for S in left_out:
         errors.append(np.average((S - y) ** 2, axis=0, weights=own).mean())
-        by_label = kernel == "linear" and not trusting
-        precisions.append(
-            row_aucs(y, S, own)[ranked] if by_label else row_precisions(y[ranked], S[ranked])
-        )
+        precisions.append(row_precisions(y[ranked], S[ranked]))
     sums = TuningSums.of(errors, precisions, None if own is None else own[ranked])
     best = lams[best_weight(sums, kernel, trusting)]
     if kernel == "rbf":
