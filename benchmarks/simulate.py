@@ -32,8 +32,8 @@ SCHIRN_SHAPE, SCHIRN_SECONDS = (500_000, 1000, 1000), 6.93
 SCHIRN_ROUNDS, SCHIRN_EXCHANGES = 100, 1
 
 # python -m benchmarks.dask_workers: seconds of 100 rounds of Schirn with one and two workers. What
-# does not halve is waiting. Measured when a round was two exchanges, with more tasks in each.
-DASK, DASK_EXCHANGES = (50.6, 33.2), 200
+# does not halve is waiting.
+DASK, DASK_EXCHANGES = (31.4, 19.4), 100
 
 ROWS, MACHINES = (10**7, 10**8, 10**9), (1, 8, 64)
 
