@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.schirn import plain_schirn
 
+from schirn import Schirn
 from schirn.datasets import load
 from schirn.linalg.prox import shift_by_gram, singular_value_threshold
 from schirn.linalg.row_space import row_space
@@ -352,3 +353,18 @@ def test_real_data_in_single_precision(name, rounds):
     assert close.dtype == np.float32
     assert np.abs(close - scores).max() <= 1e-3 * np.abs(scores).max()
     assert (single[1].N != double[1].N).mean() <= 1e-3
+
+
+def test_residual_in_single_precision_where_noise_changes():
+    """Means are kept apart from the array in single precision, and so is what N adds to them."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 12)) + 1
+    S = X @ rng.standard_normal((12, 8))
+    Y = (np.quantile(S, 0.7, axis=0) < S) | (rng.random(S.shape) < 0.15)
+    Y[np.arange(600), S.argmax(axis=1)] = True
+    single, double = (
+        Schirn(alpha=0.5, beta=0.05, lam=1.0).fit(X.astype(t), Y.astype(int))
+        for t in (np.float32, float)
+    )
+    assert len(np.unique(double.n_noise_)) > 2
+    np.testing.assert_allclose(single.residual_, double.residual_, rtol=1e-3)

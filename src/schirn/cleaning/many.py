@@ -54,7 +54,7 @@ _LEAST_RATIO = 1e-3
 # rows, and on two generated sets.
 _HIGHEST = 0.95
 _STAND_OUT = 0.3, 0.7
-# Frequent labels have more unlisted cells than others, up to so many times as many.
+# Frequent labels have more unlisted cells than others, but at most this many times as many.
 _MOST_UNLISTED = 25
 _TRIES = 30
 # Cells of the posteriors of all planted tags; a row has the square of its number of tags.

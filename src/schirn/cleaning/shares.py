@@ -17,8 +17,8 @@ the label wrongly. So v is measured, by taking away what makes tags show:
 2. Labels too frequent to be made of others follow a law: the share that does not show falls by the
    same factor with each doubling of the rows, and this law is fitted to the groups below.
 3. Features are taken away, half of them and three quarters. Another doubling of the features would
-   show as many tags as the last did, or fewer if the doubling before showed more; so many correct
-   tags are taken as hidden.
+   show as many tags as the last did, or fewer if the doubling before showed more; that many correct
+   tags count as hidden.
 """
 
 from collections.abc import Callable
@@ -287,8 +287,8 @@ def _thinned(
         source, size, group = source[order], size[order], group[order]
     if not len(source):
         return _Thinned(source, group, *(np.zeros(0) for _ in range(3)))
-    # At most the apparent share of the rows of a group is wrong: between none and so many are mixed
-    # in, besides those that the source has itself.
+    # At most the apparent share of the rows of a group is wrong. Random rows are mixed in, up to
+    # that share, besides the wrong rows of the source itself.
     correct = np.maximum(1 - apparent.groups, LEAST_SHARE)
     least = np.minimum(1, correct[group] / correct[apparent.group[source]])
     purity = least ** rng.random(len(source))

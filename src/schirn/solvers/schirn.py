@@ -356,9 +356,14 @@ def make_C(
     if state.change is not None:
         _add_at(S, state.change[0], -state.change[1])
     residual = _squared_distance(S, state.S, C if block.in_place else None)
-    residual += _mean_square(S, None if offset is None else offset - state.offset)
+    rise = None if offset is None else offset - state.offset
+    residual += _mean_square(S, rise)
     if state.change is not None:
         _add_at(S, *state.change)
+        if rise is not None:
+            # Without the change of N, the rows of S no longer have mean 0.
+            cells_changed, values = state.change
+            residual -= 2 * float(xp.sum(xp.take(rise, cells_changed // S.shape[1]) * values))
     spare = (state.S, C) if block.in_place else (None, None)
     return State(S, at, state.noise, offset, spare=spare), (residual, inside, square, projected)
 
