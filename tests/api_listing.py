@@ -76,7 +76,7 @@ def parameters(value):
 
 def program_lines():
     from schirn.cli import COMMANDS
-    from schirn.cli._parser import build_parser
+    from schirn.cli.parser import build_parser
 
     for parser in walk(build_parser(COMMANDS)):
         yield parser.prog

@@ -102,7 +102,7 @@ def test_imports_point_one_way(path):
 
 def test_a_wrong_import_is_found():
     assert forbidden("linalg", "from schirn.methods import Sieve") == ["methods"]
-    assert forbidden("solvers", "def f():\n    import schirn.cli.bench") == ["cli"]
+    assert forbidden("solvers", "def f():\n    import schirn.lab.cli.bench") == ["cli"]
     assert forbidden("linalg", "from schirn import Sieve") == ["Sieve"]
     assert forbidden("noise", "from schirn.datasets import load") == ["datasets"]
     assert forbidden("cleaning", "from schirn.report import CleanReport") == []

@@ -6,7 +6,7 @@ from api_listing import walk
 
 from schirn import methods
 from schirn.cli import COMMANDS, main
-from schirn.cli._parser import build_parser
+from schirn.cli.parser import build_parser
 
 pytest.importorskip("shtab", reason="completion needs shtab")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from schirn.cli import main
-from schirn.datasets.tables import open_table
+from schirn.tables.files import open_table
 
 pd = pytest.importorskip("pandas", reason="the tables are made with pandas")
 pytest.importorskip("pyarrow", reason="Arrow tables need pyarrow")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from schirn._optional import optional
-from schirn.cli._output import say
-from schirn.cli._parser import add_command
+from schirn.cli.output import say
+from schirn.cli.parser import add_command
 from schirn.datasets import available
 from schirn.methods import methods
 

@@ -17,12 +17,12 @@ from schirn.deep.crossfit import CrossFit, Schedule
 from schirn.deep.learner import Learner, Network, Rows, Steps, mlp, n_outputs, seeded
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
+from schirn.lab.rivals.solvers.pard_torch import pick_device
 from schirn.labels.matrix import as_labels
 from schirn.linalg.scaling import standard_factor
-from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
+from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
-from schirn.solvers.pard_torch import pick_device
 
 Array = np.ndarray
 

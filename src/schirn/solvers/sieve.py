@@ -30,8 +30,8 @@ from schirn.linalg.arrays import (
     namespace,
     to_numpy,
 )
-from schirn.metrics._multilabel import average_precision_rows
-from schirn.metrics._rows import Block
+from schirn.metrics.multilabel import average_precision_rows
+from schirn.metrics.rows import Block
 from schirn.noise.model import (
     CellPosterior,
     NoiseModel,
