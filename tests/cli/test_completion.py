@@ -5,7 +5,7 @@ import pytest
 from api_listing import walk
 
 from schirn import methods
-from schirn.cli import COMMANDS, main
+from schirn.cli import commands, main
 from schirn.cli.parser import build_parser
 
 pytest.importorskip("shtab", reason="completion needs shtab")
@@ -46,7 +46,7 @@ def bash(folder, capsys):
 
 
 def test_bash_completes_commands(bash):
-    names = {command.__name__.rpartition(".")[2] for command in COMMANDS}
+    names = {command.__name__.rpartition(".")[2] for command in commands()}
     assert bash("") >= names
     assert bash("me") == {"methods"}
     assert bash("data", "") >= {"list", "show", "card", "fetch"}
@@ -55,7 +55,7 @@ def test_bash_completes_commands(bash):
 
 
 def test_bash_completes_every_option_of_every_command(bash):
-    for parser in walk(build_parser(COMMANDS)):
+    for parser in walk(build_parser(commands())):
         flags = {flag for action in parser._actions for flag in action.option_strings}
         assert bash(*parser.prog.split()[1:], "-") == flags
 
@@ -119,7 +119,7 @@ def test_fish_completes(folder, capsys):
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_every_option_is_in_the_script(shell, folder, capsys):
     text = script(shell, folder, capsys).read_text()
-    for parser in walk(build_parser(COMMANDS)):
+    for parser in walk(build_parser(commands())):
         for action in parser._actions:
             for flag in action.option_strings:
                 assert (flag if shell == "zsh" else flag.strip("-")) in text

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from schirn.cli import COMMANDS, main
+from schirn.cli import commands, main
 from schirn.cli.output import _plain, coloured, colours, rich_console
 
 pytest.importorskip("rich", reason="without Rich nothing is coloured")
@@ -80,7 +80,7 @@ def calls(tmp_path_factory):
 
 
 def command_names():
-    return [command.__name__.rpartition(".")[2] for command in COMMANDS]
+    return [command.__name__.rpartition(".")[2] for command in commands()]
 
 
 def test_every_command_is_tried(calls):

@@ -12,7 +12,7 @@ from api_listing import walk
 from cli.clean_helpers import refused
 
 import schirn
-from schirn.cli import COMMANDS, main
+from schirn.cli import commands, main
 from schirn.cli.output import printable
 from schirn.cli.parser import build_parser
 from schirn.datasets import make_partial_multilabel
@@ -26,7 +26,7 @@ def python_m(*args, **options):
 
 
 def test_every_help_has_a_description_and_examples(capsys):
-    parsers = list(walk(build_parser(COMMANDS)))
+    parsers = list(walk(build_parser(commands())))
     assert len(parsers) >= 10
     for parser in parsers:
         assert main([*parser.prog.split()[1:], "--help"]) == 0
@@ -37,7 +37,7 @@ def test_every_help_has_a_description_and_examples(capsys):
 
 
 def test_every_example_parses(capsys):
-    parser = build_parser(COMMANDS)
+    parser = build_parser(commands())
     for command in walk(parser):
         for line in command.epilog.splitlines()[1:]:
             words = line.split("   ")[0 if not line.startswith("   ") else 1].split()

@@ -3,6 +3,7 @@
 from schirn._plugins import moved_names
 from schirn.datasets._arff import read_arff
 from schirn.datasets._dataset import Dataset
+from schirn.datasets._dataset import label_matrix as label_matrix
 from schirn.datasets._digits import load_digits_attributes
 from schirn.datasets._mat import read_mat
 from schirn.datasets._svmlight import read_svmlight

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
-from schirn.datasets._dataset import Dataset, label_matrix
+from schirn.datasets import Dataset, label_matrix
 from schirn.datasets.noise import add_noise
 from schirn.exceptions import InputError
 from schirn.lab.rank.exact import exact_rank

@@ -611,7 +611,11 @@ def _rendered(*, data: Any = None, **context: Any) -> str:
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     generator = markup(_GENERATOR)
     return render(
-        "schirn.lab.leaderboard", "leaderboard.html", data=markup(text), generator=generator, **context
+        "schirn.lab.leaderboard",
+        "leaderboard.html",
+        data=markup(text),
+        generator=generator,
+        **context,
     )
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from lab.rivals.solvers.test_pard import data, unit_range
 from reference.pard import bound, feature_bound, network, sigmoid
-from solvers.test_pard import data, unit_range
 
 from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.pard import Features, Schedule, initial_labels, pard
@@ -13,8 +13,8 @@ from schirn.lab.rivals.solvers.pard_torch import (
     _Networks,
     _Variational,
     pard_with_features,
-    pick_device,
 )
+from schirn.linalg.arrays import pick_device
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
@@ -121,10 +121,10 @@ def test_held_out_rows_choose_the_epoch():
 
 
 def test_devices():
-    assert pick_device("cpu") == "cpu"
+    assert pick_device(torch, "cpu") == "cpu"
     if torch.cuda.is_available():
-        assert pick_device("auto") == "cuda"
+        assert pick_device(torch, "auto") == "cuda"
         return
-    assert pick_device("auto") == "cpu"
+    assert pick_device(torch, "auto") == "cpu"
     with pytest.raises(InputError, match="device='cuda' was asked for"):
-        pick_device("cuda")
+        pick_device(torch, "cuda")

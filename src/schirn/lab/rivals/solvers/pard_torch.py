@@ -13,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._optional import optional
-from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.pard import (
     Features,
     LabelModel,
@@ -23,6 +22,7 @@ from schirn.lab.rivals.solvers.pard import (
     blocks,
     train,
 )
+from schirn.linalg.arrays import pick_device
 from schirn.linalg.scaling import Scaling
 
 Array = np.ndarray
@@ -82,22 +82,9 @@ def pard_with_features(
         (feature_weight, feature_noise),
         (learning_rate, weight_decay),
         rng.spawn(1)[0],
-        pick_device(device),
+        pick_device(_torch(), device),
     )
     return train(trainer, X, S, scaling, (beta_y, beta_0), schedule, rng)
-
-
-def pick_device(device: str) -> str:
-    """The device to use; "auto" is a GPU if one is available."""
-    torch = _torch()
-    there = torch.cuda.is_available()
-    if device == "cuda" and not there:
-        raise InputError(
-            "device='cuda' was asked for, but PyTorch sees no CUDA device here; "
-            "use device='auto' or 'cpu'",
-            parameter="device",
-        )
-    return ("cuda" if there else "cpu") if device == "auto" else device
 
 
 def _torch() -> Any:
