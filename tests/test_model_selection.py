@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 import schirn
 from schirn import lab
 from schirn.exceptions import InputError
+from schirn.lab.rivals import paks as paks_module
 from schirn.methods import _base
-from schirn.methods import paks as paks_module
 from schirn.methods import sieve as sieve_module
 from schirn.metrics import average_precision, hamming_loss
 from schirn.model_selection import CandidateSearchCV

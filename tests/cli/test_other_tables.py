@@ -12,7 +12,7 @@ pd = pytest.importorskip("pandas", reason="the tables are made with pandas")
 pytest.importorskip("pyarrow", reason="Arrow tables need pyarrow")
 
 # Texts, most of whose tags are right.
-ITEMS = Path(__file__).parents[1] / "datasets" / "annotations" / "label_studio.json"
+ITEMS = Path(__file__).parents[1] / "tables" / "annotations" / "label_studio.json"
 
 
 @pytest.fixture

@@ -48,7 +48,7 @@ import json, sys, warnings
 import numpy as np
 import pyarrow, pyarrow.compute, pyarrow.parquet
 from schirn.cli import main
-from schirn.datasets import _arrow
+from schirn.tables import arrow as _arrow
 
 def peak():
     lines = open("/proc/self/status").read().splitlines()

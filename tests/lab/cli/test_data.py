@@ -119,7 +119,7 @@ def test_fetch_hands_its_options_on(capsys, monkeypatch):
         asked.update(name=name, **options)
         return datasets.load_digits_attributes()
 
-    monkeypatch.setattr(datasets, "fetch", fake)
+    monkeypatch.setattr("schirn.lab.cli.data.fetch", fake)
     assert main(["data", "fetch", "mine", "--url", "https://example.org/mine.npz"]) == 0
     assert asked["url"] == "https://example.org/mine.npz"
     assert "1,797 rows" in capsys.readouterr().err

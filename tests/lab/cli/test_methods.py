@@ -29,7 +29,7 @@ def test_reconstructed_methods_are_marked(capsys, monkeypatch):
 
 
 def test_the_documentation_marks_the_same_methods(capsys):
-    page = Path(__file__).parents[2] / "docs" / "methods.md"
+    page = Path(__file__).parents[3] / "docs" / "methods.md"
     lines = re.findall(r"^\| (`.*) \| .* \| (.*) \|$", page.read_text("utf-8"), re.M)
     documented = {
         name

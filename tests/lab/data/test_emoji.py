@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from schirn.cli import main
-from schirn.datasets import _emoji as emoji
 from schirn.datasets import available, load
 from schirn.exceptions import DataError
 from schirn.lab import bench
+from schirn.lab.data import _emoji as emoji
 from schirn.lab.data import data_card, fetch
 
 ANIMALS = [chr(0x1F400 + k) for k in range(12)]

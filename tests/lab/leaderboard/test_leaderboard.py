@@ -18,7 +18,7 @@ from schirn.lab.bench.stats import gap_closed
 from schirn.lab.leaderboard import build_leaderboard, check_results
 from schirn.lab.leaderboard.pages import make_board, means, ranks, read_results
 
-COMMITTED = Path(__file__).parents[2] / "benchmarks" / "leaderboard"
+COMMITTED = Path(__file__).parents[3] / "benchmarks" / "leaderboard"
 VERSIONS = dict.fromkeys(("schirn", "python", "numpy", "scipy", "scikit-learn"), "1")
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
 

@@ -1,7 +1,7 @@
 """Write the files of this folder with the tools themselves; not run by the tests.
 
     pip install label-studio-sdk==2.1.2 argilla==2.8.0
-    python tests/datasets/annotations/write.py
+    python tests/tables/annotations/write.py
 
 Label Studio exports tasks as its server keeps them; its own converter makes both files from these.
 """

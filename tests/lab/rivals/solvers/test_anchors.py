@@ -5,8 +5,8 @@ import pytest
 import scipy.sparse as sp
 from reference.kernel_map import kernel_map
 
+from schirn.lab.rivals.solvers import anchors
 from schirn.lab.rivals.solvers.anchors import anchor_map
-from schirn.linalg import anchors
 
 
 def rows(n=30, d=4, seed=0):

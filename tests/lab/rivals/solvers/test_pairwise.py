@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from reference.particle import plain_pair, plain_votes
 from sklearn.svm import SVC
 
+from schirn.lab.rivals.solvers import pairwise
 from schirn.lab.rivals.solvers.pairwise import (
     SVMOptions,
     cast_votes,
@@ -14,7 +15,6 @@ from schirn.lab.rivals.solvers.pairwise import (
     rescale,
 )
 from schirn.linalg.scaling import Scaling
-from schirn.solvers import pairwise
 
 
 @pytest.fixture(params=["folded", "dual"])
