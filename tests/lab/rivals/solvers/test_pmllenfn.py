@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from lab.rivals.solvers.test_pmlma import data
 from reference.pmllenfn import enhanced_labels, plain_pmllenfn
 from reference.pmlni import minmax_features, with_bias
-from solvers.test_pmlma import data
 
 from schirn.lab.rivals.solvers import pmllenfn as module
 from schirn.lab.rivals.solvers.pmllenfn import near_and_far, pmllenfn

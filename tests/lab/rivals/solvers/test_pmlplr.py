@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from lab.rivals.solvers.test_pmlma import data
 from reference.kernel_map import kernel_map, polar
 from reference.kernel_map import neighbour_graph as plain_graph
 from reference.pmlni import minmax_features
 from reference.pmlplr import plain_pmlplr
-from solvers.test_pmlma import data
 
 from schirn.lab.rivals.solvers.anchors import anchor_map
 from schirn.lab.rivals.solvers.graph import neighbour_graph
