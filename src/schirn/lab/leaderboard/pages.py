@@ -142,11 +142,11 @@ def build_leaderboard(
     Examples
     --------
     >>> import tempfile
-    >>> from schirn.lab import bench
+    >>> from schirn.lab import bench, leaderboard
     >>> folder = tempfile.mkdtemp()
     >>> data, method = "digits_attributes:1", "CandidateRidge"
     >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
-    >>> [page.name for page in bench.build_leaderboard([folder], folder + "/site")]
+    >>> [page.name for page in leaderboard.build_leaderboard([folder], folder + "/site")]
     ['index.html', 'dataset-digits_attributes.html', 'method-CandidateRidge.html']
     """
     board = make_board(read_results(paths))

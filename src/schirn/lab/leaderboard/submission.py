@@ -94,11 +94,11 @@ def check_results(path: str | os.PathLike[str]) -> Check:
     Examples
     --------
     >>> import tempfile
-    >>> from schirn.lab import bench
+    >>> from schirn.lab import bench, leaderboard
     >>> folder = tempfile.mkdtemp()
     >>> data, method = "digits_attributes:1", "CandidateRidge"
     >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
-    >>> check = bench.check_results(folder)
+    >>> check = leaderboard.check_results(folder)
     >>> check.is_valid, check.regenerated, check.recomputed
     (True, 2, 2)
     """
