@@ -10,7 +10,7 @@ import schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.linalg.inverse import KernelInverse
-from schirn.solvers.sieve_kernel import fit_stack
+from schirn.solvers.kernel_ridges import fit_stack
 
 STORAGES = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 

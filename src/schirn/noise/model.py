@@ -17,10 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from schirn.exceptions import InputError
 from schirn.linalg.arrays import like, namespace, to_numpy
 
 Array = np.ndarray
 
+# Bounds of the rate at which false labels are listed.
+SMALLEST_RATE, LARGEST_RATE = 1e-4, 0.98
 # Labels share one propensity until their listing rates differ clearly more than chance explains.
 _OVER_DISPERSION = 0.05
 # The count law counts in full where the variance is below that of the binomial by this share.
@@ -46,6 +49,36 @@ class NoiseModel(NamedTuple):
     def independent(cls, rate: float | Array, n_labels: int) -> "NoiseModel":
         """List every false label with the same probability."""
         return cls(rate, np.zeros(n_labels + 1))
+
+
+def known_rates(noise_level: Any, sizes: Array, n_labels: int) -> "float | Array | None":
+    """Rates at which false labels are listed, from expected numbers of wrong labels.
+
+    Parameters
+    ----------
+    noise_level : float or ndarray of shape (n,), optional
+        Expected number of wrong labels per row.
+    sizes : ndarray of shape (n,)
+        Number of candidates of each row.
+    n_labels : int
+    """
+    if noise_level is None:
+        return None
+    n = len(sizes)
+    try:
+        wrong = np.asarray(noise_level, dtype=np.float64)
+    except (TypeError, ValueError):
+        wrong = np.array(np.nan)
+    if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
+        raise InputError(
+            f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
+            f"row), got {noise_level!r}",
+            parameter="noise_level",
+        )
+    sizes = sizes if wrong.ndim else sizes.mean()
+    wrong = np.minimum(wrong, sizes)
+    rates = wrong / np.maximum(n_labels - sizes + wrong, 1e-12)
+    return rates if wrong.ndim else float(rates)
 
 
 class Posterior(NamedTuple):
@@ -109,6 +142,7 @@ def cell_posterior(
     n_labels: int,
     model: NoiseModel,
     blocks: "Sequence[CellBlock] | None" = None,
+    row_weights: Array | None = None,
 ) -> CellPosterior:
     """Posterior of candidates that are listed row by row, where their probabilities are.
 
@@ -122,6 +156,8 @@ def cell_posterior(
         Label of each candidate.
     blocks : sequence of CellBlock, optional
         `cell_blocks(indptr, p)`, if it is known already.
+    row_weights : ndarray of shape (n,), optional
+        How often each row counts in the histograms; None is once.
 
     Examples
     --------
@@ -149,14 +185,18 @@ def cell_posterior(
         weight = xp.concat([weight, xp.ones_like(p[:1])])
     for block in blocks:
         width = int(block.sizes[-1])
+        weights = None if row_weights is None else row_weights[to_numpy(block.rows)]
         if not width:
-            noise_counts[0] += block.rows.shape[0]
-            true_counts[0] += block.rows.shape[0]
+            empty = block.rows.shape[0] if weights is None else weights.sum()
+            noise_counts[0] += empty
+            true_counts[0] += empty
             continue
         rates = rate if np.ndim(rate) == 0 else rate[block.rows]
         rates = rates if weight is None else rates * weight[block.cell]
         found, counts, _ = padded_posterior(p[block.cell], block.there, rates, tilt, normaliser)
         q[block.cell] = found
+        if weights is not None:
+            counts = counts * like(weights, counts)
         for size, sums in zip(block.sizes, _segment_sums(counts, block.starts), strict=True):
             most = min(len(sums) - 1, size)
             noise_counts[size - np.arange(most + 1)] += sums[: most + 1]
@@ -342,7 +382,8 @@ def noise_from_sums(sums: NoiseSums, rate: float | None = None) -> NoiseModel:
     """As `update_noise`, from sums over rows; the soft labels are 0 outside the candidates."""
     noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
     if rate is None:
-        rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), 1e-4, 0.99))
+        rate = noise.sum() / max(false.sum(), 1e-9)
+        rate = float(np.clip(rate, SMALLEST_RATE, LARGEST_RATE))
     tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
     return NoiseModel(rate, tilt, propensities(noise, false, rate, sums.candidates.sum()))
 

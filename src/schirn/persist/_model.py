@@ -28,7 +28,7 @@ from schirn.features import Encoder, TableFeatures, TagPipeline, TextFeatures
 from schirn.features.table import TFIDF
 from schirn.linalg.anchors import AnchorMap
 from schirn.linalg.features import FeatureScale
-from schirn.linalg.kernels import Kernel
+from schirn.linalg.kernels import Kernel, KernelExpansion
 from schirn.methods import PartialMultiLabelClassifier, methods
 from schirn.methods.particle import HalfTheOdds
 from schirn.noise.calibration import Calibration
@@ -39,7 +39,6 @@ from schirn.noise.votes import VoteModel
 from schirn.solvers.pairwise import PairModels
 from schirn.solvers.pard import LabelModel, Network
 from schirn.solvers.sieve import LabelStack, Pool
-from schirn.solvers.sieve_kernel import KernelExpansion
 
 Schema = dict[str, str]
 """Descriptions by name."""
