@@ -236,20 +236,11 @@ class Sieve(PartialMultiLabelClassifier):
             together, one of weight 0 is judged like an unseen row. For rows in main memory, up to
             `max_kernel_rows`, without `known` and `votes`.
         """
-        given = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
-        name = next((name for name, value in given.items() if value is not None), None)
-        if name is not None and location(X) == "files":
-            # Only the solver for rows in memory takes these; it reads a mapped file in pieces.
-            X = X.mapped()
+        extras = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
+        extras = {name: value for name, value in extras.items() if value is not None}
         if location(X) in self._locations:
-            if name is not None:
-                raise InputError(
-                    f"{name} needs rows in main memory; leave it out, or give X as an array or "
-                    f"CSR matrix",
-                    parameter=name,
-                )
-            if location(X) == "files":
-                X = X._finer(self._file_rows(X, y))
+            X = self._rows_elsewhere(X, y, extras)
+        if location(X) in self._locations:
             super().fit(X, y, label_names=label_names)
             return self
         self._check()
@@ -257,24 +248,57 @@ class Sieve(PartialMultiLabelClassifier):
             label_names = votes.label_names
         with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
-            rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
-            quality = None
-            if votes is not None:
-                quality = vote_model(*read_votes(votes, Y, self.label_names_))
-            if groups is not None:
-                # Numbered by their first row: what the groups are called does not matter.
-                _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
-                check_same_length(len(Y), len(groups))
-                groups = np.argsort(np.argsort(first))[groups]
-            certain = as_known(known, Y, self.label_names_)
-            knowledge = Knowledge(rates, certain, quality, groups)
-            weights = as_weights(sample_weight, len(Y))
-            with self._continued(X, Y, rates, certain, groups, weights, _ballots(votes)):
-                if weights is None:
+            rates = self._rates(Y)
+            knowledge = self._knowledge(Y, rates, **extras) if extras else Knowledge(rates)
+            checked = rates, knowledge.known, knowledge.groups, knowledge.weights
+            with self._continued(X, Y, *checked, _ballots(votes)):
+                if knowledge.weights is None:
                     self._finish(self._fit_with(X, Y, knowledge), Y)
                 else:
-                    self._fit_weighted(X, Y, knowledge, weights)
+                    self._fit_weighted(X, Y, knowledge)
         return self
+
+    def _rates(self, Y: Array) -> "float | Array | None":
+        """Rate at which false labels are listed, if the user knows it."""
+        if self.noise_level is None:
+            return None
+        return known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
+
+    def _rows_elsewhere(self, X: Any, y: Any, extras: dict[str, Any]) -> Any:
+        """Rows in files, on a device or on workers, as `fit` uses them."""
+        name = next(iter(extras), None)
+        if name is not None and location(X) == "files":
+            # Only the solver for rows in memory takes these; it reads a mapped file in pieces.
+            return X.mapped()
+        if name is not None:
+            raise InputError(
+                f"{name} needs rows in main memory; leave it out, or give X as an array or CSR "
+                f"matrix",
+                parameter=name,
+            )
+        return X._finer(self._file_rows(X, y)) if location(X) == "files" else X
+
+    def _knowledge(
+        self,
+        Y: Array,
+        rates: Any,
+        known: Any = None,
+        votes: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> Knowledge:
+        """What the user knows about the rows, checked."""
+        if groups is not None:
+            # Numbered by their first row: what the groups are called does not matter.
+            _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
+            check_same_length(len(Y), len(groups))
+            groups = np.argsort(np.argsort(first))[groups]
+        quality = None
+        if votes is not None:
+            quality = vote_model(*read_votes(votes, Y, self.label_names_))
+        weights = as_weights(sample_weight, len(Y))
+        certain = as_known(known, Y, self.label_names_)
+        return Knowledge(rates, certain, quality, groups, weights)
 
     def _file_rows(self, X: Any, y: Any) -> int:
         """Rows of a block in files, by their features, landmarks and scores of all ridges."""
@@ -332,13 +356,11 @@ class Sieve(PartialMultiLabelClassifier):
         return float(np.mean(self.noise_model_.rate)), getattr(self, "missing_rate_", 0.0)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
-        return self._fit_with(X, Y, Knowledge(rates))
+        return self._fit_with(X, Y, Knowledge(self._rates(Y)))
 
-    def _fit_weighted(
-        self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge, weights: Array
-    ) -> None:
+    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> None:
         """Train on rows with weights; rows without weight are judged like unseen ones."""
+        weights: Any = knowledge.weights
         if knowledge.known is not None or knowledge.votes is not None:
             name = "known" if knowledge.known is not None else "votes"
             raise InputError(
@@ -370,12 +392,10 @@ class Sieve(PartialMultiLabelClassifier):
         self.noise_ = (Y == 1) & (self.label_confidence_ < 0.5)
 
     def _fit_with(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> Fit:
-        known, listed, trusted = knowledge.known, Y, Y
-        if known is not None:
-            # What is known to be wrong is neither learned by a trusting model nor missing.
-            trusted = np.where(known < 0, 0, Y) if self._trusts() else Y
-            listed = np.where(known < 0, 1, Y)
-            knowledge = knowledge._replace(known=None if self._trusts() else known)
+        known, trusted = knowledge.known, Y
+        if known is not None and self._trusts():
+            # What is known to be wrong is not learned by a trusting model.
+            trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
         self._learn_features(X, knowledge.counts)
         result, self.expansion_ = self._solve(X, trusted, knowledge)
         scores, posterior = result.log_odds(), result.confidence()
@@ -386,7 +406,7 @@ class Sieve(PartialMultiLabelClassifier):
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
             self.largest_wrong_share_ = max(self.caution_.largest_share, self.wrong_share_)
         self.training_log_odds_ = scores
-        self.missing_ = self._missing(scores, listed)
+        self.missing_ = self._missing(scores, Y if known is None else np.where(known < 0, 1, Y))
         noise = (Y == 1) & (confidence < 0.5)
         n_iter = len(result.objective)
         return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
@@ -401,22 +421,26 @@ class Sieve(PartialMultiLabelClassifier):
             kernel, K = kernel_matrix(Z, self.kernel, rng, knowledge.counts)
             result = fit_kernel(K, Y, knowledge=knowledge, **self._rounds())
             return result, kernel_expansion(kernel, Z, result.ridges)
+        self._check_many(Z.shape[0], knowledge)
+        # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
+        factored = self._factor(Z, None if transformed else self.scale_.transform)
+        result = fit_features(factored, sp.csr_array(Y), knowledge=knowledge, **self._rounds())
+        return result, factored.source.expansion(result.ridges)
+
+    def _check_many(self, n: int, knowledge: Knowledge) -> None:
+        """Raise InputError for what needs the kernel matrix of all rows."""
         if knowledge.weights is not None:
             raise InputError(
                 f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} rows, "
-                f"and X has {Z.shape[0]:,}; leave it out, or repeat rows instead",
+                f"and X has {n:,}; leave it out, or repeat rows instead",
                 parameter="sample_weight",
             )
         if knowledge.groups is not None:
             raise InputError(
                 f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
-                f"and X has {Z.shape[0]:,}; leave them out, or use find_noisy_labels with cv=5",
+                f"and X has {n:,}; leave them out, or use find_noisy_labels with cv=5",
                 parameter="groups",
             )
-        # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
-        factored = self._factor(Z, None if transformed else self.scale_.transform)
-        result = fit_features(factored, sp.csr_array(Y), knowledge=knowledge, **self._rounds())
-        return result, factored.source.expansion(result.ridges)
 
     def _judge(
         self,
@@ -503,9 +527,9 @@ class Sieve(PartialMultiLabelClassifier):
             rows, fit = factored.source.features(Z_test), partial(fit_features, factored)
 
         def scores(model: Any, Y: Array) -> Array:
-            rates = known_rates(model.noise_level, Y.sum(axis=1), Y.shape[1])
+            knowledge = Knowledge(model._rates(Y))
             Y = Y if self._is_small(Z) else sp.csr_array(Y)
-            return fit(Y, knowledge=Knowledge(rates), **model._rounds()).scores(rows)
+            return fit(Y, knowledge=knowledge, **model._rounds()).scores(rows)
 
         return scores
 

@@ -113,17 +113,22 @@ def likely_missing(
         As in `missing_probability`.
     min_confidence : float
     """
-    low = least_log_odds(rate, missing, min_confidence)
+    low, l = least_log_odds(rate, missing, min_confidence), Y.shape[1]
     if is_device_array(log_odds):
-        xp, (row, label) = namespace(log_odds), Y.nonzero()
-        z = xp.reshape(log_odds + 0, (-1,))
-        z[like(row.astype(np.int64) * Y.shape[1] + label, z, "own")] = -np.inf
-        unlisted = xp.nonzero(z >= low)[0]
-        cells, z = to_numpy(unlisted), to_numpy(xp.take(z, unlisted))
+        cells, z = _unlisted_on_device(log_odds, Y, low)
     else:
         cells = np.flatnonzero((log_odds >= low) & (Y == 0))
         z = log_odds.ravel()[cells]
-    return missing_cells(*np.divmod(cells, Y.shape[1]), z, Y.shape, rate, missing, min_confidence)
+    return missing_cells(*np.divmod(cells, l), z, Y.shape, rate, missing, min_confidence)
+
+
+def _unlisted_on_device(log_odds: Any, Y: Any, low: float) -> tuple[Array, Array]:
+    """Flat positions and log-odds of the unlisted cells from `low` on."""
+    xp, (row, label) = namespace(log_odds), Y.nonzero()
+    z = xp.reshape(log_odds + 0, (-1,))
+    z[like(row.astype(np.int64) * Y.shape[1] + label, z, "own")] = -np.inf
+    unlisted = xp.nonzero(z >= low)[0]
+    return to_numpy(unlisted), to_numpy(xp.take(z, unlisted))
 
 
 def missing_cells(
@@ -142,12 +147,8 @@ def missing_cells(
 
 
 def least_log_odds(rate: float, missing: float, min_confidence: float = 0.5) -> float:
-    """A little less than the log-odds from which on a label is missing with this probability."""
-    low, high = -40.0, 40.0
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        if unlisted_probability(np.array([middle]), rate, missing)[0] >= min_confidence:
-            high = middle
-        else:
-            low = middle
-    return -np.inf if low == -40.0 else low
+    """Log-odds of a grid below which no label is missing with this probability."""
+    grid = np.linspace(-40, 40, 80_001)
+    enough = unlisted_probability(grid, rate, missing) >= min_confidence
+    first = int(np.argmax(enough)) if enough.any() else len(grid)
+    return float(grid[first - 1]) if first else -np.inf

@@ -234,19 +234,8 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
     device = other is not None and not isinstance(other, np.ndarray)
     n, done, found = len(sizes), 0, []
     while done < n:
-        smallest = int(ordered[done])
-        if device:
-            # A few launches of large blocks; sizes that differ twofold are not padded.
-            limit = max(8, 1 << smallest.bit_length())
-            step = max(1, _DEVICE_CELLS // (limit + 1) ** 2)
-            step = min(step, int(np.searchsorted(ordered, limit, side="right")) - done)
-        else:
-            step = max(1, _BLOCK_CELLS // (smallest + 1) ** 2)
-            longest = ordered[done : done + step]
-            padded = np.arange(1, len(longest) + 1) * (longest + 1) ** 2
-            step = max(1, int(np.searchsorted(padded, _BLOCK_CELLS, side="right")))
-        rows = order[done : done + step]
-        own = ordered[done : done + step]
+        step = _device_step(ordered[done:]) if device else _block_step(ordered[done:])
+        rows, own = order[done : done + step], ordered[done : done + step]
         done += len(rows)
         distinct, starts = np.unique(own, return_index=True)
         place = np.arange(int(distinct[-1]))[:, None]
@@ -254,11 +243,28 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
         if len(distinct) > 1:
             there = place < own
             cell = np.where(there, cell, indptr[-1])
-        if device:
-            rows, cell = like(rows, other, "own"), like(cell, other, "own")
-            there = None if there is None else like(there, other, "own")
         found.append(CellBlock(rows, cell, there, distinct, starts))
-    return found
+    return [_on_device(block, other) for block in found] if device else found
+
+
+def _block_step(sizes: Array) -> int:
+    """Number of rows of the next block, whose sizes are sorted: what fits in a cache, padded."""
+    step = max(1, _BLOCK_CELLS // (int(sizes[0]) + 1) ** 2)
+    padded = np.arange(1, len(sizes[:step]) + 1) * (sizes[:step] + 1) ** 2
+    return max(1, int(np.searchsorted(padded, _BLOCK_CELLS, side="right")))
+
+
+def _device_step(sizes: Array) -> int:
+    """The same for a device: few large blocks; sizes that differ twofold are not padded."""
+    limit = max(8, 1 << int(sizes[0]).bit_length())
+    step = max(1, _DEVICE_CELLS // (limit + 1) ** 2)
+    return min(step, int(np.searchsorted(sizes, limit, side="right")))
+
+
+def _on_device(block: CellBlock, other: Any) -> CellBlock:
+    rows, cell = like(block.rows, other, "own"), like(block.cell, other, "own")
+    there = None if block.there is None else like(block.there, other, "own")
+    return block._replace(rows=rows, cell=cell, there=there)
 
 
 def _segment_sums(values: Any, starts: Array) -> Array:

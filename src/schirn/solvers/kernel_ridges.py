@@ -4,7 +4,7 @@ All leave-one-out and held-out scores follow from the inverses (`schirn.linalg.i
 may have weights, and groups that are left out together.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,14 +98,14 @@ def kernel_between(kernel: Kernel, A: Any, B: Any) -> Array:
 
     In single precision, features in small units would drown in those in large ones.
     """
-    if kernel.name == "linear":
-        A, B = (
-            rows.astype(np.float64)
-            if sp.issparse(rows)
-            else namespace(rows).astype(rows, namespace(rows).float64, copy=False)
-            for rows in (A, B)
-        )
-    return kernel(A, B)
+    return kernel(*map(double, (A, B))) if kernel.name == "linear" else kernel(A, B)
+
+
+def double(rows: Any) -> Any:
+    """Rows in double precision."""
+    if sp.issparse(rows):
+        return rows.astype(np.float64)
+    return namespace(rows).astype(rows, namespace(rows).float64, copy=False)
 
 
 def kernel_lams(
@@ -118,32 +118,24 @@ def kernel_lams(
     rng: np.random.RandomState,
 ) -> list[float]:
     """Two or three ridge weights, chosen on a sample of rows left out (see `choose_lams`)."""
-    xp, n, weights, groups = namespace(K), len(Y), knowledge.weights, knowledge.groups
-    diagonal, means = (to_numpy(A) for A in (xp.linalg.diagonal(K), xp.mean(K, axis=0)))
-    if weights is not None:
-        means = weights @ K / weights.sum()
+    xp, n, weights = namespace(K), len(Y), knowledge.weights
+    diagonal = to_numpy(xp.linalg.diagonal(K))
+    means = to_numpy(xp.mean(K, axis=0)) if weights is None else weights @ K / weights.sum()
+    variance = np.average(diagonal, weights=weights) - np.average(means, weights=weights)
     rows = np.sort(rng.choice(n, min(n, TUNING_ROWS), replace=False))
     index = like(rows, K, "own")
     sample, y = to_numpy(K[index][:, index]).astype(np.float64), Y[rows].astype(np.float64)
-    sample_weights = None if weights is None else weights[rows]
-    sample_groups = None if groups is None else groups[rows]
-    single = sample_groups is None or len(np.unique(sample_groups)) == len(rows)
+    ranked = rankable(y) if kernel == "linear" or trusting else rows[:0]
+    weights = None if weights is None else weights[rows]
 
     def losses(grid: np.ndarray) -> TuningSums:
-        if sample_weights is None and single:
-            left_out = left_out_scores(sample, y, grid.tolist())
-        else:
-            inverses = (KernelInverse(sample, [t], sample_groups, sample_weights) for t in grid)
-            left_out = (inverse.fit(y).left_out[0] for inverse in inverses)
-        ranked = rankable(y) if kernel == "linear" or trusting else rows[:0]
-        errors, precisions = [], []
-        for S in left_out:
-            errors.append(np.average((S - y) ** 2, axis=0, weights=sample_weights).mean())
-            precisions.append(row_precisions(y[ranked], S[ranked]))
-        ranked_weights = None if sample_weights is None else sample_weights[ranked]
-        return TuningSums.of(errors, precisions, ranked_weights)
+        scores = list(sample_scores(sample, y, grid, knowledge, rows))
+        errors = [np.average((S - y) ** 2, axis=0, weights=weights).mean() for S in scores]
+        precisions = np.zeros((len(grid), 0))
+        if len(ranked):
+            precisions = np.array([row_precisions(y[ranked], S[ranked]) for S in scores])
+        return TuningSums.of(errors, precisions, None if weights is None else weights[ranked])
 
-    variance = np.average(diagonal, weights=weights) - np.average(means, weights=weights)
     return choose_lams(
         losses,
         max(float(variance), 1e-12),
@@ -152,6 +144,18 @@ def kernel_lams(
         window=WINDOW if n < FEW_ROWS else WINDOW[::2],
         least=n * eps(K) * float(abs(diagonal).max()),
     )
+
+
+def sample_scores(
+    K: np.ndarray, Y: np.ndarray, lams: np.ndarray, knowledge: Knowledge, rows: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Left-out scores of a sample of rows, for each ridge weight."""
+    if knowledge.weights is None and knowledge.groups is None:
+        return left_out_scores(K, Y, lams.tolist())
+    groups, weights = (
+        None if values is None else values[rows] for values in (knowledge.groups, knowledge.weights)
+    )
+    return (KernelInverse(K, [t], groups, weights).fit(Y).left_out[0] for t in lams)
 
 
 class KernelRidges(Ridges):
@@ -266,7 +270,7 @@ def fit_stack(
     """
     n, l = S.shape
     share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-    root = 1.0 if weights is None else np.sqrt(weights)[:, None]
+    root = np.ones((n, 1)) if weights is None else np.sqrt(weights)[:, None]
     centre, mean = (np.average(A, axis=0, weights=weights) for A in (S, Q))
     D, R = root * (S - centre), root * (Q - mean)
     squares = float(np.sum((root * S) ** 2))
@@ -274,29 +278,45 @@ def fit_stack(
         half = stack_half(D.T @ D, squares)
         stack = LabelStack(half.T @ (half @ (D.T @ R)), centre, mean)
         E = D @ half.T
-        leverages = share + np.sum(E**2, axis=1)
     else:
-        G = D @ D.T
-        t = stack_ridge(float(np.trace(G)), l, squares)
-        inverse = np.linalg.inv(G + t * np.eye(n))
-        stack = LabelStack(D.T, centre, mean, inverse @ R)
-        leverages = share + 1 - t * np.diagonal(inverse)
+        right, E = wide_stack(D, R, squares)
+        stack = LabelStack(D.T, centre, mean, right)
     fitted = stack.scores(S)
-    left_out = leave_one_out(Q, fitted, leverages, SMALLEST)
-    for rows in groups_by_size(groups):
-        # Q_G - (I - H_GG)^-1 (Q_G - S_G) with the hat matrix H of the weighted rows.
-        k, shares = rows.shape[1], np.sqrt(share[rows])
-        inside = (
-            E[rows] @ E[rows].transpose(0, 2, 1)
-            if l <= n
-            else np.eye(k) - t * inverse[rows[:, :, None], rows[:, None, :]]
-        )
-        H = inside + shares[:, :, None] * shares[:, None, :]
-        roots = np.broadcast_to(root, (n, 1))[rows]
-        # A group of all rows leaves nothing to learn from, and a singular matrix.
-        error = np.linalg.solve((1 + 1e-9) * np.eye(k) - H, roots * (Q - fitted)[rows])
-        left_out[rows] = Q[rows] - error / roots
+    left_out = leave_one_out(Q, fitted, share + np.sum(E**2, axis=1), SMALLEST)
+    if groups is not None:
+        leave_groups_out(left_out, Q, fitted, E, share, root, groups)
     return stack, left_out
+
+
+def wide_stack(D: np.ndarray, R: np.ndarray, squares: float) -> tuple[np.ndarray, np.ndarray]:
+    """Right factor of the weights, and a root E of the hat matrix E E', for fewer rows than labels.
+
+    With G = D D', the hat matrix is G (G + t I)^-1.
+    """
+    G = D @ D.T
+    t = stack_ridge(float(np.trace(G)), D.shape[1], squares)
+    values, vectors = np.linalg.eigh(G)
+    values = np.maximum(values, 0)
+    right = vectors @ ((vectors.T @ R) / (values + t)[:, None])
+    return right, vectors * np.sqrt(values / (values + t))
+
+
+def leave_groups_out(
+    left_out: np.ndarray,
+    Q: np.ndarray,
+    fitted: np.ndarray,
+    E: np.ndarray,
+    share: np.ndarray,
+    root: np.ndarray,
+    groups: np.ndarray,
+) -> None:
+    """Replace scores of groups: Q_G - (I - H_GG)^-1 (Q_G - S_G), H the weighted hat matrix."""
+    for rows in groups_by_size(groups):
+        k, shares = rows.shape[1], np.sqrt(share[rows])
+        H = E[rows] @ E[rows].transpose(0, 2, 1) + shares[:, :, None] * shares[:, None, :]
+        # A group of all rows leaves nothing to learn from, and a singular matrix.
+        error = np.linalg.solve((1 + 1e-9) * np.eye(k) - H, root[rows] * (Q - fitted)[rows])
+        left_out[rows] = Q[rows] - error / root[rows]
 
 
 def stack_half(G: np.ndarray, squares: float) -> np.ndarray:
