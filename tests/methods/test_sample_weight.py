@@ -11,7 +11,7 @@ from schirn import lab
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.linalg.inverse import KernelInverse
-from schirn.solvers.sieve_kernel import fit_stack
+from schirn.solvers.kernel_ridges import fit_stack
 
 STORAGES = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 

@@ -22,7 +22,7 @@ STATUS = "/proc/self/status"
 CHILD = """
 import json, sys, warnings
 import numpy as np
-import schirn.solvers.sieve_rows as rows
+import schirn.solvers.candidates as rows
 from schirn import Sieve
 from schirn.scale.memory import memory_limit
 

@@ -28,7 +28,7 @@ from schirn._plugins import from_plugins
 from schirn.features import Encoder, TableFeatures, TagPipeline, TextFeatures
 from schirn.features.table import TFIDF
 from schirn.linalg.features import FeatureScale
-from schirn.linalg.kernels import Kernel
+from schirn.linalg.kernels import Kernel, KernelExpansion
 from schirn.methods import CORE_METHODS, PartialMultiLabelClassifier, method_named
 from schirn.noise.calibration import Calibration
 from schirn.noise.caution import Caution
@@ -36,7 +36,6 @@ from schirn.noise.model import NoiseModel
 from schirn.noise.thresholds import LabelThreshold
 from schirn.noise.votes import VoteModel
 from schirn.solvers.sieve import LabelStack, Pool
-from schirn.solvers.sieve_kernel import KernelExpansion
 
 Schema = dict[str, str]
 """Descriptions by name."""
