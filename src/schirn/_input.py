@@ -33,11 +33,14 @@ class Number:
             above = number > self.low if self.open_low else number >= self.low
             if above and number <= self.high and number != float("inf"):
                 return
+        raise self._error(name, value)
+
+    def _error(self, name: str, value: Any) -> InputError:
         article = "an integer" if self.integer else "a number"
         bound = f"{'more than' if self.open_low else 'at least'} {self.low:g}"
         top = "" if self.high == float("inf") else f" and at most {self.high:g}"
         none = " or None" if self.none else ""
-        raise InputError(
+        return InputError(
             f"{name} must be {article} of {bound}{top}{none}, got {value!r}", parameter=name
         )
 
@@ -155,13 +158,7 @@ def as_plain(data: Any) -> Any:
     packages needs to be installed.
     """
     if hasattr(data, "with_format") and hasattr(data, "column_names"):
-        if isinstance(data, Mapping):
-            raise InputError(f"choose one of the splits {', '.join(map(str, data))}")
-        if not hasattr(data, "__len__"):
-            raise InputError(
-                f"the rows of {type(data).__name__} come as a stream; make a Dataset of them first"
-            )
-        return data.with_format("arrow")[:]
+        return _arrow_table(data)
     if hasattr(data, "to_pylist") and not hasattr(data, "column_names"):
         return data.to_pylist()
     # Series of pandas have no `to_arrow`; NumPy and scikit-learn take them.
@@ -170,6 +167,17 @@ def as_plain(data: Any) -> Any:
     if hasattr(data, "collect") and hasattr(data, "collect_schema"):
         raise InputError("X is a lazy frame; call collect() first")
     return data
+
+
+def _arrow_table(data: Any) -> Any:
+    """The rows of a `datasets.Dataset`."""
+    if isinstance(data, Mapping):
+        raise InputError(f"choose one of the splits {', '.join(map(str, data))}")
+    if not hasattr(data, "__len__"):
+        raise InputError(
+            f"the rows of {type(data).__name__} come as a stream; make a Dataset of them first"
+        )
+    return data.with_format("arrow")[:]
 
 
 def is_missing(value: Any) -> bool:

@@ -39,8 +39,9 @@ class FeatureScale(NamedTuple):
                 return sp.csr_array(X * self.weights[None, :])
             X = X.toarray() if sp.issparse(X) else X
             return (X - like(self.shift, X)) * like(self.weights, X)
-        if is_device_array(X):
-            return self._dense_text(X)
+        return self._dense_text(X) if is_device_array(X) else self._sparse_text(X)
+
+    def _sparse_text(self, X: Any) -> sp.csr_array:
         X = sp.csr_array(X, copy=True)
         X.data = np.sign(X.data) * np.log1p(np.abs(X.data))
         X = sp.csr_array(X * self.weights[None, :])

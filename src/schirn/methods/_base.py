@@ -150,8 +150,10 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
-        if not is_open() or not self._continues:
-            return no_section()
+        return self._section(X, *data) if is_open() and self._continues else no_section()
+
+    def _section(self, X: Any, *data: Any) -> AbstractContextManager[None]:
+        """The section of the open checkpoint for this fit."""
         name, where = type(self).__name__, location(X)
         if where not in self._continues:
             raise InputError(

@@ -535,19 +535,21 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _learn_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> None:
         stage("scaling the features")
-        (rows,) = repeat(counts, X)
+        rows = X if counts is None else X[np.repeat(np.arange(len(counts)), counts)]
         if isinstance(self.features, str):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
-            self.transformer_ = None
-            self.scale_ = learn_scale(rows, self.features)
-        elif not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
+            self.transformer_, self.scale_ = None, learn_scale(rows, self.features)
+        else:
+            self._learn_transformer(rows)
+
+    def _learn_transformer(self, rows: "Array | sp.csr_array") -> None:
+        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
             raise InputError(
                 f"features must be 'auto', 'text', 'spread', 'none' or a transformer of "
                 f"scikit-learn, got {self.features!r}"
             )
-        else:
-            self.transformer_ = clone(self.features).fit(rows)
-            self.scale_ = learn_scale(rows, "none")
+        self.transformer_ = clone(self.features).fit(rows)
+        self.scale_ = learn_scale(rows, "none")
 
     def _scaled(self, X: "Array | sp.csr_array") -> Any:
         if self.transformer_ is not None:

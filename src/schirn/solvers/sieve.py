@@ -333,9 +333,7 @@ def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = Fals
     if certain is not None:
         # Known labels enter next to 1 or 0, and get 1 or 0.
         p = np.where(certain == 0, to_numpy(p), np.where(certain > 0, 1 - CERTAIN, CERTAIN))
-        # The noise is that of rows with an undecided candidate: others may have been corrected.
-        undecided = to_numpy(c.row)[(certain == 0) & (rows.votes is None)]
-        counts = np.minimum(np.bincount(undecided, minlength=c.shape[0]), 1)
+        counts = undecided_rows(rows)
     if rows.votes is None:
         noise = noise if rows.rates is None else noise._replace(rate=np.clip(rows.rates, *RATES))
         result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, counts)
@@ -355,6 +353,12 @@ def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = Fals
         q = np.where(certain == 0, to_numpy(q), certain > 0)
     weighted = q if rows.weights is None else q * rows.weights[c.row]
     return SoftLabels(q, soft if counts is None else c.total(weighted), sums)
+
+
+def undecided_rows(rows: RowLabels) -> np.ndarray:
+    """1 for rows with an undecided candidate, which show the noise: others may be corrected."""
+    c, undecided = rows.candidates, (rows.known == 0) & (rows.votes is None)
+    return np.minimum(np.bincount(to_numpy(c.row)[undecided], minlength=c.shape[0]), 1)
 
 
 def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
