@@ -509,6 +509,8 @@ class CellSample(NamedTuple):
     """Which of them are the candidates."""
     drawn: np.ndarray
     """Which of them fit the pool."""
+    candidate: np.ndarray
+    """Which candidate each of these is, or one past the last."""
 
 
 def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSample:
@@ -523,12 +525,22 @@ def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSampl
         # A generator of the new kind does not list all cells to draw a few of them.
         generator = np.random.default_rng(rng.randint(2**31))
         picked = generator.choice(size, most, replace=False, shuffle=False)
-    position, label = np.divmod(np.sort(picked), l)
-    drawn = drawn_rows[position] * l + label
+    position, label = np.divmod(picked, l)
+    drawn = np.sort(drawn_rows[position] * l + label)
     listed = to_numpy(held.candidates.flat)
-    cells = np.arange(n * l) if held.votes is not None else np.union1d(listed, drawn)
-    row, label = np.divmod(cells, l)
-    return CellSample(row, label, np.searchsorted(cells, listed), np.searchsorted(cells, drawn))
+    candidate = np.searchsorted(listed, drawn)
+    candidate[np.append(listed, -1)[candidate] != drawn] = len(listed)
+    if held.votes is not None:
+        row, label = np.divmod(np.arange(n * l), l)
+        return CellSample(row, label, listed, drawn, candidate)
+    # Merging two sorted runs is what a stable sort is fast at.
+    cells = np.concatenate([listed, drawn])
+    order = np.argsort(cells, kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    row, label = np.divmod(cells[order], l)
+    size = len(listed)
+    return CellSample(row, label, places[:size], places[size:], candidate)
 
 
 def held_posterior(
@@ -546,10 +558,10 @@ def held_posterior(
         z = combine(weights, xp.take(S, listed, axis=1), like(prior, S, xp.float64)[c.label])
     else:
         z = combine(weights, S.reshape(len(S), *c.shape), prior)
-    posterior = xp.zeros(S.shape[1], dtype=xp.float64, device=S.device)
     q = soft_labels(held._replace(counts=None, weights=None), probabilities(held, z), noise).q
-    posterior[listed] = like(q, posterior)
-    return xp.take(posterior, like(sample.drawn, S, "own"))
+    # The last entry stands for cells that are not listed.
+    q = xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
+    return xp.take(q, like(sample.candidate, S, "own"))
 
 
 def pool_inputs(S: Array, prior: np.ndarray) -> Array:
