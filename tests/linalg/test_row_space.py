@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from schirn.linalg.row_space import DensifyWarning, below_one, row_space
+from schirn.linalg.row_space import DensifyWarning, row_space
 
 # The package has a function of the same name.
 MODULE = inspect.getmodule(row_space)
@@ -384,11 +384,3 @@ def test_single_precision_stays_single(name, intercept, ridge):
     found = [space.eigenvalues, space.basis, w, space.expand(w), space.transform(X)]
     found += [*space.coefficients(w), space.leverage(0.5)]
     assert {part.dtype for part in found} == {np.dtype(np.float32)}
-
-
-def test_leverages_are_kept_away_from_one():
-    limit = 1 - np.sqrt(np.finfo(float).eps)
-    assert below_one(np.array([0.3, 1.0, 1.5])).tolist() == [0.3, limit, limit]
-    single = below_one(np.array([0.25, 1.0], dtype=np.float32))
-    assert single.dtype == np.float32
-    assert single.tolist() == [0.25, np.float32(1 - np.sqrt(np.finfo(np.float32).eps))]

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import torch
 
+from schirn.linalg.leave_one_out import leave_one_out
+
 Tensor = torch.Tensor
 
 # Candidate ridge weights, relative to the mean squared norm of a centred feature column.
@@ -27,12 +29,11 @@ class Ridge(NamedTuple):
         return (features.to(self.mean.dtype) - self.mean) @ self.weights + self.offset
 
     def leave_one_out(self, features: Tensor, targets: Tensor) -> Tensor:
-        """Return the scores of fitted rows, each as if left out: t - (t - s)/(1 - h)."""
+        """Return the scores of fitted rows, each as if left out."""
         centred = features.to(self.mean.dtype) - self.mean
         leverage = 1 / self.n_rows + ((centred @ self.inverse) * centred).sum(dim=1)
-        left_out = (1 - leverage).clamp_min(_LEAST_LEFT_OUT)[:, None]
         scores = centred @ self.weights + self.offset
-        return targets - (targets - scores) / left_out
+        return leave_one_out(targets, scores, leverage, _LEAST_LEFT_OUT)
 
 
 class RidgeSums:

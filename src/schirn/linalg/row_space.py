@@ -21,6 +21,7 @@ import scipy.linalg
 import scipy.sparse as sp
 
 from schirn.linalg.arrays import Array, eps, namespace
+from schirn.linalg.leave_one_out import below_one, leave_one_out
 
 _BLOCK_CELLS = 2**22
 
@@ -133,8 +134,8 @@ class RowSpace:
         return np.concatenate([self._times_basis(self.X[rows]) ** 2 @ weights for rows in blocks])
 
     def leave_one_out(self, B: Array, fitted: Array, t: float) -> Array:
-        """Scores of each row by the ridge fitted to all the others: B - (B - fitted)/(1 - h)."""
-        return B - (B - fitted) / (1 - self.leverage(t))[:, None]
+        """Scores of each row by the ridge fitted to all the others."""
+        return leave_one_out(B, fitted, self.leverage(t))
 
     def _times_basis(self, X: Any) -> Array:
         """Rows of F as (X - mean) V, with the column of ones."""
@@ -292,11 +293,6 @@ def rounding(shape: tuple[int, int], dtype: Any) -> float:
     """Ratio of squared singular values below which an X of this type is rounding noise."""
     own = np.finfo(np.float32 if str(dtype).endswith("float32") else np.float64).eps
     return max(max(shape) * float(np.finfo(np.float64).eps), (16 * float(own)) ** 2)
-
-
-def below_one(h: Array) -> Array:
-    """Leverages clipped far enough below 1 to divide by 1 - h."""
-    return namespace(h).clip(h, None, 1 - eps(h) ** 0.5)
 
 
 def _column_means(X: Any) -> Array:

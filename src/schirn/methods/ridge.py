@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from schirn._input import Number, OneOf, check_same_length
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
-from schirn.linalg.row_space import RowSpace, below_one, row_space
+from schirn.linalg.leave_one_out import leave_one_out
+from schirn.linalg.row_space import RowSpace, row_space
 from schirn.linalg.weights import as_weights, copies, repeat
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.calibration import Calibration, calibrate
@@ -86,8 +87,8 @@ class _Ridge(RowSpaceMethod):
         h = np.zeros(len(weights), X.dtype)
         h[kept] = space.leverage(lam)
         if self.fit_intercept:
-            h = below_one(h + (weights / weights.sum()).astype(X.dtype))
-        scores = target - (target - self._scores(X)) / (1 - h)[:, None]
+            h += (weights / weights.sum()).astype(X.dtype)
+        scores = leave_one_out(target, self._scores(X), h)
         return Fit(None, scores, 1, np.array([result.objective]))
 
     def _regress(self, space: RowSpace, target: Array) -> RidgeResult:

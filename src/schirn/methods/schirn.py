@@ -11,8 +11,9 @@ import scipy.sparse as sp
 from schirn._input import Number, OneOf
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import namespace
+from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.prox import NoiseRule, RankTerm, noise_threshold
-from schirn.linalg.row_space import RowSpace, below_one, row_space
+from schirn.linalg.row_space import RowSpace, row_space
 from schirn.linalg.threads import threads_for
 from schirn.methods._base import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
@@ -309,8 +310,7 @@ class Schirn(RowSpaceMethod):
         w, _ = factor.coordinates.solve(trace.kept, 1.0, self.lam_)
         rows = store.blocks[0].rows
         fitted = rows.expand(factor.coordinates.send(w)).T
-        h = below_one(rows.squares(factor.leverage(self.lam_)))
-        loo_scores = kept - (kept - fitted) / (1 - h)[:, None]
+        loo_scores = leave_one_out(kept, fitted, rows.squares(factor.leverage(self.lam_)))
         return Fit(N, loo_scores, self.n_iter_, self.objective_)
 
     def _coordinates(self, space: RowSpace, Y: Array) -> Array:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from schirn._input import check_same_length
 from schirn.labels.matrix import column_names, distinct_names
 from schirn.linalg.arrays import Array, like, namespace, to_numpy
-from schirn.linalg.row_space import below_one
+from schirn.linalg.leave_one_out import below_one
 from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
 from schirn.scale.cluster import DaskRows, is_lazy, map_lazy
 from schirn.scale.factor import Factor

@@ -10,8 +10,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from schirn._progress import track
+from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.prox import shift_singular_values, soft_threshold
-from schirn.linalg.row_space import RowSpace, below_one
+from schirn.linalg.row_space import RowSpace
 
 Array = np.ndarray
 Manifold = Literal["weights", "outputs"]
@@ -43,9 +44,8 @@ class _Smoother(NamedTuple):
 
     def leave_one_out(self, space: RowSpace, target: Array, w: Array) -> Array:
         """Exact scores of each row by the weights fitted to all the others."""
-        h = below_one(self.scale * space.diagonal(1 / self.den))
-        fitted = space.expand(w)
-        return ((fitted - h * (target @ self.U) / self.scale) / (1 - h)) @ self.U.T
+        h = self.scale * space.diagonal(1 / self.den)
+        return leave_one_out(target @ self.U / self.scale, space.expand(w), h) @ self.U.T
 
 
 def glc(

@@ -12,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._progress import track
-from schirn.linalg.row_space import RowSpace, below_one
+from schirn.linalg.leave_one_out import leave_one_out
+from schirn.linalg.row_space import RowSpace
 
 Array = np.ndarray
 
@@ -211,5 +212,4 @@ def sweep_filters(
 def _corrected(space: RowSpace, weights: Array, fitted: Array, target: Array | float) -> Array:
     """Fitted values of the smoother F diag(weights) F', each without its own target."""
     # Where the weights are all 1/(S^2 + t) this is the leave-one-out rule of ridge.
-    h = below_one(space.diagonal(weights))[:, None]
-    return (fitted - h * target) / (1 - h)
+    return leave_one_out(target, fitted, space.diagonal(weights))

@@ -13,7 +13,8 @@ import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from schirn._progress import track
-from schirn.linalg.row_space import RowSpace, below_one
+from schirn.linalg.leave_one_out import below_one
+from schirn.linalg.row_space import RowSpace
 
 Array = np.ndarray
 Membership = Literal["jaccard", "disjoint"]

@@ -14,7 +14,8 @@ from scipy.special import expit
 
 from schirn._progress import track
 from schirn.linalg.kernels import squared_distances
-from schirn.linalg.row_space import RowSpace, below_one
+from schirn.linalg.leave_one_out import leave_one_out
+from schirn.linalg.row_space import RowSpace
 
 Array = np.ndarray
 
@@ -172,8 +173,8 @@ def pmllenfn(
         if n_iter > 5 and objective[-2] - objective[-1] < tol * objective[-2]:
             break
     # Column j of W basis is a ridge regression of weight ridge_j / 2 on the target / 2.
-    h = below_one(2 * space.diagonal(1 / den))
-    loo_scores = ((XW @ basis - h * (target @ basis) / 2) / (1 - h)) @ basis.T
+    h = 2 * space.diagonal(1 / den)
+    loo_scores = leave_one_out(target @ basis / 2, XW @ basis, h) @ basis.T
     return PMLLENFNResult(w @ basis.T, loo_scores, len(objective), np.array(objective))
 
 
