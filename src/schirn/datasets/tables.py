@@ -19,7 +19,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -30,6 +30,7 @@ from schirn._files import (
     atomic_write,
     brief,
     brief_list,
+    csv_rows,
     reason_of,
     spreadsheet_safe,
     whole_folder,
@@ -255,12 +256,10 @@ class CsvTable:
         """Write a copy; new cells that a spreadsheet would run get an apostrophe."""
         columns = [changed.get(name, self._cells[name]) for name in self.columns]
         columns += [[spreadsheet_safe(cell) for cell in cells] for cells in added.values()]
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, delimiter=self.delimiter, lineterminator=self.newline)
-        writer.writerow([*self.columns, *added])
-        writer.writerows(zip(*columns, strict=True))
+        rows = chain([[*self.columns, *added]], zip(*columns, strict=True))
+        lines = csv_rows(rows, delimiter=self.delimiter, newline=self.newline)
         try:
-            content = buffer.getvalue().encode(self.encoding)
+            content = "".join(lines).encode(self.encoding)
         except UnicodeEncodeError as error:
             raise DataError(
                 f"{path}: the encoding {self.encoding} of the table lacks the character "
