@@ -278,7 +278,7 @@ def test_nothing_judged_still_makes_a_page():
     text = none.report().html()
     Page(text)
     assert "no tag could be judged" in text
-    assert json.loads(none.report().json())["summary"]["estimated_noise_rate"] is None
+    assert json.loads(none.report().json())["summary"]["estimated_wrong_share"] is None
     assert "not judged" in none.report().markdown()
 
 

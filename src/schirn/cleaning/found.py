@@ -52,8 +52,10 @@ class LabelSummary:
     worst: list[int]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary for JSON; a noise rate of NaN becomes None."""
-        return {**vars(self), "noise_rate": self.noise_rate if self.judged else None}
+        """Return the summary for JSON; a share of NaN becomes None."""
+        values = {**vars(self), "estimated_wrong_share": self.noise_rate if self.judged else None}
+        del values["noise_rate"]
+        return values
 
 
 class Annotator(NamedTuple):
@@ -355,7 +357,7 @@ class NoisyLabels:
             "trust": trust,
             "unjudged": int((~self.judged).sum()),
             "close_calls": int((self.judged & close).sum()),
-            "estimated_noise_rate": None if not self.judged.any() else self.noise_rate,
+            "estimated_wrong_share": None if not self.judged.any() else self.noise_rate,
             "claimed_wrong_share": self.wrong_share,
             "largest_wrong_share": self.largest_wrong_share,
             "missing_rate": self.missing_rate,
