@@ -21,6 +21,8 @@ from schirn.linalg.arrays import like, namespace, to_numpy
 
 Array = np.ndarray
 
+# Limits of an estimated rate at which false labels are listed.
+RATES = (1e-4, 0.98)
 # Labels share one propensity until their listing rates differ clearly more than chance explains.
 _OVER_DISPERSION = 0.05
 # The count law counts in full where the variance is below that of the binomial by this share.
@@ -342,7 +344,7 @@ def noise_from_sums(sums: NoiseSums, rate: float | None = None) -> NoiseModel:
     """As `update_noise`, from sums over rows; the soft labels are 0 outside the candidates."""
     noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
     if rate is None:
-        rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), 1e-4, 0.99))
+        rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), *RATES))
     tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
     return NoiseModel(rate, tilt, propensities(noise, false, rate, sums.candidates.sum()))
 
