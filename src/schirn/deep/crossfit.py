@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from schirn.deep.learner import Learner, Rows
+from schirn.deep.learner import Learner, NetworkInput
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.deep.ridge import RidgeSums
 from schirn.metrics import average_precision
@@ -62,7 +62,7 @@ class CrossFit:
 
     def __init__(
         self,
-        rows: Rows,
+        rows: NetworkInput,
         Y: Array,
         make: Callable[[int], Learner],
         folds: int,

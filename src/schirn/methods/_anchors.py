@@ -26,7 +26,7 @@ ANCHOR_CONSTRAINTS: dict[str, Constraint] = {
 }
 
 
-class Rows(NamedTuple):
+class AnchorRows(NamedTuple):
     """Training rows: the map and what it makes of them, the scaled rows Z, and their graph."""
 
     map: AnchorMap
@@ -59,11 +59,11 @@ class AnchorMethod(PartialMultiLabelClassifier):
         """The ridge weight."""
 
     @abstractmethod
-    def _factor(self, rows: Rows, ridge: float) -> RowSpace:
+    def _factor(self, rows: AnchorRows, ridge: float) -> RowSpace:
         """Factor the map for ridge weights from this one on."""
 
     @abstractmethod
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> Any:
+    def _solve(self, rows: AnchorRows, space: RowSpace, Y: Array) -> Any:
         """Call the solver."""
 
     @abstractmethod
@@ -78,14 +78,14 @@ class AnchorMethod(PartialMultiLabelClassifier):
         self.map_, self.dual_coef_ = rows.map, space.coefficients(result.w)[0]
         return self._keep(result)
 
-    def _rows(self, X: "Array | sp.csr_array") -> Rows:
+    def _rows(self, X: "Array | sp.csr_array") -> AnchorRows:
         released = min(self._released_anchors(*X.shape), MOST_ANCHORS)
         n_anchors = released if self.n_anchors is None else self.n_anchors
         stage("computing the kernel")
         found, Phi = anchor_map(X, n_anchors, check_random_state(self.random_state))
         Z = found.scaled(X)
         stage("finding neighbours")
-        return Rows(found, Phi, Z, neighbour_graph(Z, self.n_neighbors))
+        return AnchorRows(found, Phi, Z, neighbour_graph(Z, self.n_neighbors))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         return self.map_.scores(X, self.dual_coef_)
