@@ -15,7 +15,6 @@ import schirn.cli.apply as apply
 import schirn.cli.bench as bench
 import schirn.cli.certificate as certificate
 import schirn.cli.clean as clean
-import schirn.cli.completion as completion
 import schirn.cli.data as data
 import schirn.cli.demo as demo
 import schirn.cli.doctor as doctor
@@ -50,7 +49,6 @@ COMMANDS = (
     methods,
     data,
     doctor,
-    completion,
 )
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)

@@ -28,7 +28,6 @@ from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.scaling import is_centred
 from schirn.linalg.threads import threads_for
 from schirn.linalg.weights import as_weights, copies, repeat
-from schirn.methods._notebook import NotebookView
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
@@ -69,7 +68,7 @@ class MethodInfo(NamedTuple):
     reconstructed: bool = False
 
 
-class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of all methods. Subclasses implement `_fit` and `_scores`.
 
     `predict_proba` is calibrated without true labels: a sigmoid of the score and the rate at which
