@@ -47,8 +47,8 @@ _TOLERANCE = 1e-3
 # Ridge weights to try, relative to the mean variance, on a sample of rows and frequent tags.
 _GRID = 10.0 ** np.arange(-3, 2.01, 0.5)
 _TUNING_ROWS, _TUNING_TAGS = 600, 256
-# Numbers of a file to scale at a time, and products with all rows to hold at a time.
-_PIECE_CELLS, _PRODUCTS = 2**23, 2**25
+# Products with all rows to hold at a time.
+_PRODUCTS = 2**25
 # Ridge solutions to keep for the next question.
 _REMEMBERED = 256
 # 1 minus the leverage of a row like no other is at least this.
@@ -527,7 +527,7 @@ class _ScaledRows:
         if self._Z is not None:
             yield self._Z
             return
-        for _, piece in row_pieces(self._X, max(1, _PIECE_CELLS // max(1, self.shape[1]))):
+        for _, piece in row_pieces(self._X):
             yield self._scale.transform(_as_floats(np.asarray(piece)))
 
     def distances(self, rows: list[int]) -> Array:

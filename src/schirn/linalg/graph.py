@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-Array = np.ndarray
+from schirn.linalg.arrays import rows_per_block
 
-_BLOCK_CELLS = 2**22
+Array = np.ndarray
 
 
 class Neighbours(NamedTuple):
@@ -192,7 +192,7 @@ def reconstruction_weights(X: "Array | sp.csr_array", neighbours: Array) -> sp.c
     """
     n, k = neighbours.shape
     weights = np.zeros((n, k))
-    step = max(1, _BLOCK_CELLS // max(1, (k + 1) * X.shape[1]))
+    step = rows_per_block((k + 1) * X.shape[1])
     # A wide sparse X has no dense block; only its Gram matrices take memory.
     step = min(n, max(step, 64)) if sp.issparse(X) else step
     for i in range(0, n if k else 0, step):
