@@ -10,7 +10,8 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -269,22 +270,17 @@ class _Hashing:
         return data
 
 
-class _damage_named:
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
     """Turn any error that a damaged file causes into a ModelFileError that names it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ModelFileError) or not isinstance(error, _DAMAGE):
-            return
-        if isinstance(error, OSError) and error.filename is not None:
-            return
+    try:
+        yield
+    except _DAMAGE as error:
+        is_named = isinstance(error, OSError) and error.filename is not None
+        if isinstance(error, ModelFileError) or is_named:
+            raise
         reason = reason_of(error)
-        raise ModelFileError(f"{self._path}: the model file is damaged ({reason})") from error
+        raise ModelFileError(f"{path}: the model file is damaged ({reason})") from error
 
 
 def _open(path: Path) -> zipfile.ZipFile:
