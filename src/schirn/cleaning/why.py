@@ -168,15 +168,6 @@ class Explanation(NamedTuple):
 _LISTS = ("with_tag", "without_tag", "words", "other_tags")
 
 
-class _Tag(NamedTuple):
-    """What is known about one tag in all rows."""
-
-    carried: Array
-    """Whether each row lists the tag, and it is not judged wrong."""
-    settled: Array
-    """Whether the row counts: its tag is neither judged wrong nor suggested."""
-
-
 class _Row(NamedTuple):
     """A row in the linear ridge."""
 
@@ -333,12 +324,11 @@ class Reasons:
 
     def _explain(self, row: int, column: int, similarity: Array) -> Explanation:
         found, label = self.found, self.found.label_names[column]
-        tag = self._tag(column)
-        others = tag.settled.copy()
+        carried, others = self._tag(column)
         others[row] = False
         neighbours = [
             [Neighbour(int(i), float(similarity[i])) for i in _largest(similarity, mask, _MAX_ROWS)]
-            for mask in (others & tag.carried, others & ~tag.carried)
+            for mask in (others & carried, others & ~carried)
         ]
         nearest = _largest(similarity, others, NEAR)
         words, base, rest = self._words(row, column)
@@ -351,9 +341,9 @@ class Reasons:
             summary="",
             with_tag=neighbours[0],
             without_tag=neighbours[1],
-            near=int(tag.carried[nearest].sum()),
+            near=int(carried[nearest].sum()),
             n_near=len(nearest),
-            usual=float(tag.carried[others].mean()) if others.any() else 0.0,
+            usual=float(carried[others].mean()) if others.any() else 0.0,
             words=words,
             score=base + rest + sum(word.contribution for word in words),
             base=base,
@@ -434,14 +424,15 @@ class Reasons:
         right.eliminate_zeros()
         self._carried = sp.csc_array(right)
 
-    def _tag(self, column: int) -> _Tag:
+    def _tag(self, column: int) -> tuple[Array, Array]:
+        """Rows that carry a tag, and rows that count: it is neither judged wrong nor suggested."""
         n, missing = self.found.n_rows, self.found.missing
         carried = np.zeros(n, dtype=bool)
         carried[_column_rows(self._carried, column)] = True
         settled = np.ones(n, dtype=bool)
         settled[_column_rows(self._listed, column)] = False
         settled[missing.row[missing.column == column]] = False
-        return _Tag(carried, settled | carried)
+        return carried, settled | carried
 
     def _sample(self) -> Array:
         """Sorted rows for the ridge: half of them in turn from all tags, half at random."""

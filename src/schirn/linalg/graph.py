@@ -37,13 +37,6 @@ class NeighbourGraph(NamedTuple):
         return sp.csr_array(sp.diags_array(self.S.sum(axis=1)) - self.S)
 
 
-class Propagation(NamedTuple):
-    """Label confidences, and the spectral norm of the change in every round."""
-
-    P: Array
-    changes: Array
-
-
 def nearest_neighbours(
     X: "Array | sp.csr_array", k: int, *, include_self: bool = False
 ) -> Neighbours:
@@ -223,13 +216,14 @@ def _neighbourhood_grams(
 
 def propagate_labels(
     T: sp.csr_array, Y: Array, *, alpha: float, max_iter: int = 1000, tol: float = 1e-5
-) -> Propagation:
+) -> tuple[Array, Array]:
     """Iterate P <- alpha T P + (1 - alpha) Y on the candidates Y, with rows of sum one.
 
-    Stops when the spectral norm of the change is below `tol`.
+    Stops when the spectral norm of the change is below `tol`. Returns P and this norm in every
+    round.
 
     >>> T = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> propagate_labels(T, np.array([[1, 1], [1, 0]]), alpha=0.5).P.round(2)
+    >>> propagate_labels(T, np.array([[1, 1], [1, 0]]), alpha=0.5)[0].round(2)
     array([[0.67, 0.33],
            [1.  , 0.  ]])
     """
@@ -243,4 +237,4 @@ def propagate_labels(
         changes.append(float(np.sqrt(max(np.linalg.eigvalsh(change.T @ change)[-1], 0.0))))
         if changes[-1] < tol:
             break
-    return Propagation(P, np.array(changes))
+    return P, np.array(changes)
