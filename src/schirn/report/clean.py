@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammainc, gammaln
 
-from schirn.report.page import png_uri, render
+from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
@@ -41,7 +41,6 @@ _BINS = 20
 _MAX_STRATUM = 10
 _MAX_TESTED = 2000
 _TABLE_AT = [k / 10 for k in range(1, 10)]
-_MAGIC = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
 
 
 class Card(NamedTuple):
@@ -461,8 +460,8 @@ def _image(image: Any) -> str:
         raw = path.read_bytes()
     except OSError:
         return ""
-    kind = next((name for magic, name in _MAGIC.items() if raw.startswith(magic)), None)
-    return f"data:image/{kind};base64,{base64.b64encode(raw).decode()}" if kind else ""
+    kind = image_type(raw)
+    return "" if kind is None else f"data:{kind};base64,{base64.b64encode(raw).decode()}"
 
 
 def _cut(text: str, most: int) -> str:
