@@ -180,6 +180,20 @@ def is_missing(value: Any) -> bool:
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
 
 
+def is_count(value: Any) -> bool:
+    """Whether a value read from JSON is a whole number of at least 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def is_share(value: Any) -> bool:
+    """Whether a value read from JSON is a number from 0 to 1.
+
+    >>> [is_share(value) for value in (0.5, 1, 1.5, float("nan"), True, "0.5")]
+    [True, True, False, False, False, False]
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+
+
 def whole_text(text: str) -> str:
     r"""Return text that every file can hold: half of a surrogate pair becomes U+FFFD.
 

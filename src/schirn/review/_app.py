@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schirn._files import reason_of
-from schirn._input import whole_text
+from schirn._input import is_count, whole_text
 from schirn.exceptions import DataError, InputError
 from schirn.report.records import csv_lines, json_lines
 from schirn.review import _browse as browse
@@ -343,7 +343,7 @@ def _wanted(body: bytes) -> dict[str, Any]:
         if not isinstance(wanted.get(key), str):
             raise InputError(f"the request must give {key!r} as text")
         wanted[key] = whole_text(wanted[key])
-    if not isinstance(seen, int) or isinstance(seen, bool) or seen < 0:
+    if not is_count(seen):
         raise InputError("the request must give 'seen' as a whole number of at least 0")
     checked_person(wanted.get("person", ""))
     return wanted
