@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 import schirn
-from schirn.bench import run
 from schirn.cli import main as program
 from schirn.datasets import make_partial_multilabel
+from schirn.lab.bench import run
 
 PACKAGE = Path(schirn.__file__).parent
 DATA = make_partial_multilabel(
@@ -72,7 +72,7 @@ def calls(folder: Path) -> dict[str, Callable[[], Any]]:
         "`Sieve().fit`": lambda: schirn.Sieve().fit(DATA.X, DATA.candidates),
         "`Schirn().fit`": lambda: schirn.Schirn().fit(DATA.X, DATA.candidates),
         "`schirn clean`": clean,
-        "`schirn.bench.run`": bench,
+        "`schirn.lab.bench.run`": bench,
     }
 
 

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from schirn.bench.leaderboard import Board, Place, make_board, read_results
+from schirn.lab.leaderboard.pages import Board, Place, make_board, read_results
 
 OURS = "Sieve"
 LOW, HIGH = "CandidateRidge", "OracleRidge"

@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from schirn._files import atomic_write
-from schirn.bench.baselines import BASELINES
-from schirn.bench.results import read_rows
-from schirn.bench.running.engine import Batch, Engine, Report, default_threads, in_words
-from schirn.bench.running.plan import Run, plan_runs
-from schirn.bench.submission import check_results
 from schirn.datasets import available, load
+from schirn.lab.bench.baselines import BASELINES
+from schirn.lab.bench.results import read_rows
+from schirn.lab.bench.running.engine import Batch, Engine, Report, default_threads, in_words
+from schirn.lab.bench.running.plan import Run, plan_runs
+from schirn.lab.leaderboard.submission import check_results
 from schirn.methods import methods
 
 NOISES = ("exact", "rate", "label", "feature", "two-sided", "annotators", "own")

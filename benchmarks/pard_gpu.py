@@ -32,8 +32,8 @@ def solver_modules() -> tuple[Any, Any, Any]:
         sys.modules["schirn"] = package
     elif importlib.util.find_spec("schirn") is None:
         sys.path.insert(0, str(SOURCE.parent))
+    from schirn.lab.rivals.solvers import pard, pard_torch
     from schirn.linalg import scaling
-    from schirn.solvers import pard, pard_torch
 
     return pard, scaling, pard_torch
 

@@ -35,7 +35,7 @@ from schirn.datasets import add_noise, load
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.linalg.features import learn_scale
 from schirn.metrics import evaluate, noise_report
-from schirn.solvers.sieve_kernel import kernel_matrix
+from schirn.solvers.kernel_ridges import kernel_matrix
 
 EMOJI, CROWD = "emoji_keywords", "crowd_relations"
 ANSWERS = (50, 300, 500)

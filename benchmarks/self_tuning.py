@@ -19,8 +19,9 @@ from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from benchmarks.measure import Shape
-from schirn import NLR, CandidateRidge, Schirn
+from schirn import CandidateRidge, Schirn
 from schirn.datasets import add_noise, load
+from schirn.lab import NLR
 from schirn.metrics import average_precision
 
 SETS = "chess:10,philosophy:10,yeastbp,enron:7,birds:3,scene:2,medical:7"

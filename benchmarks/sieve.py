@@ -34,9 +34,10 @@ from scipy.special import expit
 from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
-from schirn import NLR, CandidateRidge, Schirn, Sieve
+from schirn import CandidateRidge, Schirn, Sieve
 from schirn.datasets import add_noise, load
 from schirn.exceptions import EmptyCandidatesWarning
+from schirn.lab import NLR
 from schirn.linalg.features import learn_scale
 from schirn.metrics import evaluate, noise_report
 from schirn.model_selection import CandidateSearchCV

@@ -44,12 +44,12 @@ from urllib.parse import urlsplit
 import numpy as np
 
 import schirn
-from schirn.bench import read_rows
-from schirn.bench.results import VOLATILE
 from schirn.cli import main as program
 from schirn.datasets import make_partial_multilabel
+from schirn.lab.bench import read_rows
+from schirn.lab.bench.results import VOLATILE
 from schirn.review import open_session, serve
-from schirn.review._project import read_project
+from schirn.review.project import read_project
 
 METHODS = "CandidateRidge,OracleRidge,NLR,Schirn"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from schirn.cleaning.columns import TagTable
 from schirn.datasets import read_table
-from schirn.datasets.tables import open_table
+from schirn.tables.files import open_table
 
 COLUMNS = (2_500, 5_000, 10_000, 20_000)
 

@@ -10,13 +10,9 @@ import os
 
 import matplotlib.pyplot as plt
 
-from schirn.datasets import (
-    add_noise,
-    load_digits_attributes,
-    make_cooccurrence,
-    make_partial_multilabel,
-)
-from schirn.rank import exact_rank
+from schirn.datasets import add_noise, load_digits_attributes, make_partial_multilabel
+from schirn.lab.data import make_cooccurrence
+from schirn.lab.rank import exact_rank
 
 quick = "SCHIRN_EXAMPLE_QUICK" in os.environ
 digits = load_digits_attributes()

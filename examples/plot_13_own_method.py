@@ -2,8 +2,8 @@
 ==============================
 
 A method of your own needs two functions. `check_method` verifies that it keeps the contract, and
-`schirn.bench` compares it with the others on the same folds and the same noise, tuned on candidates
-only.
+`schirn.lab.bench` compares it with the others on the same folds and the same noise, tuned on
+candidates only.
 """
 
 import os
@@ -13,9 +13,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.neighbors import NearestNeighbors
 
-from schirn import bench
-from schirn.bench import figures
 from schirn.datasets import load_digits_attributes, make_partial_multilabel
+from schirn.lab import bench
+from schirn.lab.bench import figures
 from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.testing import check_method
 

@@ -75,10 +75,10 @@ def parameters(value):
 
 
 def program_lines():
-    from schirn.cli import COMMANDS
-    from schirn.cli._parser import build_parser
+    from schirn.cli import commands
+    from schirn.cli.parser import build_parser
 
-    for parser in walk(build_parser(COMMANDS)):
+    for parser in walk(build_parser(commands())):
         yield parser.prog
         for action in parser._actions:
             if action.option_strings:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import schirn
-from schirn import _checkpoint
+from schirn import _checkpoint, lab
 from schirn.cli import main
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
@@ -155,7 +155,7 @@ def test_cleaning_in_folds_goes_on(data, tmp_path, monkeypatch, always, method):
     assert not (tmp_path / "kept").exists()
 
 
-@pytest.mark.parametrize("estimator", [schirn.Schirn(max_iter=10), schirn.NLR(max_iter=5)])
+@pytest.mark.parametrize("estimator", [schirn.Schirn(max_iter=10), lab.NLR(max_iter=5)])
 def test_a_search_goes_on(data, tmp_path, monkeypatch, always, estimator):
     grid = {"lam": [0.5, 5.0]} if "alpha" in estimator.get_params() else {"gamma": [1.0, 10.0]}
     expected = CandidateSearchCV(estimator, grid, cv=3).fit(data.X, data.candidates)

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from schirn._files import atomic_write, check_writable
-from schirn.bench import read_rows
 from schirn.cli import main
 from schirn.datasets import load, make_partial_multilabel
+from schirn.lab.bench import read_rows
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="disks are filled the POSIX way")
 
@@ -265,7 +265,7 @@ def test_clean_never_writes_to_its_input_through_a_link(inputs, tmp_path):
 
 def test_a_row_that_does_not_fit_is_taken_back(tmp_path, mountable):
     """Half a line would spoil the next one."""
-    from schirn.bench.results import ResultWriter
+    from schirn.lab.bench.results import ResultWriter
 
     with disk(tmp_path / "disk", "-o", "size=64k") as folder:
         writer = ResultWriter(folder, "x")

@@ -67,7 +67,7 @@ def test_every_record_has_a_golden_file():
         for path in FILES
         for record in records(header(path))
     }
-    assert names == set(persist.RECORDS)
+    assert names == set(persist.all_records())
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in FILES}), ids=lambda f: f.name)

@@ -19,7 +19,7 @@ HEAVY = {
     "sklearn.metrics", "sklearn.model_selection", "sklearn.neighbors", "sklearn.svm",
     "sklearn.tree", "scipy.io", "scipy.signal", "scipy.ndimage",
 }  # fmt: skip
-OURS = {"schirn.bench", "schirn.cli", "schirn.report", "schirn.review", "schirn.deep"}
+OURS = {"schirn.lab.bench", "schirn.cli", "schirn.report", "schirn.review", "schirn.deep"}
 
 
 def loaded(statement):

@@ -15,9 +15,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import schirn
+from schirn import lab
 from schirn.exceptions import InputError
+from schirn.lab.rivals import paks as paks_module
 from schirn.methods import _base
-from schirn.methods import paks as paks_module
 from schirn.methods import sieve as sieve_module
 from schirn.metrics import average_precision, hamming_loss
 from schirn.model_selection import CandidateSearchCV
@@ -38,7 +39,7 @@ def by_hand(model, grid, data, labels, splits):
 
 
 @pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("cls", [schirn.Schirn, schirn.NLR, schirn.CandidateRidge])
+@pytest.mark.parametrize("cls", [schirn.Schirn, lab.NLR, schirn.CandidateRidge])
 def test_scores_are_those_of_plain_fits_on_held_out_candidates(cls, fit_intercept, small):
     splits = list(KFold(3, shuffle=True, random_state=1).split(small.X))
     model = cls(fit_intercept=fit_intercept)
@@ -80,7 +81,7 @@ def test_sieve_shares_its_kernel_and_scores_like_plain_fits(small, monkeypatch, 
 def test_paks_solves_its_first_stage_once_per_scale(small, monkeypatch, solver):
     splits = list(KFold(2, shuffle=True, random_state=1).split(small.X))
     grid = {"scale": ["standard", "none"], "eta": [1.0, 30.0, 1000.0]}
-    model = schirn.PAKS(solver=solver, max_iter=5)
+    model = lab.PAKS(solver=solver, max_iter=5)
     expected = by_hand(model, grid, small, small.candidates, splits)
     calls, plain = [], paks_module.paks
     counted = functools.wraps(plain)(lambda *a, **k: calls.append(1) or plain(*a, **k))
@@ -289,9 +290,9 @@ def test_columns_of_labels_are_matched_by_name_behind_a_pipeline(small):
 @pytest.mark.parametrize(
     ("model", "grid"),
     [
-        (schirn.PMLMA(max_iter=4), {"alpha": [0.01, 1.0], "gamma": [0.1, 10.0]}),
-        (schirn.PMLPLR(max_iter=4), {"beta": [0.01, 1.0], "lam": [0.1, 10.0]}),
-        (schirn.PMLLENFN(max_iter=4), {"lam1": [1.0, 100.0], "a0": [0.1, 0.8], "nu": [0.1, 0.5]}),
+        (lab.PMLMA(max_iter=4), {"alpha": [0.01, 1.0], "gamma": [0.1, 10.0]}),
+        (lab.PMLPLR(max_iter=4), {"beta": [0.01, 1.0], "lam": [0.1, 10.0]}),
+        (lab.PMLLENFN(max_iter=4), {"lam1": [1.0, 100.0], "a0": [0.1, 0.8], "nu": [0.1, 0.5]}),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 
 import schirn
+from schirn import lab
 from schirn.cli import main
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
@@ -163,7 +164,7 @@ def test_what_a_graph_cannot_express(data, tmp_path):
     weights = tagger.features_.transform(table).toarray()
     np.testing.assert_allclose(outputs(path, weights)[0][0], tagger.decision_function(table))
     path.unlink()
-    particle = schirn.ParticleMAP().fit(data.X, data.candidates)
+    particle = lab.ParticleMAP().fit(data.X, data.candidates)
     with pytest.raises(InputError, match="not ParticleMAP"):
         to_onnx(particle, path)
     clipped = schirn.Sieve(features=MinMaxScaler(clip=True)).fit(data.X, data.candidates)

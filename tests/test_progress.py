@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import schirn
-from schirn import _progress, bench
+from schirn import _progress
 from schirn._progress import Display, shown, stage, track, untracked
 from schirn.cleaning import CleanThenFit
+from schirn.lab import bench
 from schirn.model_selection import CandidateSearchCV
 
 

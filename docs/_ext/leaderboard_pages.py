@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from schirn.bench import build_leaderboard
+from schirn.lab.leaderboard import build_leaderboard
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "leaderboard"
 

@@ -20,7 +20,7 @@ from schirn._progress import shown, stage, track
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.matrix import as_labels
 from schirn.linalg.arrays import is_device_array, like, to_numpy
-from schirn.methods._base import PartialMultiLabelClassifier, RowSpaceMethod, sees_truth
+from schirn.methods import PartialMultiLabelClassifier, RowSpaceMethod, sees_truth
 from schirn.metrics import METRICS
 from schirn.scale.input import check_device_rows
 

@@ -7,8 +7,8 @@ import pytest
 
 from schirn.cleaning import NoisyLabels
 from schirn.cleaning.columns import TagTable
-from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
+from schirn.tables.files import open_table
 
 
 @pytest.fixture

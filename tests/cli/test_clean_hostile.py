@@ -73,7 +73,7 @@ def run_measured(*argv):
     """Run the program in a process of its own; exit code, stderr and peak memory in MB."""
     code = (
         "import sys; from schirn.cli import main; "
-        "from schirn.bench.running.memory import peak_memory; "
+        "from schirn.lab.bench.running.memory import peak_memory; "
         "code = main(sys.argv[1:]); print(peak_memory()); sys.exit(code)"
     )
     ran = subprocess.run([sys.executable, "-c", code, *argv], capture_output=True, text=True)

@@ -9,9 +9,9 @@ import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
 
 from schirn.cli import main
-from schirn.datasets.tables import open_table
 from schirn.exceptions import DataError
 from schirn.report.page import png_uri
+from schirn.tables.files import open_table
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,9 @@ def test_bench_tunes_on_the_device(tmp_path, capsys, tuning, monkeypatch):
     argv += ["--grid", "Schirn.alpha=[0.2,0.8]", "--grid", "Sieve.lam=[0.1,10]"]
     argv += ["--folds", "2", "--tuning", tuning, "--jobs", "0", "--json"]
     searched = []
-    monkeypatch.setattr("schirn.bench.running.execute.CandidateSearchCV.fit", recording(searched))
+    monkeypatch.setattr(
+        "schirn.lab.bench.running.execute.CandidateSearchCV.fit", recording(searched)
+    )
     found = []
     for name, options in (("here", []), ("there", ["--device", "cpu"])):
         assert main([*argv, "--output", str(tmp_path / name), *options]) == 0

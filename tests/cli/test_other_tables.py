@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from schirn.cli import main
-from schirn.datasets.tables import open_table
+from schirn.tables.files import open_table
 
 pd = pytest.importorskip("pandas", reason="the tables are made with pandas")
 pytest.importorskip("pyarrow", reason="Arrow tables need pyarrow")
 
 # Texts, most of whose tags are right.
-ITEMS = Path(__file__).parents[1] / "datasets" / "annotations" / "label_studio.json"
+ITEMS = Path(__file__).parents[1] / "tables" / "annotations" / "label_studio.json"
 
 
 @pytest.fixture

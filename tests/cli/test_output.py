@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from schirn.cli import COMMANDS, main
-from schirn.cli._output import _plain, coloured, colours, rich_console
+from schirn.cli import commands, main
+from schirn.cli.output import _plain, coloured, colours, rich_console
 
 pytest.importorskip("rich", reason="without Rich nothing is coloured")
 
@@ -79,7 +79,7 @@ def calls(tmp_path_factory):
 
 
 def command_names():
-    return [command.__name__.rpartition(".")[2] for command in COMMANDS]
+    return [command.__name__.rpartition(".")[2] for command in commands()]
 
 
 def test_every_command_is_tried(calls):
@@ -160,7 +160,7 @@ def test_the_variables_are_put_back(monkeypatch):
 
 def test_a_traceback_keeps_to_the_option(monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setattr("schirn.cli.methods.run", lambda _: 1 / 0)
+    monkeypatch.setattr("schirn.lab.cli.methods.run", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError) as caught:
         main(["methods", "--no-color", "--debug"])
     assert os.environ.get("NO_COLOR") == "1"

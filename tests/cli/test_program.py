@@ -12,9 +12,9 @@ from api_listing import walk
 from cli.clean_helpers import refused
 
 import schirn
-from schirn.cli import COMMANDS, main
-from schirn.cli._output import printable
-from schirn.cli._parser import build_parser
+from schirn.cli import commands, main
+from schirn.cli.output import printable
+from schirn.cli.parser import build_parser
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 
@@ -26,7 +26,7 @@ def python_m(*args, **options):
 
 
 def test_every_help_has_a_description_and_examples(capsys):
-    parsers = list(walk(build_parser(COMMANDS)))
+    parsers = list(walk(build_parser(commands())))
     assert len(parsers) >= 10
     for parser in parsers:
         assert main([*parser.prog.split()[1:], "--help"]) == 0
@@ -37,7 +37,7 @@ def test_every_help_has_a_description_and_examples(capsys):
 
 
 def test_every_example_parses(capsys):
-    parser = build_parser(COMMANDS)
+    parser = build_parser(commands())
     for command in walk(parser):
         for line in command.epilog.splitlines()[1:]:
             words = line.split("   ")[0 if not line.startswith("   ") else 1].split()
@@ -97,13 +97,13 @@ def test_control_c_is_130(capsys, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("schirn.cli.data.read", stop)
+    monkeypatch.setattr("schirn.lab.cli.data.read", stop)
     assert main(["data", "card", "digits_attributes"]) == 130
     assert capsys.readouterr().err == "schirn: interrupted\n"
 
 
 def test_a_bug_gets_one_sentence_and_its_traceback_with_debug(capsys, monkeypatch):
-    monkeypatch.setattr("schirn.cli.data.read", lambda _: 1 / 0)
+    monkeypatch.setattr("schirn.lab.cli.data.read", lambda _: 1 / 0)
     assert main(["data", "card", "digits_attributes"]) == 1
     told = capsys.readouterr().err
     assert told.startswith("schirn: this should not have happened (ZeroDivisionError: division by")
@@ -258,7 +258,7 @@ def test_errors_in_one_line(error, sentence, capsys, monkeypatch):
     def fail(_):
         raise error
 
-    monkeypatch.setattr("schirn.cli.data.read", fail)
+    monkeypatch.setattr("schirn.lab.cli.data.read", fail)
     assert main(["data", "card", "digits_attributes"]) == 2
     assert capsys.readouterr().err == f"schirn: {sentence}\n"
 
@@ -267,7 +267,7 @@ def test_a_closed_pipe_without_a_file_descriptor(monkeypatch):
     def gone(_):
         raise BrokenPipeError
 
-    monkeypatch.setattr("schirn.cli.data.read", gone)
+    monkeypatch.setattr("schirn.lab.cli.data.read", gone)
     monkeypatch.setattr(sys, "stdout", io.StringIO())
     assert main(["data", "card", "digits_attributes"]) == 141
     assert sys.stdout.name == os.devnull
@@ -280,7 +280,7 @@ def test_a_deprecation_is_shown_only_with_debug(capsys, monkeypatch):
         warnings.warn("look here", UserWarning, stacklevel=1)
         return make_partial_multilabel(n_samples=10, n_labels=3, random_state=0)
 
-    monkeypatch.setattr("schirn.cli.data.read", warn)
+    monkeypatch.setattr("schirn.lab.cli.data.read", warn)
     assert main(["data", "card", "x"]) == 0
     assert capsys.readouterr().err == "schirn: note: look here\n"
     assert main(["data", "card", "x", "--debug"]) == 0

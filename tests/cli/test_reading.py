@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from schirn.cli._reading import _columns, _split, assignment
+from schirn.cli.reading import _columns, _split, assignment
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 

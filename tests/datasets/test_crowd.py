@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from schirn import Sieve
-from schirn.datasets import data_card, load, read_npz
+from schirn.datasets import load, read_npz
 from schirn.exceptions import DataError, InputError
+from schirn.lab.data import data_card
 
 
 @pytest.fixture

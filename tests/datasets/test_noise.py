@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from schirn.datasets import add_noise
-from schirn.datasets._noise import KINDS, ridge_weights
+from schirn.datasets.noise import KINDS, ridge_weights
 from schirn.exceptions import InputError
 
 
@@ -124,7 +124,7 @@ def test_many_rows_and_features_are_solved_step_by_step(monkeypatch, n_labels, s
     truth = sparse.csr_array(random_truth(shape[0], n_labels))
     X = sparse.csr_array(np.random.RandomState(3).random_sample(shape))
     closed = ridge_weights(X, truth)
-    monkeypatch.setattr("schirn.datasets._noise.MAX_GRAM", 5)
+    monkeypatch.setattr("schirn.datasets.noise.MAX_GRAM", 5)
     steps = ridge_weights(X, truth)
     assert steps.shape == (shape[1], n_labels)
     np.testing.assert_allclose(steps, closed, atol=0.02 * np.abs(closed).max())
@@ -144,7 +144,7 @@ def test_legacy_equals_the_row_by_row_recipe():
 def test_legacy_does_not_depend_on_the_block_size(monkeypatch):
     y = random_truth(50, 9)
     whole = add_noise(y, 2, kind="legacy", seed=5)
-    monkeypatch.setattr("schirn.datasets._noise.BLOCK_CELLS", 20)
+    monkeypatch.setattr("schirn.datasets.noise.BLOCK_CELLS", 20)
     assert (add_noise(y, 2, kind="legacy", seed=5) == whole).all()
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from schirn.datasets import add_noise, available, data_card, load, make_cooccurrence, prepare_yeast
+from schirn.datasets import add_noise, available, load
+from schirn.lab.data import data_card, make_cooccurrence, prepare_yeast
 
 HERE = {entry.name for entry in available() if entry.where == "folder"}
 

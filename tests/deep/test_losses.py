@@ -5,9 +5,9 @@ import copy
 import numpy as np
 import pytest
 
-from schirn import PARD
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
+from schirn.lab import PARD
 from schirn.noise.calibration import calibrate
 
 torch = pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")

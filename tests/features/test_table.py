@@ -6,9 +6,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
 from schirn.features import TableFeatures, TextFeatures
+from schirn.tables.files import open_table
 
 TABLE = {
     "title": ["red pan", "red chair", None],

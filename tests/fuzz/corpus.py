@@ -14,8 +14,8 @@ from scipy import io as matlab
 from scipy import sparse
 
 import schirn
-from schirn.bench.results import FIELDS
 from schirn.datasets import make_partial_multilabel
+from schirn.lab.bench.results import FIELDS
 
 Files = dict[str, bytes]
 
@@ -288,7 +288,7 @@ def _journal() -> list[bytes]:
 
 def verdicts(folder: Path):
     """The verdicts of the project above, which is written to the folder."""
-    from schirn.review._project import read_project
+    from schirn.review.project import read_project
 
     (folder / "project.json").write_bytes(corpus("project")[0])
     (folder / "items.jsonl").write_bytes(corpus("items")[0])

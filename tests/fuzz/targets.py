@@ -12,9 +12,6 @@ from pathlib import Path
 from fuzz.corpus import TABLE, TAGS, corpus, verdicts
 
 import schirn
-from schirn.bench import read_rows
-from schirn.bench.results import IDENTITY
-from schirn.bench.running.scores import compute_metrics, read_arrays
 from schirn.cleaning import (
     Certificate,
     ChangeList,
@@ -25,7 +22,10 @@ from schirn.cleaning import (
     votes_to_candidates,
 )
 from schirn.datasets import load
-from schirn.datasets._cache import recorded_options
+from schirn.datasets.cache import recorded_options
+from schirn.lab.bench import read_rows
+from schirn.lab.bench.results import IDENTITY
+from schirn.lab.bench.running.scores import compute_metrics, read_arrays
 from schirn.persist import read_notes
 
 Target = Callable[[Path, bytes], object]
@@ -126,7 +126,7 @@ def _record(folder: Path, data: bytes) -> object:
 def _clean(name: str) -> Target:
     def read(folder: Path, data: bytes) -> object:
         from schirn.cleaning.columns import TagTable
-        from schirn.datasets.tables import open_table
+        from schirn.tables.files import open_table
 
         (folder / name).write_bytes(data)
         table = open_table(str(folder / name), encoding="utf-8", delimiter=None)
@@ -173,7 +173,7 @@ def _look(folder: Path, data: bytes) -> object:
 
 
 def _votes(folder: Path, data: bytes) -> object:
-    from schirn.datasets.tables import open_table
+    from schirn.tables.files import open_table
 
     (folder / "x.csv").write_bytes(data)
     table = open_table(str(folder / "x.csv"), encoding="utf-8", delimiter=None)
@@ -187,8 +187,8 @@ def _copied(name: str) -> Target:
     """Read a table, write a copy with one tag fewer, and a column more."""
 
     def read(folder: Path, data: bytes) -> object:
-        from schirn.datasets.tables import open_table
         from schirn.labels.tags import split_tags
+        from schirn.tables.files import open_table
 
         (folder / name).write_bytes(data)
         table = open_table(folder / name)
@@ -204,7 +204,7 @@ def _copied(name: str) -> Target:
 
 def _embeddings(folder: Path, data: bytes) -> object:
     from schirn.cleaning.columns import TagTable
-    from schirn.datasets.tables import open_table
+    from schirn.tables.files import open_table
 
     (folder / "x.csv").write_bytes(corpus("csv")[0])
     (folder / "x.npy").write_bytes(data)

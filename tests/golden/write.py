@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import schirn
+from schirn import lab
 from schirn.cleaning import votes_to_candidates
 from schirn.datasets import make_partial_multilabel
 
@@ -54,7 +55,7 @@ def cases():
         "Schirn-intercept": (plain(fit_intercept=True, max_iter=20), False),
         "Schirn-cuts": (plain(threshold=[0.1, 0.2, 0.3, 0.4], max_iter=20), False),
         "CandidateRidge-sparse": (schirn.CandidateRidge(), True),
-        "PMLPLR-sparse": (schirn.PMLPLR(n_anchors=20), True),
+        "PMLPLR-sparse": (lab.PMLPLR(n_anchors=20), True),
     }
 
 

@@ -9,9 +9,10 @@ import pytest
 import scipy.sparse as sp
 
 import schirn
-from schirn import NLR, PMLLRS, CandidateRidge, Schirn
+from schirn import CandidateRidge, Schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import CentredFeaturesWarning, InputError
+from schirn.lab import NLR, PMLLRS
 from schirn.testing import check_method, contract_checks
 
 CHECKS = dict(contract_checks())

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 import schirn
-from schirn import Schirn, Sieve, find_noisy_labels
+from schirn import Schirn, Sieve, find_noisy_labels, lab
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 
@@ -102,8 +102,8 @@ def test_a_model_of_a_gpu_is_saved_and_judges_rows_in_main_memory(tmp_path):
 def test_a_method_for_main_memory_says_so():
     data = example("Schirn")
     with pytest.raises(InputError, match=r"NLR works in main memory, but the rows are on a GPU"):
-        schirn.NLR().fit(ARRAYS["torch"](data.X), data.candidates)
-    model = schirn.NLR().fit(data.X, data.candidates)
+        lab.NLR().fit(ARRAYS["torch"](data.X), data.candidates)
+    model = lab.NLR().fit(data.X, data.candidates)
     with pytest.raises(InputError, match=r"on a GPU; copy them there \(X\.cpu\(\)"):
         model.predict(ARRAYS["torch"](data.X))
 

@@ -7,10 +7,11 @@ import sklearn
 from sklearn.model_selection import cross_val_score
 
 import schirn
+from schirn import lab
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 from schirn.linalg.inverse import KernelInverse
-from schirn.solvers.sieve_kernel import fit_stack
+from schirn.solvers.kernel_ridges import fit_stack
 
 STORAGES = pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "csr"])
 
@@ -247,7 +248,7 @@ def test_where_weights_are_not_supported_the_error_says_so(data, weights):
     with pytest.raises(InputError, match="cannot be combined with known"):
         schirn.Sieve().fit(X, Y, sample_weight=weights, known=Y)
     with pytest.raises(TypeError, match="sample_weight"):
-        schirn.PARD().fit(X, Y, sample_weight=weights)
+        lab.PARD().fit(X, Y, sample_weight=weights)
 
 
 def test_weights_are_routed_through_cross_validation(data, weights):

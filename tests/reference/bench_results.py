@@ -1,4 +1,4 @@
-"""Benchmark results made by hand, in the format of `schirn.bench.results`."""
+"""Benchmark results made by hand, in the format of `schirn.lab.bench.results`."""
 
 import numpy as np
 

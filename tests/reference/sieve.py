@@ -113,7 +113,7 @@ def symmetric_sums(odds):
 def estimate_noise(Y, Q, wrong, true):
     """Rate, tilt and propensities that fit the posterior."""
     n, l = Y.shape
-    rate = np.clip((Y * (1 - Q)).sum() / (1 - Q).sum(), 1e-4, 0.99)
+    rate = np.clip((Y * (1 - Q)).sum() / (1 - Q).sum(), 1e-4, 0.98)
     expected = np.zeros(l + 1)
     for m in range(l + 1):
         for r in range(l - m + 1):

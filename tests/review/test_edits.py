@@ -10,8 +10,8 @@ from review.review_helpers import write_project
 from schirn.exceptions import DataError, InputError
 from schirn.review import _browse as browse
 from schirn.review import open_session
-from schirn.review._session import Conflict
 from schirn.review._state import DROP, KEEP, MAX_BATCH
+from schirn.review.session import Conflict
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from review.review_helpers import write_project
 
 from schirn.exceptions import DataError
 from schirn.review import open_session
-from schirn.review._project import read_project
+from schirn.review.project import read_project
 
 TABLE = {"file": "table.csv", "column": "tags", "separator": ";"}
 

@@ -7,8 +7,8 @@ from review.review_helpers import write_project
 
 from schirn.exceptions import DataError, InputError
 from schirn.review import open_session
-from schirn.review._session import Conflict
 from schirn.review._state import review_order
+from schirn.review.session import Conflict
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ from review.review_helpers import write_project as write_old_project
 from schirn.cleaning import ChangeList
 from schirn.cleaning.found import NoisyLabels
 from schirn.cli import main
-from schirn.datasets.tables import open_table
 from schirn.exceptions import DataError, InputError
 from schirn.review import open_session
-from schirn.review._project import read_project, write_project
-from schirn.review._table import MAX_IMAGE_BYTES, TableRoles
 from schirn.review._training import new_confidence
+from schirn.review.project import read_project, write_project
+from schirn.review.table import MAX_IMAGE_BYTES, TableRoles
+from schirn.tables.files import open_table
 
 TAGS = ["dog; beach", "cat", "", "beach;dog;sea", "sea"]
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

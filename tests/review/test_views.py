@@ -19,10 +19,10 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
 from schirn.cleaning.found import NoisyLabels
-from schirn.datasets.tables import open_table
 from schirn.review import open_session
-from schirn.review._project import write_project
-from schirn.review._table import TableRoles
+from schirn.review.project import write_project
+from schirn.review.table import TableRoles
+from schirn.tables.files import open_table
 
 NASTY = '<img src=x onerror="document.title=1">'
 LABELS = [NASTY, "kids", "office"]

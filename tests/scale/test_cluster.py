@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn import CandidateRidge, Schirn, Sieve, bench, find_noisy_labels
+from schirn import CandidateRidge, Schirn, Sieve, find_noisy_labels
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
+from schirn.lab import bench
 from schirn.model_selection import CandidateSearchCV
 from schirn.scale import cluster
 

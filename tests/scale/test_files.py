@@ -94,7 +94,7 @@ def test_sieve_on_files(data, kernel_rows, scratch, monkeypatch):
     options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 2}
     sieve = sys.modules["schirn.methods.sieve"]
     # A sample of the rows decides how much to trust, and labels are missing.
-    monkeypatch.setattr(sieve, "_JUDGED_ROWS", 100)
+    monkeypatch.setattr(sieve, "JUDGED_ROWS", 100)
     monkeypatch.setattr(sieve, "missing_rate", lambda *sample: 0.3)
     monkeypatch.setattr(sieve, "_STRONG", -1.0)
     expected = Sieve(**options).fit(X, Y)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 import schirn
-from schirn import Schirn, Sieve
+from schirn import Schirn, Sieve, lab
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.noise.missing import completed, missing_probability
@@ -376,7 +376,7 @@ def test_a_method_for_main_memory_says_so(data, tmp_path):
     X, Y = data
     np.save(tmp_path / "X.npy", X)
     with RowFile(tmp_path / "X.npy") as rows, pytest.raises(InputError) as caught:
-        schirn.NLR().fit(rows, Y)
+        lab.NLR().fit(rows, Y)
     assert str(caught.value) == (
         "NLR works in main memory, but the rows are in files; load them, or use a method that "
         "trains where the rows are: Schirn or Sieve"

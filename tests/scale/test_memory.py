@@ -22,7 +22,7 @@ STATUS = "/proc/self/status"
 CHILD = """
 import json, sys, warnings
 import numpy as np
-import schirn.solvers.sieve_rows as rows
+import schirn.solvers.candidates as rows
 from schirn import Sieve
 from schirn.scale.memory import memory_limit
 
@@ -48,7 +48,7 @@ import json, sys, warnings
 import numpy as np
 import pyarrow, pyarrow.compute, pyarrow.parquet
 from schirn.cli import main
-from schirn.datasets import _arrow
+from schirn.tables import arrow as _arrow
 
 def peak():
     lines = open("/proc/self/status").read().splitlines()

@@ -10,16 +10,16 @@ from schirn.linalg.features import learn_scale
 from schirn.linalg.inverse import KernelInverse
 from schirn.metrics import average_precision
 from schirn.noise.model import NoiseModel, candidate_posterior, update_noise
-from schirn.solvers.sieve import GRIDS, newton, sieve, soft_logit, trusting_ridge
-from schirn.solvers.sieve_kernel import (
+from schirn.solvers.candidates import Knowledge
+from schirn.solvers.kernel_ridges import (
     FEW_ROWS,
-    KernelProblem,
-    Options,
-    choose_lams,
+    KernelRidges,
+    fit_kernel,
     fit_stack,
+    kernel_lams,
     kernel_matrix,
-    solve,
 )
+from schirn.solvers.sieve import GRIDS, newton, sieve, soft_logit, trusting_ridge
 
 
 def problem(n=160, seed=0, r=2, kernel="rbf", **options):
@@ -30,10 +30,14 @@ def problem(n=160, seed=0, r=2, kernel="rbf", **options):
     return data, kernel_matrix(Z, kernel, np.random.RandomState(0))[1]
 
 
-def rounds(K, Y, lams, options=None, **parameters):
+def rounds(K, Y, lams, rates=None, **parameters):
     rng = np.random.RandomState(0)
-    splits = KernelProblem(K, Y, lams, options or Options(), rng)
-    return sieve(splits, lams, rng=rng, **parameters)
+    ridges = KernelRidges(K, Y, lams, Knowledge(rates), rng)
+    return sieve(ridges, rates=rates, rng=rng, **parameters)
+
+
+def choose(K, Y, **parameters):
+    return kernel_lams(K, Y, Knowledge(), **parameters)
 
 
 def listed(rows):
@@ -64,9 +68,9 @@ def test_equals_the_plain_reference(sparse, kernel):
     np.testing.assert_allclose(model.label_confidence_[listed], cautious[listed], atol=1e-8)
     Z = model.scale_.transform(X)
     _, K = kernel_matrix(Z, kernel, np.random.RandomState(0))
-    result = solve(K, data.candidates, kernel=kernel)
-    np.testing.assert_allclose(result.Q, Q, atol=1e-8)
-    np.testing.assert_allclose(result.log_odds, log_odds, atol=1e-6)
+    result = fit_kernel(K, data.candidates, kernel=kernel)
+    np.testing.assert_allclose(result.confidence().toarray(), Q, atol=1e-8)
+    np.testing.assert_allclose(result.log_odds(), log_odds, atol=1e-6)
 
 
 def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
@@ -95,12 +99,13 @@ def test_experts_are_ridges_on_the_posterior_with_leave_one_out_scores():
     G += np.eye(l) * (np.trace(G) / l * 0.3 + 1e-12)
     experts.append(loo(Q, 1 / n + D @ np.linalg.solve(G, D.T)))
     log_odds = sum(soft_logit(E) for E in experts) / 3
-    np.testing.assert_allclose(got.log_odds, log_odds, atol=1e-6)
+    np.testing.assert_allclose(got.log_odds(), log_odds, atol=1e-6)
     P = np.clip(1 / (1 + np.exp(-log_odds)), 1e-4, 1 - 1e-4)
-    np.testing.assert_allclose(
-        got.objective, -np.mean(Q * np.log(P) + (1 - Q) * np.log(1 - P)), rtol=1e-8
-    )
-    np.testing.assert_allclose(got.Q, candidate_posterior(P, Y, got.noise).Q, atol=1e-8)
+    q, p = Q[Y == 1], P[Y == 1]
+    objective = -np.mean(q * np.log(p) + (1 - q) * np.log(1 - p))
+    np.testing.assert_allclose(got.objective, objective, rtol=1e-8)
+    expected = candidate_posterior(P, Y, got.noise).Q
+    np.testing.assert_allclose(got.confidence().toarray(), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("shape", [(60, 4), (12, 30)], ids=["many rows", "many labels"])
@@ -159,8 +164,8 @@ def test_ridge_weights_are_chosen_on_rows_left_out(trusting):
     best = min(variance * GRIDS["rbf"][np.argmin(losses)], 6 * variance)
     options = {"kernel": "rbf", "trusting": trusting, "rng": np.random.RandomState(0)}
     expected = [best] if trusting else [best / 20, best / 4, best]
-    np.testing.assert_allclose(choose_lams(K, Y, lam=None, **options), expected, rtol=1e-9)
-    assert choose_lams(K, Y, lam=0.7, **options) == [0.7]
+    np.testing.assert_allclose(choose(K, Y, **options), expected, rtol=1e-9)
+    assert fit_kernel(K, Y, kernel="rbf", lam=0.7, max_iter=1).lams == [0.7]
 
 
 def hidden_features(n=200):
@@ -200,23 +205,23 @@ def test_a_linear_kernel_compares_rankings_first(trusting):
     # Otherwise this would not test anything.
     assert not near[np.argmin(errors)]
     best = lams[np.argmin(np.where(near, errors, np.inf))]
-    options = {"kernel": "linear", "lam": None, "trusting": trusting}
-    found = choose_lams(K, Y, **options, rng=np.random.RandomState(0))
+    options = {"kernel": "linear", "trusting": trusting}
+    found = choose(K, Y, **options, rng=np.random.RandomState(0))
     np.testing.assert_allclose(found, [best] if trusting else [best / 20, best / 4, best])
 
 
 def test_rows_with_all_labels_leave_the_choice_to_the_squared_error():
     _, K = problem(n=40, kernel="linear")
-    options = {"kernel": "linear", "lam": None, "trusting": True}
-    found = choose_lams(K, np.ones((40, 3)), **options, rng=np.random.RandomState(0))
+    options = {"kernel": "linear", "trusting": True}
+    found = choose(K, np.ones((40, 3)), **options, rng=np.random.RandomState(0))
     assert np.isfinite(found).all()
 
 
 def test_at_most_600_rows_choose_the_ridge_weights(monkeypatch):
     data, K = problem(n=50)
-    monkeypatch.setattr("schirn.solvers.sieve_kernel.TUNING_ROWS", 20)
-    options = {"kernel": "rbf", "lam": None, "trusting": False}
-    found = choose_lams(K, data.candidates, **options, rng=np.random.RandomState(3))
+    monkeypatch.setattr("schirn.solvers.kernel_ridges.TUNING_ROWS", 20)
+    options = {"kernel": "rbf", "trusting": False}
+    found = choose(K, data.candidates, **options, rng=np.random.RandomState(3))
     rows = np.sort(np.random.RandomState(3).choice(50, 20, replace=False))
     variance = np.trace(K) / 50 - K.mean()
     Y = data.candidates[rows].astype(float)
@@ -229,12 +234,12 @@ def test_at_most_600_rows_choose_the_ridge_weights(monkeypatch):
 def test_splits_hold_out_every_row_once():
     data, K = problem()
     rng = np.random.RandomState(0)
-    whole, *inner = KernelProblem(K, data.candidates, [1.0], rng=rng).splits
+    whole, *inner = KernelRidges(K, data.candidates, [1.0], rng=rng).splits
     np.testing.assert_array_equal(listed(whole.train), data.candidates)
     assert whole.held is None
     held = np.concatenate([listed(s.held) for s in inner])
     np.testing.assert_array_equal(np.sort(held, axis=0), np.sort(data.candidates, axis=0))
-    sizes = [len(s.train.indices) + len(s.held.indices) for s in inner]
+    sizes = [len(s.rows) + len(s.drawn) for s in inner]
     assert sizes == [160, 160, 160]
 
 
@@ -242,8 +247,8 @@ def test_splits_keep_groups_together():
     groups = np.arange(60) // 4
     # Candidates that name the group: no group may be on both sides of a split.
     Y = (groups[:, None] == np.arange(15)).astype(int)
-    options = Options(groups=groups)
-    inner = KernelProblem(np.eye(60), Y, [1.0], options, np.random.RandomState(0)).splits[1:]
+    knowledge = Knowledge(groups=groups)
+    inner = KernelRidges(np.eye(60), Y, [1.0], knowledge, np.random.RandomState(0)).splits[1:]
     for split in inner:
         train, held = (listed(rows).any(axis=0) for rows in (split.train, split.held))
         assert not (train & held).any()
@@ -253,7 +258,7 @@ def test_many_rows_have_one_split():
     n = FEW_ROWS
     Y = np.ones((n, 1), dtype=int)
     K = np.eye(n, dtype=np.float32)
-    assert len(KernelProblem(K, Y, [1.0], rng=np.random.RandomState(0)).splits) == 2
+    assert len(KernelRidges(K, Y, [1.0], rng=np.random.RandomState(0)).splits) == 2
 
 
 def test_the_rate_is_estimated():
@@ -261,31 +266,33 @@ def test_the_rate_is_estimated():
     Y, truth = data.candidates.astype(float), data.y_true
     result = rounds(K, Y, [0.3, 1.0])
     assert result.noise.rate == pytest.approx(Y[truth == 0].mean(), abs=0.06)
-    Q = result.Q
+    Q = result.confidence().toarray()
     assert (Q[Y == 0] == 0).all()
     assert Q[(Y == 1) & (truth == 1)].mean() > Q[(Y == 1) & (truth == 0)].mean() + 0.4
 
 
 def test_a_known_rate_is_kept():
     data, K = problem()
-    found = rounds(K, data.candidates, [1.0], Options(0.25))
+    found = rounds(K, data.candidates, [1.0], 0.25)
     assert found.noise.rate == pytest.approx(0.25)
     rates = np.linspace(0.1, 0.5, len(K))
-    kept = rounds(K, data.candidates, [1.0], Options(rates)).noise.rate
+    kept = rounds(K, data.candidates, [1.0], rates).noise.rate
     np.testing.assert_allclose(kept, rates)
 
 
 def test_trusting_ridge_is_ridge():
     data, K = problem()
     Y, rows = data.candidates.astype(float), np.arange(160)
-    result = trusting_ridge(KernelProblem(K, Y, [0.5]), 0.5)
+    result = trusting_ridge(KernelRidges(K, Y, [0.5]))
     (A, b) = result.ridges[0]
     scores = ridge_with_intercept(K, Y, 0.5, rows, rows)
     np.testing.assert_allclose(K @ A + b, scores, atol=1e-9)
     S = np.array([ridge_with_intercept(K, Y, 0.5, np.delete(rows, i), [i])[0] for i in rows])
-    assert result.objective == pytest.approx(np.mean((S - Y) ** 2))
-    np.testing.assert_allclose(result.log_odds, result.pool.log_odds([S]), atol=1e-7)
-    np.testing.assert_array_equal(result.Q, Y)
+    log_odds = result.pool.log_odds([S])
+    P = np.clip(1 / (1 + np.exp(-log_odds)), 1e-4, 1 - 1e-4)
+    assert result.objective == pytest.approx(-np.log(P[Y == 1]).mean())
+    np.testing.assert_allclose(result.log_odds(), log_odds, atol=1e-7)
+    np.testing.assert_array_equal(result.confidence().toarray(), Y)
     order = np.argsort(result.pool.log_odds([scores]), axis=1)
     np.testing.assert_array_equal(order, np.argsort(scores, axis=1))
 
@@ -294,4 +301,4 @@ def test_all_rows_listed_everywhere_does_not_crash():
     data, K = problem()
     Y = np.ones_like(data.candidates)
     result = rounds(K, Y, [1.0], max_iter=3)
-    assert np.isfinite(result.log_odds).all()
+    assert np.isfinite(result.log_odds()).all()

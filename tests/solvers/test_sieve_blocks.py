@@ -40,16 +40,16 @@ def blocks(X, Y, edges=()):
 def same(fit, model, X, atol=1e-7):
     """Whether a fit on blocks is the fitted model."""
     np.testing.assert_allclose(cautious(fit, model), model.label_confidence_, atol=atol)
-    np.testing.assert_allclose(fit.objective, model.objective_, rtol=1e-6)
-    np.testing.assert_allclose(fit.lams, model.lams_, rtol=1e-6)
-    scores = fit.pool.log_odds(fit.expansion.scores(fit.scale.transform(X)))
+    np.testing.assert_allclose(fit.result.objective, model.objective_, rtol=1e-6)
+    np.testing.assert_allclose(fit.result.lams, model.lams_, rtol=1e-6)
+    scores = fit.result.pool.log_odds(fit.expansion.scores(fit.scale.transform(X)))
     np.testing.assert_allclose(scores, model.decision_function(X), atol=100 * atol)
     assert fit.scale.kind == model.scale_.kind
 
 
 def cautious(fit, model):
     """Confidences (n, l) of a fit, with the caution of the model."""
-    q = fit.confidence.copy()
+    q = fit.posterior.copy()
     q.data = model.caution_.apply(q.data, q.indices)
     return q.toarray()
 
@@ -78,7 +78,7 @@ def test_blocks_give_the_model_that_memory_gives(options, sparse, edges):
     same(fit, model, X, atol)
     log_odds, listed, Q = fit.sample
     np.testing.assert_array_equal(listed, Y)
-    np.testing.assert_array_equal(Q, fit.confidence.toarray())
+    np.testing.assert_array_equal(Q, fit.posterior.toarray())
     assert np.corrcoef(log_odds[Y == 1], Q[Y == 1])[0, 1] > 0.5
 
 
@@ -91,15 +91,15 @@ def test_noise_levels(level):
     fit = sieve_blocks(blocks(X, Y, EDGES), **options)
     model = Sieve(**options).fit(X, Y)
     same(fit, model, X)
-    np.testing.assert_allclose(fit.noise.rate, model.noise_model_.rate, rtol=1e-6)
-    np.testing.assert_allclose(fit.rates, model.noise_rates_, rtol=1e-6)
+    np.testing.assert_allclose(fit.result.noise.rate, model.noise_model_.rate, rtol=1e-6)
+    np.testing.assert_allclose(fit.result.rates, model.noise_rates_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kernel_rows", [50, 4000], ids=["landmarks", "few rows"])
 def test_confidences_list_every_candidate_of_every_row(kernel_rows):
     X, Y = problem()
     options = {**MANY, "max_kernel_rows": kernel_rows, "noise_level": 1e-3}
-    found = sieve_blocks(blocks(X, Y, EDGES), **options).confidence
+    found = sieve_blocks(blocks(X, Y, EDGES), **options).posterior
     np.testing.assert_array_equal(np.diff(found.indptr), Y.sum(axis=1))
 
 
@@ -109,7 +109,7 @@ def test_a_sample_takes_every_kth_row():
         options = {**MANY, "max_kernel_rows": kernel_rows, "max_iter": 2}
         fit = sieve_blocks(blocks(X, Y, EDGES), sample_rows=len(Y) // 7, **options)
         np.testing.assert_array_equal(fit.sample.Y, Y[::k])
-        np.testing.assert_array_equal(fit.sample.Q, fit.confidence.toarray()[::k])
+        np.testing.assert_array_equal(fit.sample.Q, fit.posterior.toarray()[::k])
         assert fit.sample.log_odds.shape == Y[::k].shape
 
 
@@ -155,7 +155,7 @@ def test_one_round_written_out():
     P = np.clip(1 / (1 + np.exp(-log_odds)), 1e-4, 1 - 1e-4)
     noise = update_noise(Y, first)
     np.testing.assert_allclose(
-        result.confidence.toarray(), candidate_posterior(P, Y, noise).Q, atol=1e-8
+        result.posterior.toarray(), candidate_posterior(P, Y, noise).Q, atol=1e-8
     )
 
 
@@ -198,8 +198,8 @@ def test_torch_gives_the_result_of_numpy(options, precision):
     fit = sieve_blocks(place, **options)
     atol = 1e-3 if precision == "float32" or "max_kernel_rows" in options else 1e-6
     np.testing.assert_allclose(cautious(fit, model), model.label_confidence_, atol=atol)
-    np.testing.assert_allclose(fit.objective, model.objective_, rtol=1e-3)
-    scores = fit.pool.log_odds(fit.expansion.scores(fit.scale.transform(T)))
+    np.testing.assert_allclose(fit.result.objective, model.objective_, rtol=1e-3)
+    scores = fit.result.pool.log_odds(fit.expansion.scores(fit.scale.transform(T)))
     assert isinstance(scores, torch.Tensor)
     expected = model.decision_function(X)
     np.testing.assert_allclose(scores.numpy(), expected, atol=20 * atol, rtol=1e-2)

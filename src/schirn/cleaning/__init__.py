@@ -1,25 +1,25 @@
 """Find wrong tags, and train on the tags that are left."""
 
 from schirn.cleaning.audit import Audit, AuditSample, Certificate
-from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.clean_then_fit import CleanThenFit
-from schirn.cleaning.expect import Expectations, RunSummary, Violation
 from schirn.cleaning.find import find_noisy_labels
 from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
-from schirn.cleaning.look import Finding, look_at_table
 from schirn.cleaning.many import find_noisy_labels_sparse
-from schirn.cleaning.merges import (
+from schirn.cleaning.road import Road
+from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
+from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
+from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
+from schirn.labels.votes import Votes, votes_to_candidates
+from schirn.tables.changes import Change, ChangeList
+from schirn.tables.checks import Finding, look_at_table
+from schirn.tables.expect import Expectations, RunSummary, Violation
+from schirn.tables.merges import (
     Merge,
     merge_tags,
     propose_merges,
     read_merges,
     write_merges,
 )
-from schirn.cleaning.road import Road
-from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
-from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
-from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
-from schirn.labels.votes import Votes, votes_to_candidates
 
 __all__ = [
     "Annotator",

@@ -15,8 +15,8 @@ from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
 from schirn._input import is_missing
 from schirn.cleaning.audit import MISSING, TAGS, AuditSample
 from schirn.cleaning.found import NoisyLabels
-from schirn.datasets.tables import open_table
 from schirn.exceptions import InputError
+from schirn.tables.files import open_table
 
 Array = np.ndarray
 

@@ -10,14 +10,19 @@ import numpy as np
 from schirn._files import brief, brief_list, read_npy
 from schirn._input import suggest
 from schirn._progress import stage
-from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.found import NoisyLabels
-from schirn.cleaning.look import SEPARATORS
-from schirn.cleaning.merges import check_merges
 from schirn.cleaning.road import choose_road
-from schirn.datasets._annotations import Verdict, label_studio_config
-from schirn.datasets._arrow import ParquetNumbers, number_blocks
-from schirn.datasets.tables import (
+from schirn.exceptions import DataError, InputError
+from schirn.features import TableFeatures
+from schirn.labels.tags import split_tags
+from schirn.scale.cluster import lazy_blocks
+from schirn.scale.memory import check_room, free_bytes
+from schirn.scale.row_file import RowFile
+from schirn.tables.annotations import Verdict, label_studio_config
+from schirn.tables.arrow import ParquetNumbers, number_blocks
+from schirn.tables.changes import Change, ChangeList
+from schirn.tables.checks import SEPARATORS
+from schirn.tables.files import (
     LABEL_COLUMNS,
     Table,
     folder_format,
@@ -26,12 +31,7 @@ from schirn.datasets.tables import (
     to_numbers,
     write_verdicts,
 )
-from schirn.exceptions import DataError, InputError
-from schirn.features import TableFeatures
-from schirn.labels.tags import split_tags
-from schirn.scale.cluster import lazy_blocks
-from schirn.scale.memory import check_room, free_bytes
-from schirn.scale.row_file import RowFile
+from schirn.tables.merges import check_merges
 
 Array = np.ndarray
 

@@ -27,8 +27,7 @@ from schirn.labels.known import as_known, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
 from schirn.linalg.arrays import is_device_array, to_numpy
-from schirn.methods import OracleRidge, PartialMultiLabelClassifier
-from schirn.methods._base import FREE
+from schirn.methods import FREE, OracleRidge, PartialMultiLabelClassifier
 from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 

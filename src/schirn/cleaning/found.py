@@ -12,15 +12,15 @@ import scipy.sparse as sp
 from schirn._files import atomic_write, csv_rows, spreadsheet_safe
 from schirn._optional import optional
 from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
-from schirn.cleaning.changes import ChangeList, changes_of
 from schirn.cleaning.road import Road
 from schirn.cleaning.threshold_curve import ThresholdCurve
 from schirn.cleaning.trust import Trust
 from schirn.cleaning.why import Reasons
+from schirn.tables.changes import ChangeList, changes_of
 
 if TYPE_CHECKING:
-    from schirn.cleaning.look import Finding
     from schirn.report import CleanReport
+    from schirn.tables.checks import Finding
 
 Array = np.ndarray
 

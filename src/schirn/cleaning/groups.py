@@ -1,8 +1,7 @@
 """Rows that must not judge each other: groups that are given, and copies."""
 
-import hashlib
 from collections.abc import Iterable
-from itertools import count, pairwise
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from schirn._input import canonical, is_missing
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
-from schirn.linalg.arrays import row_pieces
-from schirn.scale.row_file import RowFile
+from schirn.scale.copies import equal_rows
 
 Array = np.ndarray
 
@@ -53,24 +51,3 @@ def with_copies(X: Any, tags: Tags, groups: Array | None) -> Array | None:
     size = distinct + int(groups.max()) + 1
     links = sp.coo_array((np.ones(n), (same, distinct + groups)), shape=(size, size))
     return np.asarray(connected_components(links, directed=False)[1][same])
-
-
-def equal_rows(X: Any) -> Array:
-    """Number the distinct rows of an array, a canonical CSR matrix or a dense `RowFile`."""
-
-    def digest(*values: Array) -> bytes:
-        found = hashlib.blake2b(digest_size=16)
-        for value in values:
-            # Adding 0 makes -0.0 equal to 0.0.
-            found.update((value + 0).tobytes())
-        return found.digest()
-
-    number: dict[bytes, int] = {}
-    if sp.issparse(X):
-        ends = X.indptr.tolist()
-        spans = (slice(*pair) for pair in pairwise(ends))
-        keys = (digest(X.indices[span], X.data[span]) for span in spans)
-    else:
-        blocks = X.blocks() if isinstance(X, RowFile) else (rows for _, rows in row_pieces(X, 1000))
-        keys = (digest(row) for rows in blocks for row in rows)
-    return np.array([number.setdefault(key, len(number)) for key in keys], dtype=np.int64)

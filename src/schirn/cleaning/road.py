@@ -12,7 +12,7 @@ from schirn.scale.cluster import in_memory
 from schirn.scale.input import location
 from schirn.scale.memory import check_room, fits, free_bytes, scratch_folder
 from schirn.scale.row_file import RowFile
-from schirn.solvers.sieve_landmarks import MOST_STACKED as MANY_LABELS
+from schirn.solvers.feature_ridges import MOST_STACKED as MANY_LABELS
 
 # Peak memory of a fit of Sieve per row and label, and per row and landmark, besides the features.
 _BYTES_PER_CELL = 75

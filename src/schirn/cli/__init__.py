@@ -12,44 +12,24 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 import schirn.cli.apply as apply
-import schirn.cli.bench as bench
 import schirn.cli.certificate as certificate
 import schirn.cli.clean as clean
-import schirn.cli.data as data
 import schirn.cli.demo as demo
 import schirn.cli.doctor as doctor
 import schirn.cli.export as export
 import schirn.cli.fit as fit
-import schirn.cli.leaderboard as leaderboard
-import schirn.cli.methods as methods
 import schirn.cli.predict as predict
-import schirn.cli.reproduce as reproduce
 import schirn.cli.review as review
 import schirn.cli.undo as undo
 from schirn._files import reason_of
-from schirn.cli._output import colours, note
-from schirn.cli._parser import build_parser
+from schirn._plugins import from_plugins
+from schirn.cli.output import colours, note
+from schirn.cli.parser import build_parser
 from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-COMMANDS = (
-    demo,
-    fit,
-    predict,
-    export,
-    clean,
-    apply,
-    undo,
-    review,
-    certificate,
-    bench,
-    leaderboard,
-    reproduce,
-    methods,
-    data,
-    doctor,
-)
+_COMMANDS = (demo, fit, predict, export, clean, apply, undo, review, certificate)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -88,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _prepare_streams()
         try:
-            args = build_parser(COMMANDS).parse_args(words)
+            args = build_parser(commands()).parse_args(words)
         except SystemExit as stop:
             sys.stdout.flush()
             return int(stop.code or 0)
@@ -107,6 +87,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         is_bug = not isinstance(error, _USER_ERRORS)
         note(_bug(error) if is_bug else _sentence(error, args))
         return 1 if is_bug else 2
+
+
+def commands() -> list[Any]:
+    """Return the modules of all commands, in the order of the help."""
+    return [*_COMMANDS, *from_plugins("cli", "COMMANDS").values(), doctor]
 
 
 def _bug(error: Exception) -> str:

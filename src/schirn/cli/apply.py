@@ -4,12 +4,12 @@ import argparse
 from typing import Any
 
 from schirn.cleaning import ChangeList
-from schirn.cleaning.changes import column_hash
-from schirn.cli._output import facts, note, print_json
-from schirn.cli._parser import Parser, add_command
-from schirn.cli._reading import add_text_format, check_copy, check_not_input
-from schirn.datasets.tables import open_table
+from schirn.cli.output import facts, note, print_json
+from schirn.cli.parser import Parser, add_command
+from schirn.cli.reading import add_text_format, check_copy, check_not_input
 from schirn.exceptions import InputError
+from schirn.tables.changes import column_hash
+from schirn.tables.files import open_table
 
 _EXAMPLES = """
 schirn apply changes.csv items.csv

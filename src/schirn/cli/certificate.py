@@ -9,12 +9,12 @@ from schirn._files import spreadsheet_safe
 from schirn.cleaning import Certificate, read_merges
 from schirn.cleaning.audit import TAGS, tags_digest
 from schirn.cleaning.columns import TagTable
-from schirn.cli._output import facts, print_json, say
-from schirn.cli._parser import add_command, separator
-from schirn.cli._reading import add_merge, add_text_format
-from schirn.datasets.tables import open_table
+from schirn.cli.output import facts, print_json, say
+from schirn.cli.parser import add_command, separator
+from schirn.cli.reading import add_merge, add_text_format
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags, split_tags
+from schirn.tables.files import open_table
 
 _EXAMPLES = """
 schirn certificate check cleaned.csv.certificate.json

@@ -30,28 +30,28 @@ from schirn.cleaning import (
 )
 from schirn.cleaning.answers import read_answers, write_questions
 from schirn.cleaning.audit import MISSING, TAGS
-from schirn.cleaning.changes import SUFFIXES
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
 from schirn.cleaning.find import MIN_COUNT
-from schirn.cleaning.look import KINDS
 from schirn.cleaning.many import CENTROIDS
 from schirn.cleaning.road import choose_road, size_of
 from schirn.cleaning.verdicts import PRECISION
-from schirn.cli._device import add_device, to_device
-from schirn.cli._output import facts, note, print_json, say, table, working
-from schirn.cli._parser import Parser, add_checkpoint, add_command, natural, positive
-from schirn.cli._reading import add_columns, add_group, assignment, check_copy, check_not_input
+from schirn.cli.device import add_device, to_device
 from schirn.cli.fit import make_model
-from schirn.datasets._annotations import TOOLS
-from schirn.datasets.tables import folder_format, open_table
+from schirn.cli.output import facts, note, print_json, say, table, working
+from schirn.cli.parser import Parser, add_checkpoint, add_command, natural, positive
+from schirn.cli.reading import add_columns, add_group, assignment, check_copy, check_not_input
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags
-from schirn.review._project import write_project
-from schirn.review._table import TableRoles
+from schirn.review.project import write_project
+from schirn.review.table import TableRoles
 from schirn.scale.cluster import connected
 from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
 from schirn.scale.row_file import RowFile
+from schirn.tables.annotations import TOOLS
+from schirn.tables.changes import SUFFIXES
+from schirn.tables.checks import KINDS
+from schirn.tables.files import folder_format, open_table
 
 _EXAMPLES = """
 schirn clean items.csv --labels tags --text description -o cleaned.csv

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from schirn._files import atomic_write, check_writable
-from schirn.cli._output import note, print_json, say, table, working
-from schirn.cli._parser import add_command, natural, positive
+from schirn.cli.output import note, print_json, say, table, working
+from schirn.cli.parser import add_command, natural, positive
 from schirn.demo import Demo, run_demo
 from schirn.exceptions import MissingExtraError
 from schirn.metrics import METRICS

@@ -17,10 +17,10 @@ import joblib
 from threadpoolctl import threadpool_info
 
 import schirn
-from schirn.cli._output import facts, print_json, say, table
-from schirn.cli._parser import add_command
+from schirn.cli.output import facts, print_json, say, table
+from schirn.cli.parser import add_command
 from schirn.datasets import available
-from schirn.datasets._cache import cache_folder
+from schirn.datasets.cache import cache_folder
 from schirn.exceptions import DataError
 
 _EXAMPLES = """

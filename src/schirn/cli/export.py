@@ -4,9 +4,9 @@ import argparse
 from typing import Any
 
 from schirn._files import check_writable
-from schirn.cli._output import facts, print_json
-from schirn.cli._parser import add_command
-from schirn.cli._reading import check_not_input
+from schirn.cli.output import facts, print_json
+from schirn.cli.parser import add_command
+from schirn.cli.reading import check_not_input
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.persist import load, to_onnx

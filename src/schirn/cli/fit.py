@@ -14,10 +14,10 @@ from schirn._progress import stage
 from schirn.cleaning import look_at_table
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.groups import group_numbers
-from schirn.cli._device import add_device, to_device, to_memory
-from schirn.cli._output import facts, note, print_json, working
-from schirn.cli._parser import add_checkpoint, add_command, natural, positive
-from schirn.cli._reading import (
+from schirn.cli.device import add_device, to_device, to_memory
+from schirn.cli.output import facts, note, print_json, working
+from schirn.cli.parser import add_checkpoint, add_command, natural, positive
+from schirn.cli.reading import (
     add_encoding,
     add_group,
     add_merge,
@@ -29,15 +29,14 @@ from schirn.cli._reading import (
     read_tag_table,
 )
 from schirn.datasets import Dataset, add_noise
-from schirn.datasets._text import base_name
 from schirn.exceptions import InputError
 from schirn.features import TagPipeline
 from schirn.features.pipeline import make_method
 from schirn.labels.tags import read_tags
-from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
-from schirn.methods._base import sees_truth
+from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method, sees_truth
 from schirn.metrics import noise_report
 from schirn.persist import save
+from schirn.tables.text import base_name
 
 _EXAMPLES = """
 schirn fit items.csv --labels tags --text description -o tagger.schirn

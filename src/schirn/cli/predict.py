@@ -11,10 +11,10 @@ import numpy as np
 from schirn._files import check_writable
 from schirn._progress import stage
 from schirn.cleaning.columns import TagTable, image_files, matrix_for
-from schirn.cli._device import add_device, to_device
-from schirn.cli._output import note, print_json, working
-from schirn.cli._parser import add_command, json_value
-from schirn.cli._reading import (
+from schirn.cli.device import add_device, to_device
+from schirn.cli.output import note, print_json, working
+from schirn.cli.parser import add_command, json_value
+from schirn.cli.reading import (
     SVMLIGHT,
     add_encoding,
     add_reading,
@@ -24,9 +24,6 @@ from schirn.cli._reading import (
     read,
 )
 from schirn.datasets import Dataset
-from schirn.datasets._annotations import TOOLS, Verdict
-from schirn.datasets._text import base_name, format_suffix, is_packed
-from schirn.datasets.tables import TABLES, Table, holds_lists, open_table, write_verdicts
 from schirn.exceptions import InputError
 from schirn.features import TableFeatures, TagPipeline
 from schirn.labels.matrix import as_labels, label_lists
@@ -35,6 +32,9 @@ from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
 from schirn.report.records import csv_lines, json_lines, write_lines
+from schirn.tables.annotations import TOOLS, Verdict
+from schirn.tables.files import TABLES, Table, holds_lists, open_table, write_verdicts
+from schirn.tables.text import base_name, format_suffix, is_packed
 
 _EXAMPLES = """
 schirn predict tagger.schirn new.csv -o tagged.csv

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from schirn._files import check_writable
-from schirn.cleaning.changes import SUFFIXES
-from schirn.cli._output import note, printable, say
-from schirn.cli._parser import add_command, natural, positive
+from schirn.cli.output import note, printable, say
+from schirn.cli.parser import add_command, natural, positive
 from schirn.exceptions import InputError
 from schirn.report.records import csv_lines, json_lines, write_lines
-from schirn.review._session import CERTIFICATE_FILE
+from schirn.review.session import CERTIFICATE_FILE
+from schirn.tables.changes import SUFFIXES
 
 _EXAMPLES = """
 schirn review photos-review

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from schirn.cli._parser import add_command
 from schirn.cli.apply import add_arguments, run
+from schirn.cli.parser import add_command
 
 _EXAMPLES = """
 schirn undo changes.csv cleaned.csv -o restored.csv

@@ -17,8 +17,8 @@ from scipy import sparse
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import repeated
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
-from schirn.datasets._text import is_packed, read_text
 from schirn.exceptions import DataError
+from schirn.tables.text import is_packed, read_text
 
 YES = {"yes", "true", "t", "y"}
 NO = {"no", "false", "f", "n"}

@@ -14,10 +14,10 @@ from scipy import sparse
 
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import repeated
-from schirn.datasets._text import base_name
 from schirn.exceptions import DataError, InputError
 from schirn.labels.matrix import as_binary
 from schirn.labels.votes import Votes
+from schirn.tables.text import base_name
 
 # A 0/1 matrix with more cells is kept as CSR: 50 MB as bytes, 400 MB as floats.
 LARGE_LABELS = 50_000_000

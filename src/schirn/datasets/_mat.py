@@ -22,8 +22,8 @@ from scipy import sparse
 from schirn._files import brief, brief_list, byte_limit, check_sparse, too_large
 from schirn._optional import optional
 from schirn.datasets._dataset import Dataset, Fold, dataset_from_file, label_matrix
-from schirn.datasets._text import check_size, unreadable_named
 from schirn.exceptions import DataError
+from schirn.tables.text import check_size, unreadable_named
 
 _KIND = "MATLAB file, or truncated"
 # Usual variable names in any case; the first one found wins.

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file
-from schirn.datasets._text import read_text
 from schirn.exceptions import DataError
+from schirn.tables.text import read_text
 
 # Indices above this do not fit into the arrays that hold them.
 MOST = 2**62

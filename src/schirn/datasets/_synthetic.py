@@ -9,7 +9,7 @@ from scipy import sparse as sp
 from sklearn.utils import check_random_state
 
 from schirn.datasets._dataset import Dataset
-from schirn.datasets._noise import add_noise
+from schirn.datasets.noise import add_noise
 from schirn.exceptions import InputError
 
 GROUP = 3  # labels that share a direction

@@ -17,7 +17,7 @@ from schirn.deep.learner import under
 from schirn.deep.posterior import NoiseLaw
 from schirn.exceptions import InputError, ModelFileError
 from schirn.noise.calibration import Calibration
-from schirn.persist import Decoder, Encoder, _damage_named, check_model
+from schirn.persist import Decoder, Encoder, check_model, damage_named
 
 if TYPE_CHECKING:
     from torch import nn
@@ -125,7 +125,7 @@ def resume(run: CrossFit, path: str | os.PathLike[str], stamp: str) -> None:
             f"{os.fspath(path)}: this checkpoint belongs to other data or other parameters; "
             f"delete it to start over, or use another file"
         )
-    with _damage_named(Path(path)):
+    with damage_named(Path(path)):
         _restore(run, tensors, meta)
 
 
@@ -178,7 +178,7 @@ def load_model(
             f"{os.fspath(path)}: the model was trained with your own backbone; pass an untrained "
             f"one with load(path, module=...)"
         )
-    with _damage_named(Path(path)):
+    with damage_named(Path(path)):
         arrays = [
             tensors[f"array.{k}"].numpy().astype(dtype, copy=False)
             for k, dtype in enumerate(meta["arrays"])

@@ -18,11 +18,11 @@ from schirn.deep.learner import Learner, Network, NetworkInput, Steps, mlp, n_ou
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
+from schirn.linalg.arrays import pick_device
 from schirn.linalg.scaling import standard_factor
-from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
+from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
-from schirn.solvers.pard_torch import pick_device
 
 Array = np.ndarray
 
@@ -255,7 +255,7 @@ class DeepSieve(PartialMultiLabelClassifier):
             if self.random_state is None
             else self.random_state
         )
-        self._device = pick_device(self.device)
+        self._device = pick_device(torch, self.device)
         self._scaling = _scaling(X, self.scale)
         self._n_labels = n_labels
         with seeded(self._device, self._seed):
@@ -424,7 +424,7 @@ class DeepSieve(PartialMultiLabelClassifier):
             expected = Network(own, self._n_hidden, self._n_labels).state_dict()
         if any(k not in weights or weights[k].shape != v.shape for k, v in expected.items()):
             raise ValueError("the weights do not match the network described in the file")
-        self._device = pick_device(self.device)
+        self._device = pick_device(torch, self.device)
         self._backbone = self._make_backbone(self.n_features_in_)
         self._learned = self._learner(0)
         self._learned.start_from(weights)

@@ -14,7 +14,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from schirn.noise.model import RATES, count_tilt, log_normaliser, padded_posterior, propensities
+from schirn.noise.model import (
+    LARGEST_RATE,
+    SMALLEST_RATE,
+    count_tilt,
+    log_normaliser,
+    padded_posterior,
+    propensities,
+)
 
 Tensor = torch.Tensor
 
@@ -40,7 +47,7 @@ class NoiseLaw(NamedTuple):
     def independent(cls, rates: Tensor) -> "NoiseLaw":
         """Return a law under which false labels are listed independently of each other."""
         flat = rates.new_zeros(len(rates) + 1, dtype=torch.float64)
-        return cls(rates.clamp(*RATES), flat, flat)
+        return cls(rates.clamp(SMALLEST_RATE, LARGEST_RATE), flat, flat)
 
     def to(self, device: torch.device) -> "NoiseLaw":
         """Copy the law to another device."""
@@ -149,10 +156,10 @@ class NoiseSums:
     def law(self, counts: bool = True) -> NoiseLaw:
         """Estimate the law from the rows added so far; `counts=False` leaves the tilt at zero."""
         noise, false = self.noise.cpu().numpy(), self.false.cpu().numpy()
-        rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), *RATES))
+        rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), SMALLEST_RATE, LARGEST_RATE))
         relative = propensities(noise, false, rate, float(self.listed))
         each = np.full(len(noise), rate) if relative is None else rate * np.exp(relative)
-        rates = torch.tensor(np.clip(each, *RATES))
+        rates = torch.tensor(np.clip(each, SMALLEST_RATE, LARGEST_RATE))
         rates = rates.to(self.noise.device, torch.float32)
         if not counts:
             return NoiseLaw.independent(rates)

@@ -36,7 +36,7 @@ from schirn._files import brief, reason_of
 from schirn._input import is_missing, suggest
 from schirn._optional import optional
 from schirn._progress import track
-from schirn.datasets._cache import cache_folder
+from schirn.datasets.cache import cache_folder
 from schirn.exceptions import InputError, MissingExtraError
 
 Array = np.ndarray

@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from schirn._files import brief, brief_list
 from schirn._input import as_plain, is_missing, suggest
 from schirn._optional import optional
-from schirn.datasets._arrow import ArrowTable
-from schirn.datasets.tables import to_numbers
 from schirn.exceptions import InputError
 from schirn.features.encoders import Encoder
+from schirn.tables.arrow import ArrowTable
+from schirn.tables.text import to_numbers
 
 Array = np.ndarray
 

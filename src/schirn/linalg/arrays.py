@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._optional import optional
+from schirn.exceptions import InputError
 
 # NumPy's A A' exploits symmetry by itself; elsewhere small products are not worth a loop.
 _STRIPED = 256
@@ -263,3 +264,15 @@ def _torch_cells_product(
 
 def _torch() -> Any:
     return optional("torch", "deep", "PyTorch arrays")
+
+
+def pick_device(torch: Any, device: str) -> str:
+    """Return the PyTorch device to use; "auto" is a GPU if one is available."""
+    there = torch.cuda.is_available()
+    if device == "cuda" and not there:
+        raise InputError(
+            "device='cuda' was asked for, but PyTorch sees no CUDA device here; "
+            "use device='auto' or 'cpu'",
+            parameter="device",
+        )
+    return ("cuda" if there else "cpu") if device == "auto" else device

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.linalg.arrays import Array, namespace, to_numpy
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, to_numpy
 from schirn.linalg.row_space import RowSpace, gram_spectrum, with_intercept
 
 _DISTANCE_SAMPLE = 1000
@@ -31,6 +31,41 @@ class Kernel(NamedTuple):
         # The largest matrix of a fit: no copies.
         distance /= -self.width
         return np.exp(distance, out=distance)
+
+
+class KernelExpansion(NamedTuple):
+    """Scores of scaled rows: kernel(rows, support) @ weights + offsets."""
+
+    kernel: Kernel
+    support: Any
+    """Training rows or landmarks; None for a linear kernel, whose weights are per feature."""
+    weights: np.ndarray
+    """(experts, support rows or features, labels)"""
+    offsets: np.ndarray
+    """(experts, labels)"""
+
+    def scores(self, Z: Any) -> list[Array]:
+        """Ridge scores of every expert."""
+        K = Z if self.support is None else self.kernel(Z, on_device(self.support, Z))
+        if sp.issparse(Z) or isinstance(Z, np.ndarray):
+            pairs = zip(self.weights, self.offsets, strict=True)
+            return [np.asarray(K @ W) + b for W, b in pairs]
+        pairs = zip(like(self.weights, K), like(self.offsets, K), strict=True)
+        return [K @ W + b for W, b in pairs]
+
+
+def pick(Z: Any, rows: np.ndarray) -> Any:
+    """The given rows of an array of any library."""
+    if not is_device_array(Z):
+        return Z[rows]
+    return namespace(Z).take(Z, like(rows, Z, "own"), axis=0)
+
+
+def on_device(support: Any, Z: Any) -> Any:
+    """Training rows or landmarks on the device of Z."""
+    if sp.issparse(Z) or isinstance(Z, np.ndarray):
+        return support
+    return like(support.toarray() if sp.issparse(support) else support, Z)
 
 
 def squared_distances(A: Any, B: Any) -> Array:

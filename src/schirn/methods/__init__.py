@@ -1,7 +1,9 @@
-"""All methods, one per file."""
+"""The methods of the core, one per file, and the list of all methods."""
 
 from schirn._input import find_name, suggest
+from schirn._plugins import from_plugins, moved_names
 from schirn.exceptions import InputError
+from schirn.methods._base import FREE as FREE
 from schirn.methods._base import (
     Fit,
     LinearMethod,
@@ -9,73 +11,45 @@ from schirn.methods._base import (
     PartialMultiLabelClassifier,
     RowSpaceMethod,
 )
-from schirn.methods.fpml import FPML
-from schirn.methods.glc import GLC
-from schirn.methods.nlr import NLR
-from schirn.methods.paks import PAKS
-from schirn.methods.pard import PARD
-from schirn.methods.particle import ParticleMAP, ParticleVLS
-from schirn.methods.pmllenfn import PMLLENFN
-from schirn.methods.pmllrs import PMLLRS
-from schirn.methods.pmlma import PMLMA
-from schirn.methods.pmlni import PMLNI
-from schirn.methods.pmlplr import PMLPLR
+from schirn.methods._base import sees_truth as sees_truth
 from schirn.methods.ridge import CandidateRidge, OracleRidge
 from schirn.methods.schirn import Schirn
 from schirn.methods.sieve import Sieve
 
 __all__ = [
-    "FPML",
-    "GLC",
-    "NLR",
-    "PAKS",
-    "PARD",
-    "PMLLENFN",
-    "PMLLRS",
-    "PMLMA",
-    "PMLNI",
-    "PMLPLR",
     "CandidateRidge",
     "Fit",
     "LinearMethod",
     "MethodInfo",
     "OracleRidge",
     "PartialMultiLabelClassifier",
-    "ParticleMAP",
-    "ParticleVLS",
     "RowSpaceMethod",
     "Schirn",
     "Sieve",
     "methods",
 ]
 
-_METHODS: tuple[type[PartialMultiLabelClassifier], ...] = (
-    Sieve,
-    Schirn,
-    NLR,
-    FPML,
-    PMLLRS,
-    PMLNI,
-    ParticleMAP,
-    ParticleVLS,
-    PAKS,
-    GLC,
-    PARD,
-    PMLLENFN,
-    PMLPLR,
-    PMLMA,
-    CandidateRidge,
-    OracleRidge,
-)
+Methods = dict[str, type[PartialMultiLabelClassifier]]
+
+_OWN: Methods = {"Sieve": Sieve, "Schirn": Schirn}
+_REFERENCES: Methods = {"CandidateRidge": CandidateRidge, "OracleRidge": OracleRidge}
+CORE_METHODS: Methods = {**_OWN, **_REFERENCES}
+
+__getattr__ = moved_names(__name__)
 
 
-def methods() -> dict[str, type[PartialMultiLabelClassifier]]:
+def methods() -> Methods:
     """Return all methods by name: Sieve, Schirn, the compared methods and the two references.
 
     >>> list(methods())[:3], list(methods())[-2:]
     (['Sieve', 'Schirn', 'NLR'], ['CandidateRidge', 'OracleRidge'])
     """
-    return {method.__name__: method for method in _METHODS}
+    return {**_OWN, **from_plugins("rivals", "METHODS"), **_REFERENCES}
+
+
+def method_named(name: str) -> type[PartialMultiLabelClassifier] | None:
+    """Return the method of exactly this name, or None; only a compared method loads the others."""
+    return CORE_METHODS.get(name) or methods().get(name)
 
 
 def find_method(name: str) -> type[PartialMultiLabelClassifier]:
@@ -84,9 +58,9 @@ def find_method(name: str) -> type[PartialMultiLabelClassifier]:
     >>> find_method("sieve").__name__, find_method("PML-MA").__name__
     ('Sieve', 'PMLMA')
     """
-    known = find_name(name, methods())
+    known = find_name(name, CORE_METHODS) or find_name(name, methods())
     if known is None:
         raise InputError(
             f"there is no method {name!r}; {suggest(name, methods())}", parameter="method"
         )
-    return methods()[known]
+    return CORE_METHODS[known] if known in CORE_METHODS else methods()[known]

@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import joblib
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -17,40 +17,36 @@ from schirn.exceptions import InputError
 from schirn.labels.known import as_known
 from schirn.labels.matrix import as_labels
 from schirn.labels.votes import Votes, read_votes
-from schirn.linalg.arrays import is_device_array, like, namespace, near, to_numpy
+from schirn.linalg.arrays import is_device_array, namespace, near, to_numpy
 from schirn.linalg.features import learn_scale
+from schirn.linalg.kernels import KernelExpansion
 from schirn.linalg.weights import as_weights, copies, repeat, whole
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
-from schirn.noise.caution import caution
-from schirn.noise.missing import completed, missing_probability, missing_rate
-from schirn.noise.model import candidate_posterior
+from schirn.noise.caution import JUDGED_ROWS, judge
+from schirn.noise.missing import least_log_odds, likely_missing, missing_cells
+from schirn.noise.model import candidate_posterior, known_rates
 from schirn.noise.thresholds import ThresholdRule
-from schirn.noise.votes import VoteModel, anchored, vote_model
-from schirn.scale.blocks import Layout, RowStore
+from schirn.noise.votes import vote_model
+from schirn.scale.blocks import Layout, RowStore, one_block
 from schirn.scale.fit import BlockFit
 from schirn.scale.input import location
-from schirn.solvers.sieve import SieveResult, known_rates, trusts
-from schirn.solvers.sieve_blocks import SieveFit, gather_fit, sieve_blocks
-from schirn.solvers.sieve_kernel import (
-    Options,
-    expansion,
+from schirn.solvers.candidates import Knowledge
+from schirn.solvers.feature_ridges import FactoredRows, factor, fit_features
+from schirn.solvers.kernel_ridges import (
+    fit_kernel,
     kernel_between,
+    kernel_expansion,
     kernel_matrix,
-    solve,
 )
-from schirn.solvers.sieve_landmarks import FactoredRows, factor
-from schirn.solvers.sieve_landmarks import solve as solve_landmarks
+from schirn.solvers.sieve import SieveResult
+from schirn.solvers.sieve_blocks import sieve_blocks
 
 Array = np.ndarray
 
 _BLOCK_ROWS = 5000
-# Rows that decide how much of the claimed noise to believe.
-_JUDGED_ROWS = 10_000
 # Numbers of a block of rows in files.
 _FILE_CELLS = 2**23
-# Weak features are never sure that a label is missing.
-_STRONG = 0.25
 
 
 class Sieve(PartialMultiLabelClassifier):
@@ -240,20 +236,11 @@ class Sieve(PartialMultiLabelClassifier):
             together, one of weight 0 is judged like an unseen row. For rows in main memory, up to
             `max_kernel_rows`, without `known` and `votes`.
         """
-        given = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
-        name = next((name for name, value in given.items() if value is not None), None)
-        if name is not None and location(X) == "files":
-            # Only the solver for rows in memory takes these; it reads a mapped file in pieces.
-            X = X.mapped()
+        extras = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
+        extras = {name: value for name, value in extras.items() if value is not None}
         if location(X) in self._locations:
-            if name is not None:
-                raise InputError(
-                    f"{name} needs rows in main memory; leave it out, or give X as an array or "
-                    f"CSR matrix",
-                    parameter=name,
-                )
-            if location(X) == "files":
-                X = X._finer(self._file_rows(X, y))
+            X = self._rows_elsewhere(X, y, extras)
+        if location(X) in self._locations:
             super().fit(X, y, label_names=label_names)
             return self
         self._check()
@@ -261,23 +248,57 @@ class Sieve(PartialMultiLabelClassifier):
             label_names = votes.label_names
         with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
-            rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
-            said = None
-            if votes is not None:
-                said = vote_model(*read_votes(votes, Y, self.label_names_))
-            if groups is not None:
-                # Numbered by their first row: what the groups are called does not matter.
-                _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
-                check_same_length(len(Y), len(groups))
-                groups = np.argsort(np.argsort(first))[groups]
-            options = Options(rates, as_known(known, Y, self.label_names_), said, groups)
-            weights = as_weights(sample_weight, len(Y))
-            with self._continued(X, Y, *options[:2], options.groups, weights, _ballots(votes)):
-                if weights is None:
-                    self._finish(self._fit_with(X, Y, options), Y)
+            rates = self._rates(Y)
+            knowledge = self._knowledge(Y, rates, **extras) if extras else Knowledge(rates)
+            checked = rates, knowledge.known, knowledge.groups, knowledge.weights
+            with self._continued(X, Y, *checked, _ballots(votes)):
+                if knowledge.weights is None:
+                    self._finish(self._fit_with(X, Y, knowledge), Y)
                 else:
-                    self._fit_weighted(X, Y, options, weights)
+                    self._fit_weighted(X, Y, knowledge)
         return self
+
+    def _rates(self, Y: Array) -> "float | Array | None":
+        """Rate at which false labels are listed, if the user knows it."""
+        if self.noise_level is None:
+            return None
+        return known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
+
+    def _rows_elsewhere(self, X: Any, y: Any, extras: dict[str, Any]) -> Any:
+        """Rows in files, on a device or on workers, as `fit` uses them."""
+        name = next(iter(extras), None)
+        if name is not None and location(X) == "files":
+            # Only the solver for rows in memory takes these; it reads a mapped file in pieces.
+            return X.mapped()
+        if name is not None:
+            raise InputError(
+                f"{name} needs rows in main memory; leave it out, or give X as an array or CSR "
+                f"matrix",
+                parameter=name,
+            )
+        return X._finer(self._file_rows(X, y)) if location(X) == "files" else X
+
+    def _knowledge(
+        self,
+        Y: Array,
+        rates: Any,
+        known: Any = None,
+        votes: Any = None,
+        groups: Any = None,
+        sample_weight: Any = None,
+    ) -> Knowledge:
+        """What the user knows about the rows, checked."""
+        if groups is not None:
+            # Numbered by their first row: what the groups are called does not matter.
+            _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
+            check_same_length(len(Y), len(groups))
+            groups = np.argsort(np.argsort(first))[groups]
+        quality = None
+        if votes is not None:
+            quality = vote_model(*read_votes(votes, Y, self.label_names_))
+        weights = as_weights(sample_weight, len(Y))
+        certain = as_known(known, Y, self.label_names_)
+        return Knowledge(rates, certain, quality, groups, weights)
 
     def _file_rows(self, X: Any, y: Any) -> int:
         """Rows of a block in files, by their features, landmarks and scores of all ridges."""
@@ -326,129 +347,125 @@ class Sieve(PartialMultiLabelClassifier):
         check_same_length(len(scores), len(labels.matrix))
         return self._missing(scores, labels.matrix, min_confidence)
 
-    def _missing(self, log_odds: Array, Y: Any, min_confidence: float) -> sp.csr_array:
-        low = self._least_log_odds(min_confidence)
-        if is_device_array(log_odds):
-            xp, (row, label) = namespace(log_odds), Y.nonzero()
-            z = xp.reshape(log_odds + 0, (-1,))
-            z[like(row.astype(np.int64) * Y.shape[1] + label, z, "own")] = -np.inf
-            unlisted = xp.nonzero(z >= low)[0]
-            cells, z = to_numpy(unlisted), to_numpy(xp.take(z, unlisted))
-        else:
-            cells = np.flatnonzero((log_odds >= low) & (Y == 0))
-            z = log_odds.ravel()[cells]
-        return self._likely(*np.divmod(cells, Y.shape[1]), z, Y.shape, min_confidence)
+    def _missing(self, log_odds: Array, Y: Any, min_confidence: float = 0.5) -> sp.csr_array:
+        """Probability that labels outside Y are true, where it is at least `min_confidence`."""
+        return likely_missing(log_odds, Y, *self._listing_rates(), min_confidence)
 
-    def _least_log_odds(self, min_confidence: float) -> float:
-        """Cells that are not listed need a closer look from here on; there are few of them."""
-        # The probability rises with the log-odds.
-        low, high = -40.0, 40.0
-        while high - low > 1e-3:
-            middle = (low + high) / 2
-            if self._probability_unlisted(np.array([middle]))[0] >= min_confidence:
-                high = middle
-            else:
-                low = middle
-        return -np.inf if low == -40.0 else low
-
-    def _probability_unlisted(self, z: Array) -> Array:
-        """Probability that labels with these log-odds are true, although they are not listed."""
-        rate, missing = float(np.mean(self.noise_model_.rate)), getattr(self, "missing_rate_", 0.0)
-        return missing_probability(completed(z, missing), rate, missing)
-
-    def _likely(
-        self, row: Array, label: Array, z: Array, shape: tuple[int, int], min_confidence: float
-    ) -> sp.csr_array:
-        """Those cells that are missing with at least this probability."""
-        p = self._probability_unlisted(z)
-        likely = p >= max(min_confidence, np.finfo(p.dtype).tiny)
-        return sp.csr_array((p[likely], (row[likely], label[likely])), shape=shape)
+    def _listing_rates(self) -> tuple[float, float]:
+        """Rate at which false labels are listed, and share of the true ones that are not."""
+        return float(np.mean(self.noise_model_.rate)), getattr(self, "missing_rate_", 0.0)
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
-        return self._fit_with(X, Y, Options(rates))
+        return self._fit_with(X, Y, Knowledge(self._rates(Y)))
 
-    def _fit_weighted(
-        self, X: "Array | sp.csr_array", Y: Array, options: Options, weights: Array
-    ) -> None:
+    def _fit_weighted(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> None:
         """Train on rows with weights; rows without weight are judged like unseen ones."""
-        if options.known is not None or options.votes is not None:
-            name = "known" if options.known is not None else "votes"
+        weights: Any = knowledge.weights
+        if knowledge.known is not None or knowledge.votes is not None:
+            name = "known" if knowledge.known is not None else "votes"
             raise InputError(
                 f"sample_weight cannot be combined with {name}; repeat rows instead",
                 parameter="sample_weight",
             )
-        kept, rates, groups = weights > 0, options.rates, options.groups
+        used, rates, groups = weights > 0, knowledge.rates, knowledge.groups
         if isinstance(rates, np.ndarray):
-            rates = rates[kept]
+            rates = rates[used]
         else:
             (sizes,) = repeat(copies(weights), Y.sum(axis=1))
             rates = known_rates(self.noise_level, sizes, Y.shape[1])
-        options = Options(
+        positive = as_weights(weights[used], int(used.sum()))
+        knowledge = Knowledge(
             rates,
-            groups=None if groups is None else groups[kept],
-            weights=as_weights(weights[kept], int(kept.sum())),
+            groups=None if groups is None else groups[used],
+            weights=positive,
+            counts=copies(positive),
         )
-        fit = self._fit_with(X[kept], Y[kept], options)
-        self._finish(fit, Y[kept], copies(options.weights))
-        if kept.all():
+        fit = self._fit_with(X[used], Y[used], knowledge)
+        self._finish(fit, Y[used], knowledge.counts)
+        if used.all():
             return
-        scores, own = self._scores(X[~kept]), fit.scores
-        unseen = self._confidences(scores, Y[~kept]).astype(X.dtype)
-        self.training_log_odds_ = whole(kept, own, scores)
-        self.missing_ = self._missing(self.training_log_odds_, Y, 0.5)
-        self.label_confidence_ = whole(kept, self.label_confidence_, unseen)
+        scores = self._scores(X[~used])
+        unseen = self._confidences(scores, Y[~used]).astype(X.dtype)
+        self.training_log_odds_ = whole(used, fit.scores, scores)
+        self.missing_ = self._missing(self.training_log_odds_, Y)
+        self.label_confidence_ = whole(used, self.label_confidence_, unseen)
         self.noise_ = (Y == 1) & (self.label_confidence_ < 0.5)
 
-    def _fit_with(self, X: "Array | sp.csr_array", Y: Array, options: Options) -> Fit:
-        known, listed, trusted = options.known, Y, Y
-        if known is not None:
-            # What is known to be wrong is neither learned by a trusting model nor missing.
-            trusted = np.where(known < 0, 0, Y) if self._trusts() else Y
-            listed = np.where(known < 0, 1, Y)
-            options = options._replace(known=None if self._trusts() else known)
-        counts = copies(options.weights)
-        self._learn_features(X, counts)
-        found = self._solve(X, trusted, options)
-        confidence = self._judge(found, options.votes, counts).toarray()
+    def _fit_with(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> Fit:
+        known, trusted = knowledge.known, Y
+        if known is not None and self._trusts():
+            # What is known to be wrong is not learned by a trusting model.
+            trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
+        self._learn_features(X, knowledge.counts)
+        result, self.expansion_ = self._solve(X, trusted, knowledge)
+        scores, posterior = result.log_odds(), result.confidence()
+        sample = scores, trusted, posterior.toarray()
+        confidence = self._judge(result, posterior, sample, knowledge).toarray()
         if known is not None:
             confidence = np.where(known == 0, confidence, known > 0)
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
             self.largest_wrong_share_ = max(self.caution_.largest_share, self.wrong_share_)
-        scores, objective = found.sample.log_odds, found.objective
         self.training_log_odds_ = scores
-        self.missing_ = self._missing(scores, listed, 0.5)
+        self.missing_ = self._missing(scores, Y if known is None else np.where(known < 0, 1, Y))
         noise = (Y == 1) & (confidence < 0.5)
-        return Fit(noise, scores, len(objective), objective, confidence.astype(X.dtype))
+        n_iter = len(result.objective)
+        return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
+
+    def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
+        """Run the rounds on rows in memory; also how their ridges score new rows."""
+        transformed = self.transformer_ is not None
+        Z = self._scaled(X) if transformed else X
+        if self._is_small(Z):
+            Z = Z if transformed else self._scaled(X)
+            rng = check_random_state(self.random_state)
+            kernel, K = kernel_matrix(Z, self.kernel, rng, knowledge.counts)
+            result = fit_kernel(K, Y, knowledge=knowledge, **self._rounds())
+            return result, kernel_expansion(kernel, Z, result.ridges)
+        self._check_many(Z.shape[0], knowledge)
+        # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
+        factored = self._factor(Z, None if transformed else self.scale_.transform)
+        result = fit_features(factored, sp.csr_array(Y), knowledge=knowledge, **self._rounds())
+        return result, factored.source.expansion(result.ridges)
+
+    def _check_many(self, n: int, knowledge: Knowledge) -> None:
+        """Raise InputError for what needs the kernel matrix of all rows."""
+        if knowledge.weights is not None:
+            raise InputError(
+                f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} rows, "
+                f"and X has {n:,}; leave it out, or repeat rows instead",
+                parameter="sample_weight",
+            )
+        if knowledge.groups is not None:
+            raise InputError(
+                f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
+                f"and X has {n:,}; leave them out, or use find_noisy_labels with cv=5",
+                parameter="groups",
+            )
 
     def _judge(
-        self, found: SieveFit, votes: VoteModel | None = None, counts: Array | None = None
+        self,
+        result: SieveResult,
+        posterior: sp.csr_array,
+        sample: tuple[Array, Array, Array],
+        knowledge: Knowledge,
     ) -> sp.csr_array:
-        """Keep what a fit found; the confidences of all candidates."""
-        self.expansion_, self.pool_, self.noise_model_ = found.expansion, found.pool, found.noise
-        self.noise_rates_, self.lams_ = found.rates, found.lams
+        """Set what a fit says about the noise; return the confidences of all candidates."""
+        votes = knowledge.votes
+        self.pool_, self.noise_model_ = result.pool, result.noise
+        self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams)
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
-        confidence, rate = found.confidence.copy(), float(np.mean(found.noise.rate))
-        Z, Y, Q = repeat(counts, *found.sample)
-        some = slice(None, None, max(1, len(Y) // _JUDGED_ROWS))
         stage("deciding how much of the noise to trust")
-        seen = caution(Z[some], Y[some], Q[some], rate)
-        times = None if counts is None else np.repeat(counts, np.diff(confidence.indptr))
-
-        def wrong_share() -> float:
-            return float(np.average(1 - confidence.data, weights=times)) if confidence.nnz else 0.0
-
-        # Whoever names the noise, or counts votes, is believed.
-        if self.noise_level is not None or votes is not None:
-            seen = seen._replace(factors=np.ones(Y.shape[1]), strict_share=wrong_share())
-        self.caution_ = seen
-        confidence.data = seen.apply(confidence.data, confidence.indices)
-        self.wrong_share_ = wrong_share()
-        self.largest_wrong_share_ = max(seen.largest_share, self.wrong_share_)
-        self.missing_rate_ = 0.0
-        if seen.separation > _STRONG:
-            self.missing_rate_ = missing_rate(Z[some], Y[some], rate)
-        return confidence
+        judgement = judge(
+            posterior,
+            *sample,
+            float(np.mean(result.noise.rate)),
+            believe=self.noise_level is not None or votes is not None,
+            counts=knowledge.counts,
+        )
+        self.caution_, self.missing_rate_ = judgement.caution, judgement.missing_rate
+        self.wrong_share_ = judgement.wrong_share
+        self.largest_wrong_share_ = max(self.caution_.largest_share, self.wrong_share_)
+        return judgement.confidence
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         if not isinstance(self.features, str):
@@ -460,24 +477,25 @@ class Sieve(PartialMultiLabelClassifier):
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        options |= {"sample_rows": _JUDGED_ROWS, "all_log_odds": self._keeps_log_odds}
-        found = sieve_blocks(store, **options)
-        self.transformer_, self.scale_ = None, found.scale
-        confidence = self._judge(found)
-        self.objective_, self.n_iter_ = found.objective, len(found.objective)
-        scores, listed, _ = found.sample
+        options |= {"sample_rows": JUDGED_ROWS, "all_log_odds": self._keeps_log_odds}
+        fit = sieve_blocks(store, **options)
+        self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
+        scores, listed, _ = fit.sample
+        confidence = self._judge(fit.result, fit.posterior, fit.sample, Knowledge())
+        self.objective_, self.n_iter_ = fit.result.objective, len(fit.result.objective)
         self.calibration_ = self._calibrate(scores, listed)
-        if found.log_odds is not None:
-            self.training_log_odds_ = found.log_odds
+        if fit.log_odds is not None:
+            self.training_log_odds_ = fit.log_odds
         elif self._keeps_log_odds:
             self.training_log_odds_ = scores
-        if is_device_array(found.log_odds):
-            self.missing_ = self._missing(found.log_odds, confidence, 0.5)
+        rates = self._listing_rates()
+        if is_device_array(fit.log_odds):
+            self.missing_ = likely_missing(fit.log_odds, confidence, *rates)
         elif len(listed) == confidence.shape[0]:
-            self.missing_ = self._missing(scores, listed, 0.5)
+            self.missing_ = likely_missing(scores, listed, *rates)
         else:
-            cells = found.unlisted(self._least_log_odds(0.5))
-            self.missing_ = self._likely(*cells, confidence.shape, 0.5)
+            cells = fit.unlisted(least_log_odds(*rates))
+            self.missing_ = missing_cells(*cells, confidence.shape, *rates)
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()
@@ -498,24 +516,22 @@ class Sieve(PartialMultiLabelClassifier):
         return (*(repr(getattr(self, name)) for name in names), _content(self.features))
 
     def _share(self, models: Sequence[Any], train: Any, test: Any) -> Callable[[Any, Array], Array]:
-        Z = self._fit_features(train)
-        Z_test = self._scaled(test)
-        if not self._is_small(Z):
+        self._learn_features(train)
+        Z, Z_test = self._scaled(train), self._scaled(test)
+        if self._is_small(Z):
+            kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
+            rows = kernel_between(kernel, Z_test, Z)
+            fit: Callable[..., SieveResult] = partial(fit_kernel, K)
+        else:
             factored = self._factor(Z)
-            features = factored.source.features(Z_test)
-            return lambda model, Y: model._solve_factored(factored, Y).scores(features)
-        kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
-        K_test = kernel_between(kernel, Z_test, Z)
+            rows, fit = factored.source.features(Z_test), partial(fit_features, factored)
 
         def scores(model: Any, Y: Array) -> Array:
-            rates = known_rates(model.noise_level, Y.sum(axis=1), Y.shape[1])
-            return np.asarray(solve(K, Y, options=Options(rates), **model._rounds()).scores(K_test))
+            knowledge = Knowledge(model._rates(Y))
+            Y = Y if self._is_small(Z) else sp.csr_array(Y)
+            return fit(Y, knowledge=knowledge, **model._rounds()).scores(rows)
 
         return scores
-
-    def _fit_features(self, X: "Array | sp.csr_array") -> Any:
-        self._learn_features(X)
-        return self._scaled(X)
 
     def _learn_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> None:
         stage("scaling the features")
@@ -547,59 +563,18 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _rounds(self) -> dict[str, Any]:
         names = ("kernel", "lam", "max_iter", "random_state")
-        rounds = {name: getattr(self, name) for name in names}
-        return {**rounds, "trusting": self._trusts()}
+        return {**{name: getattr(self, name) for name in names}, "trusting": self._trusts()}
 
-    def _factor(self, Z: Any, **options: Any) -> FactoredRows:
+    def _factor(self, Z: Any, scaled: Callable[[Any], Any] | None = None) -> FactoredRows:
         rng = check_random_state(self.random_state)
-        return factor(Z, kernel=self.kernel, n_landmarks=self.n_landmarks, rng=rng, **options)
-
-    def _solve(self, X: Any, Y: Array, options: Options) -> SieveFit:
-        Z = X if self.transformer_ is None else self._scaled(X)
-        if self._is_small(Z):
-            Z = self.scale_.transform(X) if self.transformer_ is None else Z
-            rng, counts = check_random_state(self.random_state), copies(options.weights)
-            kernel, K = kernel_matrix(Z, self.kernel, rng, counts)
-            result = solve(K, Y, options=options, **self._rounds())
-            own = expansion(kernel, Z, result.ridges)
-            return gather_fit(own, result, self.scale_, 1)._replace(problem=None)
-        if options.weights is not None:
-            raise InputError(
-                f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} rows, "
-                f"and X has {Z.shape[0]:,}; leave it out, or repeat rows instead",
-                parameter="sample_weight",
-            )
-        if options.groups is not None:
-            raise InputError(
-                f"groups are left out together up to max_kernel_rows={self.max_kernel_rows} rows, "
-                f"and X has {Z.shape[0]:,}; leave them out, or use find_noisy_labels with cv=5",
-                parameter="groups",
-            )
-        # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
-        whole = self.transformer_ is not None
-        factored = self._factor(Z, **({} if whole else {"scaled": self.scale_.transform}))
-        many = self._solve_factored(factored, Y, options)
-        found = gather_fit(factored.source.expansion(many.ridges), many, self.scale_, 1)
-        if options.votes is None:
-            return found
-        # Votes enter after the rounds here: the features have learned from the candidates alone.
-        votes, (row, label) = options.votes, np.nonzero(Y)
-        z = anchored(np.clip(found.sample.log_odds, -11, 11), votes.frequency) + votes.log_ratio
-        found.confidence.data = expit(z[row, label])
-        return found
-
-    def _solve_factored(
-        self, factored: FactoredRows, Y: Array, options: Options | None = None
-    ) -> SieveResult:
-        rates = known_rates(self.noise_level, Y.sum(axis=1), Y.shape[1])
-        known = None if options is None else options.known
-        rounds = {**self._rounds(), "rng": check_random_state(self.random_state)}
-        del rounds["random_state"]
-        problem = factored.problem(Y, rates, known)
-        return solve_landmarks(problem, known=known is not None, **rounds)
+        options = {"kernel": self.kernel, "n_landmarks": self.n_landmarks, "rng": rng}
+        store = one_block(Z)
+        return factor(store, Z.shape[0], dtype=Z.dtype, scaled=scaled, **options)
 
     def _trusts(self) -> bool:
-        return trusts(self.noise_level)
+        """Whether the noise level declares every candidate true."""
+        level = self.noise_level
+        return level is not None and not isinstance(level, str) and not np.any(level)
 
     def _calibrate(self, scores: Array, Y: Array) -> Calibration:
         """Calibrate the trusting ridge; the pool is calibrated already."""

@@ -1,14 +1,6 @@
 """Metrics of multi-label ranking and of noise detection, and scorers for scikit-learn."""
 
 from schirn.metrics._evaluate import METRICS, Metric, evaluate
-from schirn.metrics._multilabel import (
-    average_precision,
-    coverage,
-    hamming_loss,
-    one_error,
-    precision_at_k,
-    ranking_loss,
-)
 from schirn.metrics._noise import (
     noise_auc,
     noise_f1,
@@ -17,6 +9,14 @@ from schirn.metrics._noise import (
     noise_report,
 )
 from schirn.metrics._scorers import scorer, scorers
+from schirn.metrics.multilabel import (
+    average_precision,
+    coverage,
+    hamming_loss,
+    one_error,
+    precision_at_k,
+    ranking_loss,
+)
 
 __all__ = [
     "METRICS",

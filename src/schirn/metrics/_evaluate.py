@@ -5,7 +5,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from schirn.metrics import _multilabel as multilabel
+from schirn.metrics import multilabel
 from schirn.metrics._input import choice
 
 

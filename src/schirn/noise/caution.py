@@ -19,12 +19,20 @@ Three questions decide kappa, each answered by scores of rows left out of their 
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import betaincinv, expit
 from scipy.stats import rankdata
+
+from schirn.linalg.weights import repeat
+from schirn.noise.missing import missing_rate
 
 Array = np.ndarray
 
 _MARGIN = 1e-4
+# Rows that decide how much of the claimed noise to believe.
+JUDGED_ROWS = 10_000
+# Features that separate labels less than this are never sure that a label is missing.
+_STRONG = 0.25
 # Labels that fewer rows list, or do not list, say nothing about features.
 _FEW = 5
 # Never 0, so that confidences keep their order.
@@ -56,6 +64,59 @@ class Caution(NamedTuple):
     def apply(self, q: Array, label: Array) -> Array:
         """Cautious confidences of candidates with posterior q."""
         return np.asarray(1 - self.factors[label] * (1 - q))
+
+
+class Judgement(NamedTuple):
+    """Cautious confidences of all candidates, and what they say about the data."""
+
+    caution: Caution
+    confidence: sp.csr_array
+    wrong_share: float
+    """Share of the candidates that are wrong by these confidences."""
+    missing_rate: float
+    """Share of the true labels that are missing from the candidates."""
+
+
+def judge(
+    posterior: sp.csr_array,
+    log_odds: Array,
+    Y: Array,
+    Q: Array,
+    rate: float,
+    *,
+    believe: bool,
+    counts: Array | None = None,
+) -> Judgement:
+    """Turn the posterior of all candidates into cautious confidences.
+
+    Parameters
+    ----------
+    posterior : CSR array of shape (n, l)
+    log_odds, Y, Q : ndarray of shape (m, l)
+        Log-odds, candidates and posterior of all rows or of a sample.
+    rate : float
+        Rate at which false labels are listed.
+    believe : bool
+        Take the posterior as it is, since the noise or votes are known.
+    counts : ndarray of shape (n,), optional
+        How often each row counts.
+    """
+    log_odds, Y, Q = repeat(counts, log_odds, Y, Q)
+    step = slice(None, None, max(1, len(Y) // JUDGED_ROWS))
+    log_odds, Y, Q = log_odds[step], Y[step], Q[step]
+    result = caution(log_odds, Y, Q, rate)
+    times = None if counts is None else np.repeat(counts, np.diff(posterior.indptr))
+
+    def wrong_share(q: Array) -> float:
+        return float(np.average(1 - q, weights=times)) if len(q) else 0.0
+
+    if believe:
+        share = wrong_share(posterior.data)
+        result = result._replace(factors=np.ones(Y.shape[1]), strict_share=share)
+    confidence = posterior.copy()
+    confidence.data = result.apply(posterior.data, posterior.indices)
+    missing = missing_rate(log_odds, Y, rate) if result.separation > _STRONG else 0.0
+    return Judgement(result, confidence, wrong_share(confidence.data), missing)
 
 
 def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:

@@ -1,8 +1,13 @@
 """Labels that are true but were not listed."""
 
+from typing import Any
+
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit, logit
 from scipy.stats import beta
+
+from schirn.linalg.arrays import is_device_array, like, namespace, to_numpy
 
 Array = np.ndarray
 
@@ -86,3 +91,64 @@ def missing_probability(log_odds: Array, rate: float, missing: float) -> Array:
     """
     p, mu = expit(log_odds), max(missing, _ASSUMED_RATE)
     return np.asarray(p * mu / (p * mu + (1 - p) * (1 - rate)))
+
+
+def unlisted_probability(log_odds: Array, rate: float, missing: float) -> Array:
+    """Probability that unlisted labels are true, from log-odds that they are true and listed."""
+    return missing_probability(completed(log_odds, missing), rate, missing)
+
+
+def likely_missing(
+    log_odds: Any, Y: Any, rate: float, missing: float, min_confidence: float = 0.5
+) -> sp.csr_array:
+    """Probability (n, l) that unlisted labels are true, where it is at least `min_confidence`.
+
+    Parameters
+    ----------
+    log_odds : array of shape (n, l)
+        Log-odds that each label is true and listed, on any device.
+    Y : array or CSR array of shape (n, l)
+        What is listed.
+    rate, missing
+        As in `missing_probability`.
+    min_confidence : float
+    """
+    low, l = least_log_odds(rate, missing, min_confidence), Y.shape[1]
+    if is_device_array(log_odds):
+        cells, z = _unlisted_on_device(log_odds, Y, low)
+    else:
+        cells = np.flatnonzero((log_odds >= low) & (Y == 0))
+        z = log_odds.ravel()[cells]
+    return missing_cells(*np.divmod(cells, l), z, Y.shape, rate, missing, min_confidence)
+
+
+def _unlisted_on_device(log_odds: Any, Y: Any, low: float) -> tuple[Array, Array]:
+    """Flat positions and log-odds of the unlisted cells from `low` on."""
+    xp, (row, label) = namespace(log_odds), Y.nonzero()
+    z = xp.reshape(log_odds + 0, (-1,))
+    z[like(row.astype(np.int64) * Y.shape[1] + label, z, "own")] = -np.inf
+    unlisted = xp.nonzero(z >= low)[0]
+    return to_numpy(unlisted), to_numpy(xp.take(z, unlisted))
+
+
+def missing_cells(
+    row: Array,
+    label: Array,
+    log_odds: Array,
+    shape: tuple[int, int],
+    rate: float,
+    missing: float,
+    min_confidence: float = 0.5,
+) -> sp.csr_array:
+    """The same for unlisted cells (row, label) with these log-odds."""
+    p = unlisted_probability(log_odds, rate, missing)
+    likely = p >= max(min_confidence, np.finfo(p.dtype).tiny)
+    return sp.csr_array((p[likely], (row[likely], label[likely])), shape=shape)
+
+
+def least_log_odds(rate: float, missing: float, min_confidence: float = 0.5) -> float:
+    """Log-odds of a grid below which no label is missing with this probability."""
+    grid = np.linspace(-40, 40, 80_001)
+    enough = unlisted_probability(grid, rate, missing) >= min_confidence
+    first = int(np.argmax(enough)) if enough.any() else len(grid)
+    return float(grid[first - 1]) if first else -np.inf

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from schirn.exceptions import InputError
 from schirn.linalg.arrays import like, namespace, to_numpy
 
 Array = np.ndarray
 
-# Limits of an estimated rate at which false labels are listed.
-RATES = (1e-4, 0.98)
+# Bounds of the rate at which false labels are listed.
+SMALLEST_RATE, LARGEST_RATE = 1e-4, 0.98
 # Labels share one propensity until their listing rates differ clearly more than chance explains.
 _OVER_DISPERSION = 0.05
 # The count law counts in full where the variance is below that of the binomial by this share.
@@ -48,6 +49,36 @@ class NoiseModel(NamedTuple):
     def independent(cls, rate: float | Array, n_labels: int) -> "NoiseModel":
         """List every false label with the same probability."""
         return cls(rate, np.zeros(n_labels + 1))
+
+
+def known_rates(noise_level: Any, sizes: Array, n_labels: int) -> "float | Array | None":
+    """Rates at which false labels are listed, from expected numbers of wrong labels.
+
+    Parameters
+    ----------
+    noise_level : float or ndarray of shape (n,), optional
+        Expected number of wrong labels per row.
+    sizes : ndarray of shape (n,)
+        Number of candidates of each row.
+    n_labels : int
+    """
+    if noise_level is None:
+        return None
+    n = len(sizes)
+    try:
+        wrong = np.asarray(noise_level, dtype=np.float64)
+    except (TypeError, ValueError):
+        wrong = np.array(np.nan)
+    if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
+        raise InputError(
+            f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
+            f"row), got {noise_level!r}",
+            parameter="noise_level",
+        )
+    sizes = sizes if wrong.ndim else sizes.mean()
+    wrong = np.minimum(wrong, sizes)
+    rates = wrong / np.maximum(n_labels - sizes + wrong, 1e-12)
+    return rates if wrong.ndim else float(rates)
 
 
 class Posterior(NamedTuple):
@@ -111,6 +142,7 @@ def cell_posterior(
     n_labels: int,
     model: NoiseModel,
     blocks: "Sequence[CellBlock] | None" = None,
+    row_weights: Array | None = None,
 ) -> CellPosterior:
     """Posterior of candidates that are listed row by row, where their probabilities are.
 
@@ -124,6 +156,8 @@ def cell_posterior(
         Label of each candidate.
     blocks : sequence of CellBlock, optional
         `cell_blocks(indptr, p)`, if it is known already.
+    row_weights : ndarray of shape (n,), optional
+        How often each row counts in the histograms; None is once.
 
     Examples
     --------
@@ -151,14 +185,18 @@ def cell_posterior(
         weight = xp.concat([weight, xp.ones_like(p[:1])])
     for block in blocks:
         width = int(block.sizes[-1])
+        weights = None if row_weights is None else row_weights[to_numpy(block.rows)]
         if not width:
-            noise_counts[0] += block.rows.shape[0]
-            true_counts[0] += block.rows.shape[0]
+            empty = block.rows.shape[0] if weights is None else weights.sum()
+            noise_counts[0] += empty
+            true_counts[0] += empty
             continue
         rates = rate if np.ndim(rate) == 0 else rate[block.rows]
         rates = rates if weight is None else rates * weight[block.cell]
         found, counts, _ = padded_posterior(p[block.cell], block.there, rates, tilt, normaliser)
         q[block.cell] = found
+        if weights is not None:
+            counts = counts * like(weights, counts)
         for size, sums in zip(block.sizes, _segment_sums(counts, block.starts), strict=True):
             most = min(len(sums) - 1, size)
             noise_counts[size - np.arange(most + 1)] += sums[: most + 1]
@@ -196,19 +234,8 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
     device = other is not None and not isinstance(other, np.ndarray)
     n, done, found = len(sizes), 0, []
     while done < n:
-        smallest = int(ordered[done])
-        if device:
-            # A few launches of large blocks; sizes that differ twofold are not padded.
-            limit = max(8, 1 << smallest.bit_length())
-            step = max(1, _DEVICE_CELLS // (limit + 1) ** 2)
-            step = min(step, int(np.searchsorted(ordered, limit, side="right")) - done)
-        else:
-            step = max(1, _BLOCK_CELLS // (smallest + 1) ** 2)
-            longest = ordered[done : done + step]
-            padded = np.arange(1, len(longest) + 1) * (longest + 1) ** 2
-            step = max(1, int(np.searchsorted(padded, _BLOCK_CELLS, side="right")))
-        rows = order[done : done + step]
-        own = ordered[done : done + step]
+        step = _device_step(ordered[done:]) if device else _block_step(ordered[done:])
+        rows, own = order[done : done + step], ordered[done : done + step]
         done += len(rows)
         distinct, starts = np.unique(own, return_index=True)
         place = np.arange(int(distinct[-1]))[:, None]
@@ -216,11 +243,28 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
         if len(distinct) > 1:
             there = place < own
             cell = np.where(there, cell, indptr[-1])
-        if device:
-            rows, cell = like(rows, other, "own"), like(cell, other, "own")
-            there = None if there is None else like(there, other, "own")
         found.append(CellBlock(rows, cell, there, distinct, starts))
-    return found
+    return [_on_device(block, other) for block in found] if device else found
+
+
+def _block_step(sizes: Array) -> int:
+    """Number of rows of the next block, whose sizes are sorted: what fits in a cache, padded."""
+    step = max(1, _BLOCK_CELLS // (int(sizes[0]) + 1) ** 2)
+    padded = np.arange(1, len(sizes[:step]) + 1) * (sizes[:step] + 1) ** 2
+    return max(1, int(np.searchsorted(padded, _BLOCK_CELLS, side="right")))
+
+
+def _device_step(sizes: Array) -> int:
+    """The same for a device: few large blocks; sizes that differ twofold are not padded."""
+    limit = max(8, 1 << int(sizes[0]).bit_length())
+    step = max(1, _DEVICE_CELLS // (limit + 1) ** 2)
+    return min(step, int(np.searchsorted(sizes, limit, side="right")))
+
+
+def _on_device(block: CellBlock, other: Any) -> CellBlock:
+    rows, cell = like(block.rows, other, "own"), like(block.cell, other, "own")
+    there = None if block.there is None else like(block.there, other, "own")
+    return block._replace(rows=rows, cell=cell, there=there)
 
 
 def _segment_sums(values: Any, starts: Array) -> Array:
@@ -344,7 +388,8 @@ def noise_from_sums(sums: NoiseSums, rate: float | None = None) -> NoiseModel:
     """As `update_noise`, from sums over rows; the soft labels are 0 outside the candidates."""
     noise, false = sums.candidates - sums.soft, sums.n_rows - sums.soft
     if rate is None:
-        rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), *RATES))
+        rate = noise.sum() / max(false.sum(), 1e-9)
+        rate = float(np.clip(rate, SMALLEST_RATE, LARGEST_RATE))
     tilt = count_tilt(sums.noise_counts, sums.true_counts, rate)
     return NoiseModel(rate, tilt, propensities(noise, false, rate, sums.candidates.sum()))
 

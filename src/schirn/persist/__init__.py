@@ -34,8 +34,9 @@ from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn.exceptions import InputError, ModelFileError
 from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
-from schirn.methods import PartialMultiLabelClassifier, methods
-from schirn.persist._model import RECORDS, check_model, class_of
+from schirn.methods import PartialMultiLabelClassifier, method_named, methods
+from schirn.persist._model import RECORDS as RECORDS
+from schirn.persist._model import all_records, check_model, class_of
 from schirn.persist._onnx import to_onnx as to_onnx
 
 Array = np.ndarray
@@ -50,7 +51,6 @@ TRAINING_ATTRIBUTES = (
     "pseudo_labels_",
 )
 
-_RECORD_NAMES = {record.cls: name for name, record in RECORDS.items()}
 # Format 1 stored the module paths of version 0.1.
 _RECORDS_OF_FORMAT_1 = {
     "schirn.calibration.Calibration": "Calibration",
@@ -120,7 +120,7 @@ def save(
     >>> bool((same.predict(data.X) == model.predict(data.X)).all())
     True
     """
-    if _models().get(type(model).__name__) is not type(model):
+    if _model_class(type(model).__name__) is not type(model):
         raise InputError(
             f"only methods of schirn can be saved ({', '.join(_models())}), "
             f"not {type(model).__name__}"
@@ -170,7 +170,7 @@ def load(
     See `save`.
     """
     path, limit = Path(path), byte_limit(max_bytes)
-    with _damage_named(path), _open(path) as archive:
+    with damage_named(path), _open(path) as archive:
         header = _read_header(path, archive, limit)
         cls = _find_class(path, header)
         arrays = _read_arrays(path, archive, header["arrays"], limit)
@@ -196,13 +196,27 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     {'data': 'two rows'}
     """
     path = Path(path)
-    with _damage_named(path), _open(path) as archive:
+    with damage_named(path), _open(path) as archive:
         return dict(_read_header(path, archive, byte_limit())["notes"])
 
 
-def _models() -> dict[str, Any]:
-    """All classes that a file may hold by themselves."""
-    return {**methods(), "TagPipeline": TagPipeline}
+def _models() -> list[str]:
+    """Names of all classes that a file may hold by themselves."""
+    return [*methods(), "TagPipeline"]
+
+
+def _model_class(name: str) -> Any:
+    """Return the class of this name that a file may hold by itself, or None."""
+    return TagPipeline if name == "TagPipeline" else method_named(name)
+
+
+def _record_name(cls: type) -> str | None:
+    """Return the name of a named tuple in model files, or None."""
+    for records in (RECORDS, all_records()):
+        for name, record in records.items():
+            if record.cls is cls:
+                return name
+    return None
 
 
 def _in_memory(
@@ -271,7 +285,7 @@ class _Hashing:
 
 
 @contextmanager
-def _damage_named(path: Path) -> Iterator[None]:
+def damage_named(path: Path) -> Iterator[None]:
     """Turn any error that a damaged file causes into a ModelFileError that names it."""
     try:
         yield
@@ -326,7 +340,7 @@ def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, 
 
 def _find_class(path: Path, header: dict[str, Any]) -> type[PartialMultiLabelClassifier]:
     name = header["model"]["class"]
-    cls = _models().get(name)
+    cls = _model_class(name)
     if cls is None:
         raise ModelFileError(
             f"{path}: holds a model of the class {brief(name)}, which this version of schirn "
@@ -447,7 +461,7 @@ class Encoder:
         return {"sparse": {"type": name, "shape": list(value.shape), "parts": arrays}}
 
     def _record(self, value: Any, where: str) -> dict[str, Any]:
-        name = _RECORD_NAMES.get(type(value))
+        name = _record_name(type(value))
         if name is None:
             raise InputError(
                 f"{where} is a {type(value).__name__}, a named tuple that a model file cannot hold"
@@ -512,9 +526,10 @@ class Decoder:
         name = body["name"]
         if "module" in body:  # format 1
             name = _RECORDS_OF_FORMAT_1.get(f"{body['module']}.{name}")
-        if name not in RECORDS:
+        record = RECORDS.get(name) or all_records().get(name)
+        if record is None:
             raise ValueError(f"{body['name']!r} is not a record of schirn")
-        return RECORDS[name].cls(**self._dict(body["fields"]))
+        return record.cls(**self._dict(body["fields"]))
 
     def _nested(self, body: dict[str, Any]) -> Any:
         return self.estimator(body, _known_class)

@@ -24,22 +24,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief, reason_of
+from schirn._plugins import from_plugins
 from schirn.features import Encoder, TableFeatures, TagPipeline, TextFeatures
 from schirn.features.table import TFIDF
-from schirn.linalg.anchors import AnchorMap
 from schirn.linalg.features import FeatureScale
-from schirn.linalg.kernels import Kernel
-from schirn.methods import PartialMultiLabelClassifier, methods
-from schirn.methods.particle import HalfTheOdds
+from schirn.linalg.kernels import Kernel, KernelExpansion
+from schirn.methods import CORE_METHODS, PartialMultiLabelClassifier, method_named
 from schirn.noise.calibration import Calibration
 from schirn.noise.caution import Caution
 from schirn.noise.model import NoiseModel
 from schirn.noise.thresholds import LabelThreshold
 from schirn.noise.votes import VoteModel
-from schirn.solvers.pairwise import PairModels
-from schirn.solvers.pard import LabelModel, Network
 from schirn.solvers.sieve import LabelStack, Pool
-from schirn.solvers.sieve_kernel import KernelExpansion
 
 Schema = dict[str, str]
 """Descriptions by name."""
@@ -54,25 +50,9 @@ class Record(NamedTuple):
     fields: Schema
 
 
-_THRESHOLD = {
-    "cut": "limit? () | (1) | (l)",
-    "top": "int? 1..",
-    "scale_rows": "bool",
-    "slopes": "float? (l)",
-}
 # Named tuples by their names in model files. These names and the fields of the tuples are part of
 # the file format and outlive modules and classes.
 RECORDS: dict[str, Record] = {
-    "AnchorMap": Record(
-        AnchorMap,
-        {
-            "factor": "float (d)",
-            "shift": "float (d)",
-            "anchors": "sparse float (m, d)",
-            "width": "float 0..",
-            "centre": "float (m)",
-        },
-    ),
     "Calibration": Record(
         Calibration, {"slope": "float", "offset": "float", "noise_rate": "float 0..1"}
     ),
@@ -93,7 +73,6 @@ RECORDS: dict[str, Record] = {
             "shift": "float (0) | (d)",
         },
     ),
-    "HalfTheOdds": Record(HalfTheOdds, _THRESHOLD),
     "Kernel": Record(Kernel, {"name": "text: rbf, linear", "width": "float 0.."}),
     "KernelExpansion": Record(
         KernelExpansion,
@@ -108,34 +87,18 @@ RECORDS: dict[str, Record] = {
         LabelStack,
         {"W": "float (l, r)", "centre": "float (l)", "mean": "float (l)", "right": "float? (r, l)"},
     ),
-    "LabelThreshold": Record(LabelThreshold, _THRESHOLD),
+    "LabelThreshold": Record(
+        LabelThreshold,
+        {
+            "cut": "limit? () | (1) | (l)",
+            "top": "int? 1..",
+            "scale_rows": "bool",
+            "slopes": "float? (l)",
+        },
+    ),
     "NoiseModel": Record(
         NoiseModel,
         {"rate": "float 0..1 () | (n)", "tilt": "float (l+1)", "propensity": "float? (l)"},
-    ),
-    "PARDLabelModel": Record(
-        LabelModel,
-        {
-            "pi": "float 0..1 (l)",
-            "rho": "float 0..1 (l)",
-            "beta_y": "float 0..",
-            "beta_0": "float 0..",
-        },
-    ),
-    "PARDNetwork": Record(
-        Network, {"W1": "float (d, h)", "b1": "float (h)", "W2": "float (h, l)", "b2": "float (l)"}
-    ),
-    "PairModels": Record(
-        PairModels,
-        {
-            "pairs": "int 0..l (p, 2)",
-            "basis": "sparse float? (m, d)",
-            "coef": "sparse float (m, p) | (d, p)",
-            "intercept": "float (p)",
-            "accuracy": "float 0..1 (p)",
-            "uncontested": "int 0..l (l+1)",
-            "n_capped": "int 0..",
-        },
     ),
     "Pool": Record(
         Pool,
@@ -185,7 +148,7 @@ def check_model(model: Any) -> None:
         schema |= vars(cls).get("_fitted", {})
     values, where, sizes = vars(model), type(model).__name__, dict[str, int]()
     first = {name: schema[name] for name in ("n_features_in_", "label_names_")}
-    records = _records()
+    records = _schemas(type(model))
     check_fields(values, first, sizes, records, where)
     d, l = int(values["n_features_in_"]), sizes["l"]
     sizes |= {"d": d, "l+1": l + 1}
@@ -237,19 +200,29 @@ def check_pipeline(pipeline: TagPipeline) -> None:
         raise ValueError(f"TagPipeline has parts with {sorted(map(str, found))} features")
 
 
-def _records() -> dict[str, dict[type, Schema]]:
-    """The classes that the name of a record may stand for in a schema."""
-    found = {name: {record.cls: record.fields} for name, record in RECORDS.items()}
-    found["LabelThreshold"] |= found["HalfTheOdds"]
-    found["transformer"] = {class_of(name): _TRANSFORMERS[name][1] for name in _TRANSFORMERS}
-    return found
+@cache
+def all_records() -> dict[str, Record]:
+    """Return the named tuples of the core and of the plugins by their names in model files."""
+    plugins = from_plugins("model_files", "RECORDS")
+    return RECORDS | {name: Record(*entry) for name, entry in plugins.items()}
+
+
+def _schemas(method: type) -> dict[str, dict[type, Schema]]:
+    """The classes that the name of a record may stand for in the schema of a method."""
+    known = RECORDS if CORE_METHODS.get(method.__name__) is method else all_records()
+    schemas = {
+        name: {each.cls: each.fields for each in known.values() if issubclass(each.cls, record.cls)}
+        for name, record in known.items()
+    }
+    schemas["transformer"] = {class_of(name): _TRANSFORMERS[name][1] for name in _TRANSFORMERS}
+    return schemas
 
 
 def class_of(name: str) -> Any:
     """Return the method or transformer of this name, or None."""
     if name in _TRANSFORMERS:
         return getattr(import_module(_TRANSFORMERS[name][0]), name)
-    return _FEATURES[name][0] if name in _FEATURES else methods().get(name)
+    return _FEATURES[name][0] if name in _FEATURES else method_named(name)
 
 
 _DESCRIPTION = re.compile(

@@ -15,13 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import atomic_write
 from schirn._optional import optional
+from schirn._plugins import from_plugins
 from schirn.exceptions import InputError
 from schirn.features import KernelFeatures, TagPipeline
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel
-from schirn.methods import PARD, Sieve
-from schirn.methods._anchors import AnchorMethod
-from schirn.methods._base import LinearMethod
+from schirn.methods import LinearMethod, Sieve
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.sieve import SOFT, LabelStack
 
@@ -113,7 +112,7 @@ def _steps(model: Any) -> tuple[list[Any], Any]:
     if hasattr(model, "steps"):
         *before, (_, model) = model.steps
         steps = [step for _, step in before if step not in (None, "passthrough")]
-    if not isinstance(model, Sieve | LinearMethod | AnchorMethod | PARD):
+    if not isinstance(model, Sieve | LinearMethod) and _plugin_scores(model) is None:
         raise InputError(
             f"to_onnx knows Sieve, linear methods, PMLMA, PMLPLR and PARD, but not "
             f"{type(model).__name__}"
@@ -183,6 +182,18 @@ class _Graph:
         """A @ weights + offset."""
         return self.add(self.node("MatMul", a, self.constant(weights)), offset)
 
+    def kernel(self, kernel: Kernel, Z: str, support: Any) -> str:
+        """Add the kernel between rows and support rows."""
+        B = support.toarray() if sp.issparse(support) else np.asarray(support)
+        products = self.node("MatMul", Z, self.constant(B.T))
+        if kernel.name == "linear":
+            return str(products)
+        squares = np.einsum("ij,ij->i", B, B, dtype=np.float64)
+        lengths = self.add(self.node("ReduceSumSquare", Z, self.axes(1), keepdims=1), squares)
+        distance = self.node("Sub", lengths, self.mul(products, 2.0))
+        distance = self.node("Max", distance, self.constant(0.0))
+        return str(self.node("Exp", self.mul(distance, -1 / kernel.width)))
+
     def output(self, name: str, node: str, dtype: str | None = None) -> None:
         """Make a node an output of the graph."""
         self._nodes.append(self._onnx.helper.make_node("Identity", [node], [name]))
@@ -222,7 +233,7 @@ def _transformed(graph: _Graph, step: Any, X: str) -> str:
     """Add a transformer."""
     if isinstance(step, KernelFeatures):
         Z = _scaled(graph, step.scale_, X)
-        K = _kernel(graph, step._kernel(), Z, step.landmarks_)
+        K = graph.kernel(step._kernel(), Z, step.landmarks_)
         return str(graph.node("MatMul", K, graph.constant(step.weights_)))
     name = type(step).__name__
     if name == "StandardScaler":
@@ -249,19 +260,12 @@ def _scores(graph: _Graph, method: Any, Z: str) -> str:
     """Add the scores of a method."""
     if isinstance(method, LinearMethod):
         return graph.affine(Z, method.coef_.T, method.intercept_)
-    if isinstance(method, PARD):
-        net = method.network_
-        hidden = graph.node("Relu", graph.affine(Z, net.W1, net.b1))
-        return graph.affine(hidden, net.W2, net.b2)
-    if isinstance(method, AnchorMethod):
-        found, W = method.map_, method.dual_coef_
-        Z = graph.add(graph.mul(Z, found.factor), found.shift)
-        K = _kernel(graph, Kernel("rbf", found.width), Z, found.anchors)
-        return graph.affine(K, W[:-1], W[-1] - found.centre @ W[:-1])
+    if not isinstance(method, Sieve):
+        return str(_plugin_scores(method)(graph, method, Z))
     found, pool = method.expansion_, method.pool_
     K = _scaled(graph, method.scale_, Z)
     if found.support is not None:
-        K = _kernel(graph, found.kernel, K, found.support)
+        K = graph.kernel(found.kernel, K, found.support)
     experts = [graph.affine(K, W, b) for W, b in zip(found.weights, found.offsets, strict=True)]
     if pool.stack is not None:
         experts.append(_stacked(graph, pool.stack, experts[pool.leader]))
@@ -270,6 +274,11 @@ def _scores(graph: _Graph, method: Any, Z: str) -> str:
     for weight, expert in zip(weights[1:-1], experts, strict=True):
         total = graph.node("Add", total, graph.mul(_soft_logit(graph, expert), weight))
     return total
+
+
+def _plugin_scores(method: Any) -> Any:
+    """Return the function of a plugin that adds the scores of a method, or None."""
+    return from_plugins("model_files", "ONNX_SCORES").get(type(method).__name__)
 
 
 def _scaled(graph: _Graph, scale: FeatureScale, X: str) -> str:
@@ -285,19 +294,6 @@ def _scaled(graph: _Graph, scale: FeatureScale, X: str) -> str:
     is_zero = graph.node("Equal", length, graph.constant(0.0))
     length = graph.node("Where", is_zero, graph.constant(1.0), length)
     return str(graph.node("Div", weighted, length))
-
-
-def _kernel(graph: _Graph, kernel: Kernel, Z: str, support: Any) -> str:
-    """Add the kernel between rows and support rows."""
-    B = support.toarray() if sp.issparse(support) else np.asarray(support)
-    products = graph.node("MatMul", Z, graph.constant(B.T))
-    if kernel.name == "linear":
-        return str(products)
-    squares = np.einsum("ij,ij->i", B, B, dtype=np.float64)
-    own = graph.add(graph.node("ReduceSumSquare", Z, graph.axes(1), keepdims=1), squares)
-    distance = graph.node("Sub", own, graph.mul(products, 2.0))
-    distance = graph.node("Max", distance, graph.constant(0.0))
-    return str(graph.node("Exp", graph.mul(distance, -1 / kernel.width)))
 
 
 def _stacked(graph: _Graph, stack: LabelStack, S: str) -> str:

@@ -18,9 +18,9 @@ from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
-    from schirn.cleaning.look import Finding
     from schirn.cleaning.threshold_curve import ThresholdPoint
     from schirn.cleaning.why import Neighbour, Reasons, Word
+    from schirn.tables.checks import Finding
 
 Array = np.ndarray
 

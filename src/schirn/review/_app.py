@@ -22,10 +22,10 @@ from schirn._input import is_count, whole_text
 from schirn.exceptions import DataError, InputError
 from schirn.report.records import csv_lines, json_lines
 from schirn.review import _browse as browse
-from schirn.review._session import Conflict, Session
 from schirn.review._state import checked_person
 from schirn.review._training import Trainer
 from schirn.review._why import Why
+from schirn.review.session import Conflict, Session
 
 MAX_BODY = 64 * 1024
 _MAX_QUERY = 500

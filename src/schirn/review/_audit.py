@@ -12,7 +12,7 @@ import numpy as np
 from schirn.cleaning.audit import Certificate
 from schirn.cleaning.found import NoisyLabels
 from schirn.exceptions import InputError
-from schirn.review._project import Project
+from schirn.review.project import Project
 
 Array = np.ndarray
 

@@ -9,8 +9,8 @@ import numpy as np
 from schirn._files import brief
 from schirn.cleaning.found import CLOSE
 from schirn.exceptions import InputError
-from schirn.review._session import Session
 from schirn.review._state import DROP, KEEP, SKIP
+from schirn.review.session import Session
 
 Array = np.ndarray
 

@@ -9,8 +9,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from schirn._claims import Claims
 from schirn._files import atomic_write, brief, disk_errors_named, sync_folder
-from schirn.bench.running.claims import Claims
 from schirn.exceptions import DataError, InputError
 
 FORMAT, VERSION = "schirn-journal", 1

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.review._session import open_session
 from schirn.review._state import checked_person
 from schirn.review._training import Trainer
+from schirn.review.session import open_session
 
 HOST = "127.0.0.1"
 

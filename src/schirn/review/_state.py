@@ -20,7 +20,7 @@ from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.exceptions import InputError
 from schirn.review._audit import ReviewAudit
 from schirn.review._journal import Record
-from schirn.review._project import Project
+from schirn.review.project import Project
 
 Array = np.ndarray
 

@@ -18,14 +18,14 @@ import numpy as np
 
 from schirn._files import read_archive
 from schirn._progress import shown
-from schirn.datasets._npz import features_of
+from schirn.datasets.npz import features_of
 from schirn.exceptions import DataError, EmptyCandidatesWarning
 from schirn.features.pipeline import make_method
 from schirn.linalg.features import has_unit_rows
 from schirn.review._journal import Journal
-from schirn.review._project import Project, read_project
-from schirn.review._session import Session
 from schirn.review._state import DROP, KEEP
+from schirn.review.project import Project, read_project
+from schirn.review.session import Session
 
 Array = np.ndarray
 

@@ -11,8 +11,8 @@ from schirn._files import read_archive
 from schirn.cleaning.found import MissingTags
 from schirn.cleaning.why import Reasons
 from schirn.exceptions import InputError
-from schirn.review._session import Session
 from schirn.review._training import is_scaled, read_features
+from schirn.review.session import Session
 
 
 class Why:

@@ -207,8 +207,24 @@ class Layout(NamedTuple):
     device: bool = False
 
 
+class PerBlock(list[Any]):
+    """A message, or a piece of one, that differs from block to block: one entry for each."""
+
+
+def message_for(message: tuple[Any, ...], block: int) -> tuple[Any, ...]:
+    """The message for one block.
+
+    >>> message_for((1, PerBlock(["a", "b"])), 1)
+    (1, 'b')
+    """
+    return tuple(item[block] if isinstance(item, PerBlock) else item for item in message)
+
+
 class RowStore(Protocol):
-    """Blocks that live together; runs steps on all of them and adds up the sums in block order."""
+    """Blocks that live together; runs steps on all of them and adds up the sums in block order.
+
+    Lists among the sums are joined in that order.
+    """
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
@@ -261,15 +277,15 @@ class MemoryRows(RowStore):
         """Run one step on all blocks and return the sums."""
         sums: tuple[Any, ...] | None = None
         for i, block in enumerate(self.blocks):
-            self.states[i], own = function(block, self.states[i], *message)
+            self.states[i], own = function(block, self.states[i], *message_for(message, i))
             sums = own if sums is None else add_sums(sums, own)
         assert sums is not None
         return sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""
-        pairs = zip(self.blocks, self.states, strict=True)
-        return [function(block, state, *message) for block, state in pairs]
+        pairs = enumerate(zip(self.blocks, self.states, strict=True))
+        return [function(*pair, *message_for(message, i)) for i, pair in pairs]
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
         """Replace every block by f(block, *message)."""
@@ -288,6 +304,11 @@ def add_sums(a: Any, b: Any) -> Any:
         return a + b
     sums = (add_sums(x, y) for x, y in zip(a, b, strict=True))
     return type(a)(*sums) if hasattr(a, "_fields") else tuple(sums)
+
+
+def one_block(X: Any) -> MemoryRows:
+    """Rows in memory without candidates as one block."""
+    return MemoryRows([Block(FeatureRows(X), candidate_cells(sp.csr_array((X.shape[0], 0))))])
 
 
 def memory_rows(

@@ -26,6 +26,7 @@ from schirn.scale.blocks import (
     Step,
     add_sums,
     candidate_cells,
+    message_for,
 )
 from schirn.scale.memory import ScratchFolder, free_on_disk
 from schirn.scale.row_file import BufferPool, RowFile, disk_error, read_all, write_all
@@ -187,7 +188,7 @@ class FileRows(RowStore):
         sums: tuple[Any, ...] | None = None
         written: Future[None] | None = None
         for k, found in track(self._fetch_all(function), "block"):
-            new, own = function(found.block, found.state, *message)
+            new, own = function(found.block, found.state, *message_for(message, k))
             self._uses_rows[function] = found.block.rows.used
             sums = own if sums is None else add_sums(sums, own)
             if written is not None:
@@ -204,7 +205,7 @@ class FileRows(RowStore):
         for k in range(len(self._states)):
             # The result may share memory with the state, so its buffers are not reused.
             found = self._fetch(k, BufferPool(), False)
-            results.append(function(found.block, found.state, *message))
+            results.append(function(found.block, found.state, *message_for(message, k)))
         return results
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:

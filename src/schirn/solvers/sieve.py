@@ -1,38 +1,36 @@
 """Sieve: alternate leave-one-out ridges with the exact posterior of the candidates.
 
-The rounds, in the order of docs/math/sieve.md: posterior and noise model (`schirn.noise.model`),
-leave-one-out ridges, label stack and pool. They run on all rows and on inner splits. A step is a
-function of one split; it returns the split with new values, and sums over its rows. `Problem.each`
-runs a step on every split.
+docs/math/sieve.md states the method, and tests/reference/sieve.py writes it out with plain loops.
+This file is the reference made fast. `sieve` holds the rounds, in this order:
 
-What the ridges learn from, and where the rows are, is up to the problem: `sieve_kernel` inverts the
-kernel matrix of few rows, `sieve_landmarks` makes features of many rows, and `sieve_blocks` adds up
-the sums of rows in blocks.
+1. posterior: soft labels q of the candidates from their probabilities p and the noise model;
+2. noise: the rate at which false labels are listed, their number per row, label propensities;
+3. experts: ridges of several weights fitted to q, and a label stack, scored out of sample;
+4. pool: a logistic regression that turns expert scores of held-out rows into log-odds;
+5. new probabilities p.
 
-Shapes: n rows, l labels, e experts. Probabilities p and soft labels q are kept for the candidates
-only, row by row, because Q is 0 elsewhere.
+The rounds run on all rows and, alongside, on inner splits whose held-out rows fit the pool: rows
+that shaped their own soft labels would favour the least regularised ridge. What the ridges learn
+from, and where the rows are, is up to the `Ridges`: `kernel_ridges` inverts the kernel matrix of
+few rows, `feature_ridges` makes features of many rows, in memory, on a device, in files or on
+workers. Shapes: n rows, l labels, e experts. Only candidates have p and q, row by row.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, solve_triangular
 from scipy.special import expit, logit
 
 from schirn._checkpoint import Rounds
 from schirn._progress import stage, track
-from schirn.exceptions import InputError
-from schirn.linalg.arrays import (
-    Array,
-    like,
-    namespace,
-    to_numpy,
-)
-from schirn.metrics._multilabel import average_precision_rows
-from schirn.metrics._rows import Block
+from schirn.linalg.arrays import Array, like, namespace, to_numpy
+from schirn.metrics.rows import Block, average_precision_by_position
 from schirn.noise.model import (
+    LARGEST_RATE,
+    SMALLEST_RATE,
     CellPosterior,
     NoiseModel,
     NoiseSums,
@@ -40,7 +38,7 @@ from schirn.noise.model import (
     noise_from_sums,
 )
 from schirn.noise.votes import anchored
-from schirn.solvers.sieve_rows import PIECE_CELLS, Candidates, Rows, Split, dense_part
+from schirn.solvers.candidates import RowLabels, Split, take_cells
 
 # Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
 # in large units has all the variance, and others need a small weight.
@@ -54,14 +52,12 @@ WINDOW = np.array([0.05, 0.25, 1.0])
 LARGEST_RBF_LAM = 6.0
 # Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
 MARGIN, CERTAIN = 1e-4, 1e-9
-RATES = (1e-4, 0.98)
-# Ridge of the label stack, relative to the mean variance of its inputs.
-STACK_RIDGE = 0.3
-# A row like no other has a leverage of almost 1; 1 minus it is at least this.
-SMALLEST = 1e-3
+RATES = (SMALLEST_RATE, LARGEST_RATE)
+# Log-odds are clipped to this before votes are added to them.
+_LARGEST_LOG_ODDS = 11.0
 # Width of the smooth clipping that turns ridge scores into positive numbers.
 SOFT = 0.02
-# Pseudo-observations that pull the pool towards equal weights and no shift.
+# Pseudo-observations that pull the pool towards equal weights and no shift; cells that fit it.
 POOL_RIDGE = 10.0
 POOL_CELLS = 100_000
 # From this size on, cells are drawn without listing all of them.
@@ -71,109 +67,80 @@ KNOWN_ROUNDS = 4
 # until the share of true ones falls below this part of the largest so far.
 COLLAPSE = 0.4
 
+Ridge = tuple[np.ndarray, np.ndarray]
+Combination = Callable[[Array], Array]
 
-class Problem:
-    """The split of all rows, inner splits with rows held out, and the ridges on each.
 
-    Parameters
-    ----------
-    splits : list of Split
-    sizes : list of float
-        Total weight of the training rows of each split.
-    drawn : list of ndarray
-        Rows held out of each inner split, in the order of the draw.
-    n_labels : int
-    rates : float or ndarray of shape (n,), optional
-        Known rate at which false labels are listed, for all rows or for each.
+class Ridges(Protocol):
+    """What Sieve needs of its ridges, on all rows and on inner splits of them.
+
+    `left_out` fits the ridges; the other methods refer to its last call. It may be called for the
+    first split alone. Scores are those of the experts: one ridge per weight in `lams` and, with a
+    leader, the label stack.
     """
 
-    most_stacked: float = np.inf
+    splits: list[Split]
+    lams: list[float]
+    values: Array
+    """An empty array of the type and on the device of all values of candidates."""
+    most_stacked: float
     """Largest number of labels that get a label stack."""
 
-    def __init__(self, splits: Any, sizes: Any, drawn: Any, n_labels: int, rates: Any = None):
-        self.splits, self.sizes, self.drawn = list(splits), list(sizes), list(drawn)
-        self.n_labels, self.rates = n_labels, rates
-        self.estimated = rates is None
-        """Whether nothing is known about the noise."""
+    def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
+        """Fit the ridges of every split to soft labels q, and score its candidates.
 
-    def ridges(
-        self, sums: Sequence[Any], lams: Sequence[float], first: Sequence[float] = ()
-    ) -> list[Any]:
-        """Ridges of every split, given its sums, as messages of `each`; None without sums.
-
-        Their method `score` sets the scores of a split. The first ones get it ready to leave rows
-        out of ridges of all the weights `first`, and need not score the rows held out.
+        Returns one array (e, candidates) per split, each row left out of its own fit. The label
+        stack, if there is a leader, is fitted to the scores of that ridge.
         """
-        raise NotImplementedError
 
-    def expansion(self, sums: Any, lams: Sequence[float]) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Weights and intercepts of the ridges on all rows, given their sums."""
-        raise NotImplementedError
+    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Array]:
+        """Scores (e, cells) of held-out cells (row, label), sorted by row, per inner split."""
 
-    def score(
-        self, sums: Sequence[Any], lams: Sequence[float], leader: int, stacked: bool
+    def weights(self) -> "tuple[list[Ridge], LabelStack | None]":
+        """Weights and intercepts of the ridges on all rows, and the label stack."""
+
+    def unlisted_mean(self, split: int) -> float:
+        """Mean score of the last ridge outside the candidates, each row left out."""
+
+    def map_log_odds(
+        self, combination: Combination, function: Callable[..., Any], split: int = 0
     ) -> list[Any]:
-        """Score all rows by ridges, and fit label stacks to the scores of the leading one.
+        """Call function(rows, log-odds) for every block of rows of a split.
 
-        A stack is None or has a `stack` and a method `left_out(S, q, candidates)`.
+        `combination` makes log-odds (m, l) of left-out scores (e, m, l).
         """
-        raise NotImplementedError
-
-    def each(self, step: Callable[..., Any], messages: Sequence[Any], *common: Any) -> list[Any]:
-        """Run step(split, message, *common) on every split; the sums of each."""
-        pairs = zip(self.splits, messages, strict=True)
-        found = [step(split, message, *common) for split, message in pairs]
-        self.splits = [split for split, _ in found]
-        return [sums for _, sums in found]
-
-    def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
-        """Call function(splits, *message) on the splits of every block of rows."""
-        return [function(self.splits, *message)]
-
-    def keep_first(self) -> None:
-        """Drop the inner splits."""
-        self.splits, self.sizes, self.drawn = self.splits[:1], self.sizes[:1], []
-
-    def draw_cells(self, rng: np.random.RandomState) -> Iterable[Any]:
-        """Cells held out that fit the pool: of each inner split, for each of two turns."""
-        most = POOL_CELLS // len(self.drawn)
-        for _ in range(2):
-            yield [pick_cells(rows, self.n_labels, most, rng) for rows in self.drawn]
-
-    def restore(self, p: list[Any]) -> None:
-        """Go on with the probabilities of a checkpoint."""
-        self.each(with_probabilities, p[0])
 
 
 class SieveResult(NamedTuple):
     """Ridges of the experts, pool, noise model, and a trace of the rounds."""
 
-    ridges: list[tuple[np.ndarray, np.ndarray]]
-    """Weights and intercepts of every expert: dual ones (n, l), or those of the features."""
+    ridges: list[Ridge]
+    """Weights and intercepts of every ridge: dual ones (n, l), or those of the features."""
     lams: list[float]
     pool: "Pool"
     noise: NoiseModel
     rates: np.ndarray
     """Estimated rate of false labels after each round."""
     objective: np.ndarray
-    """Mean cross-entropy of the soft labels per round."""
-    problem: Problem
+    """Mean cross-entropy of the soft labels of the candidates per round."""
+    fitted: Ridges
+    p: Array
+    """Probability of every candidate in the order of the first split."""
+    combination: Combination
 
-    @property
-    def log_odds(self) -> np.ndarray:
-        """Leave-one-out log-odds (n, l) of all rows."""
-        return np.concatenate(self.problem.gather(log_odds))
+    def confidence(self) -> sp.csr_array:
+        """Posterior (n, l) of the candidates; all of them are stored."""
+        rows = self.fitted.splits[0].train
+        q = soft_labels(rows, self.p, self.noise, rows.known is not None).q
+        c = rows.candidates
+        cells = to_numpy(q), to_numpy(c.label), c.indptr
+        return sp.csr_array(cells, shape=c.shape)[np.argsort(self.fitted.splits[0].rows)]
 
-    @property
-    def Q(self) -> np.ndarray:
-        """Posterior (n, l) of the candidates, 0 elsewhere."""
-        return np.concatenate([Q.toarray() for Q in self.soft_labels()])
-
-    def soft_labels(self) -> list[sp.csr_array]:
-        """Posterior of the candidates as one CSR array per block, with all candidates stored."""
-        return self.problem.gather(
-            soft_labels, self.noise._replace(rate=float(np.mean(self.noise.rate)))
-        )
+    def log_odds(self) -> Array:
+        """Log-odds (n, l) of all cells, each row left out of its own fit, where the rows are."""
+        z = all_log_odds(self.fitted, self.combination)
+        order = np.argsort(self.fitted.splits[0].rows)
+        return namespace(z).take(z, like(order, z, "own"), axis=0)
 
     def scores(self, X: Array) -> Array:
         """Pooled log-odds of new rows, given their kernel with the training rows, or features."""
@@ -183,273 +150,211 @@ class SieveResult(NamedTuple):
 # ---- Rounds
 
 
-def fit(
-    problem: Problem,
-    lams: Sequence[float],
-    *,
-    trusting: bool,
-    max_iter: int,
-    rng: np.random.RandomState,
-    known: bool = False,
-) -> SieveResult:
-    """Run the rounds, or fit one ridge if every candidate is taken as true (`trusting`).
-
-    With `known`, the result is conditioned on the known labels of the rows.
-    """
-    if trusting:
-        return trusting_ridge(problem, lams[0])
-    result = sieve(problem, lams, max_iter=max_iter, rng=rng)
-    return condition_on_known(result) if known else result
-
-
 def sieve(
-    problem: Problem,
-    lams: Sequence[float],
+    ridges: Ridges,
     *,
+    rates: "float | np.ndarray | None" = None,
     label_correlations: bool = True,
     max_iter: int = 8,
     rng: np.random.RandomState,
 ) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
-    The rounds run on all rows and, alongside, on the training rows of inner splits whose held-out
-    rows fit the pool: rows that shaped their own soft labels would favour the least regularised
-    ridge. If the rounds collapse, the result is the first guess.
+    If the rounds collapse, the result is the first guess.
 
     Parameters
     ----------
-    problem : Problem
-    lams : sequence of float
-        Ridge weights of the experts.
+    ridges : Ridges
+    rates : float or ndarray of shape (n,), optional
+        Known rate at which false labels are listed, for all rows or for each.
     label_correlations : bool
         Use the label stack.
     max_iter : int
+    rng : RandomState
+        Draws the cells that fit the pool.
     """
-    stacked = label_correlations and 1 < problem.n_labels <= problem.most_stacked
-    n_experts = len(lams) + stacked
+    splits, n_ridges = ridges.splits, len(ridges.lams)
+    n_labels = splits[0].train.candidates.shape[1]
+    stacked = label_correlations and 1 < n_labels <= ridges.most_stacked
+    n_experts = n_ridges + stacked
     equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
-    weights = equal
-    own = np.clip(problem.rates, *RATES) if isinstance(problem.rates, np.ndarray) else None
-    rates: list[float] = []
-    objective: list[float] = []
-    true: list[float] = []
-    noises = first_round(problem, lams)
+    can_collapse = rates is None and splits[0].train.votes is None
+    weights, trace, objective, true = equal, [], [], []
+    p, noises = first_guess(ridges, rates)
     rounds = Rounds(max_iter)
     if rounds.state is not None:
-        models, p, weights, rates, objective, true, state = rounds.state
+        models, p, weights, trace, objective, true, state = rounds.state
         noises = [NoiseModel(*model) for model in models]
-        problem.restore(p)
+        p = [like(values, ridges.values) for values in p]
         rng.set_state(tuple(state))
-    sums = problem.each(soften, noises)
     for n_iter in track(rounds.left(), "round", before=rounds.done):
-        leader = int(np.argmax(weights[1 : 1 + len(lams)])) if n_iter > 1 else len(lams) // 2
-        true.append(float(sums[0].soft.sum()))
-        if problem.estimated and true[-1] < COLLAPSE * max(true):
-            return only_guess(problem, lams[-1], np.array(rates), np.array(objective))
+        leader = int(np.argmax(weights[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
+        soft = [soft_labels(s.train, *state) for s, *state in zip(splits, p, noises, strict=True)]
+        true.append(float(soft[0].total.sum()))
+        if can_collapse and true[-1] < COLLAPSE * max(true):
+            return trusting_ridge(ridges, noises[0])._replace(
+                rates=np.array(trace), objective=np.array(objective)
+            )
         noises = [
-            update_noise(s.noise, m, problem.rates) for s, m in zip(sums, noises, strict=True)
+            update_noise(labels.sums, noise, rates)
+            for labels, noise in zip(soft, noises, strict=True)
         ]
-        means = [s.soft / n for s, n in zip(sums, problem.sizes, strict=True)]
+        means = [labels.total / s.train.n_rows for labels, s in zip(soft, splits, strict=True)]
         priors = [logit(np.clip(mean, MARGIN, 1 - MARGIN)) for mean in means]
-        stacks = problem.score(sums, lams, leader, stacked)
-        fitted = [Fitted(*model) for model in zip(noises, priors, stacks, strict=True)]
-        if n_iter > 1 and problem.drawn:
-            weights = fit_pool(problem, fitted, leader, weights, equal, rng)
-        if n_iter < max_iter:
-            both = list(zip(fitted, noises, strict=True))
-            found = problem.each(judge_and_soften, both, weights, leader)
-            losses, sums = (list(values) for values in zip(*found, strict=True))
-        else:
-            losses = problem.each(judge, fitted, weights, leader)
-        rates.append(float(noises[0].rate) if own is None else float(own.mean()))
-        objective.append(losses[0].total / losses[0].number)
+        q = [like(labels.q, ridges.values) for labels in soft]
+        experts = ridges.left_out(q, leader if stacked else None)
+        if n_iter > 1 and len(splits) > 1:
+            weights = fit_pool(ridges, noises, priors, weights, equal, rng)
+        z = [
+            candidate_log_odds(ridges, k, experts[k], weights, prior)
+            for k, prior in enumerate(priors)
+        ]
+        p = [probabilities(s.train, z_split) for s, z_split in zip(splits, z, strict=True)]
+        trace.append(float(noises[0].rate))
+        objective.append(splits[0].train.mean(cross_entropy(p[0], q[0])))
         if rounds.due(n_iter):
-            p = problem.gather(current_probabilities)
-            now = noises, p, weights, rates, objective, true
+            now = noises, [to_numpy(values) for values in p], weights, trace, objective, true
             rounds.save(n_iter, (*now, rng.get_state()))
-    stack = None if stacks[0] is None else stacks[0].stack
+    noise = noises[0]
+    if isinstance(rates, np.ndarray):
+        noise = noise._replace(rate=np.clip(rates, *RATES))
+    fitted, stack = ridges.weights()
     pool = Pool(weights, priors[0], leader, stack)
-    noise = noises[0] if own is None else noises[0]._replace(rate=own)
-    trace = np.array(rates), np.array(objective)
-    ridges = problem.expansion(sums[0], lams)
-    return SieveResult(ridges, list(lams), pool, noise, *trace, problem)
+    combination = partial(combine, weights, prior=priors[0])
+    traces = np.array(trace), np.array(objective)
+    result = SieveResult(fitted, ridges.lams, pool, noise, *traces, ridges, p[0], combination)
+    return result if splits[0].train.known is None else condition_on_known(result, rates)
 
 
-def first_round(problem: Problem, lams: Sequence[float]) -> list[NoiseModel]:
-    """First probabilities from the strongest ridge on the candidates, and first noise models."""
+def first_guess(ridges: Ridges, rates: Any) -> tuple[list[Array], list[NoiseModel]]:
+    """Probabilities of the candidates by the strongest ridge, and first noise models.
+
+    Outside the candidates nothing is listed: scores there are the rate of false labels. The
+    probability of a candidate is what its score exceeds that rate by.
+    """
     stage("scoring the candidates for the first time")
-    counts = problem.each(count, [None] * len(problem.sizes))
-    found = problem.each(first_scores, problem.ridges(counts, lams[-1:], lams))
-    # Outside the candidates nothing is listed: scores there are the rate of false labels.
-    rates = [s.total / s.number if s.number else 0.5 for s in found]
-    if isinstance(problem.rates, float):
-        rates = [problem.rates] * len(found)
-    rates = [float(np.clip(rate, *RATES)) for rate in rates]
-    problem.each(first_probabilities, rates)
-    return [NoiseModel.independent(rate, problem.n_labels) for rate in rates]
+    splits = ridges.splits
+    ones = [like(np.ones(split.train.candidates.size), ridges.values) for split in splits]
+    p, noises = [], []
+    for k, S in enumerate(ridges.left_out(ones)):
+        rows = splits[k].train
+        if rates is None:
+            rate = ridges.unlisted_mean(k)
+        else:
+            rate = float(np.mean(np.clip(rates if rows.rates is None else rows.rates, *RATES)))
+        rate = float(np.clip(rate, *RATES))
+        exceed = partial(exceeding_probability, rate=rate)
+        values = exceed(S)
+        if rows.votes is not None:
+            values = probabilities(rows, logit(all_log_odds(ridges, exceed, k)))
+        p.append(like(values, ridges.values))
+        noises.append(NoiseModel.independent(rate, rows.candidates.shape[1]))
+    return p, noises
 
 
-def condition_on_known(result: SieveResult) -> SieveResult:
+def exceeding_probability(S: Array, rate: float) -> Array:
+    """What scores of the last ridge exceed the rate of false labels by, as a probability."""
+    xp = namespace(S)
+    return xp.clip((xp.astype(S[-1], xp.float64) - rate) / (1 - rate), MARGIN, 1 - MARGIN)
+
+
+def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
     """Run a few more rounds on all rows, conditioned on the known labels.
 
     Before every posterior the probability of a known label is put next to 1 or 0, so that its row,
     similar rows and correlated labels learn from it. A wrong candidate still counts as listed. The
     pool stays as it is.
     """
-    problem, pool, noise = result.problem, result.pool, result.noise
-    problem.keep_first()
+    ridges, pool, noise, p = result.fitted, result.pool, result.noise, result.p
+    rows = ridges.splits[0].train
+    combination = partial(pooled_log_odds, pool)
     for _ in range(KNOWN_ROUNDS):
-        (sums,) = problem.each(soften, [noise], True)
-        noise = update_noise(sums.noise, noise, problem.rates)
-        problem.each(score, problem.ridges([sums], result.lams))
-        problem.each(judge_by_pool, [pool])
-    ridges = problem.expansion(sums, result.lams)
-    return result._replace(ridges=ridges, noise=noise)
+        soft = soft_labels(rows, p, noise, known=True)
+        noise = update_noise(soft.sums, noise, rates)
+        ridges.left_out([like(soft.q, ridges.values)])
+        z = all_log_odds(ridges, combination)
+        p = probabilities(
+            rows, z if rows.votes is not None else take_cells(z, rows.candidates.flat)
+        )
+    fitted, _ = ridges.weights()
+    return result._replace(ridges=fitted, noise=noise, p=p, combination=combination)
 
 
-def only_guess(problem: Problem, lam: float, *trace: np.ndarray) -> SieveResult:
-    """The first guess as a result: a ridge on the candidates, and the rate outside them.
+def trusting_ridge(ridges: Ridges, noise: NoiseModel | None = None) -> SieveResult:
+    """One ridge on the candidates as they are: the last one.
 
-    Ridges are linear in what they learn: one on (Y - rate)/(1 - rate) scores the probabilities.
+    With a noise model, which the first guess made, false labels are listed at its rate r. Ridges
+    are linear in what they learn: one on (Y - r)/(1 - r) scores the probabilities.
     """
-    problem.keep_first()
-    (noise,) = first_round(problem, [lam])
-    rate = float(noise.rate)
-    result = trusting_ridge(problem, lam, rate)
-    ridges = [(W / (1 - rate), (b - rate) / (1 - rate)) for W, b in result.ridges]
-    rates, objective = trace
-    return result._replace(ridges=ridges, noise=noise, rates=rates, objective=objective)
+    rows = ridges.splits[0].train
+    n_labels = rows.candidates.shape[1]
+    if noise is not None:
+        # The rounds have moved on from the first rate.
+        _, (noise, *_) = first_guess(ridges, None)
+    rate = 0.0 if noise is None else float(noise.rate)
+    ones = like(np.ones(rows.candidates.size), ridges.values)
+    (S,) = ridges.left_out([ones])
+    combination = partial(guess_log_odds, rate=rate)
+    p = probability(combination(S))
+    W, b = ridges.weights()[0][-1]
+    return SieveResult(
+        [(W / (1 - rate), (b - rate) / (1 - rate))],
+        ridges.lams[-1:],
+        Pool(np.array([0.0, 1.0, 0.0]), np.zeros(n_labels), 0, None),
+        NoiseModel.independent(MARGIN, n_labels) if noise is None else noise,
+        np.zeros(1),
+        np.array([rows.mean(cross_entropy(p, ones))]),
+        ridges,
+        ones if noise is None else p,
+        combination,
+    )
 
 
-def trusting_ridge(problem: Problem, lam: float, rate: float = 0.0) -> SieveResult:
-    """One ridge on the candidates as they are; false labels are listed at the given rate."""
-    problem.keep_first()
-    (counts,) = problem.each(count, [None])
-    (loss,) = problem.each(trust, problem.ridges([counts], [lam], [lam]), rate)
-    pool = Pool(np.array([0.0, 1.0, 0.0]), np.zeros(problem.n_labels), 0, None)
-    trace = np.zeros(1), np.array([loss.total / loss.number])
-    noise = NoiseModel.independent(MARGIN, problem.n_labels)
-    return SieveResult(problem.expansion(counts, [lam]), [lam], pool, noise, *trace, problem)
-
-
-# ---- First scores
-
-
-class CountSums(NamedTuple):
-    """X'Y, and the number of candidates of each label."""
-
-    XtY: Array
-    listed: np.ndarray
-
-
-class MeanSums(NamedTuple):
-    """Sum and number of some values."""
-
-    total: float
-    number: float
-
-
-def count(split: Split, message: None = None) -> tuple[Split, CountSums]:
-    """Begin with every candidate as true."""
-    rows, c = split.train, split.train.candidates
-    ones = like(np.ones(c.size), dense_part(rows.X))
-    listed = c.listed.astype(np.float64)
-    return split._replace(p=ones, q=ones), CountSums(rows.project(ones), listed)
-
-
-def first_scores(split: Split, ridges: Any) -> tuple[Split, MeanSums]:
-    """Leave-one-out scores of a ridge on the candidates, and the rate of false labels."""
-    split, rows = ridges.score(split), split.train
-    (S,) = split.S
-    p = take(S, rows.candidates.flat)
-    split = split._replace(p=p, S=None if rows.votes is None else S)
-    if rows.rates is not None:
-        return split, MeanSums(float(np.clip(rows.rates, *RATES).sum()), len(rows.rates))
-    listed = rows.cell_sum(p**0)
-    return split, MeanSums(rows.sum(S) - rows.cell_sum(p), rows.n_rows * S.shape[1] - listed)
-
-
-def first_probabilities(split: Split, rate: float) -> tuple[Split, None]:
-    """Probabilities by which the first scores exceed the rate of false labels."""
-    S = split.p if split.S is None else split.S
-    xp = namespace(S)
-    P = xp.clip((xp.astype(S, xp.float64) - rate) / (1 - rate), MARGIN, 1 - MARGIN)
-    p = P if split.S is None else probabilities(split.train, logit(P))
-    return split._replace(p=like(p, split.p), S=None), None
-
-
-def trust(split: Split, ridges: Any, rate: float) -> tuple[Split, MeanSums]:
-    """Leave-one-out log-odds of one ridge, and the squared error of its leave-one-out scores."""
-    split, rows = ridges.score(split), split.train
-    (S,) = split.S
-    z = soft_logit((S - rate) / (1 - rate))
-    if rate > 0:
-        split = split._replace(p=probabilities(rows, z))
-    return split._replace(S=z), squared_error(S, rows)
+def guess_log_odds(S: Array, rate: float) -> Array:
+    """Log-odds of scores of the last ridge, where false labels are listed at this rate."""
+    return soft_logit((S[-1] - rate) / (1 - rate))
 
 
 # ---- Posterior and noise model
 
 
-class SoftSums(NamedTuple):
-    """Sums over the rows of a split: X'Q, 1'Q by weight, and what the noise model needs."""
+class SoftLabels(NamedTuple):
+    """Posterior of the candidates, its sum for each label by weight, and sums for the noise."""
 
-    XtQ: Array
-    soft: np.ndarray
-    noise: NoiseSums
+    q: Array
+    total: np.ndarray
+    sums: NoiseSums
 
 
-def soften(split: Split, noise: NoiseModel, condition: bool = False) -> tuple[Split, SoftSums]:
-    """Posterior of the candidates; `condition` makes it that given the known labels."""
-    rows, c, p = split.train, split.train.candidates, split.p
-    index = None if rows.counts is None else np.repeat(np.arange(c.shape[0]), rows.counts)
-    if condition:
-        q, p = known_posterior(rows, p, noise), known_probability(rows, p)
+def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = False) -> SoftLabels:
+    """Posterior of the candidates, given their probabilities; `known`: given known labels too."""
+    c, counts, certain = rows.candidates, rows.counts, rows.known if known else None
+    n_labels = c.shape[1]
+    if certain is not None:
+        # Known labels enter next to 1 or 0, and get 1 or 0.
+        p = np.where(certain == 0, to_numpy(p), np.where(certain > 0, 1 - CERTAIN, CERTAIN))
         # The noise is that of rows with an undecided candidate: others may have been corrected.
-        undecided = (rows.known == 0) & (rows.votes is None)
-        index = np.unique(to_numpy(c.row)[undecided])
+        undecided = to_numpy(c.row)[(certain == 0) & (rows.votes is None)]
+        counts = np.minimum(np.bincount(undecided, minlength=c.shape[0]), 1)
+    if rows.votes is None:
+        noise = noise if rows.rates is None else noise._replace(rate=np.clip(rows.rates, *RATES))
+        result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, counts)
     else:
-        found = posterior(rows, p, noise)
-        q = found.q
-    soft = c.total(q if rows.weights is None else q * rows.weights[c.row])
-    if index is None:
-        # A copy: rows in files share buffers, which the next block fills.
-        sums = noise_sums(c.shape[0], c.listed.astype(np.float64), soft, found)
+        result = CellPosterior(p, np.zeros(n_labels + 1), np.zeros(1))
+    q, true = result.q, np.pad(result.true_counts, (0, n_labels + 1 - len(result.true_counts)))
+    if counts is None:
+        n_rows, listed, soft = c.shape[0], c.listed, c.total(q)
     else:
-        some, cells = rows.some(index)
-        found, label = posterior(some, p[cells], noise), some.candidates.label
-        listed, own = (np.bincount(label, v, c.shape[1]) for v in (found.q**0, found.q))
-        sums = noise_sums(len(index), listed, own, found)
-    q = like(q, split.p)
-    return split._replace(q=q), SoftSums(rows.project(q), soft, sums)
-
-
-def posterior(rows: Rows, p: Array, noise: NoiseModel) -> CellPosterior:
-    """Posterior of the candidates of some rows, given their probabilities."""
-    c = rows.candidates
-    if rows.votes is not None:
-        return CellPosterior(p, np.zeros(c.shape[1] + 1), np.zeros(1))
-    if rows.rates is not None:
-        noise = noise._replace(rate=np.clip(rows.rates, *RATES))
-    return cell_posterior(p, c.indptr, c.label, c.shape[1], noise, c.blocks)
-
-
-def known_posterior(rows: Rows, p: Array, noise: NoiseModel) -> np.ndarray:
-    """Posterior given the known labels, which get 1 or 0."""
-    q = posterior(rows, known_probability(rows, p), noise).q
-    return np.where(rows.known > 0, 1.0, np.where(rows.known < 0, 0.0, q))
-
-
-def known_probability(rows: Rows, p: Array) -> np.ndarray:
-    """Probabilities of the candidates, with those of known labels next to 1 or 0."""
-    p = to_numpy(p).astype(np.float64)
-    return np.where(rows.known > 0, 1 - CERTAIN, np.where(rows.known < 0, CERTAIN, p))
-
-
-def noise_sums(n: int, listed: np.ndarray, soft: np.ndarray, found: CellPosterior) -> NoiseSums:
-    """Sums of a posterior over n rows."""
-    true = np.pad(found.true_counts, (0, len(listed) + 1 - len(found.true_counts)))
-    return NoiseSums(n, listed, soft, found.noise_counts, true)
+        times, label = counts[to_numpy(c.row)], to_numpy(c.label)
+        n_rows = int(counts.sum())
+        listed, soft = (
+            np.bincount(label, v * times, n_labels) for v in (np.ones(c.size), to_numpy(q))
+        )
+    sums = NoiseSums(n_rows, listed, soft, result.noise_counts, true)
+    if certain is not None:
+        q = np.where(certain == 0, to_numpy(q), certain > 0)
+    weighted = q if rows.weights is None else q * rows.weights[c.row]
+    return SoftLabels(q, soft if counts is None else c.total(weighted), sums)
 
 
 def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
@@ -459,13 +364,24 @@ def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
     return noise_from_sums(sums, None if rates is None else float(noise.rate))
 
 
-def probabilities(rows: Rows, z: Array) -> Array:
-    """Probabilities of the candidates from the log-odds (n, l); with votes, given these."""
+def candidate_log_odds(
+    ridges: Ridges, split: int, S: Array, weights: np.ndarray, prior: np.ndarray
+) -> Array:
+    """Log-odds of the candidates from expert scores S; with votes, of all cells (n, l)."""
+    rows = ridges.splits[split].train
+    if rows.votes is not None:
+        return all_log_odds(ridges, partial(combine, weights, prior=prior), split)
+    return combine(weights, S, like(prior, S)[rows.candidates.label])
+
+
+def probabilities(rows: RowLabels, z: Array) -> Array:
+    """Probabilities of the candidates from their log-odds; with votes, from those of all cells."""
     if rows.votes is None:
-        return probability(take(z, rows.candidates.flat))
+        return probability(z)
     # The votes know how often a label is true; the features move it between rows.
-    shifted = anchored(np.clip(z, -11, 11), rows.votes.frequency)
-    return expit(take(shifted + rows.votes.log_ratio, rows.candidates.flat))
+    z = np.clip(to_numpy(z), -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
+    shifted = anchored(z, rows.votes.frequency)
+    return expit(take_cells(shifted + rows.votes.log_ratio, rows.candidates.flat))
 
 
 def probability(z: Array) -> Array:
@@ -474,55 +390,23 @@ def probability(z: Array) -> Array:
     return xp.clip(1 / (1 + xp.exp(-xp.clip(z, -30, 30))), MARGIN, 1 - MARGIN)
 
 
-def known_rates(noise_level: Any, sizes: np.ndarray, n_labels: int) -> "float | np.ndarray | None":
-    """Rates at which false labels are listed, from expected numbers of wrong labels.
-
-    Parameters
-    ----------
-    noise_level : float or ndarray of shape (n,), optional
-        Expected number of wrong labels per row.
-    sizes : ndarray of shape (n,)
-        Number of candidates of each row.
-    n_labels : int
-    """
-    if noise_level is None:
-        return None
-    n = len(sizes)
-    try:
-        wrong = np.asarray(noise_level, dtype=np.float64)
-    except (TypeError, ValueError):
-        wrong = np.array(np.nan)
-    if wrong.shape not in ((), (n,)) or not np.isfinite(wrong).all() or (wrong < 0).any():
-        raise InputError(
-            f"noise_level must be None, a number of at least 0 or {n} such numbers (one per "
-            f"row), got {noise_level!r}",
-            parameter="noise_level",
-        )
-    sizes = sizes if wrong.ndim else sizes.mean()
-    wrong = np.minimum(wrong, sizes)
-    rates = wrong / np.maximum(n_labels - sizes + wrong, 1e-12)
-    return rates if wrong.ndim else float(rates)
+def cross_entropy(p: Array, q: Array) -> Array:
+    """-q log p - (1 - q) log(1 - p)."""
+    xp = namespace(p)
+    return -q * xp.log(p) - (1 - q) * xp.log1p(-p)
 
 
-def trusts(noise_level: Any) -> bool:
-    """Whether a noise level declares every candidate true."""
-    return noise_level is not None and not isinstance(noise_level, str) and not np.any(noise_level)
+def all_log_odds(ridges: Ridges, combination: Combination, split: int = 0) -> Array:
+    """Log-odds (n, l) of all cells of a split, in the order of its rows."""
+    blocks = ridges.map_log_odds(combination, _second, split)
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
-# ---- Leave-one-out scores and label stack
+def _second(rows: np.ndarray, z: Array) -> Array:
+    return z
 
 
-def score(split: Split, ridges: Any) -> tuple[Split, None]:
-    """Leave-one-out scores of all ridges, and scores of the rows held out."""
-    return ridges.score(split), None
-
-
-def leave_out(S: Array, q: Array, c: Candidates, factors: Array) -> Array:
-    """Q - (Q - S) factors for fitted scores S (n, l), written into S."""
-    xp = namespace(S)
-    S *= factors[:, None]
-    xp.reshape(S, (-1,))[c.flat] += q * xp.take(1 - factors, c.row)
-    return S
+# ---- Pool
 
 
 class LabelStack(NamedTuple):
@@ -537,68 +421,10 @@ class LabelStack(NamedTuple):
 
     def scores(self, S: Array) -> Array:
         """Scores (n, l) from those of the leading ridge."""
-        found = (S - like(self.centre, S)) @ like(self.W, S)
+        stacked = (S - like(self.centre, S)) @ like(self.W, S)
         if self.right is not None:
-            found = found @ like(self.right, S)
-        return like(self.mean, S) + found
-
-
-def stack_half(G: np.ndarray, squares: float) -> np.ndarray:
-    """half with half' half = (G + t I)^-1 for the Gram matrix G (l, l) of centred scores."""
-    l = len(G)
-    t = stack_ridge(float(np.trace(G)), l, squares)
-    R, _ = cho_factor(G + t * np.eye(l), lower=False)
-    return solve_triangular(R, np.eye(l), trans="T", check_finite=False)
-
-
-def stack_ridge(trace: float, l: int, squares: float) -> float:
-    """Ridge weight; where all scores are equal, the last term outweighs rounding errors."""
-    return trace / l * STACK_RIDGE + 1e-12 + 1e-14 * squares
-
-
-class Fitted(NamedTuple):
-    """What a round has fitted to one split, besides the ridges."""
-
-    noise: NoiseModel
-    prior: np.ndarray
-    """Log-odds of the mean soft label of each label, (l,)."""
-    stack: Any
-
-
-def judge(
-    split: Split, fitted: Fitted, weights: np.ndarray, leader: int
-) -> tuple[Split, MeanSums | None]:
-    """New probabilities; of all rows also the log-odds, and their cross-entropy."""
-    experts = [*split.S]
-    if fitted.stack is not None:
-        S = fitted.stack.left_out(experts[leader], split.q, split.train.candidates)
-        experts.append(S)
-    return judged(split, combine(weights, experts, fitted.prior))
-
-
-def judge_and_soften(
-    split: Split, message: tuple[Fitted, NoiseModel], weights: np.ndarray, leader: int
-) -> tuple[Split, tuple[MeanSums | None, SoftSums]]:
-    """The last step of a round and the first one of the next."""
-    split, loss = judge(split, message[0], weights, leader)
-    split, sums = soften(split, message[1])
-    return split, (loss, sums)
-
-
-def judge_by_pool(split: Split, pool: "Pool") -> tuple[Split, MeanSums | None]:
-    """The same with a pool that was fitted before."""
-    return judged(split, pool.log_odds(split.S))
-
-
-def judged(split: Split, z: Array) -> tuple[Split, MeanSums | None]:
-    """The split with new log-odds."""
-    inner = split.held is not None
-    loss = None if inner else cross_entropy(z, split.q, split.train)
-    p = probabilities(split.train, z)
-    return split._replace(p=p, S=None if inner else z, S_held=None), loss
-
-
-# ---- Pool
+            stacked = stacked @ like(self.right, S)
+        return like(self.mean, S) + stacked
 
 
 class Pool(NamedTuple):
@@ -612,23 +438,21 @@ class Pool(NamedTuple):
     stack: LabelStack | None
 
     def log_odds(self, scores: Sequence[Array]) -> Array:
-        """Pooled log-odds of the ridge scores of some rows."""
+        """Pooled log-odds (m, l) of the ridge scores of some rows."""
         scores = list(scores)
         if self.stack is not None:
             scores.append(self.stack.scores(scores[self.leader]))
         return combine(self.weights, scores, self.prior)
 
 
-def combine(weights: np.ndarray, scores: Sequence[Array], prior: np.ndarray) -> Array:
+def pooled_log_odds(pool: Pool, S: Array) -> Array:
+    """Log-odds of scores (e, m, l) by a pool that was fitted before."""
+    return pool.log_odds(list(S))
+
+
+def combine(weights: np.ndarray, scores: Sequence[Array], prior: Array) -> Array:
     """Weighted sum of bias, log-odds of the expert scores and label prior."""
-    if isinstance(scores[0], np.ndarray) and scores[0].ndim == 2 and scores[0].size > PIECE_CELLS:
-        # The logarithms need several arrays of this size.
-        whole, step = np.empty_like(scores[0]), max(1, PIECE_CELLS // scores[0].shape[1])
-        for i in range(0, len(whole), step):
-            rows = slice(i, i + step)
-            whole[rows] = combine(weights, [S[rows] for S in scores], prior)
-        return whole
-    total = 0 * scores[0] + like(float(weights[0]) + float(weights[-1]) * prior, scores[0])
+    total = 0 * scores[0] + (float(weights[0]) + float(weights[-1]) * like(prior, scores[0]))
     for weight, S in zip(weights[1:-1].tolist(), scores, strict=True):
         total += weight * soft_logit(S)
     return total
@@ -644,79 +468,92 @@ def soft_logit(s: Array) -> Array:
 
 
 def fit_pool(
-    problem: Problem,
-    fitted: Sequence[Fitted],
-    leader: int,
+    ridges: Ridges,
+    noises: Sequence[NoiseModel],
+    priors: Sequence[np.ndarray],
     weights: np.ndarray,
     equal: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
-    for cells in problem.draw_cells(rng):
-        blocks = problem.gather(pool_cells, fitted, leader, weights, cells)
-        found = [
-            pooled(S, label, q, model.prior)
-            for block in blocks
-            for (S, label, q), model in zip(block, fitted[1:], strict=True)
+    inner = ridges.splits[1:]
+    samples = [draw_cells(split, POOL_CELLS // len(inner), rng) for split in inner]
+    scores = ridges.held_out([(sample.row, sample.label) for sample in samples])
+    inputs = []
+    for S, sample, prior in zip(scores, samples, priors[1:], strict=True):
+        drawn = namespace(S).take(S, like(sample.drawn, S, "own"), axis=1)
+        inputs.append(pool_inputs(drawn, prior[sample.label[sample.drawn]]))
+    Z = namespace(inputs[0]).concat(inputs)
+    for _ in range(2):
+        targets = [
+            held_posterior(split.held, S, sample, weights, prior, noise)
+            for split, S, sample, prior, noise in zip(
+                inner, scores, samples, priors[1:], noises[1:], strict=True
+            )
         ]
-        Z, q = (namespace(a[0]).concat(list(a)) for a in zip(*found, strict=True))
-        weights = newton(Z, q, weights, equal)
+        weights = newton(Z, namespace(targets[0]).concat(targets), weights, equal)
     return weights
 
 
-def pick_cells(
-    rows: np.ndarray, l: int, most: int, rng: np.random.RandomState
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw at most `most` cells of the rows held out; their rows, sorted, and labels."""
-    size = len(rows) * l
+class CellSample(NamedTuple):
+    """Held-out cells to score: the candidates, which decide the posterior, and drawn ones."""
+
+    row: np.ndarray
+    """Rows, sorted, and labels of all cells to score."""
+    label: np.ndarray
+    listed: np.ndarray
+    """Which of them are the candidates."""
+    drawn: np.ndarray
+    """Which of them fit the pool."""
+
+
+def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSample:
+    """Draw at most `most` cells of the rows held out; with votes, score all of them."""
+    held, drawn_rows = split.held, split.drawn
+    assert held is not None
+    assert drawn_rows is not None
+    (n, l), size = held.candidates.shape, len(drawn_rows) * held.candidates.shape[1]
     if size <= MANY_CELLS:
-        cells = rng.choice(size, min(size, most), replace=False)
+        picked = rng.choice(size, min(size, most), replace=False)
     else:
-        other = np.random.default_rng(rng.randint(2**31))
-        cells = other.choice(size, most, replace=False, shuffle=False)
-    position, label = np.divmod(cells, l)
-    row, label = np.divmod(np.sort(rows[position] * l + label), l)
-    # They travel to the rows: as few bytes as can hold them.
-    return row.astype(np.min_scalar_type(row.max(initial=0))), label.astype(np.min_scalar_type(l))
+        # A generator of the new kind does not list all cells to draw a few of them.
+        generator = np.random.default_rng(rng.randint(2**31))
+        picked = generator.choice(size, most, replace=False, shuffle=False)
+    position, label = np.divmod(np.sort(picked), l)
+    drawn = drawn_rows[position] * l + label
+    listed = to_numpy(held.candidates.flat)
+    cells = np.arange(n * l) if held.votes is not None else np.union1d(listed, drawn)
+    row, label = np.divmod(cells, l)
+    return CellSample(row, label, np.searchsorted(cells, listed), np.searchsorted(cells, drawn))
 
 
-def pool_cells(
-    splits: Sequence[Split],
-    fitted: Sequence[Fitted],
-    leader: int,
+def held_posterior(
+    held: Any,
+    S: Array,
+    sample: CellSample,
     weights: np.ndarray,
-    cells: Sequence[tuple[np.ndarray, np.ndarray]],
-) -> list[tuple[Array, Array, Array]]:
-    """Expert scores, labels and posterior of the given cells held out, per inner split."""
-    found = []
-    for split, model, (rows, labels) in zip(splits[1:], fitted[1:], cells, strict=True):
-        held: Any = split.held
-        c = held.candidates
-        S, stack = split.S_held, model.stack
-        xp = namespace(S)
-        arrays = [S] if stack is None else [S, stack.stack.scores(S[leader])[None]]
-        prior = like(model.prior, S, xp.float64)
-        if held.votes is None:
-            z = combine(weights, xp.concat([take(A, c.flat) for A in arrays]), prior[c.label])
-            p = probability(z)
-        else:
-            p = probabilities(held, combine(weights, [A for e in arrays for A in e], prior))
-        target = c.dense(posterior(held, p, model.noise).q, prior)
-        row = np.searchsorted(held.indices, rows)
-        inside = np.append(held.indices, -1)[row] == rows
-        row, label = row[inside], labels[inside]
-        flat = like(row * c.shape[1] + label, c.flat)
-        scores = xp.concat([take(A, flat) for A in arrays])
-        found.append((scores, label, take(target, flat)))
-    return found
+    prior: np.ndarray,
+    noise: NoiseModel,
+) -> Array:
+    """Posterior of the drawn cells of rows held out; 0 outside the candidates."""
+    xp, c = namespace(S), held.candidates
+    listed = like(sample.listed, S, "own")
+    if held.votes is None:
+        z = combine(weights, xp.take(S, listed, axis=1), like(prior, S, xp.float64)[c.label])
+    else:
+        z = combine(weights, S.reshape(len(S), *c.shape), prior)
+    posterior = xp.zeros(S.shape[1], dtype=xp.float64, device=S.device)
+    q = soft_labels(held._replace(counts=None, weights=None), probabilities(held, z), noise).q
+    posterior[listed] = like(q, posterior)
+    return xp.take(posterior, like(sample.drawn, S, "own"))
 
 
-def pooled(S: Array, label: np.ndarray, q: Array, prior: np.ndarray) -> tuple[Array, Array]:
-    """Inputs (cells, experts + 2) and targets of the pool."""
+def pool_inputs(S: Array, prior: np.ndarray) -> Array:
+    """Inputs (cells, experts + 2) of the pool: bias, log-odds of the experts, label prior."""
     xp = namespace(S)
     Z = soft_logit(xp.astype(S, xp.float64))
-    last = like(prior[label], Z)
-    return xp.stack([xp.ones_like(last), *Z, last], axis=1), q
+    last = like(prior, Z)
+    return xp.stack([xp.ones_like(last), *Z, last], axis=1)
 
 
 def newton(
@@ -733,59 +570,7 @@ def newton(
     return weights
 
 
-# ---- What the rounds found
-
-
-def soft_labels(splits: Sequence[Split], noise: NoiseModel) -> sp.csr_array:
-    """Posterior (n, l) of the candidates, rows in the order of their index."""
-    rows, p = splits[0].train, splits[0].p
-    c = rows.candidates
-    known = rows.known is not None
-    q = known_posterior(rows, p, noise) if known else posterior(rows, p, noise).q
-    cells = to_numpy(q), to_numpy(c.label), c.indptr
-    return sp.csr_array(cells, shape=c.shape)[np.argsort(rows.indices)]
-
-
-def log_odds(splits: Sequence[Split]) -> np.ndarray:
-    """Log-odds (n, l) of all labels, rows in the order of their index."""
-    return to_numpy(splits[0].S)[np.argsort(splits[0].train.indices)]
-
-
-def current_probabilities(splits: Sequence[Split]) -> list[np.ndarray]:
-    """Probabilities of the candidates of each split, for a checkpoint."""
-    # A copy: rows in files share buffers, which the next block fills.
-    return [to_numpy(split.p).copy() for split in splits]
-
-
-def with_probabilities(split: Split, p: np.ndarray) -> tuple[Split, None]:
-    """A split with other probabilities of the candidates."""
-    return split._replace(p=like(p, split.p)), None
-
-
-def take(S: Array, flat: Array) -> Array:
-    """Entries of (n, l) arrays at flat positions; S may be a stack of them."""
-    xp = namespace(S)
-    return xp.take(xp.reshape(S, (*S.shape[:-2], -1)), flat, axis=-1)
-
-
-def cross_entropy(z: Array, q: Array, rows: Rows) -> MeanSums:
-    """-Q log P - (1 - Q) log(1 - P) over all cells, for the probabilities P of z."""
-    xp = namespace(z)
-    most = float(logit(1 - MARGIN))
-    z = xp.clip(z, -most, most)
-    # log(1 + exp(z)), and for the candidates minus q z.
-    total = rows.sum(xp.log(1 + xp.exp(-abs(z)))) + rows.sum(xp.clip(z, 0, None))
-    total -= rows.cell_sum(q * take(z, rows.candidates.flat))
-    return MeanSums(total, rows.n_rows * z.shape[1])
-
-
-def squared_error(S: Array, rows: Rows) -> MeanSums:
-    """(S - Y)^2 over all cells."""
-    total = rows.sum(S * S) + rows.cell_sum(1 - 2 * take(S, rows.candidates.flat))
-    return MeanSums(total, rows.n_rows * S.shape[1])
-
-
-# ---- Choice of the ridge weight
+# ---- Choice of the ridge weights
 
 
 class TuningSums(NamedTuple):
@@ -809,15 +594,36 @@ class TuningSums(NamedTuple):
         return cls(np.asarray(errors), B.sum(axis=1), B @ A.T, float(ranked))
 
 
-def rankable(Y: Array) -> np.ndarray:
-    """Rows with listed and unlisted labels, which have an average precision."""
-    listed = (Y > 0).sum(axis=1)
-    return np.flatnonzero((listed > 0) & (listed < Y.shape[1]))
+def choose_lams(
+    losses: Callable[[np.ndarray], TuningSums],
+    variance: float,
+    *,
+    kernel: str,
+    trusting: bool,
+    window: np.ndarray = WINDOW,
+    least: float = 0.0,
+) -> list[float]:
+    """Ridge weights of the experts: around the best one for the candidates of rows left out.
 
-
-def row_precisions(Y: Array, S: Array) -> np.ndarray:
-    """Average precision of the scores S (n, l) in each row."""
-    return average_precision_rows(Block(Y > 0, S), "field")[0]
+    Parameters
+    ----------
+    losses : function from ridge weights to TuningSums
+    variance : float
+        Mean variance of the features, to which the grid is relative.
+    kernel : {"rbf", "linear"}
+    trusting : bool
+        Whether candidates are trusted: then there is one ridge.
+    window : ndarray
+        Weights of the experts, relative to the best one.
+    least : float
+        Smaller ridge weights would drown in rounding errors.
+    """
+    stage("choosing the ridge weights")
+    grid = np.maximum(variance * GRIDS[kernel], least)
+    best = float(grid[best_weight(losses(grid), kernel, trusting)])
+    if kernel == "rbf":
+        best = min(best, LARGEST_RBF_LAM * variance)
+    return [best] if trusting else (best * window).tolist()
 
 
 def best_weight(sums: TuningSums, kernel: str, trusting: bool) -> int:
@@ -830,8 +636,19 @@ def best_weight(sums: TuningSums, kernel: str, trusting: bool) -> int:
     """
     if kernel == "rbf" or not sums.ranked:
         return int(np.argmax(sums.precision) if trusting and sums.ranked else np.argmin(sums.error))
-    n, top, own = sums.ranked, int(np.argmax(sums.precision)), np.diag(sums.products)
+    n, top, squares = sums.ranked, int(np.argmax(sums.precision)), np.diag(sums.products)
     behind = (sums.precision[top] - sums.precision) / n
-    square = (own[top] - 2 * sums.products[top] + own) / n
-    near = behind <= np.sqrt(np.maximum(square - behind**2, 0) / n)
-    return int(np.argmin(np.where(near, sums.error, np.inf)))
+    square = (squares[top] - 2 * sums.products[top] + squares) / n
+    close = behind <= np.sqrt(np.maximum(square - behind**2, 0) / n)
+    return int(np.argmin(np.where(close, sums.error, np.inf)))
+
+
+def rankable(Y: Array) -> np.ndarray:
+    """Rows with listed and unlisted labels, which have an average precision."""
+    listed = (Y > 0).sum(axis=1)
+    return np.flatnonzero((listed > 0) & (listed < Y.shape[1]))
+
+
+def row_precisions(Y: Array, S: Array) -> np.ndarray:
+    """Average precision of the scores S (n, l) in each row."""
+    return average_precision_by_position(Block(Y > 0, S))

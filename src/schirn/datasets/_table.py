@@ -1,0 +1,260 @@
+"""Tables of numbers and tags as data sets."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from schirn._files import brief, brief_list
+from schirn._input import is_missing
+from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
+from schirn.exceptions import DataError, InputError
+from schirn.labels.tags import split_tags
+from schirn.tables.files import LABEL_COLUMNS, Table, open_table
+from schirn.tables.text import to_numbers
+
+Array = np.ndarray
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    labels: str | Sequence[str] | None = None,
+    truth: str | Sequence[str] | None = None,
+    features: Sequence[str] | None = None,
+    separator: str = ";",
+    label_names: Sequence[str] | None = None,
+    encoding: str = "utf-8",
+    delimiter: str | None = None,
+    max_bytes: int | None = None,
+) -> Dataset:
+    r"""Read a table of numbers and tags; the tags, which may be wrong, become the candidates.
+
+    Parameters
+    ----------
+    path : path
+        ``.csv``, ``.tsv`` or ``.jsonl``, each also with ``.gz``, or ``.parquet``.
+    labels : str or list of str, optional
+        One column of tags ("beach;dog", or lists in JSON lines and Parquet), or several 0/1
+        columns. By default the column called labels, tags, candidates or label.
+    truth : str or list of str, optional
+        The true labels in the same form, if they are known.
+    features : list of str, optional
+        Feature columns. By default every numeric column that is neither a label nor the index of
+        a DataFrame (a column without a name and with a different whole number in each row).
+    separator : str
+        Text between two tags.
+    label_names : list of str, optional
+        All labels in the wanted order; by default those that occur, sorted.
+    encoding : str
+        Encoding of a text file.
+    delimiter : str, optional
+        Character between CSV cells; by default a comma, or a tab for ``.tsv``.
+    max_bytes : int, optional
+        Larger files raise DataError; by default ``SCHIRN_MAX_BYTES``, else 8 GiB.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from schirn.datasets import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "photos.csv")
+    ...     _ = path.write_text("red,blue,tags\n1,0,beach;dog\n0,1,dog\n")
+    ...     photos = read_table(path)
+    >>> photos.label_names, photos.candidates.tolist()
+    (['beach', 'dog'], [[1, 1], [0, 1]])
+    """
+    path = Path(path)
+    if not separator:
+        raise DataError(
+            f"{path}: separator='' is empty; pass the text between two tags, such as ';'.",
+            parameter="separator",
+        )
+
+    if isinstance(labels, int):
+        raise DataError(f"{path}: labels of a table are given by column name, not {labels!r}.")
+
+    def tag_columns(columns: list[str]) -> list[str]:
+        named = _named(columns)
+        wanted = _default(columns) if labels is None else labels
+        single = [_as_list(given) for given in (wanted, truth) if given is not None]
+        return [named.get(name, name) for names in single if len(names) == 1 for name in names]
+
+    table = open_table(
+        path,
+        encoding=encoding,
+        delimiter=delimiter,
+        max_bytes=max_bytes,
+        text_columns=tag_columns,
+    )
+    reader = _TableReader(path, table, separator)
+    label_columns = reader.existing(reader.default_label() if labels is None else labels)
+    truth_columns = [] if truth is None else reader.existing(truth)
+    taken = {*label_columns, *truth_columns}
+    chosen = reader.features(taken) if features is None else reader.existing(features)
+    names = list(label_names) if label_names is not None else []
+    if reader.holds_tags(label_columns):
+        occurring = sorted({tag for name in taken for tags in reader.tags(name) for tag in tags})
+        names = names or occurring
+        if not names:
+            raise DataError(f"{path}: the column {brief(label_columns[0])} holds no tags.")
+        unknown = sorted(set(occurring) - set(names))
+        if unknown:
+            raise DataError(f"{path}: the tag {brief(unknown[0])} is not among label_names.")
+    elif truth_columns and len(truth_columns) != len(label_columns):
+        raise DataError(
+            f"{path}: {len(label_columns)} label columns but {len(truth_columns)} true."
+        )
+    names = names or label_columns
+    used = {*chosen, *taken}
+    left_out = [name for name in reader.names if name not in used]
+    return dataset_from_file(
+        path,
+        max_bytes,
+        X=reader.matrix(chosen),
+        y_true=reader.labels(truth_columns, names) if truth_columns else None,
+        candidates=reader.labels(label_columns, names),
+        label_names=names,
+        feature_names=chosen,
+        description=f"Columns left out: {', '.join(left_out)}." if left_out else "",
+    )
+
+
+class _TableReader:
+    """The columns of a table as features and labels; every error names the file."""
+
+    def __init__(self, path: Path, table: Table, separator: str) -> None:
+        self.path, self.table, self.separator = path, table, separator
+        named = _named(table.columns)
+        self.names = {k: name for k, name in named.items() if name not in table.index_columns}
+        self._tags: dict[str, list[list[str]]] = {}
+
+    def default_label(self) -> str:
+        """Return the label column with a usual name."""
+        found = _default(list(self.names))
+        if found is None:
+            raise DataError(
+                f"{self.path}: which column holds the labels? Pass labels=; "
+                f"there are {brief_list(self.names)}.",
+                parameter="labels",
+            )
+        return found
+
+    def existing(self, columns: str | Sequence[str]) -> list[str]:
+        """Return a list of columns after checking that they exist."""
+        for name in _as_list(columns):
+            if name not in self.names:
+                raise DataError(
+                    f"{self.path}: there is no column {name!r}; there are {brief_list(self.names)}."
+                )
+        return _as_list(columns)
+
+    def features(self, taken: set[str]) -> list[str]:
+        """Return the numeric columns that are neither labels nor the index of a DataFrame."""
+        free = [name for name in self.names if name not in taken]
+        numeric = {name: values for name in free if (values := self._numbers(name)) is not None}
+        chosen = []
+        for name, values in numeric.items():
+            if not _numbers_rows(name, values):
+                chosen.append(name)
+                continue
+            warnings.warn(
+                f"{self.path}: the column {brief(name)} has no name and numbers the rows, so it "
+                f"is left out; give it a name to learn from it",
+                stacklevel=3,
+            )
+        if not chosen:
+            raise DataError(f"{self.path}: no numeric column is left for the features.")
+        return chosen
+
+    def matrix(self, columns: list[str]) -> Array:
+        """Return columns as floats; raise DataError for a cell that is not a finite number."""
+        matrix = np.empty((self.table.n_rows, len(columns)))
+        for j, name in enumerate(columns):
+            values = self._numbers(name)
+            if values is None:
+                raise DataError(f"{self.path}: the column {brief(name)} is not numeric.")
+            matrix[:, j] = values
+        wrong = np.argwhere(~np.isfinite(matrix))
+        if len(wrong):
+            i, j = wrong[0]
+            raise DataError(
+                f"{self.path}: row {i + 1}, column {brief(columns[j])}: {matrix[i, j]} is not a "
+                f"number; fill or remove such cells first."
+            )
+        return matrix
+
+    def holds_tags(self, columns: list[str]) -> bool:
+        """Whether the labels are one column of tags, rather than one 0/1 column per label.
+
+        Texts are tags unless all of them are 0, 1, -1, true or false; numbers never are.
+        """
+        if len(columns) != 1:
+            return False
+        cells = self.table.column(self.names[columns[0]])
+        filled = [cell for cell in cells if not is_missing(cell)]
+        if filled and not any(isinstance(cell, str | list) for cell in filled):
+            return False
+        values = to_numbers(cells)
+        given = [] if values is None else values[~np.isnan(values)]
+        return not len(given) or not np.isin(given, (-1, 0, 1)).all()
+
+    def tags(self, name: str) -> list[list[str]]:
+        """Return the tags of each row."""
+        if name not in self._tags:
+            rows = []
+            for i, cell in enumerate(self.table.column(self.names[name])):
+                try:
+                    rows.append(split_tags(cell, self.separator))
+                except InputError as error:
+                    where = f"{self.path}: row {i + 1}, column {brief(name)}"
+                    raise DataError(f"{where}: {error}") from None
+            self._tags[name] = rows
+        return self._tags[name]
+
+    def labels(self, columns: list[str], names: list[str]) -> Any:
+        """Return the 0/1 matrix of label columns."""
+        if not self.holds_tags(columns):
+            return label_matrix(self.matrix(columns), f"{self.path}: the labels")
+        column = {name: j for j, name in enumerate(names)}
+        rows = [sorted({column[tag] for tag in tags}) for tags in self.tags(columns[0])]
+        indptr = np.cumsum([0, *map(len, rows)])
+        indices = np.array([j for row in rows for j in row], dtype=np.int64)
+        ones = np.ones(len(indices), dtype=np.uint8)
+        matrix = sparse.csr_array((ones, indices, indptr), shape=(len(rows), len(names)))
+        return matrix.toarray() if math.prod(matrix.shape) <= LARGE_LABELS else matrix
+
+    def _numbers(self, name: str) -> Array | None:
+        return self.table.numbers(self.names[name])
+
+
+def _named(columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns under their names; one without a name gets the name pandas gives it."""
+    return {name or f"Unnamed: {k}": name for k, name in enumerate(columns)}
+
+
+def _default(columns: Iterable[str]) -> str | None:
+    return next((name for name in LABEL_COLUMNS if name in columns), None)
+
+
+def _as_list(columns: str | Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
+
+
+def _numbers_rows(name: str, values: Array) -> bool:
+    """Tell the index that pandas writes: no name, and a different whole number in each row."""
+    if not re.fullmatch(r"Unnamed: \d+(\.\d+)*", name):
+        return False
+    return bool((values == np.floor(values)).all()) and len(np.unique(values)) == len(values)

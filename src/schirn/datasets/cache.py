@@ -1,0 +1,76 @@
+"""The download cache: its folder, and a record of each file that detects changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from schirn._files import atomic_write, reason_of
+from schirn.exceptions import DataError
+
+
+def cache_folder(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """Return the folder for downloads: `data_home`, ``SCHIRN_CACHE`` or the user's cache."""
+    try:
+        if data_home is not None:
+            return Path(data_home).expanduser()
+        if os.environ.get("SCHIRN_CACHE"):
+            return Path(os.environ["SCHIRN_CACHE"]).expanduser()
+        if os.name == "nt":
+            base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+        else:
+            base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError as error:
+        # A user without an entry in the list of users, as in some containers.
+        raise DataError(
+            f"the folder for downloads is unknown ({reason_of(error)}); name it in the environment "
+            f"variable SCHIRN_CACHE"
+        ) from None
+    return Path(base) / "schirn"
+
+
+def record_path(path: Path) -> Path:
+    """Return the path of the record that belongs to a cached file."""
+    return path.with_name(f"{path.name}.json")
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Write the record of a file, whole or not at all."""
+    with atomic_write(record_path(path)) as stream:
+        stream.write(json.dumps(record, indent=1).encode())
+
+
+def recorded_sum(path: Path) -> str | None:
+    """Return the checksum recorded for a file, or None if there is no record."""
+    try:
+        return str(json.loads(record_path(path).read_text("utf-8"))["sha256"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def recorded_options(path: Path) -> dict[str, Any]:
+    """Return the reader options recorded for a downloaded file after checking its checksum."""
+    record_file = record_path(path)
+    if not record_file.is_file():
+        return {}
+    try:
+        record = json.loads(record_file.read_text("utf-8"))
+        expected, options = record["sha256"], dict(record.get("options", {}))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise DataError(f"{record_file}: not a download record; delete it.") from None
+    if sha256_of(path) != expected:
+        raise DataError(
+            f"{path}: the file has changed since it was downloaded; "
+            f"download it again with schirn.lab.data.fetch({path.stem!r}, force=True), or in a "
+            f"terminal with: schirn data fetch {path.stem} --force"
+        )
+    return options
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 checksum of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

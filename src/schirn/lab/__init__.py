@@ -1,0 +1,37 @@
+"""The lab: the compared methods, and everything that compares methods fairly.
+
+`rivals` are the compared methods; `data` fetches and describes data sets; `bench` runs and reports
+benchmarks, `leaderboard` collects their results, and `reproduction` reruns the paper; `rank`
+computes exact ranks. The core does not import the lab; it finds its methods, commands and records
+of model files by name (`schirn._plugins`).
+"""
+
+from schirn.lab.rivals import (
+    FPML,
+    GLC,
+    NLR,
+    PAKS,
+    PARD,
+    PMLLENFN,
+    PMLLRS,
+    PMLMA,
+    PMLNI,
+    PMLPLR,
+    ParticleMAP,
+    ParticleVLS,
+)
+
+__all__ = [
+    "FPML",
+    "GLC",
+    "NLR",
+    "PAKS",
+    "PARD",
+    "PMLLENFN",
+    "PMLLRS",
+    "PMLMA",
+    "PMLNI",
+    "PMLPLR",
+    "ParticleMAP",
+    "ParticleVLS",
+]

@@ -1,0 +1,101 @@
+"""A first look at the results: mean and spread of one metric, and what went wrong."""
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from schirn.lab.bench.results import STATUSES, Result
+from schirn.metrics import METRICS
+
+
+def overview(rows: Iterable[Result], metric: str = "average_precision") -> str:
+    """Text table of one metric over folds and seeds: data sets down, methods across.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark, as returned by `run` or `read_rows`.
+    metric : str
+        Name of a metric in the results.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from schirn.lab.bench import overview
+    >>> print(overview([]))
+    there are no results
+    """
+    results = list(rows)
+    if not results:
+        return "there are no results"
+    head, lines = overview_table(results, metric)
+    label = METRICS[metric].label if metric in METRICS else metric
+    widths = [max(len(line[k]) for line in (head, *lines)) for k in range(len(head))]
+    table = [
+        "  ".join(
+            text.ljust(width) if k == 0 else text.rjust(width)
+            for k, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in (head, ["-" * width for width in widths], *lines)
+    ]
+    title = f"{label}, mean ± standard deviation; {settings_text(results)}"
+    return "\n".join([title, "", *table, "", counts_text(results)])
+
+
+def overview_table(results: list[Result], metric: str) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the lines of the table."""
+    methods = list(dict.fromkeys(method_label(result) for result in results))
+    groups: dict[str, dict[str, list[Result]]] = {}
+    for result in results:
+        own = groups.setdefault(dataset_label(result), defaultdict(list))
+        own[method_label(result)].append(result)
+    lines = [
+        [name, *(_entry(own[method], metric) for method in methods)] for name, own in groups.items()
+    ]
+    return ["data set", *methods], lines
+
+
+def _entry(results: list[Result], metric: str) -> str:
+    values = [v for result in results if (v := result["metrics"].get(metric)) is not None]
+    bad = Counter(result["status"] for result in results if result["status"] != "done")
+    notes = [f"{count} {status}" for status, count in bad.items()]
+    if values:
+        spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+        notes.insert(0, f"{statistics.fmean(values):.3f}{spread}")
+    return ", ".join(notes) or "-"
+
+
+def dataset_label(result: Result) -> str:
+    """Name of a data set with its noise."""
+    if result["r"] is None:
+        return str(result["dataset"])
+    kind = "" if result["noise"] == "legacy" else f" {result['noise']}"
+    return f"{result['dataset']} r={result['r']}{kind}"
+
+
+def method_label(result: Result) -> str:
+    """Name of a method, marked if its parameters were chosen on the truth."""
+    return f"{result['method']} (oracle)" if result["oracle"] else str(result["method"])
+
+
+def settings_text(results: list[Result]) -> str:
+    """Describe the tuning and the features of the results."""
+    words = {
+        "none": "recommended parameters",
+        "candidates": "tuned on candidates",
+        "oracle": "ORACLE: tuned on the true labels of the test rows",
+    }
+    tuning = ", ".join(
+        words.get(name, name) for name in dict.fromkeys(r["tuning"] for r in results)
+    )
+    features = " and ".join(dict.fromkeys(r["features"] for r in results))
+    return f"{tuning}; {features} features"
+
+
+def counts_text(results: list[Result]) -> str:
+    """Number of results by status."""
+    counts = Counter(result["status"] for result in results)
+    return ", ".join(f"{counts[name]} {name}" for name in STATUSES if counts[name])

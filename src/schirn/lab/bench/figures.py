@@ -1,0 +1,558 @@
+"""Figures of a benchmark, readable in print and without colour vision."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schirn._optional import optional
+from schirn.exceptions import InputError
+from schirn.lab.bench import stats
+from schirn.lab.bench.comparison import (
+    BASELINE_MARK,
+    FLOOR,
+    ORACLE_MARK,
+    RECONSTRUCTED_MARK,
+    Comparison,
+    Contender,
+    Result,
+    Setting,
+    compare,
+    setting_of,
+    value_of,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours without yellow and black, which vanish on light and dark backgrounds.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+DASHES = ("-", "--", "-.")
+HATCHES = (None, "..", "xx")
+GREY = "#8a8f98"
+
+_INK = {"light": "#1d2330", "dark": "#eceff4"}
+_LINE = {"light": "#dcdfe5", "dark": "#343b47"}
+
+QUANTITIES = {
+    "objective": ("objective_", "objective"),
+    "residual": ("residual_", "residual"),
+    "n_noise": ("n_noise_", "labels judged wrong"),
+}
+
+
+def noise_levels(
+    rows: Iterable[Result],
+    metric: str,
+    dataset: str,
+    *,
+    kind: str = "auto",
+    legend: bool = True,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a metric against the noise level of a data set, one line or group of bars per method.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to draw.
+    dataset : str
+        Data set to draw.
+    kind : {"auto", "lines", "bars"}
+        "auto" draws lines if there are several levels.
+    legend : bool
+        Whether to draw a legend.
+    ax : matplotlib Axes, optional
+        Axes to draw into; new ones by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from schirn.lab.bench.figures import noise_levels
+    >>> results = [
+    ...     {"dataset": "d", "r": r, "method": "NLR", "fold": f, "metrics": {"one_error": r / 10}}
+    ...     for r in (1, 2, 3) for f in range(5)
+    ... ]
+    >>> noise_levels(results, "one_error", "d").get_xlabel()
+    'wrong labels per row'
+    """
+    comparison = compare(rows, metric)
+    settings = [s for s in comparison.settings if s.dataset == dataset]
+    if not settings:
+        known = ", ".join(dict.fromkeys(s.dataset for s in comparison.settings))
+        raise InputError(
+            f"There are no results for data set {dataset!r}; there are results for: {known}."
+        )
+    if kind not in ("auto", "lines", "bars"):
+        raise InputError(f"Unknown kind of figure {kind!r}; one of: auto, lines, bars.")
+    ax = _axes(ax)
+    lines = kind == "lines" or (kind == "auto" and len(settings) > 1)
+    (_level_lines if lines else _level_bars)(ax, comparison, settings)
+    ax.set_title(_name(dataset))
+    ax.set_ylabel(_unit(comparison))
+    if legend and (lines or len(settings) > 1):
+        _legend(ax, comparison.contenders)
+    elif legend:
+        ax.set_xlabel(hint(comparison.contenders).strip())
+    return ax
+
+
+def sensitivity(
+    rows: Iterable[Result],
+    parameter: str,
+    metric: str = "average_precision",
+    *,
+    method: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw a metric against a parameter on a logarithmic axis, one line per setting.
+
+    The other parameters are fixed at their most frequent values.
+
+    Parameters
+    ----------
+    rows, metric, ax
+        As in `noise_levels`.
+    parameter : str
+        Parameter to vary, such as "alpha", "beta" or "lam".
+    method : str, optional
+        Method to draw; all results by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from schirn.lab.bench.figures import sensitivity
+    >>> results = [
+    ...     {"dataset": "d", "r": 1, "method": "Schirn", "fold": 0, "params": {"alpha": a},
+    ...      "metrics": {"average_precision": 0.5 + a / 10}}
+    ...     for a in (0.1, 1.0)
+    ... ]
+    >>> sensitivity(results, "alpha").get_xscale()
+    'log'
+    """
+    own = [result for result in rows if method is None or result["method"] == method]
+    own = [result for result in own if _is_number((result.get("params") or {}).get(parameter))]
+    if not own:
+        raise InputError(f"No result has a number for the parameter {parameter!r} in 'params'.")
+    own = _at_usual_values(own, parameter)
+    ax = _axes(ax)
+    comparison = compare(own[:1], metric)
+    means: dict[Setting, dict[float, list[float]]] = {}
+    for result in own:
+        value = value_of(result, metric)
+        if value is not None:
+            at = means.setdefault(setting_of(result), {})
+            at.setdefault(float(result["params"][parameter]), []).append(value)
+    for i, (setting, at) in enumerate(means.items()):
+        xs = sorted(at)
+        ys = [_scale(comparison) * float(np.mean(at[x])) for x in xs]
+        ax.plot(xs, ys, label=_name(setting.label), **_cycle(i))
+    _log_axis(ax, {x for at in means.values() for x in at})
+    oracle = any(result.get("oracle") for result in own)
+    ax.set_xlabel({"lam": "λ", "alpha": "α", "beta": "β"}.get(parameter, parameter))
+    ax.set_ylabel(_unit(comparison) + (f" {ORACLE_MARK} oracle-tuned" if oracle else ""))
+    ax.grid(True, alpha=0.6)
+    ax.legend()
+    return ax
+
+
+def convergence(models: Any, quantity: str = "objective", *, ax: "Axes | None" = None) -> "Axes":
+    """Draw the objective, residual or number of labels judged wrong per round of a solver.
+
+    Parameters
+    ----------
+    models : estimator, list of float, or dict of str to either
+        Fitted methods or traces.
+    quantity : {"objective", "residual", "n_noise"}
+        Quantity to draw; not every method records all of them.
+    ax
+        As in `noise_levels`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import matplotlib
+    >>> matplotlib.use("Agg")
+    >>> from schirn.lab.bench.figures import convergence
+    >>> convergence({"Schirn": [3.0, 2.0, 1.5]}).get_ylabel()
+    'objective'
+    """
+    if quantity not in QUANTITIES:
+        raise InputError(f"Unknown quantity {quantity!r}; one of: {', '.join(QUANTITIES)}.")
+    named = models if isinstance(models, Mapping) else {type(models).__name__: models}
+    traces = {name: _trace(model, quantity, name) for name, model in named.items()}
+    ax = _axes(ax)
+    for i, (name, trace) in enumerate(traces.items()):
+        style = _cycle(i) | {"marker": "" if len(trace) > 30 else MARKERS[i % len(MARKERS)]}
+        ax.plot(np.arange(1, len(trace) + 1), trace, label=_name(name), **style)
+    if quantity == "residual" and all((trace > 0).all() for trace in traces.values()):
+        ax.set_yscale("log")
+    ax.set_xlabel("round")
+    ax.set_ylabel(QUANTITIES[quantity][1])
+    ax.grid(True, alpha=0.6)
+    if isinstance(models, Mapping):
+        ax.legend()
+    return ax
+
+
+def critical_difference(
+    rows: Iterable[Result],
+    metric: str,
+    *,
+    alpha: float = 0.05,
+    unit: str = "dataset",
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw mean ranks on an axis; a bar joins methods that Nemenyi's test cannot distinguish.
+
+    Raises InputError if there are fewer than three methods, or so few data sets that no two
+    methods could be distinguished.
+
+    Parameters
+    ----------
+    rows, metric, ax
+        As in `noise_levels`.
+    alpha : float
+        Significance level.
+    unit : {"dataset", "setting"}
+        As in `schirn.lab.bench.stats.wilcoxon_holm`.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    rows = list(rows)
+    result = stats.friedman(rows, metric, alpha=alpha, unit=unit)
+    few = stats.few_blocks(result, unit)
+    if result.note or len(result.blocks.names) < result.needed:
+        raise InputError(few or f"No critical-difference diagram: {result.note}")
+    ax = _axes(ax)
+    ink = ax.xaxis.label.get_color()
+    colours = {c.label: s["color"] for c, s in look(compare(rows, metric).contenders).items()}
+    ranked = sorted(result.ranks.items(), key=lambda item: item[1])
+    k, difference = len(ranked), result.critical_difference
+    bars = _indistinguishable([rank for _, rank in ranked], difference)
+    # One unit of y is a line of text; the axis is at 0, names are below the bars.
+    ax.plot([1, 1 + difference], [1.5, 1.5], color=ink, lw=1.5, marker="|", ms=9, clip_on=False)
+    ax.text(
+        1 + difference / 2, 1.7, f"critical difference {difference:.2f}", ha="center", va="bottom"
+    )
+    for i, (first, last) in enumerate(bars):
+        ends = [ranked[first][1] - 0.04, ranked[last][1] + 0.04]
+        ax.plot(ends, [-0.4 - 0.3 * i] * 2, color=ink, lw=3.5, solid_capstyle="butt")
+    half, edge = math.ceil(k / 2), 0.12 * (k - 1)
+    for i, (name, rank) in enumerate(ranked):
+        left = i < half
+        y = -0.9 - 0.3 * len(bars) - (i if left else k - 1 - i)
+        x = 1 - edge if left else k + edge
+        ax.plot([rank, rank, x], [0, y, y], color=colours[name], lw=1.3)
+        text = f"{_name(name)}  {rank:.2f} " if left else f" {rank:.2f}  {_name(name)}"
+        ax.text(x, y, text, ha="right" if left else "left", va="center")
+    ax.set_ylim(-1.4 - 0.3 * len(bars) - (half - 1), 2.6)
+    ax.set_xlim(1 - edge, k + edge)
+    ax.set_xticks(range(1, k + 1))
+    ax.set_xticks(np.arange(1, k, 0.5), minor=True)
+    ax.set_yticks([])
+    ax.xaxis.tick_top()
+    for side, spine in ax.spines.items():
+        spine.set_visible(side == "top")
+    ax.spines["top"].set_position(("data", 0))
+    ax.spines["top"].set_bounds(1, k)
+    blocks = f"{len(result.blocks.names)} {stats.plural(unit)}"
+    ax.set_title(f"mean rank over {blocks}, 1 is best{hint(compare(rows, metric).contenders)}")
+    if few:
+        ax.set_xlabel(few)
+        ax.xaxis.set_label_position("bottom")
+    return ax
+
+
+def gap_closed(
+    rows: Iterable[Result], metric: str = "average_precision", *, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw the share of the gap between the two references that each method closes.
+
+    There is one dot per setting and a bar at the mean, by which the methods are sorted.
+
+    Parameters
+    ----------
+    rows, metric, ax
+        As in `noise_levels`.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    rows = list(rows)
+    found = stats.gap_closed(rows, metric)
+    comparison = compare(rows, metric)
+    styles = {c.label: style for c, style in look(comparison.contenders).items()}
+    values = {
+        name: [100 * v for v in shares.values() if not math.isnan(v)]
+        for name, shares in found.items()
+    }
+    names = sorted((n for n in values if values[n]), key=lambda n: float(np.mean(values[n])))
+    ax = _axes(ax)
+    for y, name in enumerate(names):
+        style = {k: styles[name][k] for k in ("color", "marker", "markerfacecolor")}
+        ax.plot(values[name], [y] * len(values[name]), linestyle="", alpha=0.75, **style)
+        ax.plot([np.mean(values[name])] * 2, [y - 0.32, y + 0.32], color=style["color"], lw=3)
+    for x in (0, 100):
+        ax.axvline(x, color=GREY, linestyle=":", zorder=0)
+    ax.set_yticks(range(len(names)), [_name(name) for name in names])
+    ax.set_ylim(-0.6, len(names) - 0.4)
+    ax.set_xlabel(
+        "gap closed (%)" + hint(comparison.contenders) + "\n0 = CandidateRidge, 100 = OracleRidge"
+    )
+    ax.set_title(comparison.info.label)
+    return ax
+
+
+def time_quality(
+    rows: Iterable[Result], metric: str = "average_precision", *, ax: "Axes | None" = None
+) -> "Axes":
+    """Draw a metric against the time of a fit, both averaged over the common settings.
+
+    The time is CPU time if all results have it, since wall time depends on other load.
+
+    Parameters
+    ----------
+    rows, metric, ax
+        As in `noise_levels`.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    rows = list(rows)
+    done = [result for result in rows if result.get("metrics")]
+    known = all(result.get("fit_cpu_seconds") is not None for result in done)
+    comparison = compare(rows, metric)
+    seconds = compare(rows, "fit_cpu_seconds" if known else "fit_seconds")
+    both = comparison.values.keys() & seconds.values.keys()
+    shown = [c for c in comparison.contenders if any((s, c) in both for s in comparison.settings)]
+    whole = [s for s in comparison.settings if shown and all((s, c) in both for c in shown)]
+    if not whole:
+        raise InputError("No setting has results and fit times of all methods.")
+    ax = _axes(ax)
+    styles = look(comparison.contenders)
+    for c in shown:
+        x = float(np.exp(np.mean([np.log(max(seconds.mean(s, c), 1e-6)) for s in whole])))
+        y = _scale(comparison) * float(np.mean([comparison.mean(s, c) for s in whole]))
+        style = {k: v for k, v in styles[c].items() if k != "linestyle"}
+        ax.plot([x], [y], linestyle="", markersize=9, label=_name(c.label), **style)
+        ax.annotate(_name(c.label), (x, y), (7, 4), textcoords="offset points", fontsize="small")
+    ax.set_xscale("log")
+    ax.margins(x=0.18, y=0.12)
+    unit = "CPU seconds" if known else "seconds"
+    ax.set_xlabel(f"{unit} per fit" + hint(comparison.contenders))
+    ax.set_ylabel(_unit(comparison))
+    ax.grid(True, alpha=0.6)
+    return ax
+
+
+def theme(name: str = "light") -> dict[str, Any]:
+    """Settings of matplotlib for a light or dark page; the background is transparent."""
+    ink, line = _INK[name], _LINE[name]
+    return {
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "savefig.facecolor": "none",
+        "text.color": ink,
+        "axes.labelcolor": ink,
+        "axes.edgecolor": ink,
+        "xtick.color": ink,
+        "ytick.color": ink,
+        "grid.color": line,
+        "legend.frameon": False,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.titlelocation": "left",
+        "axes.titleweight": "bold",
+        "font.size": 11.0,
+        "axes.titlesize": 12.0,
+        "legend.fontsize": 10.0,
+        "svg.hashsalt": "schirn",
+        # Letters that journals accept and programs can edit.
+        "pdf.fonttype": 42,
+    }
+
+
+def look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
+    """Colour, marker and dashes of each contender; the two references are grey."""
+    styles: dict[Contender, dict[str, Any]] = {}
+    for i, c in enumerate(contenders):
+        dashes = DASHES[i // len(COLOURS) % len(DASHES)]
+        reference = c.ceiling or c.method == FLOOR
+        styles[c] = {
+            "color": GREY if reference else COLOURS[i % len(COLOURS)],
+            "marker": MARKERS[i % len(MARKERS)],
+            "linestyle": ":" if reference else dashes,
+            # An open marker means that parameters were chosen on true labels.
+            "markerfacecolor": "none" if c.oracle else None,
+        }
+    return styles
+
+
+def bar_look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
+    """Colour and hatching of each contender; slanted lines mean tuned on true labels."""
+    styles: dict[Contender, dict[str, Any]] = {}
+    for c, style in look(contenders).items():
+        hatch = HATCHES[DASHES.index(style["linestyle"])] if style["linestyle"] in DASHES else None
+        styles[c] = {
+            "color": style["color"],
+            "hatch": "///" if c.oracle else hatch,
+            "alpha": 0.55 if c.ceiling else 1.0,
+        }
+    return styles
+
+
+def _axes(ax: "Axes | None") -> "Axes":
+    if ax is not None:
+        return ax
+    pyplot = optional("matplotlib.pyplot", "plot", "Drawing a figure")
+    return pyplot.subplots(figsize=(7, 4.2), layout="constrained")[1]
+
+
+def _unit(comparison: Comparison) -> str:
+    return comparison.info.label + (" (%)" if comparison.info.in_percent else "")
+
+
+def _scale(comparison: Comparison) -> int:
+    return 100 if comparison.info.in_percent else 1
+
+
+def _name(text: str) -> str:
+    """Escape a name: no formula between dollars, no underscore that hides it in a legend."""
+    text = text.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
+
+
+def hint(contenders: Sequence[Contender]) -> str:
+    """What the marks mean, as far as there are any."""
+    words = [f"{ORACLE_MARK} oracle-tuned"] * any(c.oracle for c in contenders)
+    words += [f"{RECONSTRUCTED_MARK} reconstructed"] * any(c.reconstructed for c in contenders)
+    words += [f"{BASELINE_MARK} baseline"] * any(c.baseline for c in contenders)
+    return f"   ({', '.join(words)})" if words else ""
+
+
+def _legend(ax: "Axes", contenders: Sequence[Contender]) -> None:
+    title = hint(contenders).strip(" ()") or None
+    ax.legend(title=title, loc="center left", bbox_to_anchor=(1.01, 0.5))
+
+
+def _level_lines(ax: "Axes", comparison: Comparison, settings: Sequence[Setting]) -> None:
+    numeric = all(_is_number(s.r) for s in settings) and len({s.noise for s in settings}) == 1
+    xs = [s.r for s in settings] if numeric else list(range(len(settings)))
+    for c, style in look(comparison.contenders).items():
+        means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
+        spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
+        style |= {"label": _name(c.label), "capsize": 2, "elinewidth": 0.8}
+        ax.errorbar(xs, means, yerr=spread, **style)
+    ax.set_xticks(xs, [s.level or "own" for s in settings])
+    ax.set_xlabel("wrong labels per row" if numeric else "noise")
+    ax.grid(True, axis="y", alpha=0.6)
+
+
+def _level_bars(ax: "Axes", comparison: Comparison, settings: Sequence[Setting]) -> None:
+    shown = [c for c in comparison.contenders if any((s, c) in comparison.values for s in settings)]
+    width = 0.8 / max(1, len(shown))
+    styles = bar_look(comparison.contenders)
+    ends: list[float] = []
+    for i, c in enumerate(shown):
+        xs = np.arange(len(settings)) + (i - (len(shown) - 1) / 2) * width
+        means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
+        spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
+        fill = {"ecolor": ax.xaxis.label.get_color(), **styles[c]}
+        ax.bar(xs, means, width * 0.9, yerr=spread, label=_name(c.label), **fill)
+        ends += [m + sign * e for m, e in zip(means, spread, strict=True) for sign in (-1, 1)]
+    _cut_axis(ax, [end for end in ends if not math.isnan(end)])
+    if len(settings) > 1:
+        ax.set_xticks(range(len(settings)), [s.level or "own" for s in settings])
+        ax.set_xlabel("wrong labels per row")
+        return
+    xs = (np.arange(len(shown)) - (len(shown) - 1) / 2) * width
+    names = [_name(c.label) for c in shown]
+    ax.set_xticks(xs, names, rotation=40, ha="right", rotation_mode="anchor")
+
+
+def _cut_axis(ax: "Axes", ends: Sequence[float]) -> None:
+    """Let bars start above 0 where they would differ by less than half their height, and say so."""
+    low, high = min(ends, default=0.0), max(ends, default=0.0)
+    if not 0 < 2 * (high - low) < low:
+        return
+    unit = 10.0 ** math.floor(math.log10(high - low))
+    start = max(0.0, math.floor((low - 0.3 * (high - low)) / unit) * unit)
+    ax.set_ylim(start, high + 0.1 * (high - low))
+    said = f"bars start at {start:g}, not at 0"
+    ax.set_title(said, loc="right", fontsize="small", fontweight="normal")
+    # Two strokes across the foot of the axis are the usual sign of a broken one.
+    for y in (0.02, 0.05):
+        xs, ys = [-0.015, 0.015], [y - 0.012, y + 0.012]
+        colour = ax.xaxis.label.get_color()
+        ax.plot(xs, ys, transform=ax.transAxes, color=colour, lw=1.2, clip_on=False)
+
+
+def _log_axis(ax: "Axes", xs: set[float]) -> None:
+    """Logarithmic axis, with a linear section if there is a zero."""
+    if min(xs, default=1.0) > 0:
+        ax.set_xscale("log")
+        return
+    smallest = min((x for x in xs if x > 0), default=1.0)
+    ax.set_xscale("symlog", linthresh=smallest)
+
+
+def _cycle(i: int) -> dict[str, Any]:
+    """Colour, marker and dashes of line i."""
+    dashes = DASHES[i // len(COLOURS) % len(DASHES)]
+    marker = MARKERS[i % len(MARKERS)]
+    return {"color": COLOURS[i % len(COLOURS)], "marker": marker, "linestyle": dashes}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _at_usual_values(results: Sequence[Result], parameter: str) -> list[Result]:
+    """Results in which the other parameters have their most frequent values."""
+
+    def others(result: Result) -> str:
+        return repr(sorted((k, v) for k, v in result["params"].items() if k != parameter))
+
+    usual = Counter(others(result) for result in results).most_common(1)[0][0]
+    return [result for result in results if others(result) == usual]
+
+
+def _trace(model: Any, quantity: str, name: str) -> np.ndarray:
+    attribute = QUANTITIES[quantity][0]
+    found = getattr(model, attribute, None if hasattr(model, "get_params") else model)
+    if found is None:
+        raise InputError(f"{name} does not record {attribute!r}; fit it first, or leave it out.")
+    return np.atleast_1d(np.asarray(found, dtype=float))
+
+
+def _indistinguishable(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """First and last of each longest run of sorted mean ranks within the critical difference."""
+    found: list[tuple[int, int]] = []
+    for first, rank in enumerate(ranks):
+        last = max(i for i, other in enumerate(ranks) if other - rank <= difference)
+        if last > first and (not found or last > found[-1][1]):
+            found.append((first, last))
+    return found

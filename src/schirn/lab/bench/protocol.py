@@ -1,0 +1,262 @@
+"""How the results of a benchmark were obtained: as facts, as a paragraph, and with references."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+import schirn
+from schirn.lab.bench.comparison import ALL_METRICS, Comparison, Contender, Result, compare
+from schirn.lab.bench.rendering import latex_escape
+from schirn.lab.bench.stats import TESTS
+from schirn.methods import methods
+from schirn.metrics import METRICS
+
+_SOFTWARE = """\
+@software{{schirn,
+  title = {{schirn: partial multi-label learning in Python}},
+  author = {{{{The schirn developers}}}},
+  version = {{{version}}},
+  year = {{2026}}
+}}
+"""
+
+
+def protocol_facts(results: Sequence[Result], extra: Mapping[str, str]) -> dict[str, str]:
+    """Describe how the results were obtained; `extra` adds or replaces lines."""
+    comparison = compare(results, next(iter(ALL_METRICS)))
+    words = {"none": "none", "candidates": "on candidate labels only", "oracle": "on true labels"}
+    tuning = [words.get(name, name) for name in _values(results, "tuning") if name != "oracle"]
+    oracle = dict.fromkeys(c.label for c in comparison.contenders if c.oracle)
+    tuning += [f"on true labels: {', '.join(oracle)}"] if oracle else []
+    found = {
+        "Data sets": _data_sets(comparison, "; "),
+        "Kind of noise": ", ".join(_values(results, "noise")),
+        "Tuning": "; ".join(tuning),
+        "Features": ", ".join(_values(results, "features")),
+        "Folds": ", ".join(_values(results, "folds")) or str(len(_values(results, "fold"))),
+        "Seeds": ", ".join(_values(results, "seed")),
+        "Threads": ", ".join(_values(results, "threads")),
+        "Versions": _versions(results),
+    }
+    return {name: text for name, text in (found | dict(extra)).items() if text}
+
+
+def protocol_paragraph(
+    results: Sequence[Result],
+    *,
+    test: str | None = "paired",
+    alpha: float = 0.05,
+    latex: bool = False,
+) -> str:
+    r"""State the protocol in one paragraph, ready for a paper.
+
+    Parameters
+    ----------
+    results : list of dict
+        Results of a benchmark.
+    test : {"paired", "corrected", "wilcoxon"} or None
+        Significance test of the tables; None for tables without a reference method.
+    alpha : float
+        Significance level.
+    latex : bool
+        Write LaTeX that cites the entries of `bibtex`.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.protocol import protocol_paragraph
+    >>> results = [
+    ...     {"dataset": "d", "r": 1, "method": m, "fold": f, "folds": 5, "seed": 0,
+    ...      "tuning": "none", "metrics": {"one_error": 0.1}}
+    ...     for m in ("Sieve", "NLR") for f in range(5)
+    ... ]
+    >>> print(protocol_paragraph(results, test=None).partition(" Results")[0])
+    We compare Sieve and NLR on one data set: d (r = 1), with r wrong labels added to every row.
+    """
+    comparison = compare(results, next(iter(ALL_METRICS)))
+    escape = latex_escape if latex else str
+    names = [
+        escape(c.label) + (f"~\\cite{{{key}}}" if latex and (key := _key(c.method)) else "")
+        for c in comparison.contenders
+    ]
+    rest = [
+        _where(comparison, results),
+        *_tuning(comparison, results),
+        _measures(results),
+        *_significance(test, alpha),
+        *_caveats(comparison),
+        f"Versions: {_versions(results)}." if _versions(results) else "",
+    ]
+    return " ".join([f"We compare {_and(names)}", *(escape(text) for text in rest if text)])
+
+
+def bibtex(names: Sequence[str]) -> str:
+    """BibTeX entries of this library and of the papers of some methods.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of methods; others than those of this library have no entry.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.protocol import bibtex
+    >>> print(bibtex(["NLR", "CandidateRidge"]).count("@"))
+    2
+    """
+    entries = _entries()
+    keys = dict.fromkeys(key for name in names if (key := _key(name)) in entries)
+    return "\n".join(
+        [*(entries[key] for key in keys), _SOFTWARE.format(version=schirn.__version__)]
+    )
+
+
+def _entries() -> dict[str, str]:
+    """Entries of the papers by key."""
+    text = files("schirn.lab.bench").joinpath("references.bib").read_text(encoding="utf-8")
+    found = [f"@{entry.rstrip()}\n" for entry in text.split("@") if entry.strip()]
+    return {re.split("[{,]", entry)[1]: entry for entry in found}
+
+
+def _key(name: str) -> str:
+    """Key of the entry whose title is the reference of a method; this library's for its own."""
+    cls = methods().get(name)
+    if cls is None:
+        return ""
+    title = f"title = {{{cls._info.reference}}}"
+    return next((key for key, entry in _entries().items() if title in entry), "schirn")
+
+
+def _where(comparison: Comparison, results: Sequence[Result]) -> str:
+    """Data sets, noise, folds and features."""
+    n = len({setting.dataset for setting in comparison.settings})
+    noise = [name for name in _values(results, "noise") if name != "own"]
+    kinds = f" (kind of noise: {_and(noise)})" if noise else ""
+    added = any(setting.r is not None for setting in comparison.settings)
+    what = "with a share r" if noise == ["rate"] else "with r"
+    folds = _and(_values(results, "folds")) or str(len(_values(results, "fold")))
+    seeds = _values(results, "seed")
+    text = f"on {'one data set' if n == 1 else f'{n} data sets'}: {_data_sets(comparison, ', ')}"
+    if added:
+        text += f", {what} wrong labels added to every row{kinds}"
+    text += f". Results are means over {folds}-fold cross-validation"
+    if len(seeds) > 1:
+        text += f", repeated with the seeds {_and(seeds)}"
+    features = {
+        "raw": "features as they come",
+        "auto": "features scaled according to their kind",
+        "kernel": "the same kernel features for all methods",
+    }
+    used = [features.get(name, f"{name} features") for name in _values(results, "features")]
+    return text + (f", on {_and(used)}." if used else ".")
+
+
+def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
+    """How the parameters were chosen, with the number of points of each grid."""
+    points: dict[str, int] = {}
+    for result in results:
+        if grid := result.get("grid"):
+            points[str(result["method"])] = math.prod(len(values) for values in grid.values())
+
+    def searched(chosen: Sequence[Contender]) -> str:
+        sizes = {c: f" ({points[c.method]} points)" for c in chosen if c.method in points}
+        return _and([c.label + sizes.get(c, "") for c in chosen])
+
+    oracle = [c for c in comparison.contenders if c.oracle]
+    fair = [
+        c
+        for c in comparison.contenders
+        if c.method in points and c.tuning == "candidates" and not c.oracle and not c.ceiling
+    ]
+    inner = _values(results, "inner_folds")
+    sentences = []
+    if fair:
+        details = [f"{_and(inner)} inner folds"] if inner else []
+        details += (
+            [f"at most {_and(rows)} rows"] if (rows := _values(results, "search_rows")) else []
+        )
+        folds = f" ({', '.join(details)})" if details else ""
+        sentences.append(
+            f"In every fold, the parameters of {searched(fair)} were chosen by a grid search on "
+            f"the candidate labels of held-out training rows{folds}."
+        )
+    if oracle:
+        sentences.append(
+            f"The parameters of {searched(oracle)} were chosen on the true labels of the test "
+            "rows, so that these results are optimistic."
+        )
+    rest = [c for c in comparison.rivals if c not in fair and c not in oracle]
+    if rest:
+        who = _and([c.label for c in rest]) if fair or oracle else "All methods"
+        sentences.append(f"{who} used default parameters, or chose them on the training rows.")
+    return sentences
+
+
+def _measures(results: Sequence[Result]) -> str:
+    known = [name for name in METRICS if any(name in (r.get("metrics") or {}) for r in results)]
+    labels = [METRICS[name].label.rstrip(" ↑↓") for name in known]
+    return f"Metrics on the true labels of the test rows: {_and(labels)}." if labels else ""
+
+
+def _significance(test: str | None, alpha: float) -> list[str]:
+    return [] if test is None else [f"Significance: {TESTS[test]}, level {alpha:g}."]
+
+
+def _caveats(comparison: Comparison) -> list[str]:
+    """Reconstructions, and methods trained on the truth."""
+    built = [c.label for c in comparison.contenders if c.reconstructed]
+    ceilings = [c.label for c in comparison.contenders if c.ceiling]
+    ordinary = [c.label for c in comparison.contenders if c.baseline]
+    sentences = []
+    if built:
+        plural = len(built) > 1
+        sentences.append(
+            f"{_and(built)} {'are reconstructions' if plural else 'is a reconstruction'}, as "
+            "neither code nor full text was available."
+        )
+    if ordinary:
+        plural = len(ordinary) > 1
+        sentences.append(
+            f"{_and(ordinary)} {'are baselines' if plural else 'is a baseline'}: ordinary "
+            "classifiers, trained on the candidates."
+        )
+    if ceilings:
+        sentences.append(
+            f"{_and(ceilings)}, an upper bound, sees the true labels of the training rows."
+        )
+    return sentences
+
+
+def _data_sets(comparison: Comparison, separator: str) -> str:
+    levels: dict[str, list[str]] = {}
+    for setting in comparison.settings:
+        levels.setdefault(setting.dataset, []).extend([setting.level] if setting.level else [])
+    return separator.join(
+        f"{name} (r = {', '.join(own)})" if own else f"{name} (own candidates)"
+        for name, own in levels.items()
+    )
+
+
+def _versions(results: Sequence[Result]) -> str:
+    versions: dict[str, dict[str, None]] = {}
+    for result in results:
+        for package, version in (result.get("versions") or {}).items():
+            versions.setdefault(package, {})[str(version)] = None
+    return ", ".join(f"{name} {' and '.join(own)}" for name, own in versions.items())
+
+
+def _values(results: Sequence[Result], name: str) -> list[str]:
+    found = dict.fromkeys(result.get(name) for result in results)
+    return [str(value) for value in found if value is not None]
+
+
+def _and(items: Sequence[str]) -> str:
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

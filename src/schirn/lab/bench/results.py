@@ -1,0 +1,349 @@
+"""Results of a benchmark: one flat JSON object per run, one line each.
+
+A run is one data set, noise level, method, fold and seed. Its result has these fields:
+
+=================  ===========================================================================
+``format``         1, the version of this format
+``key``            content key of the run, 40 hex digits
+``dataset``        name of the data set; the stem of the file if it is given as a file
+``r``              wrong labels per row (a share for noise "rate"); null: own candidates
+``noise``          "legacy", "exact", "rate", "label", "feature", or "own" if r is null
+``noise_seed``     seed of the noise; null for "own"
+``method``         class name, import path as given, or the user's name for a variant
+``sees_truth``     true for a method that is trained, and with "candidates" tuned, on the true
+                   labels of the training rows (``OracleRidge``)
+``tuning``         requested tuning: "none", "candidates" or "oracle"
+``oracle``         true if parameters were chosen on the truth of the test rows; never hide this
+``features``       "raw", "auto" or "kernel"
+``split``          "kfold" or "stored"
+``seed``           seed of the folds and of the method
+``folds``          number of folds
+``fold``           0, 1, ...
+``status``         "done", "failed", "timeout" or "skipped"
+``reason``         one sentence if the status is not "done", otherwise null
+``metrics``        object from name to number or null (undefined); empty unless done:
+                   "average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error"
+                   on the test rows in the field's convention (shares, not percent; Hamming loss
+                   of the method's own ``predict``), and "noise_auc", "noise_precision",
+                   "noise_recall", "noise_auprc" (average precision of the wrong candidates, the
+                   least confident first) and "calibration_error" (of ``label_confidence_``, ten
+                   bins of equal width) on the training candidates
+``params``         parameters set by the benchmark: fixed, recommended and chosen ones, also those
+                   that the method chose itself
+``grid``           the grid that was searched, or null
+``search_rows``    largest number of training rows that were searched on; null: all of them
+``inner_folds``    folds of the search on candidates; null without one
+``tune_seconds``   search without the final fit; null unless done, like the next three
+``fit_seconds``    final fit on the training rows of the fold
+``fit_cpu_seconds``  CPU time of the same fit, which does not depend on other load
+``predict_seconds``  scoring of the test rows
+``peak_memory_mb``   peak resident memory of the process during the run, MiB; null if unknown
+``n_train``, ``n_test``, ``n_features``, ``n_labels``   sizes; null if the data set is missing
+``data_sha256``    checksum of features, truth and own candidates; null if the data set is missing
+``candidates_sha256``  checksum of the candidates of all rows, with the noise: of "n l", a line
+                   feed, and the bits of each row, filled up to whole bytes (`numpy.packbits`);
+                   null if the data could not be loaded, like the next
+``folds_sha256``   checksum of the row numbers of all folds: of "train", the row numbers as 64-bit
+                   little-endian integers, "test" and its row numbers, fold by fold
+``scores``         path of the scores of the test rows, relative to the folder, or null
+``versions``       object: schirn, python, numpy, scipy, scikit-learn
+``threads``        threads of the linear algebra
+``device``         PyTorch device of the fit, such as "cuda"; null: NumPy
+``host``           machine and process
+``finished``       seconds since 1970
+``traceback``      traceback of a failed run, otherwise null
+=================  ===========================================================================
+
+Apart from times, memory, ``threads``, ``device``, ``host``, ``finished`` and ``versions``
+(`VOLATILE`), a result does not depend on when and where the run was executed. `read_rows` returns
+the newest result of each run.
+"""
+
+import hashlib
+import json
+import math
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from schirn._files import brief
+from schirn.exceptions import DataError
+
+FORMAT = 1
+STATUSES = ("done", "failed", "timeout", "skipped")
+
+Result = dict[str, Any]
+
+FIELDS = (
+    "format",
+    "key",
+    "dataset",
+    "r",
+    "noise",
+    "noise_seed",
+    "method",
+    "sees_truth",
+    "tuning",
+    "oracle",
+    "features",
+    "split",
+    "seed",
+    "folds",
+    "fold",
+    "status",
+    "reason",
+    "metrics",
+    "params",
+    "grid",
+    "search_rows",
+    "inner_folds",
+    "tune_seconds",
+    "fit_seconds",
+    "fit_cpu_seconds",
+    "predict_seconds",
+    "peak_memory_mb",
+    "n_train",
+    "n_test",
+    "n_features",
+    "n_labels",
+    "data_sha256",
+    "candidates_sha256",
+    "folds_sha256",
+    "scores",
+    "versions",
+    "threads",
+    "device",
+    "host",
+    "finished",
+    "traceback",
+)
+
+# Fields that depend on when and where a run was executed.
+VOLATILE = (
+    "tune_seconds",
+    "fit_seconds",
+    "fit_cpu_seconds",
+    "predict_seconds",
+    "peak_memory_mb",
+    "threads",
+    "device",
+    "host",
+    "finished",
+    "versions",
+)
+
+# Results with equal values here belong to the same run; the key also covers data and parameters.
+IDENTITY = (
+    "dataset",
+    "r",
+    "noise",
+    "noise_seed",
+    "method",
+    "tuning",
+    "features",
+    "split",
+    "seed",
+    "folds",
+    "fold",
+)
+
+# Types of the fields in a file; a bool is not a number.
+_NONE = type(None)
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("key", "dataset", "method", "tuning", "features", "split", "status"), (str,)),
+    **dict.fromkeys(("seed", "folds", "fold"), (int,)),
+    **dict.fromkeys(("metrics", "params"), (dict,)),
+    **dict.fromkeys(("grid", "versions"), (dict, _NONE)),
+    **dict.fromkeys(("sees_truth", "oracle"), (bool, _NONE)),
+    **dict.fromkeys(
+        ("noise", "reason", "data_sha256", "scores", "device", "host", "traceback"), (str, _NONE)
+    ),
+    **dict.fromkeys(("candidates_sha256", "folds_sha256"), (str, _NONE)),
+    **dict.fromkeys(("noise_seed", "search_rows", "inner_folds", "threads"), (int, _NONE)),
+    **dict.fromkeys(("n_train", "n_test", "n_features", "n_labels"), (int, _NONE)),
+    **dict.fromkeys(("tune_seconds", "fit_seconds", "fit_cpu_seconds"), (int, float, _NONE)),
+    **dict.fromkeys(("r", "predict_seconds", "peak_memory_mb"), (int, float, _NONE)),
+    "finished": (int, float),
+}
+# Numbers of files are compared and formatted as floats.
+_LARGEST = 1e300
+
+
+def content_key(fields: dict[str, Any]) -> str:
+    """40 hex digits that change with anything that decides the result of a run."""
+    text = json.dumps({"format": FORMAT, **fields}, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def read_rows(folder: str | os.PathLike[str], *, every: bool = False) -> list[Result]:
+    """Read the results of a benchmark.
+
+    Parameters
+    ----------
+    folder : path
+        Output folder of the benchmark.
+    every : bool
+        Include results that a newer result of the same run replaced.
+
+    Returns
+    -------
+    list of dict
+        In the order in which the runs first finished; `schirn.lab.bench.results` describes them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from schirn.lab.bench import read_rows
+    >>> read_rows(tempfile.mkdtemp())
+    []
+    """
+    reader = ResultReader(folder)
+    reader.refresh()
+    results = sorted(reader.results, key=lambda result: result["finished"])
+    return results if every else newest(results)
+
+
+def newest(results: Iterable[Result]) -> list[Result]:
+    """One result per run: the newest, and a skipped one only if there is no other.
+
+    A result of the same key that is not done never replaces one that is, whatever their clocks say.
+    """
+    found: dict[tuple[Any, ...], Result] = {}
+    for result in results:
+        run = tuple(result[name] for name in IDENTITY)
+        old = found.get(run)
+        if old is not None:
+            skipped = result["status"] == "skipped" and old["status"] != "skipped"
+            undone = old["status"] == "done" != result["status"] and old["key"] == result["key"]
+            if skipped or undone:
+                continue
+        found[run] = result
+    return list(found.values())
+
+
+class ResultReader:
+    """Follows the growing files of a folder, reading each byte once."""
+
+    def __init__(self, folder: str | os.PathLike[str]):
+        self.folder = Path(folder)
+        self.results: list[Result] = []
+        self._read: dict[Path, int] = {}
+        self._lines: dict[Path, int] = {}
+
+    def refresh(self) -> list[Result]:
+        """Return the results that were added since the last call."""
+        if self.folder.exists() and not self.folder.is_dir():
+            raise DataError(f"{self.folder}: not a folder of benchmark results.")
+        new = [
+            result for path in sorted(self.folder.glob("*.jsonl")) for result in self._tail(path)
+        ]
+        self.results += new
+        return new
+
+    def _tail(self, path: Path) -> Iterator[Result]:
+        start = self._read.get(path, 0)
+        with path.open("rb") as stream:
+            stream.seek(start)
+            added = stream.read()
+        # An incomplete last line is still being written, or a crash cut it short.
+        whole = added[: added.rfind(b"\n") + 1]
+        self._read[path] = start + len(whole)
+        for line in whole.splitlines():
+            self._lines[path] = self._lines.get(path, 0) + 1
+            if line.strip():
+                yield self._parse(path, line)
+
+    def _parse(self, path: Path, line: bytes) -> Result:
+        return parse_result(line, f"{path}, line {self._lines[path]}")
+
+
+def parse_result(line: bytes, where: str) -> Result:
+    """Parse one line of a file; raise DataError that names the place unless it is a result."""
+    try:
+        result = json.loads(line)
+        version = result["format"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise DataError(f"{where}: not a benchmark result; delete the line.") from None
+    if version != FORMAT:
+        raise DataError(
+            f"{where}: a result of format {brief(version)}, but this version of schirn reads "
+            f"format {FORMAT}; use another folder or another version."
+        )
+    missing = [name for name in (*IDENTITY, "key", "status", "finished") if name not in result]
+    if missing:
+        raise DataError(f"{where}: the result has no {missing[0]!r}; delete the line.")
+    # Files of earlier versions lack some fields.
+    result = dict.fromkeys(FIELDS) | {"metrics": {}, "params": {}} | result
+    wrong = next((name for name in _TYPES if not _is_valid(name, result[name])), None)
+    if wrong is not None:
+        raise DataError(f"{where}: {wrong!r} cannot be {brief(result[wrong])}; delete the line.")
+    return result
+
+
+def _is_valid(name: str, value: Any) -> bool:
+    """Whether a field may have this value."""
+    if name == "status":
+        return value in STATUSES
+    if name == "metrics" and isinstance(value, dict):
+        return all(_is(item, (int, float, _NONE)) for item in value.values())
+    if name == "grid" and isinstance(value, dict):
+        return all(isinstance(item, list) for item in value.values())
+    return _is(value, _TYPES[name])
+
+
+def _is(value: Any, kinds: tuple[type, ...]) -> bool:
+    """Whether a value has one of the types; unlike in Python, a bool is not an int."""
+    if isinstance(value, bool):
+        return bool in kinds
+    if isinstance(value, int | float) and not -_LARGEST < value < _LARGEST:
+        return False
+    return isinstance(value, kinds)
+
+
+class ResultWriter:
+    """Appends results to a file of its own; each one is on disk when `append` returns."""
+
+    def __init__(self, folder: Path, name: str):
+        self.path = folder / f"rows-{name}.jsonl"
+        self._lock = threading.Lock()
+
+    def append(self, result: Result) -> None:
+        """Append one result; numbers that JSON lacks become null."""
+        line = json.dumps(plain(result), ensure_ascii=False, allow_nan=False) + "\n"
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        with self._lock:
+            handle = os.open(self.path, flags, 0o666)
+            size = os.fstat(handle).st_size
+            try:
+                _write_all(handle, line.encode())
+                os.fsync(handle)
+            except OSError as error:
+                # Half a line would corrupt the next one.
+                with suppress(OSError):
+                    os.ftruncate(handle, size)
+                raise type(error)(error.errno, error.strerror, str(self.path)) from error
+            finally:
+                os.close(handle)
+
+
+def _write_all(handle: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(handle, data) :]
+
+
+def plain(value: Any) -> Any:
+    """Convert NumPy values, tuples and non-finite numbers to JSON types."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value if isinstance(value, bool | int | float | str | None) else str(value)

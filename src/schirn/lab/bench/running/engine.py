@@ -1,0 +1,255 @@
+"""Execute a list of runs: share it with other processes and record each result as it arrives."""
+
+import math
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schirn._progress import current
+from schirn.lab.bench._overview import dataset_label, method_label
+from schirn.lab.bench.results import Result
+from schirn.lab.bench.running.execute import without_result
+from schirn.lab.bench.running.folder import ResultsFolder
+from schirn.lab.bench.running.plan import Run
+from schirn.lab.bench.running.workers import LocalWorker, ProcessWorker
+
+_POLL_SECONDS = 0.5
+# Expected times are rough, and a run that is stopped at the end is lost.
+_SLACK = 1.5
+
+
+class Batch(NamedTuple):
+    """Runs and the folder of their results."""
+
+    folder: Path
+    runs: list[Run]
+
+
+class Report(NamedTuple):
+    """Progress of a benchmark after each finished run.
+
+    Attributes
+    ----------
+    row : dict
+        Result of the run.
+    finished : int
+        Number of finished runs.
+    total : int
+        Number of all runs.
+    seconds_left : float or None
+        Estimated time left; None if nothing is known yet.
+    """
+
+    row: Result
+    finished: int
+    total: int
+    seconds_left: float | None
+
+
+class Engine:
+    """The share of one process in a benchmark.
+
+    With `cost`, the expected seconds of a run, the longest runs come first, so that many jobs stay
+    busy to the end. With `stop_after` the shortest come first, so that most runs are finished in
+    time; no run is started that would end later, and unfinished runs leave no trace. `left` counts
+    them.
+    """
+
+    def __init__(
+        self,
+        batches: Sequence[Batch],
+        *,
+        jobs: int,
+        threads: int,
+        time_limit: float | None,
+        retry: bool,
+        keep_scores: bool,
+        report: Callable[[Report], None] | None,
+        cost: Callable[[Run], float] | None = None,
+        stop_after: float | None = None,
+        make_worker: Callable[[int], Any] = ProcessWorker,
+    ):
+        self._make_worker = make_worker
+        self.jobs, self.threads, self.time_limit = jobs, threads, time_limit
+        self._deadline = math.inf if stop_after is None else time.monotonic() + stop_after
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._errors: list[BaseException] = []
+        self._pending: list[tuple[ResultsFolder, Run]] = []
+        for path, runs in batches:
+            folder = ResultsFolder(
+                path, runs, retry=retry, threads=threads, keep_scores=keep_scores
+            )
+            self._pending += [(folder, run) for run in runs]
+        self._all = list(self._pending)
+        self._folders = list(dict.fromkeys(folder for folder, _ in self._pending))
+        self._cost = cost if cost is not None else lambda run: 0.0
+        sign = -1 if stop_after is None else 1
+        self._pending.sort(key=lambda item: sign * self._cost(item[1]))
+        self._progress = _Progress([run for _, run in self._pending], max(1, jobs), report)
+
+    @property
+    def left(self) -> int:
+        """Number of unfinished runs."""
+        return sum(run.key not in folder.finished for folder, run in self._all)
+
+    def run(self) -> None:
+        """Work until every run is finished, here or elsewhere, or the time is up."""
+        workers = [self._make_worker(self.threads) for _ in range(self.jobs)]
+        try:
+            self._refresh(old=True)
+            if self.jobs:
+                self._run_threads(workers)
+            else:
+                self._work(LocalWorker(self.threads))
+            for folder in self._folders:
+                folder.sweep()
+        finally:
+            self._stop.set()
+            for worker in workers:
+                worker.stop()
+            for folder in self._folders:
+                folder.close()
+        if self._errors:
+            raise self._errors[0]
+
+    def _run_threads(self, workers: list[Any]) -> None:
+        threads = [
+            threading.Thread(target=self._work, args=(worker,), daemon=True) for worker in workers
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                # In short steps, so that Ctrl-C takes effect.
+                while thread.is_alive() and time.monotonic() < self._deadline:
+                    thread.join(0.1)
+        finally:
+            self._stop.set()
+            for thread, worker in zip(threads, workers, strict=True):
+                worker.stop()
+                thread.join(5)
+
+    def _work(self, worker: Any) -> None:
+        """Claim, execute and record runs until none is left: one job."""
+        try:
+            while not self._stop.is_set():
+                item = self._next()
+                if item is None:
+                    return
+                folder, run = item
+                if run.known["reason"] is not None:
+                    output = without_result("skipped", run.known["reason"])
+                else:
+                    output = worker.run(run, self.time_limit)
+                if not self._stop.is_set():
+                    folder.record(run, output)
+                    with self._lock:
+                        self._refresh()
+                    folder.release(run)
+        except BaseException as error:
+            self._errors.append(error)
+            self._stop.set()
+
+    def _next(self) -> tuple[ResultsFolder, Run] | None:
+        """Claim a run; wait while other processes hold all that are left."""
+        while not self._stop.is_set():
+            with self._lock:
+                time_left = (self._deadline - time.monotonic()) / _SLACK
+                for item in list(self._pending):
+                    if self._cost(item[1]) < time_left and self._claim(*item):
+                        return item
+                if not any(self._cost(run) < time_left for _, run in self._pending):
+                    return None
+            self._stop.wait(_POLL_SECONDS)
+            with self._lock:
+                self._refresh()
+        return None
+
+    def _claim(self, folder: ResultsFolder, run: Run) -> bool:
+        if not folder.take(run):
+            return False
+        # Another process may have finished the run between our last look and the claim.
+        self._refresh()
+        if run.key in folder.finished:
+            folder.release(run)
+            return False
+        self._pending.remove((folder, run))
+        return True
+
+    def _refresh(self, old: bool = False) -> None:
+        """Find out which runs have finished."""
+        for folder in self._folders:
+            for result in folder.refresh():
+                self._progress.add(result, old=old)
+        self._pending = [item for item in self._pending if item[1].key not in item[0].finished]
+
+
+class _Progress:
+    """Counts finished runs and learns how long the runs of a method take."""
+
+    def __init__(self, runs: list[Run], jobs: int, report: Callable[[Report], None] | None):
+        self._left = {run.key: (run.fields["dataset"], run.fields["method"]) for run in runs}
+        self._total, self._jobs, self._report = len(self._left), jobs, report
+        self._costs: dict[tuple[str, ...], tuple[float, int]] = {}
+        # Results are added by other threads, which do not know about it.
+        self._display = current()
+
+    def add(self, result: Result, *, old: bool = False) -> None:
+        """Count a result; results of an earlier call are not reported."""
+        self._left.pop(result["key"], None)
+        names = ("tune_seconds", "fit_seconds", "predict_seconds")
+        if result["status"] == "done":
+            cost = sum(result[name] or 0.0 for name in names)
+            for group in ((result["dataset"], result["method"]), (result["method"],), ()):
+                total, count = self._costs.get(group, (0.0, 0))
+                self._costs[group] = total + cost, count + 1
+        if old:
+            return
+        report = Report(result, self._total - len(self._left), self._total, self._seconds_left())
+        if self._display is not None:
+            text = f"last: {in_words(result)}"
+            self._display.tell("run", report.finished, report.total, report.seconds_left, text)
+            if result["status"] in ("failed", "timeout"):
+                self._display.say(in_words(result))
+        if self._report is not None:
+            self._report(report)
+
+    def _seconds_left(self) -> float | None:
+        """Estimate from runs on the same data set and method, else of the method, else all."""
+        if not self._costs:
+            return None
+        seconds = 0.0
+        for (dataset, method), left in Counter(self._left.values()).items():
+            group = next(g for g in ((dataset, method), (method,), ()) if g in self._costs)
+            total, count = self._costs[group]
+            seconds += left * total / count
+        return seconds / min(self._jobs, max(1, len(self._left)))
+
+
+def in_words(result: Result) -> str:
+    """A result as part of a line."""
+    name = f"{dataset_label(result)} {method_label(result)} fold {result['fold']}"
+    if result["seed"]:
+        name += f" seed {result['seed']}"
+    if result["status"] == "skipped":
+        return f"{name}: skipped"
+    if result["status"] != "done":
+        return f"{name}: {result['status']} ({result['reason']})"
+    took = sum(result[key] for key in ("tune_seconds", "fit_seconds", "predict_seconds"))
+    return f"{name}: {result['metrics']['average_precision']:.3f} in {took:.1f} s"
+
+
+def default_threads(jobs: int) -> int:
+    """Threads per job, so that all jobs fit the processors and OMP_NUM_THREADS."""
+    if hasattr(os, "sched_getaffinity"):
+        processors = len(os.sched_getaffinity(0))
+    else:
+        processors = os.cpu_count() or 1
+    wish = os.environ.get("OMP_NUM_THREADS", "")
+    share = max(1, processors // max(1, jobs))
+    return min(share, int(wish)) if wish.isdigit() and int(wish) else share

@@ -1,0 +1,243 @@
+"""Execute one run: scale, tune, fit, score."""
+
+import inspect
+import time
+import traceback
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from schirn._optional import optional
+from schirn.exceptions import InputError, MissingExtraError
+from schirn.features import KernelFeatures
+from schirn.lab.bench.results import Result
+from schirn.lab.bench.running.data import Array, Prepared, checksum, make_splits, prepare
+from schirn.lab.bench.running.memory import peak_memory, reset_peak_memory
+from schirn.lab.bench.running.methods import import_class
+from schirn.lab.bench.running.plan import Run
+from schirn.lab.bench.running.scores import compute_metrics
+from schirn.linalg.arrays import to_numpy
+from schirn.linalg.features import learn_scale
+from schirn.model_selection import CandidateSearchCV
+
+
+class Output(NamedTuple):
+    """Fields that a run adds to its result, and the arrays to store."""
+
+    fields: Result
+    arrays: dict[str, Array]
+
+
+class _Fold(NamedTuple):
+    """Training and test rows of one fold."""
+
+    X: Any
+    X_test: Any
+    truth: Array
+    truth_test: Array
+    candidates: Array
+
+
+def data_key(run: Run) -> tuple[Any, ...]:
+    """Runs with the same key share their prepared data."""
+    names = ("r", "noise", "noise_seed", "folds", "seed", "split")
+    return (run.known["data_sha256"], *(run.fields[name] for name in names))
+
+
+def load_data(run: Run) -> Prepared:
+    """Load the data set of a run, add the noise and split it into folds."""
+    data = run.source.load()
+    if checksum(data) != run.known["data_sha256"]:
+        raise InputError(f"{run.source.name} changed while the benchmark ran; start it again")
+    fields = run.fields
+    splits = make_splits(data, fields["folds"], fields["seed"], fields["split"] == "stored")
+    return prepare(data, fields["r"], fields["noise"], fields["noise_seed"], splits)
+
+
+def execute(run: Run, data: Prepared) -> Output:
+    """Execute a run; an error becomes its status."""
+    output = _attempt(run, data)
+    output.fields["candidates_sha256"] = data.candidates_sha256
+    output.fields["folds_sha256"] = data.folds_sha256
+    return output
+
+
+def _attempt(run: Run, data: Prepared) -> Output:
+    reset_peak_memory()
+    try:
+        with warnings.catch_warnings():
+            # Warnings of hundreds of fits cannot be shown usefully.
+            warnings.simplefilter("ignore")
+            output = _execute(run, data)
+    except MissingExtraError as error:
+        return without_result("skipped", one_line(error))
+    except MemoryError as error:
+        reason = f"not enough memory: {one_line(error)}".rstrip(": ")
+        return without_result("failed", reason, traceback.format_exc())
+    except (Exception, SystemExit) as error:
+        reason = f"{type(error).__name__}: {one_line(error)}".rstrip(": ")
+        return without_result("failed", reason, traceback.format_exc())
+    output.fields["peak_memory_mb"] = peak_memory()
+    return output
+
+
+def without_result(status: str, reason: str, trace: str | None = None) -> Output:
+    """Output of a run that was skipped, stopped or failed."""
+    return Output({"status": status, "reason": reason, "traceback": trace}, {})
+
+
+def one_line(error: BaseException) -> str:
+    """Message of an error on a single line."""
+    return " ".join(str(error).split())
+
+
+def _execute(run: Run, data: Prepared) -> Output:
+    cls = import_class(run.method.path)
+    fixed = _fixed_params(cls, run)
+    fold = _fold(run, data)
+    reason = cls.bench_skip(fold.X, fold.candidates) if hasattr(cls, "bench_skip") else None
+    if reason is not None:
+        return without_result("skipped", reason)
+    device = run.device if "device" in getattr(cls, "_locations", ()) else None
+    start = time.perf_counter()
+    chosen = _tune(cls(**fixed), run, fold, device) if run.known["grid"] else {}
+    tuned = time.perf_counter()
+    params = {**fixed, **chosen}
+    model = cls(**params)
+    extra = {"y_clean": fold.truth} if run.method.sees_truth else {}
+    fold = fold._replace(X=_on_device(fold.X, device), X_test=_on_device(fold.X_test, device))
+    cpu_seconds = time.process_time()
+    model.fit(fold.X, fold.candidates, **extra)
+    fitted, cpu_seconds = time.perf_counter(), time.process_time() - cpu_seconds
+    score = getattr(model, "decision_function", None) or model.predict_proba
+    scores = _checked(to_numpy(score(fold.X_test)), fold.truth_test.shape)
+    scored = time.perf_counter()
+    arrays = _arrays(model, scores, fold)
+    fields = {
+        "status": "done",
+        "metrics": compute_metrics(arrays),
+        "params": params | _chosen_in_fit(model, run),
+        "tune_seconds": round(tuned - start, 4),
+        "fit_seconds": round(fitted - tuned, 4),
+        "fit_cpu_seconds": round(cpu_seconds, 4),
+        "predict_seconds": round(scored - fitted, 4),
+        "n_train": len(fold.truth),
+        "n_test": len(fold.truth_test),
+        "device": device,
+    }
+    return Output(fields, arrays)
+
+
+def _on_device(X: Any, device: str | None) -> Any:
+    """The rows as a dense tensor of single precision, if there is a device."""
+    if device is None:
+        return X
+    torch = optional("torch", "deep", f"device={device!r}")
+    dense = X.toarray() if sparse.issparse(X) else X
+    return torch.asarray(dense, dtype=torch.float32, device=device)
+
+
+def _fixed_params(cls: type, run: Run) -> dict[str, Any]:
+    """Fixed parameters, completed by those that follow from the run."""
+    params, known = dict(run.method.params), inspect.signature(cls).parameters
+    if "random_state" in known:
+        params.setdefault("random_state", run.fields["seed"])
+    if "fit_intercept" in known and run.fields["features"] != "raw":
+        # Scaled features are centred; without an intercept the label frequencies would be lost.
+        # The ridges of Sieve on kernel features have one as well.
+        params.setdefault("fit_intercept", True)
+    return params
+
+
+def _chosen_in_fit(model: Any, run: Run) -> dict[str, Any]:
+    """Parameters that the method chose itself."""
+    if not run.method.tunes_itself:
+        return {}
+    chosen = {name: getattr(model, f"{name}_", None) for name in run.method.grid or ()}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def _fold(run: Run, data: Prepared) -> _Fold:
+    """Training and test rows with their features, the same for every method."""
+    train, test = data.splits[run.fields["fold"]]
+    X, X_test = data.X[train], data.X[test]
+    if run.fields["features"] == "auto":
+        scale = learn_scale(X)
+        X, X_test = scale.transform(X), scale.transform(X_test)
+    elif run.fields["features"] == "kernel":
+        kernel = KernelFeatures(random_state=run.fields["seed"]).fit(X)
+        X, X_test = kernel.transform(X), kernel.transform(X_test)
+    return _Fold(X, X_test, data.truth[train], data.truth[test], data.candidates[train])
+
+
+def _tune(model: Any, run: Run, fold: _Fold, device: str | None) -> dict[str, Any]:
+    """Choose parameters on held-out training rows, or on the truth of the test rows (oracle).
+
+    Held-out rows are scored by their candidates; for a method that sees the truth, by their truth.
+    """
+    grid, sees_truth = run.known["grid"], run.method.sees_truth
+    if not run.fields["oracle"]:
+        search = CandidateSearchCV(
+            model,
+            grid,
+            cv=run.inner_folds,
+            refit=False,
+            oracle=sees_truth,
+            random_state=run.fields["seed"],
+        )
+        rows, most = np.arange(len(fold.truth)), run.known["search_rows"]
+        if most is not None and most < len(rows):
+            rng = np.random.RandomState(run.fields["seed"])
+            rows = np.sort(rng.choice(rows, most, replace=False))
+        extra = {"y_clean": fold.truth[rows]} if sees_truth else {}
+        X = _on_device(fold.X[rows], device)
+        return dict(search.fit(X, fold.candidates[rows], **extra).best_params_)
+    # One split of all rows: train on the training rows, score on the test rows. The search does
+    # not use the candidates of the test rows.
+    both = (fold.X, fold.X_test)
+    X = sparse.vstack(both, format="csr") if sparse.issparse(fold.X) else np.vstack(both)
+    candidates = np.vstack([fold.candidates, fold.truth_test])
+    truth = np.vstack([fold.truth, fold.truth_test])
+    split = tuple(np.split(np.arange(len(truth)), [len(fold.truth)]))
+    search = CandidateSearchCV(model, grid, cv=[split], refit=False, oracle=True)
+    return dict(search.fit(_on_device(X, device), candidates, y_clean=truth).best_params_)
+
+
+def _checked(scores: Array, shape: tuple[int, ...]) -> Array:
+    """Scores in the precision of the method; raise unless they are finite numbers of this shape."""
+    if scores.shape != shape:
+        raise InputError(
+            f"the scores have shape {scores.shape}, but there are {shape[0]} test rows and "
+            f"{shape[1]} labels"
+        )
+    if scores.dtype.kind not in "biuf":
+        raise InputError(f"the scores have the type {scores.dtype}; they must be real numbers")
+    bad = np.argwhere(~np.isfinite(scores))
+    if len(bad):
+        row, label = bad[0]
+        raise InputError(
+            f"{len(bad)} of {scores.size} scores are not finite; the first is "
+            f"{scores[row, label]}, test row {row}, label {label}"
+        )
+    # Rounding to single precision would tie saturated probabilities.
+    return scores if scores.dtype.kind == "f" else scores.astype(float)
+
+
+def _arrays(model: Any, scores: Array, fold: _Fold) -> dict[str, Array]:
+    """What the metrics need: scores as they are, bits for 0/1, candidates only."""
+    cells = fold.candidates == 1
+    arrays = {
+        "scores": scores,
+        "truth": np.packbits(fold.truth_test.astype(bool), axis=1),
+        "candidate_truth": fold.truth[cells].astype(bool),
+    }
+    if hasattr(model, "predict"):
+        predicted = to_numpy(model.predict(fold.X_test)).reshape(scores.shape)
+        arrays["predicted"] = np.packbits(predicted.astype(bool), axis=1)
+    if hasattr(model, "label_confidence_"):
+        arrays["confidence"] = to_numpy(model.label_confidence_)[cells]
+    if hasattr(model, "noise_"):
+        arrays["noise"] = to_numpy(model.noise_)[cells].astype(bool)
+    return arrays

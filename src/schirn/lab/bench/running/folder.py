@@ -1,0 +1,97 @@
+"""A results folder and the runs that belong in it."""
+
+import platform
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import numpy
+import scipy
+import sklearn
+
+import schirn
+from schirn._claims import Claims
+from schirn.lab.bench.results import FIELDS, Result, ResultReader, ResultWriter
+from schirn.lab.bench.running.execute import Output
+from schirn.lab.bench.running.plan import Run
+from schirn.lab.bench.running.scores import write_arrays
+
+# Files are written in seconds, even over a slow network.
+_ABANDONED_SECONDS = 3600
+
+
+class ResultsFolder:
+    """Knows which runs of a folder are finished, claims others and records their results."""
+
+    def __init__(
+        self, path: Path, runs: list[Run], *, retry: bool, threads: int, keep_scores: bool
+    ):
+        path.mkdir(parents=True, exist_ok=True)
+        self.path, self.retry, self.threads = path, retry, threads
+        self.keep_scores = keep_scores
+        self.finished: set[str] = set()
+        self._runs = {run.key: run for run in runs}
+        self._looked = False
+        self._reader = ResultReader(path)
+        self._claims = Claims(path / "claims")
+        self._writer = ResultWriter(path, self._claims.token)
+
+    def refresh(self) -> list[Result]:
+        """Return the results of runs that have finished since the last call."""
+        found = []
+        # What the first look finds was there before; clocks of other machines may be wrong.
+        is_new, self._looked = self._looked, True
+        for result in self._reader.refresh():
+            if result["key"] in self._runs and (is_new or self._is_final(result)):
+                if result["key"] not in self.finished:
+                    found.append(result)
+                self.finished.add(result["key"])
+        return found
+
+    def take(self, run: Run) -> bool:
+        """Claim a run; return False if another process holds it."""
+        return self._claims.take(run.key)
+
+    def release(self, run: Run) -> None:
+        """Release the claim on a run."""
+        self._claims.release(run.key)
+
+    def record(self, run: Run, output: Output) -> None:
+        """Write the result of a run, unless another process has taken the run over."""
+        if not self._claims.holds(run.key):
+            return
+        result: Result = dict.fromkeys(FIELDS) | {"metrics": {}, "params": {}}
+        result |= run.fields | run.known | output.fields
+        if output.arrays and self.keep_scores:
+            result["scores"] = f"scores/{run.key}.npz"
+            write_arrays(self.path / result["scores"], output.arrays)
+        result["versions"] = {
+            "schirn": schirn.__version__,
+            "python": platform.python_version(),
+            "numpy": numpy.__version__,
+            "scipy": scipy.__version__,
+            "scikit-learn": sklearn.__version__,
+        }
+        result["threads"], result["host"] = self.threads, self._claims.token
+        result["finished"] = time.time()
+        self._writer.append({name: result[name] for name in FIELDS})
+
+    def sweep(self) -> None:
+        """Remove what dead processes left behind: claims, and files that they were writing."""
+        self._claims.sweep(self.finished)
+        for path in self.path.rglob(".*.part"):
+            with suppress(OSError):
+                if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
+                    path.unlink()
+
+    def close(self) -> None:
+        """Release all claims."""
+        self._claims.close()
+
+    def _is_final(self, result: Result) -> bool:
+        """Whether an earlier result settles its run, or the run is to be tried again."""
+        if result["status"] == "done":
+            return True
+        if result["status"] == "skipped":
+            return self._runs[result["key"]].known["reason"] is not None
+        return not self.retry

@@ -1,0 +1,210 @@
+"""Turn a request into the list of runs: one data set, noise level, seed, method and fold each."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from schirn.datasets.noise import KINDS
+from schirn.exceptions import DataError, InputError, MissingExtraError
+from schirn.lab.bench.results import FORMAT, Result, content_key
+from schirn.lab.bench.running.data import (
+    Level,
+    Source,
+    checksum,
+    make_splits,
+    parse_datasets,
+    unusable,
+)
+from schirn.lab.bench.running.methods import Grid, Method, Params, make_methods
+
+TUNINGS = ("none", "candidates", "oracle")
+FEATURES = ("raw", "auto", "kernel")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings shared by all runs of a benchmark."""
+
+    folds: int = 5
+    seeds: tuple[int, ...] = (0,)
+    tuning: str = "candidates"
+    inner_folds: int = 3
+    search_rows: int | None = None
+    features: str = "raw"
+    noise: str = "legacy"
+    noise_seed: int | None = None
+    stored_folds: bool = False
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("tuning", TUNINGS), ("features", FEATURES), ("noise", KINDS)):
+            value = getattr(self, name)
+            if value not in allowed:
+                raise InputError(
+                    f"{name} must be one of {', '.join(allowed)}, not {value!r}", parameter=name
+                )
+        for name in ("folds", "inner_folds"):
+            if getattr(self, name) < 2:
+                raise InputError(
+                    f"{name} must be at least 2, not {getattr(self, name)!r}", parameter=name
+                )
+        if self.search_rows is not None and self.search_rows < self.inner_folds:
+            raise InputError(
+                f"search_rows must be at least the number of inner folds, {self.inner_folds}, "
+                f"not {self.search_rows!r}",
+                parameter="search_rows",
+            )
+        if not self.seeds:
+            raise InputError("no seed was given; name at least one")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One unit of work: a search, a fit and its scores.
+
+    `fields` identify the run in its result; `known` are further fields that are known beforehand.
+    """
+
+    fields: Result
+    source: Source
+    method: Method
+    inner_folds: int
+    known: Result = field(default_factory=dict)
+    device: str | None = None
+    """PyTorch device for methods that can use one; None is NumPy."""
+
+    @property
+    def key(self) -> str:
+        """Content key."""
+        return str(self.fields["key"])
+
+
+class Facts(NamedTuple):
+    """What the plan needs to know about a data set; `reason` says why it cannot be used."""
+
+    reason: str | None
+    sha256: str | None = None
+    sizes: tuple[int | None, ...] = (None, None, None)
+    stored: int = 0
+
+
+def plan_runs(
+    datasets: Sequence[Any],
+    methods: Sequence[Any] | Mapping[str, Any],
+    *,
+    r: Level | Sequence[Level] = None,
+    seeds: Sequence[int] = (0,),
+    params: Mapping[str, Params] | None = None,
+    grids: Mapping[str, Grid | None] | None = None,
+    reader_options: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> list[Run]:
+    """List the runs of a request, ordered by data set, noise level, seed, method and fold.
+
+    Parameters are those of `schirn.lab.bench.run`; `settings` are those of `Settings`.
+    """
+    levels = list(r) if isinstance(r, Sequence) else [r]
+    datasets = [datasets] if isinstance(datasets, str) else datasets
+    methods = [methods] if isinstance(methods, str) else methods
+    sources = parse_datasets(datasets, levels, reader_options or {})
+    chosen = make_methods(methods, params or {}, grids or {})
+    shared = Settings(seeds=tuple(seeds), **settings)
+    for source, level in sources:
+        _check_level(source.name, level, shared.noise)
+    facts: dict[tuple[str, bool], Facts] = {}
+    runs: list[Run] = []
+    for source, level in sources:
+        own = level is None
+        if (source.name, own) not in facts:
+            facts[source.name, own] = _inspect(source, level, shared)
+        for seed in shared.seeds:
+            for method in chosen:
+                runs += method_runs(source, level, facts[source.name, own], method, seed, shared)
+    return runs
+
+
+def _inspect(source: Source, level: Level, settings: Settings) -> Facts:
+    """Load a data set once to learn its size and whether it can be used."""
+    try:
+        data = source.load()
+    except (DataError, MissingExtraError, OSError) as error:
+        return Facts(" ".join(str(error).split()))
+    reason = unusable(data, level)
+    if reason is None:
+        try:
+            make_splits(data, settings.folds, 0, settings.stored_folds)
+        except InputError as error:
+            reason = str(error)
+    stored = len(data.folds) if settings.stored_folds and data.folds else 0
+    sizes = (data.n_samples, data.n_features, data.n_labels)
+    return Facts(reason, checksum(data), sizes, stored)
+
+
+def method_runs(
+    source: Source, level: Level, facts: Facts, method: Method, seed: int, settings: Settings
+) -> Iterator[Run]:
+    """Yield the runs of one method on one data set, one per fold."""
+    on_candidates = settings.tuning == "candidates"
+    is_left_to_fit = on_candidates and method.tunes_itself
+    searched = None if settings.tuning == "none" or is_left_to_fit else method.grid
+    search_rows = settings.search_rows if on_candidates and searched is not None else None
+    folds = facts.stored or settings.folds
+    base: Result = {
+        "dataset": source.name,
+        "r": level,
+        "noise": "own" if level is None else settings.noise,
+        "noise_seed": _noise_seed(level, seed, settings),
+        "method": method.name,
+        "sees_truth": method.sees_truth,
+        "tuning": settings.tuning,
+        "oracle": settings.tuning == "oracle" and searched is not None,
+        "features": settings.features,
+        "split": "stored" if facts.stored else "kfold",
+        "seed": seed,
+        "folds": folds,
+    }
+    # Whatever else determines the metrics enters the key, but is not a field of the result.
+    inner_folds = settings.inner_folds if on_candidates else None
+    hidden = {
+        "data": facts.sha256 or f"absent {source.where}",
+        "path": method.path,
+        "source": method.source,
+        "params": method.params,
+        "grid": searched,
+        "inner_folds": inner_folds,
+        # Results measured on scores rounded to single precision (version 0.1) are run again.
+        "precision": "full",
+    }
+    if search_rows is not None:
+        hidden["search_rows"] = search_rows
+    if method.sees_truth and searched is not None:
+        hidden["tuned_on"] = "truth"
+    known: Result = {
+        "reason": facts.reason,
+        "grid": searched,
+        "search_rows": search_rows,
+        "inner_folds": None if searched is None else inner_folds,
+        **dict(zip(("n_samples", "n_features", "n_labels"), facts.sizes, strict=True)),
+        "data_sha256": facts.sha256,
+    }
+    for fold in range(folds):
+        named = {**base, "fold": fold}
+        fields = {"format": FORMAT, "key": content_key({**named, **hidden}), **named}
+        yield Run(fields, source, method, settings.inner_folds, known)
+
+
+def _noise_seed(level: Level, seed: int, settings: Settings) -> int | None:
+    """The published candidate sets start the legacy stream at r, whatever the folds."""
+    if level is None:
+        return None
+    if settings.noise_seed is not None:
+        return settings.noise_seed
+    return int(level) if settings.noise == "legacy" else seed
+
+
+def _check_level(name: str, level: Level, noise: str) -> None:
+    if level is None:
+        return
+    if noise == "rate" and not 0 <= level <= 1:
+        raise InputError(f"{name}: noise 'rate' takes a share from 0 to 1, not {level!r}")
+    if noise != "rate" and not isinstance(level, int):
+        raise InputError(f"{name}: noise {noise!r} takes a whole number of labels, not {level!r}")

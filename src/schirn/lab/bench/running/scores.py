@@ -1,0 +1,133 @@
+"""Stored scores of the runs, and the metrics computed from them."""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import average_precision_score
+
+from schirn._files import atomic_write, read_archive
+from schirn.exceptions import DataError
+from schirn.lab.bench.results import Result, ResultWriter, plain, read_rows
+from schirn.metrics import evaluate, noise_report
+
+Array = np.ndarray
+Extra = Mapping[str, Callable[[Array, Array], float]]
+
+
+def compute_metrics(arrays: Mapping[str, Array], extra: Extra | None = None) -> dict[str, float]:
+    """Compute all metrics in the field's convention, and further ones f(truth, scores)."""
+    scores = arrays["scores"]
+    truth = _unpack(arrays["truth"], scores.shape)
+    predicted = arrays.get("predicted")
+    y_pred = None if predicted is None else _unpack(predicted, scores.shape)
+    values = evaluate(truth, scores, y_pred=y_pred)
+    # Noise detection is scored on the candidates only, laid out as a single row.
+    candidate_truth = arrays["candidate_truth"][None]
+    detected: dict[str, Any] = {
+        name: arrays[name][None] for name in ("noise", "confidence") if name in arrays
+    }
+    report = noise_report(candidate_truth, np.ones_like(candidate_truth), **detected)
+    for name in ("auc", "precision", "recall"):
+        values[f"noise_{name}"] = report.get(name, float("nan"))
+    values |= {"noise_auprc": float("nan"), "calibration_error": float("nan")}
+    if "confidence" in arrays:
+        is_true, confidence = arrays["candidate_truth"].astype(bool), arrays["confidence"]
+        if not is_true.all():
+            values["noise_auprc"] = float(average_precision_score(~is_true, -confidence))
+        values["calibration_error"] = _calibration_error(is_true, confidence)
+    for name, function in (extra or {}).items():
+        values[name] = float(function(truth, scores))
+    return values
+
+
+def _calibration_error(is_true: Array, confidence: Array) -> float:
+    """Mean distance between confidence and share of true candidates over ten bins."""
+    bins = np.minimum((10 * confidence).astype(int), 9)
+    off = np.bincount(bins, weights=confidence - is_true, minlength=10)
+    return float(np.abs(off).sum() / max(len(is_true), 1))
+
+
+def _unpack(bits: Array, shape: tuple[int, ...]) -> Array:
+    return np.unpackbits(bits, axis=1, count=shape[1]).astype(bool)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write the arrays of a run, completely or not at all."""
+    path.parent.mkdir(exist_ok=True)
+    with atomic_write(path) as stream:
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+
+
+def read_arrays(path: Path) -> dict[str, Array]:
+    """Read the arrays of a run."""
+    if not path.is_file():
+        raise DataError(f"{path}: the scores of this run are missing.")
+    arrays = read_archive(path)
+    if not _are_consistent(arrays):
+        raise DataError(f"{path}: not the scores of a run; delete the file and run it again.")
+    return arrays
+
+
+def _are_consistent(arrays: Mapping[str, Array]) -> bool:
+    """Whether the required arrays are present, with matching types and shapes."""
+    if any(name not in arrays for name in ("scores", "truth", "candidate_truth")):
+        return False
+    scores, cells = arrays["scores"], arrays["candidate_truth"]
+    if scores.ndim != 2 or not scores.size or scores.dtype.kind != "f" or cells.ndim != 1:
+        return False
+    bits = (scores.shape[0], (scores.shape[1] + 7) // 8)
+    masks = [arrays[name] for name in ("truth", "predicted") if name in arrays]
+    per_cell = [arrays[name] for name in ("noise", "confidence") if name in arrays]
+    return (
+        bool(np.isfinite(scores).all())
+        and all(mask.dtype == np.uint8 and mask.shape == bits for mask in masks)
+        and all(array.shape == cells.shape and array.dtype.kind in "bf" for array in per_cell)
+        and cells.dtype.kind in "bu"
+    )
+
+
+def rescore(folder: str | os.PathLike[str], *, extra: Extra | None = None) -> list[Result]:
+    """Recompute the metrics of all finished runs from their stored scores, without fitting.
+
+    Parameters
+    ----------
+    folder : path
+        Output folder of a benchmark.
+    extra : dict of str to callable, optional
+        Further metrics by name: functions f(truth, scores) of a 0/1 matrix and the scores.
+
+    Returns
+    -------
+    list of dict
+        All results of the folder. Results whose metrics changed are also written to it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from schirn.lab import bench
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> from schirn.metrics import precision_at_k
+    >>> data = make_partial_multilabel(n_samples=100, n_labels=5, r=1, random_state=0)
+    >>> folder = tempfile.mkdtemp()
+    >>> results = bench.run([data], ["CandidateRidge"], output=folder, folds=2, jobs=0)
+    >>> results = bench.rescore(folder, extra={"precision_at_1": precision_at_k})
+    >>> "precision_at_1" in results[0]["metrics"]
+    True
+    """
+    folder = Path(folder)
+    writer = ResultWriter(folder, f"rescored-{secrets.token_hex(4)}")
+    results = []
+    for result in read_rows(folder):
+        if result["status"] == "done" and result["scores"]:
+            found = plain(compute_metrics(read_arrays(folder / result["scores"]), extra))
+            metrics = {**result["metrics"], **found}
+            if metrics != result["metrics"]:
+                result = {**result, "metrics": metrics, "finished": time.time()}
+                writer.append(result)
+        results.append(result)
+    return results

@@ -1,0 +1,547 @@
+"""Statistical tests that compare methods: over the folds of a setting, and over data sets."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from schirn.exceptions import InputError
+from schirn.lab.bench.comparison import (
+    CEILING,
+    FLOOR,
+    Comparison,
+    Contender,
+    Result,
+    Setting,
+    compare,
+    metric_info,
+)
+
+Array = np.ndarray
+
+TESTS = {
+    "paired": "paired t-test over the folds of each setting",
+    "corrected": "corrected resampled t-test over the folds of each setting",
+    "wilcoxon": "Wilcoxon's signed-rank test over data sets with Holm's correction",
+}
+UNITS = ("dataset", "setting")
+
+# Values are compared after rounding to this many digits: ties may differ in the last bit.
+_DIGITS = 12
+# Blocks from which the chi-square distribution of Friedman's statistic is usually relied on.
+_ENOUGH = 10
+
+
+class Significance(NamedTuple):
+    """Statistic and p-value of a two-sided test; NaN if there is too little to test."""
+
+    statistic: float
+    pvalue: float
+
+
+class WinTieLoss(NamedTuple):
+    """Numbers of settings in which the reference is significantly better, not different, or worse.
+
+    `missing` counts settings in which the two have fewer than two common folds.
+    """
+
+    win: int
+    tie: int
+    loss: int
+    missing: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.win}/{self.tie}/{self.loss}"
+
+
+class Pairwise(NamedTuple):
+    """Comparison of two methods over data sets; `median` is the reference's median advantage."""
+
+    contender: str
+    median: float
+    statistic: float
+    pvalue: float
+    holm: float
+    n_blocks: int
+    significant: bool
+
+
+class Blocks(NamedTuple):
+    """Complete table of means, (blocks, contenders), and what was dropped to complete it.
+
+    A block of Friedman's test is a data set or a setting.
+    """
+
+    names: tuple[str, ...]
+    contenders: tuple[str, ...]
+    values: Array
+    dropped_settings: tuple[str, ...]
+    dropped_contenders: tuple[str, ...]
+
+
+class Friedman(NamedTuple):
+    """Friedman's test over data sets and Nemenyi's test of all pairs.
+
+    `ranks` are mean ranks (1 is best); `nemenyi` holds the p-values in the order of `ranks`; two
+    mean ranks further apart than `critical_difference` differ at level `alpha`. `note` explains why
+    there is no test, or is empty. With fewer blocks than `needed`, the critical difference exceeds
+    the largest possible difference of mean ranks, so that no two methods can be distinguished.
+    """
+
+    statistic: float
+    pvalue: float
+    ranks: dict[str, float]
+    nemenyi: Array
+    critical_difference: float
+    alpha: float
+    blocks: Blocks
+    note: str
+    needed: int = 2
+
+
+def paired_t(a: Sequence[float], b: Sequence[float]) -> Significance:
+    """Paired t-test over folds.
+
+    Equal values give p = 1; a difference that is the same in every fold gives p = 0.
+
+    Parameters
+    ----------
+    a, b : list of float
+        Values of two methods on the same folds.
+
+    Returns
+    -------
+    Significance
+        Statistic and p-value.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.stats import paired_t
+    >>> round(paired_t([0.8, 0.9, 0.7], [0.7, 0.7, 0.6]).pvalue, 3)
+    0.057
+    >>> paired_t([0.8, 0.9], [0.8, 0.9]).pvalue
+    1.0
+    """
+    return corrected_t(a, b, ratio=0.0)
+
+
+def corrected_t(a: Sequence[float], b: Sequence[float], *, ratio: float) -> Significance:
+    """Paired t-test with the variance corrected for overlapping training rows.
+
+    Nadeau and Bengio: t = m / sqrt((1/k + ratio) s²) with k differences of mean m and variance s².
+    The plain test treats folds as independent and rejects too often.
+
+    Parameters
+    ----------
+    a, b : list of float
+        Values of two methods on the same folds.
+    ratio : float
+        Number of test rows divided by that of training rows: 1/(k-1) in k-fold cross-validation.
+
+    Returns
+    -------
+    Significance
+        Statistic and p-value.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.stats import corrected_t
+    >>> round(corrected_t([0.8, 0.9, 0.7], [0.7, 0.7, 0.6], ratio=1 / 2).pvalue, 3)
+    0.127
+    """
+    difference = np.asarray(a, dtype=float) - np.asarray(b, dtype=float)
+    k = difference.size
+    if k < 2:
+        return Significance(math.nan, math.nan)
+    mean, spread = difference.mean(), difference.std(ddof=1)
+    # Rounding in the last digit is not variance.
+    if spread <= 1e-12 * max(1.0, abs(mean)):
+        equal = abs(mean) <= 1e-12
+        return Significance(0.0, 1.0) if equal else Significance(math.copysign(math.inf, mean), 0.0)
+    t = mean / (spread * math.sqrt(1 / k + ratio))
+    return Significance(float(t), float(2 * stats.t.sf(abs(t), k - 1)))
+
+
+def verdicts(
+    comparison: Comparison, reference: Contender, *, alpha: float = 0.05, test: str = "paired"
+) -> dict[tuple[Setting, Contender], str]:
+    """Judge the reference per setting and contender: win, tie, loss or missing.
+
+    With "wilcoxon", whose test is over data sets, the verdict of a setting compares the means.
+    """
+    if test not in TESTS:
+        raise InputError(f"Unknown test {test!r}; one of: {', '.join(TESTS)}.", parameter="test")
+    ratio = 1 / max(1, comparison.n_folds - 1) if test == "corrected" else 0.0
+    sign = 1 if comparison.info.greater_is_better else -1
+    found = {}
+    for setting in comparison.settings:
+        for contender in comparison.contenders:
+            if contender == reference:
+                continue
+            a, b = comparison.paired(setting, reference, contender)
+            if test == "wilcoxon" and a:
+                ahead = round(float(np.mean(a) - np.mean(b)), _DIGITS)
+                result = Significance(ahead, 0.0 if ahead else 1.0)
+            else:
+                result = corrected_t(a, b, ratio=ratio)
+            found[setting, contender] = _verdict(result, sign, alpha)
+    return found
+
+
+def win_tie_loss(
+    rows: Iterable[Result],
+    reference: str,
+    metric: str,
+    *,
+    alpha: float = 0.05,
+    test: str = "paired",
+) -> dict[str, WinTieLoss]:
+    """Count the settings in which `reference` beats, ties with and loses to each other method.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    reference : str
+        A method, or its label in the tables.
+    metric : str
+        Metric to compare.
+    alpha : float
+        Significance level of each test.
+    test : {"paired", "corrected", "wilcoxon"}
+        The t-test over folds that papers use (`paired_t`), that of Nadeau and Bengio
+        (`corrected_t`), or none: "wilcoxon" compares the means of each setting, since
+        `wilcoxon_holm` tests over data sets.
+
+    Returns
+    -------
+    dict of str to WinTieLoss
+        Counts by label.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.stats import win_tie_loss
+    >>> results = [
+    ...     {"dataset": "d", "r": 1, "method": m, "fold": f, "metrics": {"one_error": v + f / 100}}
+    ...     for m, v in [("Schirn", 0.2), ("NLR", 0.3)] for f in range(5)
+    ... ]
+    >>> str(win_tie_loss(results, "Schirn", "one_error")["NLR"])
+    '1/0/0'
+    """
+    comparison = compare(rows, metric)
+    ours = comparison.find(reference)
+    found = verdicts(comparison, ours, alpha=alpha, test=test)
+    return {c.label: _count(found, comparison, c) for c in comparison.contenders if c != ours}
+
+
+def blocks(
+    rows: Iterable[Result],
+    metric: str,
+    *,
+    unit: str = "dataset",
+    methods: Sequence[str] | None = None,
+) -> Blocks:
+    """Complete table of means per data set and contender, for tests over data sets.
+
+    Contenders with results in fewer than half of the settings are dropped first, then settings in
+    which one of the others has none. Methods trained on the truth never take part.
+    """
+    if unit not in UNITS:
+        raise InputError(f"Unknown unit {unit!r}; one of: {', '.join(UNITS)}.")
+    comparison = compare(rows, metric)
+    chosen = (
+        comparison.rivals if methods is None else tuple(comparison.find(name) for name in methods)
+    )
+    filled = {c: sum((s, c) in comparison.values for s in comparison.settings) for c in chosen}
+    kept = [c for c in chosen if 2 * filled[c] >= len(comparison.settings) and filled[c]]
+    whole = [s for s in comparison.settings if all((s, c) in comparison.values for c in kept)]
+    groups: dict[str, list[Setting]] = {}
+    for setting in whole:
+        name = setting.dataset if unit == "dataset" else setting.label
+        groups.setdefault(name, []).append(setting)
+    means = [
+        [np.mean([comparison.mean(s, c) for s in group]) for c in kept] for group in groups.values()
+    ]
+    return Blocks(
+        tuple(groups),
+        tuple(c.label for c in kept),
+        np.array(means, dtype=float).reshape(len(groups), len(kept)),
+        tuple(s.label for s in comparison.settings if s not in whole),
+        tuple(c.label for c in chosen if c not in kept),
+    )
+
+
+def wilcoxon_holm(
+    rows: Iterable[Result],
+    reference: str,
+    metric: str,
+    *,
+    alpha: float = 0.05,
+    unit: str = "dataset",
+) -> list[Pairwise]:
+    """Wilcoxon's signed-rank test of `reference` against each method, with Holm's correction.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    reference : str
+        A method, or its label in the tables.
+    metric : str
+        Metric to compare.
+    alpha : float
+        Significance level.
+    unit : {"dataset", "setting"}
+        Compare one value per data set, averaged over its noise levels, or one per setting. The
+        latter treats the noise levels of a data set as independent, which they are not.
+
+    Returns
+    -------
+    list of Pairwise
+        One comparison per method.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.stats import wilcoxon_holm
+    >>> results = [
+    ...     {"dataset": d, "method": m, "fold": 0, "metrics": {"average_precision": v + d / 100}}
+    ...     for m, v in [("Schirn", 0.5), ("NLR", 0.4)] for d in range(6)
+    ... ]
+    >>> wilcoxon_holm(results, "Schirn", "average_precision")[0].holm
+    0.03125
+    """
+    results = list(rows)
+    comparison = compare(results, metric)
+    ours = comparison.find(reference)
+    sign = 1 if comparison.info.greater_is_better else -1
+    others = [c for c in comparison.rivals if c != ours]
+    found = []
+    for other in others:
+        pair = blocks(results, metric, unit=unit, methods=[ours.label, other.label])
+        whole = len(pair.contenders) == 2
+        advantage = sign * (pair.values[:, 0] - pair.values[:, 1]) if whole else np.empty(0)
+        found.append((other.label, advantage, _wilcoxon(advantage)))
+    adjusted = holm([result.pvalue for _, _, result in found])
+    return [
+        Pairwise(
+            label,
+            float(np.median(advantage)) if advantage.size else math.nan,
+            result.statistic,
+            result.pvalue,
+            p,
+            advantage.size,
+            bool(p < alpha),
+        )
+        for (label, advantage, result), p in zip(found, adjusted, strict=True)
+    ]
+
+
+def holm(pvalues: Sequence[float]) -> list[float]:
+    """P-values of a family of tests with Holm's correction; NaN stays NaN and does not count.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.stats import holm
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    adjusted = [math.nan] * len(pvalues)
+    order = sorted((i for i, p in enumerate(pvalues) if not math.isnan(p)), key=pvalues.__getitem__)
+    largest = 0.0
+    for position, i in enumerate(order):
+        largest = max(largest, min(1.0, (len(order) - position) * pvalues[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def friedman(
+    rows: Iterable[Result],
+    metric: str,
+    *,
+    alpha: float = 0.05,
+    unit: str = "dataset",
+    methods: Sequence[str] | None = None,
+) -> Friedman:
+    """Friedman's test of all methods over data sets, with Nemenyi's test of all pairs.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to compare.
+    alpha : float
+        Significance level of the critical difference.
+    unit : {"dataset", "setting"}
+        As in `wilcoxon_holm`.
+    methods : list of str, optional
+        Methods or labels to compare. Defaults to all that are not trained on the truth.
+
+    Returns
+    -------
+    Friedman
+        Statistic, p-value, mean ranks, p-values of all pairs and critical difference.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.stats import friedman
+    >>> results = [
+    ...     {"dataset": d, "method": m, "fold": 0, "metrics": {"average_precision": v + d / 100}}
+    ...     for m, v in [("Schirn", 0.5), ("NLR", 0.4), ("PMLNI", 0.3)] for d in range(6)
+    ... ]
+    >>> result = friedman(results, "average_precision")
+    >>> result.ranks, round(result.pvalue, 4), round(result.critical_difference, 2)
+    ({'Schirn': 1.0, 'NLR': 2.0, 'PMLNI': 3.0}, 0.0025, 1.35)
+    """
+    means = blocks(rows, metric, unit=unit, methods=methods)
+    sign = -1 if metric_info(metric).greater_is_better else 1
+    n, k = means.values.shape
+    values = np.round(means.values, _DIGITS)
+    ranked = stats.rankdata(sign * values, axis=1) if n and k else np.empty((0, k))
+    mean_ranks = ranked.mean(axis=0) if n else np.full(k, math.nan)
+    note = _why_no_test(n, k, unit)
+    result = Significance(math.nan, math.nan) if note else _friedman(values)
+    width = math.sqrt(k * (k + 1) / (6 * n)) if n else math.nan
+    quantile = math.nan if note else _studentized(alpha, k)
+    return Friedman(
+        *result,
+        dict(zip(means.contenders, mean_ranks.tolist(), strict=True)),
+        np.full((k, k), math.nan) if note else _nemenyi(mean_ranks, width),
+        quantile * width,
+        alpha,
+        means,
+        note,
+        2 if note else math.ceil(quantile**2 * k * (k + 1) / (6 * (k - 1) ** 2)),
+    )
+
+
+def gap_closed(
+    rows: Iterable[Result],
+    metric: str = "average_precision",
+    *,
+    floor: str = FLOOR,
+    ceiling: str = CEILING,
+) -> dict[str, dict[Setting, float]]:
+    """Share of the gap between learning from candidates and learning from the truth that is closed.
+
+    (method - floor) / (ceiling - floor) per setting, from means over folds: 0 is no better than
+    treating all candidates as true, 1 is as good as the same ridge trained on the truth. A method
+    that is not a ridge can exceed 1. NaN if one of the three has no result, or if the ceiling is
+    not better than the floor.
+
+    Parameters
+    ----------
+    rows : list of dict
+        Results of a benchmark.
+    metric : str
+        Metric to compare.
+    floor, ceiling : str
+        Methods that define the gap.
+
+    Returns
+    -------
+    dict of str to dict of Setting to float
+        Shares by label and setting.
+
+    Examples
+    --------
+    >>> from schirn.lab.bench.stats import gap_closed
+    >>> results = [
+    ...     {"dataset": "d", "method": m, "fold": 0, "metrics": {"average_precision": v}}
+    ...     for m, v in [("Schirn", 0.75), ("CandidateRidge", 0.5), ("OracleRidge", 1.0)]
+    ... ]
+    >>> list(gap_closed(results)["Schirn"].values())
+    [0.5]
+    """
+    comparison = compare(rows, metric)
+    low, high = comparison.find(floor), comparison.find(ceiling)
+    return {
+        c.label: {s: _share(comparison, s, c, low, high) for s in comparison.settings}
+        for c in comparison.contenders
+        if c.method not in (low.method, high.method)
+    }
+
+
+def _share(
+    comparison: Comparison, s: Setting, c: Contender, low: Contender, high: Contender
+) -> float:
+    sign = 1 if comparison.info.greater_is_better else -1
+    gap = sign * (comparison.mean(s, high) - comparison.mean(s, low))
+    return (
+        sign * (comparison.mean(s, c) - comparison.mean(s, low)) / gap if gap > 1e-9 else math.nan
+    )
+
+
+def _verdict(result: Significance, sign: int, alpha: float) -> str:
+    if math.isnan(result.pvalue):
+        return "missing"
+    if result.pvalue >= alpha:
+        return "tie"
+    return "win" if sign * result.statistic > 0 else "loss"
+
+
+def _count(
+    found: dict[tuple[Setting, Contender], str], comparison: Comparison, c: Contender
+) -> WinTieLoss:
+    words = [found[s, c] for s in comparison.settings]
+    return WinTieLoss(*(words.count(word) for word in ("win", "tie", "loss", "missing")))
+
+
+def few_blocks(result: Friedman, unit: str) -> str:
+    """Warning about a test over few data sets, or an empty text."""
+    n, k = len(result.blocks.names), len(result.ranks)
+    things = plural(unit)
+    if result.note:
+        return ""
+    if n < result.needed:
+        return (
+            f"Too few {things} for a critical-difference diagram: {k} methods need at least "
+            f"{result.needed}, there are {n}. The critical difference is "
+            f"{result.critical_difference:.2f}, but mean ranks differ by at most {k - 1}."
+        )
+    if n < _ENOUGH:
+        return f"Only {n} {things}: with fewer than {_ENOUGH}, Friedman's test is approximate."
+    return ""
+
+
+def _wilcoxon(advantage: Array) -> Significance:
+    if advantage.size < 2:
+        return Significance(math.nan, math.nan)
+    if not np.round(advantage, _DIGITS).any():
+        return Significance(0.0, 1.0)
+    result = stats.wilcoxon(np.round(advantage, _DIGITS))
+    return Significance(float(result.statistic), float(result.pvalue))
+
+
+def _why_no_test(n: int, k: int, unit: str) -> str:
+    things = plural(unit)
+    if k < 3:
+        return f"Friedman's test needs three methods with results; there are {k}."
+    if n < 2:
+        return f"Friedman's test needs two {things} with results of all methods; there is {n}."
+    return ""
+
+
+def plural(unit: str) -> str:
+    """Blocks in words."""
+    return "data sets" if unit == "dataset" else "settings"
+
+
+def _friedman(values: Array) -> Significance:
+    # If all methods tie everywhere, the formula is 0/0; there is no difference.
+    if (values == values[:, :1]).all():
+        return Significance(0.0, 1.0)
+    result = stats.friedmanchisquare(*values.T)
+    return Significance(float(result.statistic), float(result.pvalue))
+
+
+def _nemenyi(ranks: Array, width: float) -> Array:
+    """P-values of all pairs, from the studentized range with infinite degrees of freedom."""
+    distance = np.abs(ranks[:, None] - ranks[None, :]) / width * math.sqrt(2)
+    return np.clip(stats.studentized_range.sf(distance, ranks.size, np.inf), 0.0, 1.0)
+
+
+def _studentized(alpha: float, k: int) -> float:
+    return float(stats.studentized_range.ppf(1 - alpha, k, np.inf)) / math.sqrt(2)

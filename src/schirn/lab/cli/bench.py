@@ -1,0 +1,310 @@
+"""`schirn bench`."""
+
+import argparse
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from schirn._input import suggest
+from schirn.cli.device import bench_device
+from schirn.cli.output import note, print_json, printable, say, table, working
+from schirn.cli.parser import Parser, add_command, natural, positive
+from schirn.cli.reading import assignment
+from schirn.datasets.noise import KINDS
+from schirn.exceptions import InputError
+from schirn.lab.bench import DEFAULT_METHODS
+from schirn.lab.bench import run as run_bench
+from schirn.lab.bench._overview import counts_text, overview_table, settings_text
+from schirn.lab.bench.comparison import AUTO, names_of
+from schirn.lab.bench.running.data import parse_level
+from schirn.lab.bench.running.plan import FEATURES, TUNINGS
+from schirn.lab.bench.stats import TESTS
+from schirn.lab.cli._bench_output import megabytes, parse_methods, seconds, split_list
+
+_EXAMPLES = """
+schirn bench --datasets digits_attributes:2 --output out
+schirn bench --datasets birds:3,scene:1 --methods Schirn,NLR --folds 5 --output out
+schirn bench --datasets mine.npz:2 --methods mypkg:MyMethod,Sieve --jobs 4 --output out
+schirn bench --datasets my.npz:2 --methods mypkg:MyMethod,Sieve --reference MyMethod --output out
+schirn bench --datasets birds --r 3,7 --methods all --time-limit 600 --output out
+schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --output out
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command."""
+    parser = add_command(
+        found,
+        "bench",
+        run,
+        help="compare methods on data sets",
+        description="Compare methods by cross-validation and write one result per fit to a folder. "
+        "Run the same command again to resume after an interruption; run it several times at once "
+        "to share the work. Nothing is tuned on true labels except with --tuning oracle.",
+        examples=_EXAMPLES,
+    )
+    _add_grid(parser)
+    _add_how(parser)
+    _add_report(parser)
+
+
+def _add_grid(parser: Parser) -> None:
+    parser.add_argument(
+        "--datasets",
+        required=True,
+        metavar="LIST",
+        help="names or files, each followed by :R for R wrong labels per row, or by :own",
+    )
+    parser.add_argument(
+        "--methods",
+        default=",".join(DEFAULT_METHODS),
+        metavar="LIST",
+        help="names, module:Class, NAME=METHOD for a variant, all, or baselines "
+        f"(default: {','.join(DEFAULT_METHODS)})",
+    )
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="DIR", help="folder of the results"
+    )
+    group = parser.add_argument_group("comparison")
+    group.add_argument(
+        "--r", metavar="LIST", help="numbers of wrong labels per row, for data sets without :R"
+    )
+    group.add_argument(
+        "--folds", type=positive, default=5, metavar="K", help="number of folds (default: 5)"
+    )
+    group.add_argument(
+        "--stored-folds", action="store_true", help="use the folds that come with a data set"
+    )
+    group.add_argument(
+        "--seeds", default="0", metavar="LIST", help="one repetition per seed (default: 0)"
+    )
+    group.add_argument(
+        "--tuning",
+        choices=TUNINGS,
+        default="candidates",
+        help="none: recommended parameters; candidates: on held-out candidates (default); "
+        "oracle: on the true labels of the test rows",
+    )
+    group.add_argument(
+        "--inner-folds",
+        type=positive,
+        default=3,
+        metavar="K",
+        help="number of folds of the search (default: 3)",
+    )
+    group.add_argument(
+        "--search-rows",
+        type=positive,
+        metavar="N",
+        help="search on at most N training rows of each fold (default: all)",
+    )
+    group.add_argument(
+        "--features",
+        choices=FEATURES,
+        default="raw",
+        help="features of all methods: as in the file (raw, the default), scaled according to "
+        "their kind (auto), or Gaussian kernel features (kernel)",
+    )
+    group.add_argument(
+        "--noise", choices=KINDS, default="legacy", help="kind of noise (default: legacy)"
+    )
+    group.add_argument(
+        "--noise-seed",
+        type=natural,
+        metavar="S",
+        help="seed of the noise (default: R for legacy, else the seed of the run)",
+    )
+    group.add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="METHOD.NAME=VALUE",
+        help="fix a parameter (repeatable)",
+    )
+    group.add_argument(
+        "--grid",
+        action="append",
+        default=[],
+        metavar="METHOD.NAME=[...]",
+        help="values to search instead of the default grid (repeatable)",
+    )
+    group.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        type=assignment,
+        metavar="NAME=VALUE",
+        help="reader option for data sets given as files, such as labels=tags (repeatable)",
+    )
+
+
+def _add_how(parser: Parser) -> None:
+    group = parser.add_argument_group("execution")
+    group.add_argument(
+        "--jobs",
+        type=natural,
+        default=1,
+        metavar="N",
+        help="number of processes (default: 1; 0: run everything in this process)",
+    )
+    group.add_argument(
+        "--time-limit", type=seconds, metavar="S", help="stop a run after this many seconds"
+    )
+    group.add_argument(
+        "--memory-limit",
+        type=megabytes,
+        metavar="SIZE",
+        help="stop a run that needs more memory than this, such as 4g or 500m (Linux only)",
+    )
+    group.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786",
+    )
+    group.add_argument(
+        "--device",
+        metavar="DEVICE",
+        help="tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single precision; "
+        "auto takes a GPU if there is one (default: NumPy on the CPU)",
+    )
+    group.add_argument("--retry", action="store_true", help="repeat runs that failed or timed out")
+    group.add_argument(
+        "--no-scores", action="store_true", help="do not store the scores of the test rows"
+    )
+
+
+def _add_report(parser: Parser) -> None:
+    group = parser.add_argument_group("report")
+    group.add_argument(
+        "--report",
+        action="store_true",
+        help="write report.html, tables (text, Markdown, LaTeX, CSV), figures (SVG, PNG, PDF), the "
+        "protocol as a paragraph and BibTeX to the folder",
+    )
+    group.add_argument(
+        "--reference",
+        metavar="METHOD",
+        help="method that the others are tested against, or none (default: Sieve, else Schirn); "
+        "implies --report",
+    )
+    group.add_argument(
+        "--test",
+        choices=TESTS,
+        help="paired: t-test over folds (default); corrected: corrected resampled t-test; "
+        "wilcoxon: Wilcoxon's test over data sets with Holm's correction; implies --report",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the benchmark and print a table; return 1 if runs failed."""
+    methods = parse_methods(args.methods)
+    reference = _reference(args.reference, methods)
+    with working("comparing methods", args):
+        results = run_bench(
+            split_list(args.datasets),
+            methods,
+            output=args.output,
+            r=[parse_level(text) for text in split_list(args.r)] if args.r else None,
+            folds=args.folds,
+            seeds=[natural_in("--seeds", text) for text in split_list(args.seeds)],
+            tuning=args.tuning,
+            inner_folds=args.inner_folds,
+            search_rows=args.search_rows,
+            features=args.features,
+            noise=args.noise,
+            noise_seed=args.noise_seed,
+            stored_folds=args.stored_folds,
+            params=_by_method("--param", args.param),
+            grids=_grids(args.grid),
+            reader_options=dict(args.option),
+            jobs=args.jobs,
+            threads=args.threads,
+            device=bench_device(args),
+            time_limit=args.time_limit,
+            memory_limit=args.memory_limit,
+            retry=args.retry,
+            keep_scores=not args.no_scores,
+            scheduler=args.scheduler,
+        )
+    counts = Counter(result["status"] for result in results)
+    if args.json:
+        print_json({"output": args.output, "counts": counts, "results": results})
+    else:
+        _print(results, args.output)
+    if (args.report or args.reference or args.test) and counts["done"]:
+        # Drawing needs packages that a plain comparison does not.
+        from schirn.lab.bench.report import write_outputs
+
+        test = args.test or "paired"
+        page = write_outputs(results, args.output, reference=reference, test=test)[0]
+        note(f"report and tables: {printable(str(page))}")
+    return _verdict(results, counts)
+
+
+def _reference(name: str | None, methods: Collection[str]) -> str | None:
+    """Find the reference among the methods, before hours of work."""
+    if name is None:
+        return AUTO
+    if name.lower() == "none":
+        return None
+    found = [method for method in methods if name.lower() in names_of(method)]
+    if len(found) != 1:
+        raise InputError(
+            f"--reference {name} must be one of the methods, or none; {suggest(name, methods)}"
+        )
+    return found[0]
+
+
+def _print(results: list[dict[str, Any]], output: str) -> None:
+    heads, lines = overview_table(results, "average_precision")
+    say("Average precision, mean ± standard deviation over folds;")
+    say(f"{settings_text(results)}.\n")
+    table(heads, lines, right="l" + "r" * (len(heads) - 1))
+    say(f"\n{counts_text(results)}; results in {printable(output)}")
+
+
+def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:
+    """Report what went wrong; return the exit code."""
+    reasons = Counter((r["status"], r["reason"]) for r in results if r["status"] != "done")
+    for (status, reason), count in reasons.most_common(5):
+        note(f"{count} {status}: {reason}")
+    if len(reasons) > 5:
+        note(f"and {len(reasons) - 5} more reasons; see the results")
+    bad = counts["failed"] + counts["timeout"]
+    if bad:
+        note(f"{bad} of {len(results)} runs failed or timed out")
+    elif not counts["done"]:
+        note("nothing was run: every data set was skipped")
+    return int(bool(bad or not counts["done"]))
+
+
+def _by_method(option: str, texts: list[str]) -> dict[str, dict[str, Any]]:
+    """Parse METHOD.NAME=VALUE and group by method."""
+    found: dict[str, dict[str, Any]] = {}
+    for text in texts:
+        target, equals, value = text.partition("=")
+        method, dot, name = target.rpartition(".")
+        if not equals or not dot or not name.isidentifier():
+            raise InputError(f"{option} must look like METHOD.NAME=VALUE, not {text!r}")
+        found.setdefault(method, {})[name] = assignment(f"{name}={value}")[1]
+    return found
+
+
+def _grids(texts: list[str]) -> dict[str, Any]:
+    grids = _by_method("--grid", texts)
+    for method, grid in grids.items():
+        for name, values in grid.items():
+            if not isinstance(values, list) or not values:
+                raise InputError(
+                    f"--grid {method}.{name} needs a list of values such as [0.1, 1], "
+                    f"not {values!r}"
+                )
+    return grids
+
+
+def natural_in(option: str, text: str) -> int:
+    """Parse a whole number in a list."""
+    try:
+        return natural(text)
+    except argparse.ArgumentTypeError as error:
+        raise InputError(f"{option}: {error}") from None

@@ -1,0 +1,165 @@
+"""`schirn data`: list, show, card and fetch."""
+
+import argparse
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from schirn.cli.output import note, print_json, say, table, working
+from schirn.cli.parser import add_command, memory_size, positive
+from schirn.cli.reading import add_reading, read
+from schirn.datasets import Dataset, available
+from schirn.datasets.cache import recorded_sum
+from schirn.lab.data import MAX_RANK_BYTES, data_card, fetch
+from schirn.labels.matrix import label_lists
+
+_ABOUT = """\
+schirn data list
+schirn data show digits_attributes --rows 3
+schirn data card photos.csv --labels tags
+"""
+
+
+def add(found: Any) -> None:
+    """Add the command and those below it."""
+    parser = add_command(
+        found,
+        "data",
+        None,
+        help="list, show, describe or download data sets",
+        examples=_ABOUT,
+        json=False,
+    )
+    below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    add_command(
+        below,
+        "list",
+        run_list,
+        help="list the data sets that can be used by name",
+        description="List the built-in data sets, those in the folders of SCHIRN_DATA and in the "
+        "download cache, and those that can be downloaded.",
+        examples="schirn data list\nSCHIRN_DATA=~/sets schirn data list --json",
+    )
+    shown = add_command(
+        below,
+        "show",
+        run_show,
+        help="show the first rows with the names of their labels",
+        examples="schirn data show digits_attributes\nschirn data show photos.csv --labels tags",
+    )
+    shown.add_argument(
+        "--rows", type=positive, default=5, metavar="N", help="number of rows (default: 5)"
+    )
+    add_reading(shown)
+    card = add_command(
+        below,
+        "card",
+        run_card,
+        help="describe a data set: sizes, noise and ranks",
+        examples="schirn data card digits_attributes\nschirn data card scene.npz --json\n"
+        "schirn data card labels.npz --memory 8G",
+    )
+    card.add_argument(
+        "--memory",
+        type=memory_size,
+        default=MAX_RANK_BYTES,
+        metavar="SIZE",
+        help="memory limit for exact ranks, such as 800M or 8G (default: 512M)",
+    )
+    add_reading(card)
+    fetched = add_command(
+        below,
+        "fetch",
+        run_fetch,
+        help="download a data set into the cache",
+        description="Download a data set into the cache: a multi-label set of OpenML, a set with "
+        "real noise made from packages that npm downloads (emoji_editions, emoji_keywords), or "
+        "the file at an address.",
+        examples="schirn data fetch emotions\nschirn data fetch emoji_keywords\n"
+        "schirn data fetch mine --url https://example.org/mine.npz",
+    )
+    fetched.add_argument("name", metavar="NAME", help="name of the data set")
+    fetched.add_argument("--url", help="https address of the file, if the name is not known")
+    fetched.add_argument("--sha256", metavar="SUM", help="expected checksum of the file")
+    fetched.add_argument(
+        "--force", action="store_true", help="download again, even if the file exists"
+    )
+
+
+def run_list(args: argparse.Namespace) -> None:
+    """Print the name, origin and path of every data set."""
+    entries = [(entry.name, entry.where, str(entry.path or "")) for entry in available()]
+    if args.json:
+        print_json([{"name": n, "where": w, "path": path or None} for n, w, path in entries])
+    else:
+        table(("name", "where", "path"), entries)
+
+
+def run_show(args: argparse.Namespace) -> None:
+    """Print the first rows."""
+    data = read(args)
+    head = data.subset(slice(args.rows))
+    candidates, truth = _names(head, head.candidates), _names(head, head.y_true)
+    if args.json:
+        fields = {
+            "candidates": candidates,
+            "truth": truth,
+            "features": _dense(head.X).tolist(),
+        }
+        known = {key: values for key, values in fields.items() if values is not None}
+        rows = [
+            {"row": row, **{key: values[row] for key, values in known.items()}}
+            for row in range(head.n_samples)
+        ]
+        print_json({"name": data.name, "label_names": data.label_names, "rows": rows})
+        return
+    say(f"{data.name}: {data.n_samples} rows, {data.n_features} features, {data.n_labels} labels\n")
+    columns = {"candidates": candidates, "true labels": truth}
+    kept = {name: values for name, values in columns.items() if values is not None}
+    if candidates is not None and truth is not None:
+        kept["wrong"] = [
+            [name for name in row if name not in set(true)]
+            for row, true in zip(candidates, truth, strict=True)
+        ]
+    rows_shown = [
+        [row, *(_some(values[row]) for values in kept.values())] for row in range(head.n_samples)
+    ]
+    table(("row", *kept), rows_shown, right="r")
+
+
+def run_card(args: argparse.Namespace) -> None:
+    """Print the data card."""
+    card = data_card(read(args), max_rank_bytes=args.memory)
+    if args.json:
+        print_json(card.to_dict())
+    else:
+        say(card.to_text())
+
+
+def run_fetch(args: argparse.Namespace) -> None:
+    """Download a data set."""
+    with working(f"downloading {args.name}", args):
+        data = fetch(args.name, url=args.url, sha256=args.sha256, force=args.force)
+    paths = [entry.path for entry in available() if entry.name == args.name]
+    found = recorded_sum(paths[0]) if paths and paths[0] is not None else None
+    if args.json:
+        print_json({**data_card(data).to_dict(), "sha256": found})
+    else:
+        note(f"downloaded {args.name}: {data.n_samples:,} rows, {data.n_labels:,} labels")
+        if found is not None:
+            note(f"to get the same file elsewhere: --sha256 {found}")
+
+
+def _names(data: Dataset, labels: Any) -> list[list[str]] | None:
+    """The names of the labels of each row."""
+    return None if labels is None else label_lists(_dense(labels), data.label_names)
+
+
+def _dense(matrix: Any) -> np.ndarray:
+    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+
+
+def _some(names: list[str], most: int = 12) -> str:
+    more = f", ... ({len(names)} in total)" if len(names) > most else ""
+    return ", ".join(names[:most]) + more or "(none)"

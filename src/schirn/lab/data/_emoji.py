@@ -1,0 +1,222 @@
+"""Keywords of emoji as data sets: an earlier list makes the candidates, a later edition the truth.
+
+The packages are downloaded by npm, with the registry and proxy that the user has set up, and each
+must have the checksum given here.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn._files import reason_of
+from schirn.datasets.cache import sha256_of
+from schirn.exceptions import DataError
+
+# A keyword is a label if at least this many characters have it, in the truth and as a candidate.
+MIN_TRUE, MIN_CANDIDATES = 10, 5
+
+# Languages whose names of a character are its features.
+LANGUAGES = (
+    *("en", "ar", "cs", "da", "de", "el", "es", "fi", "fr", "hi", "hu", "id", "it"),
+    *("ja", "ko", "nl", "pl", "pt", "ro", "ru", "sv", "tr", "uk", "vi", "zh"),
+)
+
+
+class Package(NamedTuple):
+    """A version of an npm package, the SHA-256 checksum of its file, and its licence."""
+
+    name: str
+    version: str
+    sha256: str
+    licence: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
+
+    @property
+    def file(self) -> str:
+        """The name that npm gives the file."""
+        return f"{self.name}-{self.version}.tgz"
+
+
+BEFORE = Package(
+    "cldr-annotations-full",
+    "45.0.0",
+    "5e42636ebbeb380816304910ceac307f289594d3754c4adad4b23b7eaccda475",
+    "Unicode License V3",
+)
+AFTER = Package(
+    "cldr-annotations-full",
+    "48.2.0",
+    "28576e51225deb51e3ddd734b0f824a0079682cb5d8c27faa9f68149317a14d1",
+    "Unicode License V3",
+)
+COMMUNITY = Package(
+    "emojilib",
+    "4.0.3",
+    "7f9a6b43cff31d18985b7d65d11faba5bd971cbcc60020cf6d09322fbaaaf303",
+    "MIT",
+)
+
+# Name of a data set -> the packages whose keywords are its candidates.
+EMOJI_SETS: dict[str, tuple[Package, ...]] = {
+    "emoji_editions": (BEFORE,),
+    "emoji_keywords": (BEFORE, COMMUNITY),
+}
+
+
+class Annotation(NamedTuple):
+    """Name and keywords of a character."""
+
+    name: str
+    keywords: frozenset[str]
+
+
+def emoji_packages(name: str) -> str:
+    """Return the packages that a data set is made of, in words."""
+    return ", ".join(str(package) for package in (*EMOJI_SETS[name], AFTER))
+
+
+def emoji_archive(name: str, folder: Path, timeout: float) -> bytes:
+    """Return a data set as an npz archive; packages are kept in `folder`.
+
+    Rows are the characters that all packages annotate and that have a candidate. Features are the
+    tf-idf weights of the words of their names in `LANGUAGES`, before the revision: no keyword of
+    any language is a feature.
+    """
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    names = _cldr(_package(BEFORE, folder, timeout), LANGUAGES)
+    truth = _cldr(_package(AFTER, folder, timeout), ("en",))["en"]
+    lists = [names["en"]]
+    if COMMUNITY in EMOJI_SETS[name]:
+        lists.append(_emojilib(_package(COMMUNITY, folder, timeout)))
+    shared = sorted(truth.keys() & set.intersection(*({*each} for each in lists)))
+    listed = {c: frozenset().union(*(each[c].keywords for each in lists)) for c in shared}
+    of_truth = Counter(word for c in shared for word in truth[c].keywords)
+    of_lists = Counter(word for c in shared for word in listed[c])
+    labels = sorted(
+        word
+        for word, count in of_truth.items()
+        if count >= MIN_TRUE and of_lists[word] >= MIN_CANDIDATES
+    )
+    rows = [c for c in shared if not listed[c].isdisjoint(labels)]
+    if not rows:
+        raise DataError(f"{name}: the packages have no keyword in common; nothing was kept.")
+    texts = ["\n".join(each[c].name for each in names.values() if c in each) for c in rows]
+    licences = ", ".join(f"{package.licence} ({package})" for package in (*EMOJI_SETS[name], AFTER))
+    X = TfidfVectorizer(min_df=2, sublinear_tf=True).fit_transform(texts)
+    stream = io.BytesIO()
+    arrays: dict[str, Any] = {
+        # Rounded, so that the last bit of a logarithm does not change the checksum.
+        "data": np.round(X.data, 6),
+        "indices": X.indices,
+        "indptr": X.indptr,
+        "shape": np.array(X.shape),
+        "C": _matrix([listed[c] for c in rows], labels),
+        "Y": _matrix([truth[c].keywords for c in rows], labels),
+        "label_names": np.array(labels),
+        "description": np.array(
+            f"English keywords of {len(rows):,} characters; {len(shared) - len(rows):,} without a "
+            f"candidate are left out. Candidates: the keywords of "
+            f"{' or '.join(str(package) for package in EMOJI_SETS[name])}. Truth: those of "
+            f"{AFTER}; a later edition is not the truth. Features: names in {len(LANGUAGES)} "
+            f"languages. Licences: {licences}."
+        ),
+    }
+    np.savez(stream, **arrays)
+    return stream.getvalue()
+
+
+def _package(package: Package, folder: Path, timeout: float) -> Path:
+    """Return the file of a package with the right checksum, downloaded if need be."""
+    target = folder / package.file
+    if target.is_file() and sha256_of(target) == package.sha256:
+        return target
+    npm = shutil.which("npm")
+    if npm is None:
+        raise DataError(
+            f"{package} must be downloaded by npm, which is not on the PATH; install Node.js, or "
+            f"run 'npm pack {package}' elsewhere and put {package.file} into {folder}."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        command = [npm, "pack", str(package), "--ignore-scripts", "--pack-destination", scratch]
+        command += ["--fetch-timeout", str(round(1000 * timeout)), "--fetch-retries", "1"]
+        try:
+            ran = subprocess.run(
+                command, cwd=scratch, capture_output=True, text=True, timeout=20 * timeout
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise DataError(f"{package}: npm did not finish ({reason_of(error)}).") from error
+        found = Path(scratch, package.file)
+        if ran.returncode or not found.is_file():
+            lines = [line for line in ran.stderr.splitlines() if "npm warn" not in line.lower()]
+            reason = reason_of(Exception("\n".join(lines) or f"exit code {ran.returncode}"))
+            raise DataError(f"{package}: npm could not download the package ({reason}).")
+        if (sha256 := sha256_of(found)) != package.sha256:
+            raise DataError(
+                f"{package}: the SHA-256 checksum is {sha256}, expected {package.sha256}; nothing "
+                "was kept."
+            )
+        found.replace(target)
+    return target
+
+
+def _cldr(path: Path, languages: tuple[str, ...]) -> dict[str, dict[str, Annotation]]:
+    """Return the annotations of each character, by language."""
+    files = {f"package/annotations/{code}/annotations.json": code for code in languages}
+    found = {}
+    for file, content in _members(path, files).items():
+        annotations = content["annotations"]["annotations"]
+        found[files[file]] = {
+            _plain(character): Annotation(
+                " ".join(entry.get("tts", [])), _words(entry.get("default", []))
+            )
+            for character, entry in annotations.items()
+        }
+    return {code: found[code] for code in languages}
+
+
+def _emojilib(path: Path) -> dict[str, Annotation]:
+    """Return the keywords of each character."""
+    file = "package/dist/emoji-en-US.json"
+    content = _members(path, {file: ""})[file]
+    return {_plain(c): Annotation("", _words(words)) for c, words in content.items()}
+
+
+def _members(path: Path, names: dict[str, str]) -> dict[str, Any]:
+    """Return JSON files of a package whose checksum is right."""
+    with tarfile.open(path, "r:gz") as archive:
+        found = {}
+        for member in archive:
+            stream = archive.extractfile(member) if member.name in names else None
+            if stream is not None:
+                found[member.name] = json.load(stream)
+    missing = sorted(names.keys() - found.keys())
+    if missing:
+        raise DataError(f"{path}: the package has no file {missing[0]}.")
+    return found
+
+
+def _plain(character: str) -> str:
+    """Drop the mark that asks for a colourful picture; some sources write it, some do not."""
+    return character.replace("\ufe0f", "")
+
+
+def _words(keywords: list[str]) -> frozenset[str]:
+    return frozenset(word.replace("_", " ").strip().lower() for word in keywords)
+
+
+def _matrix(rows: list[frozenset[str]], labels: list[str]) -> np.ndarray:
+    return np.array([[label in words for label in labels] for words in rows], dtype=np.uint8)

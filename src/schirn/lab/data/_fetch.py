@@ -1,0 +1,255 @@
+"""Download public data sets into a cache.
+
+`sklearn.datasets.fetch_openml` takes neither a size limit nor a timeout, so it is not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import urllib.parse
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from schirn._files import atomic_write, reason_of
+from schirn.datasets import Dataset
+from schirn.datasets.cache import (
+    cache_folder,
+    record_path,
+    recorded_sum,
+    sha256_of,
+    write_record,
+)
+from schirn.datasets.registry import NAMED_SUFFIXES, OPENML, load
+from schirn.exceptions import DataError
+from schirn.lab.data._emoji import EMOJI_SETS, emoji_archive, emoji_packages
+
+API = "https://www.openml.org/api/v1/json/data/"
+MAX_BYTES = 1024**3
+CHUNK = 1 << 20
+
+
+def fetch(
+    name: str,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    url: str | None = None,
+    sha256: str | None = None,
+    max_bytes: int = MAX_BYTES,
+    timeout: float = 30.0,
+    **options: Any,
+) -> Dataset:
+    """Download a data set once, and load it.
+
+    Without `url` the name must be one of the multi-label sets of OpenML (birds, emotions, enron,
+    genbase, image, langLog, reuters, scene, slashdot, yeast). Their labels are nominal TRUE/FALSE
+    columns, named in the description of the set; its MD5 checksum is verified.
+
+    emoji_editions and emoji_keywords are made from packages that npm, which must be installed,
+    downloads; their SHA-256 checksums are fixed, and they stay in the folder `packages` of the
+    cache. What such a set contains, and what it does not tell, is on the page about data.
+
+    The SHA-256 checksum of a file is recorded next to it at the first download, and verified
+    whenever the file is read. Pass it as `sha256` to get the same file elsewhere. A web page in
+    place of a data set, as networks with a login send it, is not kept.
+
+    Parameters
+    ----------
+    name : str
+        Name by which `load` finds the set afterwards.
+    data_home : path, optional
+        Cache folder; by default ``SCHIRN_CACHE``, else the user's cache folder.
+    force : bool
+        Download again even if the file exists.
+    url : str, optional
+        Address of a file that `load` can read by its suffix: https, or http on this machine.
+    sha256 : str, optional
+        Expected checksum; a file with another one is discarded.
+    max_bytes : int
+        Larger downloads are aborted.
+    timeout : float
+        Seconds to wait for the server.
+    **options
+        Passed to the reader, such as ``labels=6``.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> from schirn.lab.data import fetch
+    >>> emotions = fetch("emotions")  # doctest: +SKIP
+    >>> mine = fetch("mine", url="https://example.org/mine.npz")  # doctest: +SKIP
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name):
+        raise DataError(f"{name!r} cannot be the name of a file; use letters, digits, - and _.")
+    is_made = url is None and name in EMOJI_SETS
+    suffix = ".npz" if is_made else ".arff"
+    if url is not None:
+        suffix = Path(_split(url).path).suffix.lower()
+    if suffix not in NAMED_SUFFIXES:
+        raise DataError(f"{url}: no reader for {suffix!r}; known are {', '.join(NAMED_SUFFIXES)}.")
+    target = cache_folder(data_home) / f"{name}{suffix}"
+    is_new = force or not target.is_file()
+    if is_made and is_new:
+        archive = emoji_archive(name, target.parent / "packages", timeout)
+        _keep(_Source(emoji_packages(name)), [archive], target, sha256)
+    elif is_new:
+        source = _openml(name, timeout) if url is None else _Source(url)
+        _keep(source, _chunks(source.url, max_bytes, timeout), target, sha256)
+    elif sha256 is not None and sha256_of(target) != sha256.lower():
+        raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
+    try:
+        return load(target, **options)
+    except DataError:
+        # With options the file may be fine; without, it would fail for ever.
+        if is_new and not options:
+            target.unlink(missing_ok=True)
+            record_path(target).unlink(missing_ok=True)
+        raise
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where a file comes from, its checksum and the options to read it with."""
+
+    url: str
+    md5: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def _openml(name: str, timeout: float) -> _Source:
+    """Ask OpenML for the address, the checksum and the label columns of a set."""
+    if name not in OPENML:
+        raise DataError(f"{name!r} has no known address; pass url= or use {', '.join(OPENML)}.")
+    address = f"{API}{OPENML[name]}"
+    with _open(address, timeout) as response:
+        text = response.read(CHUNK)
+    try:
+        about = json.loads(text)["data_set_description"]
+        found, url, target = str(about["name"]), about["url"], about["default_target_attribute"]
+        labels = target.split(",") if isinstance(target, str) else list(target)
+        labels = [label.strip() for label in labels]
+        # Some descriptions are older than the https of their server.
+        url = re.sub(r"^http://(?=([a-z]+\.)?openml\.org/)", "https://", url)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise DataError(f"{address}: the answer is not a description of a data set.") from None
+    if found.lower() != name.lower() or len(labels) < 2:
+        raise DataError(
+            f"{address}: expected the multi-label set {name!r}, found {found!r} "
+            f"with {len(labels)} target."
+        )
+    return _Source(url, about.get("md5_checksum"), {"labels": labels})
+
+
+def _keep(source: _Source, chunks: Iterable[bytes], target: Path, sha256: str | None) -> None:
+    """Put a file into the cache, whole and checked, or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # MD5 is the only checksum that OpenML provides.
+    sha, md5 = hashlib.sha256(), hashlib.md5(usedforsecurity=False)
+    with atomic_write(target) as stream:
+        size = 0
+        for chunk in chunks:
+            if not size and chunk.lstrip()[:1] == b"<":
+                # None of the formats starts like this.
+                raise DataError(
+                    f"{source.url}: the answer is a web page, not a data set; does this network "
+                    f"ask for a login? Nothing was kept."
+                )
+            size += stream.write(chunk)
+            sha.update(chunk)
+            md5.update(chunk)
+        found = sha.hexdigest()
+        _check_sum(source.url, "SHA-256", found, sha256)
+        _check_sum(source.url, "MD5", md5.hexdigest(), source.md5)
+        before = recorded_sum(target)
+        if before not in (None, found):
+            warnings.warn(
+                f"{source.url}: another file than at the last download (SHA-256 {found}, before "
+                f"{before})",
+                stacklevel=3,
+            )
+        record = {"url": source.url, "bytes": size, "sha256": found, "options": source.options}
+        # The record goes first: a record without a file is harmless, a file without one is not.
+        write_record(target, record)
+
+
+def _chunks(url: str, max_bytes: int, timeout: float) -> Iterator[bytes]:
+    """Yield the body of a response; raise DataError if it is too large or incomplete."""
+    size = 0
+    with _open(url, timeout) as response:
+        promised = response.headers.get("Content-Length")
+        while chunk := response.read(CHUNK):
+            size += len(chunk)
+            if size > max_bytes:
+                raise DataError(
+                    f"{url}: larger than max_bytes={max_bytes:,}; aborted.", parameter="max_bytes"
+                )
+            yield chunk
+    if promised is not None and promised.isdigit() and size < int(promised):
+        raise DataError(f"{url}: ended after {size:,} of {int(promised):,} bytes; try again.")
+
+
+@contextmanager
+def _open(url: str, timeout: float) -> Iterator[Any]:
+    """Open an https address; raise DataError for every failure of the network."""
+    import http.client
+    import ssl
+    import urllib.error
+    import urllib.request
+
+    class Redirect(urllib.request.HTTPRedirectHandler):
+        """Follows a server only to addresses that are allowed themselves."""
+
+        def redirect_request(self, *args: Any) -> Any:
+            _check_address(args[-1])
+            return super().redirect_request(*args)
+
+    # Not every OSError: a full disk is no failure of the network.
+    network = (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError)
+    _check_address(url)
+    opener = urllib.request.build_opener(Redirect)
+    try:
+        with opener.open(url, timeout=timeout) as response:
+            yield response
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise DataError(f"{url}: the server answered {error.code} ({error.reason}).") from None
+    except (*network, ssl.SSLError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DataError(f"{url}: no connection, or it was lost ({reason}).") from error
+    except UnicodeError as error:
+        raise DataError(f"{url!r} is not a web address ({reason_of(error)}).") from None
+
+
+def _split(url: str) -> urllib.parse.SplitResult:
+    try:
+        parts = urllib.parse.urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise DataError(f"{url!r} is not a web address ({reason_of(error)}).") from None
+    return parts
+
+
+def _check_address(url: str) -> None:
+    """Raise DataError unless nobody on the way can read or change what is sent."""
+    parts = _split(url)
+    is_local = parts.hostname in ("127.0.0.1", "::1", "localhost")
+    if parts.scheme != "https" and not (parts.scheme == "http" and is_local):
+        raise DataError(f"{url!r} is not an https address.")
+
+
+def _check_sum(url: str, kind: str, found: str, expected: str | None) -> None:
+    """Raise DataError for a file with an unexpected checksum."""
+    if expected is not None and found != expected.lower():
+        raise DataError(
+            f"{url}: the {kind} checksum is {found}, expected {expected}; the file was discarded."
+        )

@@ -1,0 +1,400 @@
+"""Result files from others: read them, and check that nobody has changed them.
+
+What the data set, the noise and the seeds determine is drawn again and compared by checksum; the
+metrics are computed again from the stored scores, whose true labels must be those of the data set.
+Nothing here can prove that a method did not see the true labels: methods of this library that do
+are recognised by name, and others have to be trusted or run again.
+"""
+
+import gzip
+import math
+import os
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn._files import brief, byte_limit, too_large
+from schirn.datasets import available, load
+from schirn.datasets.noise import KINDS
+from schirn.exceptions import DataError, InputError, MissingExtraError
+from schirn.lab.bench.comparison import ALL_METRICS
+from schirn.lab.bench.results import IDENTITY, Result, newest, parse_result
+from schirn.lab.bench.running.data import Prepared, Source, checksum, make_splits, prepare, unusable
+from schirn.lab.bench.running.methods import make_methods, own_methods
+from schirn.lab.bench.running.plan import FEATURES, TUNINGS, Facts, Settings, method_runs
+from schirn.lab.bench.running.scores import compute_metrics, read_arrays
+from schirn.methods import sees_truth
+
+SUFFIXES = (".jsonl", ".jsonl.gz")
+TOLERANCE = 1e-6
+"""Largest difference of a metric from the one computed again: other processors round otherwise."""
+
+_VERSIONS = ("schirn", "python", "numpy", "scipy", "scikit-learn")
+_SUMS = ("data_sha256", "candidates_sha256", "folds_sha256")
+_COSTS = ("tune_seconds", "fit_seconds", "fit_cpu_seconds", "predict_seconds", "peak_memory_mb")
+# What the candidates and the folds depend on.
+_DRAWN = ("dataset", "r", "noise", "noise_seed", "split", "seed", "folds")
+
+
+class Entry(NamedTuple):
+    """A result, the place of its line and the folder of its scores."""
+
+    result: Result
+    where: str
+    folder: Path
+
+
+class Check(NamedTuple):
+    """What a check of result files found.
+
+    Attributes
+    ----------
+    results : list of dict
+        The newest result of each run.
+    problems : list of str
+        Reasons to refuse the files, each with its place; empty if there are none.
+    notes : list of str
+        What could not be checked, and what is marked.
+    regenerated : int
+        Number of results whose data, candidates and folds were drawn again and agree.
+    recomputed : int
+        Number of results whose metrics were computed again from their scores and agree.
+    """
+
+    results: list[Result]
+    problems: list[str]
+    notes: list[str]
+    regenerated: int
+    recomputed: int
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether there is no reason to refuse the files."""
+        return not self.problems
+
+
+def check_results(path: str | os.PathLike[str]) -> Check:
+    """Check a file of benchmark results, or all result files of a folder.
+
+    Parameters
+    ----------
+    path : path
+        File of results (``.jsonl`` or ``.jsonl.gz``), or a folder of them, such as the output
+        folder of a benchmark. Scores are looked for beside each file.
+
+    Returns
+    -------
+    Check
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from schirn.lab import bench, leaderboard
+    >>> folder = tempfile.mkdtemp()
+    >>> data, method = "digits_attributes:1", "CandidateRidge"
+    >>> results = bench.run([data], [method], output=folder, folds=2, tuning="none", jobs=0)
+    >>> check = leaderboard.check_results(folder)
+    >>> check.is_valid, check.regenerated, check.recomputed
+    (True, 2, 2)
+    """
+    entries, problems = [], []
+    for item in read_entries(path):
+        if isinstance(item, str):
+            problems.append(item)
+        else:
+            entries.append(item)
+    if not entries and not problems:
+        problems.append(f"{path}: the file holds no result")
+    problems += [*implausible(entries), *_incomplete(entries)]
+    latest = newest(sorted((e.result for e in entries), key=lambda result: result["finished"]))
+    kept = {id(result) for result in latest}
+    entries = [entry for entry in entries if id(entry.result) in kept]
+    notes: Counter[str] = Counter()
+    regenerated = recomputed = 0
+    groups: dict[tuple[Any, ...], list[Entry]] = {}
+    for entry in entries:
+        notes.update(_marks(entry.result))
+        groups.setdefault(tuple(entry.result[name] for name in _DRAWN), []).append(entry)
+    for own in groups.values():
+        drawn = _draw_again(own[0].result)
+        if isinstance(drawn, str):
+            notes[drawn] += len(own)
+        for entry in own:
+            found = [] if isinstance(drawn, str) else _differences(entry, *drawn)
+            is_drawn = entry.result["status"] == "done" and not isinstance(drawn, str)
+            regenerated += is_drawn and not found
+            problems += found
+            verdict = _rescored(entry, None if isinstance(drawn, str) else drawn[1])
+            if verdict is None:
+                recomputed += 1
+            elif verdict.startswith("not checked"):
+                notes[verdict] += 1
+            elif verdict:
+                problems.append(verdict)
+    told = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
+    return Check(latest, problems, told, regenerated, recomputed)
+
+
+def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry | str]:
+    """Yield the results of a file or folder; a line that is none becomes the reason."""
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or folder.")
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
+        if not files:
+            raise DataError(f"{path}: the folder holds no result file (*.jsonl or *.jsonl.gz).")
+    else:
+        files = [path]
+    for file in files:
+        for number, line in enumerate(_content(file).splitlines(), start=1):
+            if line.strip():
+                where = f"{file}, line {number}"
+                try:
+                    yield Entry(parse_result(line, where), where, file.parent)
+                except DataError as error:
+                    yield str(error)
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file, unpacked; raise DataError if they are too many."""
+    limit = byte_limit()
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            content = stream.read(limit + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{path}: not a readable gzip file, or truncated ({error}).") from None
+    if len(content) > limit:
+        raise DataError(f"{path}: {too_large('the results take', limit)}")
+    return content
+
+
+def implausible(entries: Iterable[Entry]) -> list[str]:
+    """Impossible values and contradictions, which show without the data."""
+    entries = list(entries)
+    problems = [f"{e.where}: {text}" for e in entries for text in _faults(e.result)]
+    runs: dict[tuple[Any, ...], Entry] = {}
+    keys: dict[str, tuple[Any, ...]] = {}
+    for entry in entries:
+        result = entry.result
+        run = tuple(result[name] for name in IDENTITY)
+        if keys.setdefault(result["key"], run) != run:
+            problems.append(f"{entry.where}: the key of another run, {result['key'][:12]}...")
+        if result["status"] != "done":
+            continue
+        old = runs.setdefault(run, entry)
+        both = set(old.result["metrics"]) & set(result["metrics"])
+        if any(_differ(old.result["metrics"][name], result["metrics"][name]) for name in both):
+            problems.append(f"{entry.where}: another result of the same run than {old.where}")
+    return problems
+
+
+def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
+    """What a submitted file must hold in addition: checksums, versions and all folds."""
+    folds: dict[tuple[Any, ...], set[int]] = {}
+    for result, where, _ in entries:
+        run = tuple(result[name] for name in IDENTITY[:-1])
+        folds.setdefault(run, set()).add(result["fold"])
+        if result["status"] != "done":
+            continue
+        for name in _SUMS:
+            text = result[name]
+            if text is None or len(text) != 64 or set(text) - set("0123456789abcdef"):
+                yield f"{where}: no {name} (64 hex digits); run it again with this version"
+        missing = [name for name in _VERSIONS if name not in (result["versions"] or {})]
+        if missing:
+            yield f"{where}: no version of {', '.join(missing)}"
+    for run, found in folds.items():
+        named = dict(zip(IDENTITY, run, strict=False))
+        if len(found) < named["folds"]:
+            yield (
+                f"{brief(named['method'])} on {brief(named['dataset'])}, r={named['r']}, "
+                f"{named['noise']}, {named['features']}, tuning {named['tuning']}, seed "
+                f"{named['seed']}: {len(found)} of the {named['folds']} folds that it claims"
+            )
+
+
+def _faults(result: Result) -> Iterator[str]:
+    """What is impossible in a single result."""
+    for name, allowed in (
+        ("noise", (*KINDS, "own")),
+        ("tuning", TUNINGS),
+        ("features", FEATURES),
+        ("split", ("kfold", "stored")),
+    ):
+        if result[name] not in allowed:
+            yield f"{name} is {brief(result[name])}; it must be one of {', '.join(allowed)}"
+    if (result["r"] is None) != (result["noise"] == "own"):
+        yield f"r is {result['r']} with noise {brief(result['noise'])}"
+    if not (2 <= result["folds"] and 0 <= result["fold"] < result["folds"]):
+        yield f"fold {result['fold']} of {result['folds']} folds, counted from 0"
+    yield from _truth_faults(result)
+    if result["status"] != "done":
+        if result["metrics"]:
+            yield f"metrics of a run that is {result['status']}"
+        return
+    if not result["metrics"]:
+        yield "a finished run without metrics"
+    for name, value in result["metrics"].items():
+        if name in ALL_METRICS and value is not None and not 0 <= value <= 1:
+            yield f"{brief(name)} is {value:g}; it must be from 0 to 1"
+    for name in _COSTS:
+        if result[name] is not None and result[name] < 0:
+            yield f"{name} is {result[name]:g}, below 0"
+
+
+def _truth_faults(result: Result) -> Iterator[str]:
+    """Marks of the use of true labels that are missing."""
+    cls = own_methods().get(result["method"])
+    if cls is not None and bool(result["sees_truth"]) != sees_truth(cls):
+        yield (
+            f"sees_truth is {result['sees_truth']}, but {result['method']} is "
+            f"{'' if sees_truth(cls) else 'not '}trained on the true labels"
+        )
+    is_oracle = result["tuning"] == "oracle" and result["grid"] is not None
+    if bool(result["oracle"]) != is_oracle:
+        yield (
+            f"oracle is {result['oracle']}, but the tuning is {brief(result['tuning'])} "
+            f"{'with' if result['grid'] else 'without'} a grid"
+        )
+
+
+def _marks(result: Result) -> Iterator[str]:
+    """Notes on a result that holds."""
+    if result["status"] != "done":
+        yield f"are {result['status']} and have no numbers"
+    if result["sees_truth"]:
+        yield "are trained on the true labels and count as an upper bound"
+    if result["oracle"]:
+        yield "are tuned on the true labels of the test rows and are marked as oracle"
+    if result["method"] not in own_methods():
+        yield (
+            "not checked: whether the method saw the true labels; "
+            f"{brief(result['method'])} is not part of schirn"
+        )
+    elif result["status"] == "done" and not _has_usual_key(result):
+        yield (
+            "have a key that this version would not give them: they were made with parameters, "
+            "grids or a version of their own, or somebody changed a field"
+        )
+    if result["status"] == "done" and not result["scores"]:
+        yield "not checked: the metrics, because there are no scores"
+
+
+def _has_usual_key(result: Result) -> bool:
+    """Whether the content key is that of the method with its usual parameters and grid."""
+    stored = result["folds"] if result["split"] == "stored" else 0
+    facts = Facts(None, result["data_sha256"], (None, None, None), stored)
+    (method,) = make_methods([result["method"]], {}, {})
+    try:
+        settings = Settings(
+            folds=result["folds"],
+            tuning=result["tuning"],
+            inner_folds=result["inner_folds"] or 3,
+            search_rows=result["search_rows"],
+            features=result["features"],
+            noise="exact" if result["noise"] == "own" else result["noise"],
+            noise_seed=result["noise_seed"],
+            stored_folds=bool(stored),
+        )
+    except InputError:
+        return False
+    source = Source(result["dataset"], result["dataset"], {})
+    runs = method_runs(source, result["r"], facts, method, result["seed"], settings)
+    return any(run.key == result["key"] for run in islice(runs, result["fold"], result["fold"] + 1))
+
+
+def _draw_again(result: Result) -> tuple[Mapping[str, Any], Prepared] | str:
+    """What the data set, the noise and the seeds determine, or why it cannot be drawn."""
+    name = result["dataset"]
+    here = {entry.name for entry in available() if entry.where != "downloadable"}
+    if name not in here:
+        return f"not checked: data set not here ({brief(name)})"
+    try:
+        data = load(name)
+        reason = unusable(data, result["r"])
+        if reason is not None:
+            return f"not checked: {reason}"
+        stored = result["split"] == "stored"
+        splits = make_splits(data, result["folds"], result["seed"], stored)
+        drawn = prepare(data, result["r"], result["noise"], result["noise_seed"], splits)
+    except (InputError, MissingExtraError, OSError, ValueError) as error:
+        return f"not checked: {' '.join(str(error).split())}"
+    known = {
+        "data_sha256": checksum(data),
+        "candidates_sha256": drawn.candidates_sha256,
+        "folds_sha256": drawn.folds_sha256,
+        "n_features": data.n_features,
+        "n_labels": data.n_labels,
+    }
+    return known, drawn
+
+
+def _differences(entry: Entry, known: Mapping[str, Any], drawn: Prepared) -> list[str]:
+    """What of a result is not what its data set, noise and seeds give."""
+    result = entry.result
+    if result["status"] != "done":
+        return []
+    if len(drawn.splits) != result["folds"]:
+        known = {**known, "folds": len(drawn.splits)}
+    elif 0 <= result["fold"] < len(drawn.splits):
+        train, test = drawn.splits[result["fold"]]
+        known = {**known, "n_train": len(train), "n_test": len(test)}
+    return [
+        f"{entry.where}: {name} is {_short(result[name])}, but {brief(result['dataset'])} with "
+        f"noise {result['noise']}, r={result['r']} and these seeds gives {_short(value)}"
+        for name, value in known.items()
+        if result[name] != value
+    ][:1]
+
+
+def _rescored(entry: Entry, drawn: Prepared | None) -> str | None:
+    """None if the stored scores give the metrics; "" if there are none; else the reason."""
+    result = entry.result
+    if result["status"] != "done" or not result["scores"]:
+        return ""
+    name = Path(result["scores"]).name
+    if result["scores"] != f"scores/{name}" or "\\" in name:
+        return f"{entry.where}: scores must be a file in scores/, not {brief(result['scores'])}"
+    path = entry.folder / "scores" / name
+    if not path.is_file():
+        return "not checked: the scores are not here"
+    try:
+        arrays = read_arrays(path)
+        found = compute_metrics(arrays)
+    except (InputError, ValueError) as error:
+        return f"{entry.where}: {' '.join(str(error).split())}"
+    if drawn is not None and 0 <= result["fold"] < len(drawn.splits):
+        train, test = drawn.splits[result["fold"]]
+        cells = drawn.truth[train][drawn.candidates[train] == 1].astype(bool)
+        truth = np.packbits(drawn.truth[test].astype(bool), axis=1)
+        if not np.array_equal(arrays["truth"], truth) or not np.array_equal(
+            arrays["candidate_truth"].astype(bool), cells
+        ):
+            return (
+                f"{entry.where}: the true labels stored with the scores are not those of the data"
+            )
+    for metric, value in found.items():
+        given = result["metrics"].get(metric, value)
+        if _differ(given, None if math.isnan(value) else value):
+            return (
+                f"{entry.where}: {metric} is {given}, but the stored scores give {value:.6g} "
+                f"(tolerance {TOLERANCE:g})"
+            )
+    return None
+
+
+def _differ(one: float | None, other: float | None) -> bool:
+    one, other = (None if v is None or math.isnan(v) else v for v in (one, other))
+    return (one is None) != (other is None) or (
+        one is not None and other is not None and abs(one - other) > TOLERANCE
+    )
+
+
+def _short(value: Any) -> str:
+    return f"{value[:12]}..." if isinstance(value, str) and len(value) == 64 else brief(value)

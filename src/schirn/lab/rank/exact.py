@@ -1,0 +1,187 @@
+"""Exact rank of large sparse 0/1 matrices: sparse elimination, then primes."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from schirn.exceptions import InputError
+from schirn.lab.rank.elimination import Remainder, eliminate_sparse, remove_singletons
+from schirn.lab.rank.modular import (
+    PRIME_BITS,
+    dense_bytes,
+    is_combined,
+    is_prime,
+    random_prime,
+    rank_mod,
+)
+from schirn.labels.matrix import as_binary
+
+Array = np.ndarray
+
+MAX_BYTES = 2**31
+# Primes between 2**22 and 2**23.
+N_PRIMES = 268_216
+ENOUGH = 1e-6
+MAX_PRIMES = 5
+
+
+class RankReport(NamedTuple):
+    """The rank of a matrix and how it was found.
+
+    Attributes
+    ----------
+    rank : int
+    proven : bool
+        Whether the rank is certain. If not, it is a lower bound.
+    risk : float
+        Upper bound on the probability that the true rank is larger.
+    singletons : int
+        Pivots that were the only entry of a row or a column.
+    eliminated : int
+        Pivots of the sparse elimination.
+    remainder : tuple of int
+        Shape of the matrix left for the dense elimination.
+    primes : tuple of int
+        The primes of the dense elimination.
+    """
+
+    rank: int
+    proven: bool
+    risk: float
+    singletons: int
+    eliminated: int
+    remainder: tuple[int, int]
+    primes: tuple[int, ...]
+
+
+def exact_rank(
+    Y: Any, *, max_bytes: int = MAX_BYTES, prime: int | None = None, random_state: int | None = 0
+) -> int:
+    """Return the rank of a 0/1 matrix over the rational numbers.
+
+    Parameters
+    ----------
+    Y : 0/1 or bool array (n, l) or scipy sparse matrix
+        A sparse matrix is never made dense as a whole.
+    max_bytes : int
+        Memory limit of each of the two eliminations; removing singletons takes a few times the
+        memory of Y.
+    prime : int, optional
+        Work modulo this prime, below 2**23. None draws primes at random.
+    random_state : int or None
+        Seed of the primes and of the random combinations.
+
+    Raises
+    ------
+    InputError
+        If Y is not a 0/1 matrix, if `prime` is not a prime, or if the dense elimination needs more
+        than `max_bytes`; the message states how much.
+
+    Notes
+    -----
+    Rows and columns with a single entry are pivots. They are removed repeatedly, as are duplicates
+    and empty lines. Elimination with pivots 1 and -1 follows while it is cheap. Both stages are
+    exact. The remainder is eliminated modulo a random prime between 2**22 and 2**23, as a dense
+    square matrix of the size of its shorter side.
+
+    The rank modulo a prime is never larger than the rank. It is smaller only for primes that
+    divide every largest non-zero minor of the remainder. By Hadamard's bound on such a minor these
+    are few among the 268,216 primes, so two to five primes are drawn, until the probability that
+    all of them are among those few is below 1e-6. The result is proven if nothing remains, if the
+    remainder has full rank, or if the bound rules such primes out; otherwise it is a lower bound.
+    `rank_report` states which. If you pass `prime`, no such probability is known.
+
+    Examples
+    --------
+    >>> from schirn.lab.rank.exact import exact_rank
+    >>> exact_rank([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
+    3
+    >>> exact_rank([[1, 1, 0], [0, 1, 1], [1, 0, 1]], prime=2)
+    2
+    """
+    return rank_report(Y, max_bytes=max_bytes, prime=prime, random_state=random_state).rank
+
+
+def rank_report(
+    Y: Any, *, max_bytes: int = MAX_BYTES, prime: int | None = None, random_state: int | None = 0
+) -> RankReport:
+    """Return the rank of a 0/1 matrix and how it was found.
+
+    Parameters and method are those of `exact_rank`.
+
+    Examples
+    --------
+    >>> from schirn.lab.rank.exact import rank_report
+    >>> report = rank_report([[1, 0, 0], [1, 1, 1], [0, 1, 1]])
+    >>> report.rank, report.singletons, report.proven
+    (2, 2, True)
+    """
+    if prime is not None and not (2 <= prime < 2**PRIME_BITS and is_prime(prime)):
+        raise InputError(
+            f"prime must be a prime number below {2**PRIME_BITS}, got {prime!r}", parameter="prime"
+        )
+    if np.ndim(Y) != 2:
+        raise InputError(f"the rank needs a matrix with rows and columns, got shape {np.shape(Y)}")
+    matrix = sparse.csr_array(as_binary(Y, "the matrix")).astype(np.int8)
+    singletons, core = remove_singletons(matrix)
+    eliminated, rest = eliminate_sparse(core, max_bytes=max_bytes)
+    known = singletons + eliminated
+    if not min(rest.shape):
+        return RankReport(known, True, 0.0, singletons, eliminated, rest.shape, ())
+    _check_memory(max_bytes, rest.shape)
+    rng = np.random.default_rng(random_state)
+    bits = _minor_bits(core)
+    used: tuple[int, ...]
+    if prime is not None:
+        found, used = rank_mod(rest.modulo(prime), prime, rng), (prime,)
+        risk = _loss(rest.shape) if bits < math.log2(prime) else 1.0
+    else:
+        found, used, risk = _by_random_primes(rest, bits, rng)
+    risk = 0.0 if found == min(rest.shape) else risk
+    return RankReport(known + found, risk == 0, risk, singletons, eliminated, rest.shape, used)
+
+
+def _by_random_primes(
+    rest: Remainder, bits: float, rng: np.random.Generator
+) -> tuple[int, tuple[int, ...], float]:
+    """Return the largest rank found, the primes, and a bound on the probability of a loss."""
+    share = min(1.0, bits // (PRIME_BITS - 1) / N_PRIMES)
+    used: list[int] = []
+    best, risk = 0, 1.0
+    while risk > 0 and best < min(rest.shape) and len(used) < MAX_PRIMES:
+        prime = random_prime(rng)
+        if prime in used:
+            continue
+        used.append(prime)
+        best = max(best, rank_mod(rest.modulo(prime), prime, rng))
+        risk = share ** len(used)
+        if len(used) >= 2 and risk < ENOUGH:
+            break
+    return best, tuple(used), risk + _loss(rest.shape)
+
+
+def _loss(shape: tuple[int, int]) -> float:
+    """Bound on the probability that random combinations of lines lose rank."""
+    return 2.0**-64 if is_combined(shape) else 0.0
+
+
+def _minor_bits(core: sparse.csr_array) -> float:
+    """Return the binary logarithm of Hadamard's bound on every minor of a 0/1 matrix."""
+    k = min(core.shape)
+    lengths = (np.diff(core.indptr), np.bincount(core.indices, minlength=core.shape[1]))
+    # The largest lengths bound the minors of any size, because no line is empty; the margin covers
+    # rounding.
+    return min(float(np.log2(np.sort(size)[-k:]).sum()) / 2 for size in lengths) + 1e-6
+
+
+def _check_memory(max_bytes: int, shape: tuple[int, int]) -> None:
+    """Raise InputError if the dense elimination of the remainder does not fit into memory."""
+    needed = dense_bytes(shape)
+    if needed > max_bytes:
+        raise InputError(
+            f"the rank needs {needed / 1e9:.3g} GB for a dense remainder of {shape[0]} x "
+            f"{shape[1]}, more than the {max_bytes / 1e9:.3g} GB allowed; raise max_bytes",
+            parameter="max_bytes",
+        )

@@ -1,0 +1,293 @@
+"""The runs and matrices of a reproduction, given the data sets that are available."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schirn.datasets import Dataset, add_noise, available, load
+from schirn.exceptions import DataError, InputError, MissingExtraError
+from schirn.lab.bench.running.data import Level, Source, parse_datasets, unusable
+from schirn.lab.bench.running.engine import Batch
+from schirn.lab.bench.running.methods import importable_here
+from schirn.lab.bench.running.plan import Run, plan_runs
+from schirn.lab.reproduction import ablations
+from schirn.lab.reproduction.costs import (
+    Shape,
+    choose_methods,
+    describe,
+    expected_seconds,
+    train_shape,
+)
+from schirn.lab.reproduction.experiments import FULL, KERNEL_METHODS, METHODS, ORACLE_GRID, Part
+
+STUDIES = (
+    "label_ranks",
+    "prediction_ranks",
+    "theorem",
+    "convergence",
+    "authors_folds",
+    "ablation",
+    "sensitivity",
+    "cooccurrence",
+)
+TABLES = ("rows", "kernel", "oracle")
+"""Folders of the tables: features as in the paper, kernel features, Schirn tuned on the truth."""
+AUTHORS = "birds_nlr_r3"
+_LABELS_ONLY = "_labels_only"
+# Share of ranks, traces, tables and figures, which one process makes after the fits.
+_REST_SHARE = 0.03
+
+
+class Plan(NamedTuple):
+    """What a reproduction will run.
+
+    Attributes
+    ----------
+    part : Part
+        Requested data sets and limits.
+    methods : tuple of str
+        Names of the methods.
+    sources : dict
+        Available data sets with their noise levels, by "name" or "name:r".
+    shapes : dict
+        Numbers of rows, features and labels of these.
+    skipped : dict of str to str
+        Reasons why other data sets are left out.
+    seconds : float
+        Estimated time on one core.
+    files : tuple of Path
+        Files to read.
+    """
+
+    part: Part
+    methods: tuple[str, ...]
+    sources: dict[str, tuple[Source, Level]]
+    shapes: dict[str, Shape]
+    skipped: dict[str, str]
+    seconds: float = 0.0
+    files: tuple[Path, ...] = ()
+
+    def to_text(self, jobs: int = 1) -> str:
+        """Describe what will be run, what will be skipped and why, and the estimated time."""
+        first = (
+            f"{_count(len(self.shapes), 'setting')}, {_count(len(self.methods), 'method')}, "
+            f"{self.part.folds} folds: "
+            f"about {describe(self.seconds / max(1, jobs))} with {max(1, jobs)} "
+            f"process{'es' if jobs > 1 else ''} of one thread; "
+            "run the same command again to resume after an interruption"
+        )
+        return "\n".join([first, *(f"skipped {n}: {why}" for n, why in self.skipped.items())])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def make_plan(
+    part: Part = FULL,
+    *,
+    sets: Sequence[str] | None = None,
+    methods: Sequence[str] = METHODS,
+    folds: int | None = None,
+    studies: Sequence[str] = STUDIES,
+) -> Plan:
+    """Find the available data sets and estimate how long a reproduction takes.
+
+    Parameters
+    ----------
+    part : Part
+        `FULL` or `QUICK` of `schirn.lab.reproduction.experiments`.
+    sets : list of str, optional
+        Data sets instead of those of the part, as in `schirn.lab.bench.run`.
+    methods : list of str
+        Names of methods.
+    folds : int, optional
+        Number of folds instead of that of the part.
+    studies : list of str
+        Names of the studies to include in the estimate.
+
+    Returns
+    -------
+    Plan
+        Pass it to `reproduce`.
+
+    Examples
+    --------
+    >>> from schirn.lab.reproduction import make_plan
+    >>> from schirn.lab.reproduction.experiments import QUICK
+    >>> plan = make_plan(QUICK, sets=["digits_attributes"], methods=["Schirn", "Sieve"])
+    >>> plan.shapes
+    {'digits_attributes': (1797, 64, 10)}
+    """
+    if sets is not None:
+        part = part.with_sets(tuple(sets))
+    if folds is not None:
+        part = replace(part, folds=folds)
+    sources, shapes, skipped = {}, {}, {}
+    for source, level in parse_datasets(part.sets, [None], {}):
+        name = source.name if level is None else f"{source.name}:{level}"
+        data, reason = _load(source, level)
+        if data is None:
+            skipped[name] = reason
+        else:
+            sources[name] = (source, level)
+            shapes[name] = (data.n_samples, data.n_features, data.n_labels)
+    plan = Plan(part, tuple(methods), sources, shapes, skipped)
+    if not sources:
+        return plan
+    batches = plan_batches(plan, Path(), studies)
+    seconds = sum(expected_seconds(run) for batch in batches for run in batch.runs)
+    return plan._replace(seconds=(1 + _REST_SHARE) * seconds, files=tuple(_files(plan)))
+
+
+def _load(source: Source, level: Level) -> tuple[Dataset | None, str]:
+    """Load a data set, or explain why it cannot be used."""
+    try:
+        data = source.load()
+        reason = unusable(data, level)
+    except (DataError, InputError, MissingExtraError, OSError) as error:
+        reason = " ".join(str(error).split())
+        if source.name in FULL.sets[:2]:
+            reason = f"put the authors' {source.name}.mat into a folder of SCHIRN_DATA"
+        elif reason.startswith("There is no data set"):
+            reason = f"no folder of SCHIRN_DATA has a data set {source.name!r}"
+        return None, reason
+    return (data, "") if reason is None else (None, reason)
+
+
+def _files(plan: Plan) -> Iterator[Path]:
+    """Files of the data sets, and those that only studies read."""
+    found = {entry.name: entry.path for entry in available() if entry.path is not None}
+    for where in dict.fromkeys(source.where for source, _ in plan.sources.values()):
+        yield found.get(where, Path(where))
+    if plan.part.is_published:
+        used = (AUTHORS, *(f"{name}{_LABELS_ONLY}" for name in plan.skipped))
+        yield from (found[name] for name in used if name in found)
+
+
+def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch]:
+    """Plan all fits: those of the tables first, then those of each study, each in its folder."""
+    wanted = {name: _table_requests(plan, name) for name in TABLES}
+    wanted |= _study_requests(plan, studies)
+    with importable_here():
+        return [Batch(folder / name, planned(plan, name, wanted[name])) for name in wanted]
+
+
+def planned(plan: Plan, batch: str, requests: Sequence[ablations.Request]) -> list[Run]:
+    """Runs of some requests, without the folds that the part leaves out."""
+    return [
+        run
+        for request in requests
+        for run in plan_runs(**request)
+        if run.fields["split"] == "stored"
+        or run.fields["fold"] < plan.part.folds_of(batch, *_pair(run))
+    ]
+
+
+def _pair(run: Run) -> tuple[str, str]:
+    return run.fields["method"], run.fields["dataset"]
+
+
+def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:
+    """Requests of a kind of tables, one per data set, because slow methods may be left out."""
+    among = {"rows": plan.methods, "kernel": KERNEL_METHODS, "oracle": ("Schirn",)}[batch]
+    fixed: ablations.Request = {"folds": plan.part.folds, "search_rows": plan.part.search_rows}
+    own: dict[str, ablations.Request] = {
+        "kernel": {"features": "kernel"},
+        "oracle": {"tuning": "oracle", "grids": {"Schirn": ORACLE_GRID}},
+    }
+    fixed |= own.get(batch, {})
+    requests = []
+    for name, items in by_dataset(plan).items():
+        methods = [method for method in methods_on(plan, name) if method in among]
+        if methods:
+            datasets = [as_item(*plan.sources[item]) for item in items]
+            requests.append(fixed | {"datasets": datasets, "methods": methods})
+    return requests
+
+
+def _study_requests(plan: Plan, chosen: Sequence[str]) -> dict[str, list[ablations.Request]]:
+    """Requests of the chosen studies, by study."""
+    part, items = plan.part, [as_item(*item) for item in studied(plan)]
+    requests: dict[str, list[ablations.Request]] = {}
+    if "authors_folds" in chosen:
+        requests["authors_folds"] = [
+            request for data in authors(plan) for request in ablations.authors_folds_requests(data)
+        ]
+    if "ablation" in chosen and items:
+        requests["ablation"] = [ablations.ablation_request(items, part.folds)]
+    if "sensitivity" in chosen and items:
+        requests["sensitivity"] = [ablations.sensitivity_request(items, part.folds, part.every)]
+    if "cooccurrence" in chosen and to_tie(plan):
+        tied = [ablations.tie(data)[0] for data in to_tie(plan)]
+        requests["cooccurrence"] = [ablations.cooccurrence_request(tied, part.folds)]
+    return requests
+
+
+def methods_on(plan: Plan, dataset: str) -> list[str]:
+    """Methods that are fast enough for a data set."""
+    shape = train_shape(plan.shapes[by_dataset(plan)[dataset][0]], plan.part.folds)
+    return choose_methods(plan.methods, shape, plan.part)
+
+
+def as_item(source: Source, level: Level) -> tuple[Any, Level]:
+    """A data set as `schirn.lab.bench.run` accepts it."""
+    return (source.where if source.dataset is None else source.dataset, level)
+
+
+def by_dataset(plan: Plan) -> dict[str, list[str]]:
+    """Names of the settings of each data set."""
+    found: dict[str, list[str]] = {}
+    for name, (source, _) in plan.sources.items():
+        found.setdefault(source.name, []).append(name)
+    return found
+
+
+def studied(plan: Plan) -> list[tuple[Source, Level]]:
+    """Data sets of the ablations, each at its first noise level."""
+    if plan.part.is_published:
+        return [plan.sources[name] for name in plan.part.ablation if name in plan.sources]
+    return [plan.sources[names[0]] for names in by_dataset(plan).values()]
+
+
+def candidates_of(data: Dataset, level: Level) -> Any:
+    """Candidates of a data set, drawn as those of the tables."""
+    if level is None:
+        return data.candidates
+    return add_noise(data.y_true, int(level), kind="legacy", seed=int(level))
+
+
+def own_noise(plan: Plan) -> list[Dataset]:
+    """Data sets with their own candidates."""
+    return [source.load() for source, level in plan.sources.values() if level is None]
+
+
+def to_tie(plan: Plan) -> list[Dataset]:
+    """Data sets whose labels are tied."""
+    if plan.part.is_published:
+        return [load(name) for name in plan.part.cooccurrence if name in plan.sources]
+    return [source.load() for source, _ in studied(plan)]
+
+
+def labelled(plan: Plan) -> list[Dataset]:
+    """Data sets with their own candidates, including those available without features."""
+    found = own_noise(plan)
+    for name in (*plan.skipped, *(FULL.sets[:5] if plan.part.is_published else ())):
+        for stem in (name, f"{name}{_LABELS_ONLY}"):
+            if name in {data.name.removesuffix(_LABELS_ONLY) for data in found}:
+                break
+            found += _if_available(stem)
+    return [data for data in found if data.candidates is not None]
+
+
+def authors(plan: Plan) -> list[Dataset]:
+    """Data set of NLR's authors, if it is available."""
+    return list(_if_available(AUTHORS)) if plan.part.is_published else []
+
+
+def _if_available(name: str) -> Iterable[Dataset]:
+    try:
+        return [load(name)]
+    except (DataError, MissingExtraError, OSError):
+        return []

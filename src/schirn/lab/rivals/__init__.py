@@ -1,0 +1,30 @@
+"""The compared methods, one per file; their algorithms are in `solvers`."""
+
+from schirn.lab.rivals.fpml import FPML
+from schirn.lab.rivals.glc import GLC
+from schirn.lab.rivals.nlr import NLR
+from schirn.lab.rivals.paks import PAKS
+from schirn.lab.rivals.pard import PARD
+from schirn.lab.rivals.particle import ParticleMAP, ParticleVLS
+from schirn.lab.rivals.pmllenfn import PMLLENFN
+from schirn.lab.rivals.pmllrs import PMLLRS
+from schirn.lab.rivals.pmlma import PMLMA
+from schirn.lab.rivals.pmlni import PMLNI
+from schirn.lab.rivals.pmlplr import PMLPLR
+from schirn.methods import PartialMultiLabelClassifier
+
+METHODS: dict[str, type[PartialMultiLabelClassifier]] = {
+    "NLR": NLR,
+    "FPML": FPML,
+    "PMLLRS": PMLLRS,
+    "PMLNI": PMLNI,
+    "ParticleMAP": ParticleMAP,
+    "ParticleVLS": ParticleVLS,
+    "PAKS": PAKS,
+    "GLC": GLC,
+    "PARD": PARD,
+    "PMLLENFN": PMLLENFN,
+    "PMLPLR": PMLPLR,
+    "PMLMA": PMLMA,
+}
+"""The compared methods by name, in the order of lists."""

@@ -1,0 +1,226 @@
+"""PARD, probabilistic graphical disambiguation."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._input import Number, OneOf, check_same_length
+from schirn.lab.rivals.solvers.pard import PARDResult, Schedule, pard
+from schirn.lab.rivals.solvers.pard_torch import pard_with_features
+from schirn.labels.matrix import as_labels
+from schirn.linalg.scaling import identity, minmax
+from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
+from schirn.noise.calibration import Calibration
+from schirn.noise.thresholds import ThresholdRule
+
+Array = np.ndarray
+
+
+class PARD(PartialMultiLabelClassifier):
+    r"""A network trained on a likelihood bound in which the true labels are hidden variables.
+
+    .. math::
+        \max_{f, q, \rho} \sum_{ij} (1 - q_{ij}) \log P(s_{ij} \mid y_{ij} = 0)
+        - \beta_y \operatorname{KL}(q_{ij} \,\|\, p_{ij})
+        - \beta_0 \operatorname{KL}(q_{ij} \,\|\, \pi_j)
+        + \lambda \sum_i B(x_i, q_i)
+
+    A label is true with probability p = sigmoid(f(x)) for a network f with one hidden layer. A true
+    label is always among the candidates s, and a false one is listed at the rate rho of its label.
+    The posterior q of the hidden labels is 0 outside the candidates. B is a variational bound of
+    the features given the labels, left out by default.
+
+    The ingredients are published; the graph, the networks and the weights are a reconstruction.
+
+    Parameters
+    ----------
+    beta_y : float
+        Weight of the divergence from the network.
+    beta_0 : float
+        Weight of the divergence from the prior. With 0 the posterior goes to 1 on all candidates
+        and the rates to 0: nothing is disambiguated. With 1 too much is removed.
+    hidden_size : int
+        Width of the hidden layer.
+    feature_weight : float
+        Weight lambda of a model of the features given the labels and a latent variable, with an
+        encoder, a decoder and a network for q, trained by sampling. Values above 0 need
+        PyTorch (``pip install "schirn[deep]"``); 0, the default, needs only NumPy.
+    feature_noise : float
+        Standard deviation of the features around the decoder.
+    latent_size : int
+        Size of the latent variable.
+    device : {"auto", "cpu", "cuda"}
+        Where the model of the features is trained: "auto" (a GPU if available), "cpu" or
+        "cuda". Training uses the type of the features, so pass float32 features to a GPU.
+    warm_up : int
+        Number of initial epochs in which all candidates count as true.
+    max_iter : int
+        Number of epochs.
+    batch_size : int
+        Rows per Adam step.
+    learning_rate, weight_decay : float
+        Parameters of Adam.
+    scale : {"minmax", "none"}
+        "minmax" scales every feature to [0, 1] by its range in the training rows; "none" uses the
+        features as they are, which suits binary ones.
+    validation_fraction : float
+        Share of the rows held out from training. The epoch with the largest bound on their
+        candidates is kept; no true label is used. 0 keeps the last epoch.
+    n_iter_no_change : int
+        Stop when the held-out bound has not risen for this many epochs.
+    threshold : float, array or str
+        Rule of `predict`. The scores are log-odds, so 0 means p > 0.5. Alternatives: one number
+        per label, "top-3", "row-0.9" or "cardinality".
+    random_state : int or None
+        Seed of the initial weights, the batches and the held-out rows.
+    verbose : bool
+        Show stage, round, share done and time left on stderr.
+
+    Attributes
+    ----------
+    network_ : weights and offsets W1, b1, W2, b2 of the network, for features as given.
+    prior_ : (l,) prior pi, half the candidate frequency.
+    noise_rate_ : (l,) rate rho at which a false label is listed.
+    label_confidence_ : (n, l) the posterior q; 0 outside the candidates. With a
+        `feature_weight` it comes from the network for q, which `disambiguate` does not use.
+    noise_ : (n, l) bool, candidates with q < 0.5.
+    objective_, held_out_bound_ : minus the bound per training row, and the bound per held-out
+        row (empty without `validation_fraction`), after each epoch.
+    calibration_ : the identity: `predict_proba` gives p, and `disambiguate` the q that is best
+        for p, the prior and the rates.
+    cardinality_ : estimated number of true labels per row.
+    n_iter_, label_names_, n_features_in_, feature_names_in_, classes_, threshold_
+
+    Notes
+    -----
+    An epoch costs O(n h (d + l)) time for h hidden units, or O(h (nnz + n l)) and one O(d h) step
+    per batch for a sparse X, which stays sparse. Memory is O(d h + n l) besides X. With a
+    `feature_weight` an epoch costs several times more, and a batch of a sparse X is made dense.
+    The fitted model holds arrays only: it is saved, loaded and used without PyTorch.
+
+    Examples
+    --------
+    >>> from schirn.lab import PARD
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=200, n_labels=6, r=1, random_state=0)
+    >>> model = PARD(max_iter=20).fit(data.X, data.candidates)
+    >>> model.predict(data.X[:3]).shape
+    (3, 6)
+    >>> bool((model.noise_ <= data.candidates).all())
+    True
+    """
+
+    _constraints: ClassVar = {
+        "beta_y": Number(open_low=True),
+        "beta_0": Number(),
+        "feature_weight": Number(),
+        "feature_noise": Number(open_low=True),
+        "latent_size": Number(low=1, integer=True),
+        "device": OneOf(("auto", "cpu", "cuda")),
+        "hidden_size": Number(low=1, integer=True),
+        "warm_up": Number(integer=True),
+        "max_iter": Number(low=1, integer=True),
+        "batch_size": Number(low=1, integer=True),
+        "learning_rate": Number(open_low=True),
+        "weight_decay": Number(),
+        "scale": OneOf(("minmax", "none")),
+        "validation_fraction": Number(high=0.9),
+        "n_iter_no_change": Number(low=1, integer=True),
+        "random_state": Number(integer=True, none=True),
+    }
+    _info: ClassVar = MethodInfo(
+        family="variational network",
+        reference="Partial Multi-Label Learning with Probabilistic Graphical Disambiguation",
+        cost="n (d + l) h per epoch",
+        memory="n d + d h",
+        reconstructed=True,
+    )
+
+    _fitted: ClassVar = {
+        "network_": "PARDNetwork",
+        "prior_": "float 0..1 (l)",
+        "noise_rate_": "float 0..1 (l)",
+        "held_out_bound_": "trace (*)",
+        "_label_model": "PARDLabelModel",
+    }
+
+    def __init__(
+        self,
+        *,
+        beta_y: float = 1.0,
+        beta_0: float = 0.1,
+        hidden_size: int = 256,
+        warm_up: int = 5,
+        max_iter: int = 60,
+        batch_size: int = 128,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1e-4,
+        scale: Literal["minmax", "none"] = "minmax",
+        validation_fraction: float = 0.0,
+        n_iter_no_change: int = 10,
+        feature_weight: float = 0.0,
+        feature_noise: float = 1.0,
+        latent_size: int = 50,
+        device: Literal["auto", "cpu", "cuda"] = "auto",
+        threshold: ThresholdRule = 0.0,
+        random_state: int | None = 0,
+        verbose: bool = False,
+    ):
+        self.beta_y = beta_y
+        self.beta_0 = beta_0
+        self.hidden_size = hidden_size
+        self.warm_up = warm_up
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.scale = scale
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.feature_weight = feature_weight
+        self.feature_noise = feature_noise
+        self.latent_size = latent_size
+        self.device = device
+        self.threshold = threshold
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
+        result = self._solve(X, Y)
+        self.network_ = result.network
+        self.prior_, self.noise_rate_ = result.labels.pi, result.labels.rho
+        self.held_out_bound_ = result.held_out_bound
+        self._label_model = result.labels
+        noise = (Y == 1) & (result.q < 0.5)
+        return Fit(noise, result.scores, result.n_iter, -result.bound, result.q)
+
+    def _solve(self, X: "Array | sp.csr_array", Y: Array) -> PARDResult:
+        solver = pard_with_features if self.feature_weight else pard
+        schedule = Schedule(**{name: getattr(self, name) for name in Schedule._fields})
+        return solver(
+            X,
+            Y,
+            scaling=minmax(X, 0, 1) if self.scale == "minmax" else identity(X),
+            schedule=schedule,
+            seed=self.random_state,
+            **self._solver_options(solver),
+        )
+
+    def _scores(self, X: "Array | sp.csr_array") -> Array:
+        return self.network_(X)
+
+    def _calibrate(self, scores: Array, Y: Array) -> Calibration:
+        """The outputs are log-odds of true labels already."""
+        return Calibration(1.0, 0.0, float(np.mean(self.noise_rate_)))
+
+    def disambiguate(self, X: Any, candidates: Any) -> Array:
+        """Return the posterior (n, l) that each candidate of unseen rows is true; 0 elsewhere.
+
+        Candidates may come in any container that `fit` takes; names and table columns are
+        matched to the labels known from training.
+        """
+        scores = self.decision_function(X)
+        labels = as_labels(candidates, names=self.label_names_)
+        check_same_length(len(scores), len(labels.matrix))
+        return self._label_model.posterior(scores, labels.matrix.astype(scores.dtype))

@@ -1,0 +1,1 @@
+"""Algorithms of the compared methods on arrays; symbols as in the papers."""

@@ -1,0 +1,357 @@
+"""The five metrics of multi-label ranking, and precision at k."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from schirn.exceptions import InputError
+from schirn.metrics import rows as _rows
+from schirn.metrics._input import (
+    as_bool,
+    as_matrix,
+    as_weights,
+    blocks,
+    choice,
+    refuse_nan,
+    same_table,
+)
+from schirn.metrics.rows import Block, Bools, Floats
+
+CONVENTIONS = ("field", "sklearn")
+RowValues = Callable[[Block], tuple[Floats, Bools]]
+
+
+def _every(block: Block) -> Bools:
+    """Keep every row."""
+    return np.ones(len(block.truth), dtype=bool)
+
+
+def _kept(block: Block, convention: str, empty_rows: str) -> Bools:
+    """Rows that count in coverage and Hamming loss."""
+    keep_all = convention == "sklearn" or empty_rows == "keep"
+    return _every(block) if keep_all else block.has_true
+
+
+def average_precision_rows(block: Block, convention: str) -> tuple[Floats, Bools]:
+    """Average precision of each row, and the rows that count."""
+    if convention == "sklearn":
+        return _rows.average_precision_tied_last(block), _every(block)
+    return _rows.average_precision_by_position(block), block.has_both
+
+
+def ranking_loss_rows(block: Block, convention: str) -> tuple[Floats, Bools]:
+    """Ranking loss of each row, and the rows that count."""
+    return _rows.ranking_loss(block), _every(block) if convention == "sklearn" else block.has_both
+
+
+def coverage_rows(block: Block, convention: str, empty_rows: str) -> tuple[Floats, Bools]:
+    """Coverage of each row, and the rows that count."""
+    kept = _kept(block, convention, empty_rows)
+    if convention == "sklearn":
+        return _rows.depth_tied_last(block), kept
+    return (_rows.depth_by_position(block) - 1) / block.n_labels, kept
+
+
+def one_error_rows(block: Block, convention: str) -> tuple[Floats, Bools]:
+    """One-error of each row, and the rows that count."""
+    strict = convention == "sklearn"
+    value = _rows.one_error_strict if strict else _rows.one_error_lenient
+    return value(block), block.has_both
+
+
+def hamming_rows(block: Block, convention: str, empty_rows: str) -> tuple[Floats, Bools]:
+    """Hamming loss of each row of predictions, and the rows that count."""
+    return _rows.hamming(block), _kept(block, convention, empty_rows)
+
+
+def mean_rows(
+    y_true: Any,
+    scores: Any,
+    metrics: Mapping[str, RowValues],
+    sample_weight: Any = None,
+    *,
+    name: str = "scores",
+    transform: Callable[[Any], Any] | None = None,
+) -> dict[str, float]:
+    """Weighted mean of each metric over the rows that count, in one pass over row blocks."""
+    truth, values = same_table(y_true, scores, ("y_true", name))
+    weights = as_weights(sample_weight, truth.shape[0])
+    sums = {metric: np.zeros(2) for metric in metrics}
+    for start, (truth_rows, score_rows) in blocks(truth, values):
+        refuse_nan(score_rows, name, start)
+        shown = score_rows if transform is None else transform(score_rows)
+        block = Block(as_bool(truth_rows, "y_true", start), shown)
+        if block.n_labels == 0:
+            break
+        weight = np.ones(len(shown)) if weights is None else weights[start : start + len(shown)]
+        for metric, rows in metrics.items():
+            value, kept = rows(block)
+            sums[metric] += [np.sum((weight * value)[kept]), np.sum(weight[kept])]
+    return {metric: _ratio(metric, total, count) for metric, (total, count) in sums.items()}
+
+
+def _ratio(metric: str, total: float, count: float) -> float:
+    """Return the mean, or raise InputError if no row counted."""
+    if count == 0:
+        raise InputError(
+            f"no row is left to score for {metric}: rows without a true label, rows of weight 0 "
+            "and, for rankings, rows with only true labels do not count; give rows with both."
+        )
+    return float(total / count)
+
+
+def average_precision(
+    y_true: Any, scores: Any, *, convention: str = "field", sample_weight: Any = None
+) -> float:
+    """Precision at the rank of each true label, averaged over labels and rows.
+
+    Parameters
+    ----------
+    y_true : array, CSR matrix or DataFrame of shape (n, l)
+        0/1 or bool; 1 where the label is true.
+    scores : array, CSR matrix or DataFrame of shape (n, l)
+        Higher means more likely true.
+    convention : {"field", "sklearn"}
+        "field": positions in the ascending stable order, so the later one of two tied labels
+        ranks higher; rows with no true label or only true labels are left out. "sklearn":
+        equals ``label_ranking_average_precision_score``; ties take their worst rank, and the
+        rows left out above count as 1.
+    sample_weight : array of shape (n,), optional
+        Weight of each row.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, higher is better.
+
+    Examples
+    --------
+    The true labels have ranks 1 and 3, so the value is (1/1 + 2/3) / 2.
+
+    >>> from schirn.metrics import average_precision
+    >>> round(average_precision([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]]), 3)
+    0.833
+    """
+    choice("convention", convention, CONVENTIONS)
+    rows = partial(average_precision_rows, convention=convention)
+    return mean_rows(y_true, scores, {"average_precision": rows}, sample_weight)[
+        "average_precision"
+    ]
+
+
+def ranking_loss(
+    y_true: Any, scores: Any, *, convention: str = "field", sample_weight: Any = None
+) -> float:
+    """Share of (true, false) label pairs in the wrong order, averaged over rows.
+
+    A pair with equal scores counts as wrong in both conventions.
+
+    Parameters
+    ----------
+    y_true, scores, sample_weight
+        As in `average_precision`.
+    convention : {"field", "sklearn"}
+        "field": rows with no true label or only true labels are left out. "sklearn": equals
+        ``label_ranking_loss``; those rows count as 0.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, lower is better.
+
+    Examples
+    --------
+    One of the four pairs is in the wrong order (0.7 below 0.8).
+
+    >>> from schirn.metrics import ranking_loss
+    >>> ranking_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
+    0.25
+    """
+    choice("convention", convention, CONVENTIONS)
+    rows = partial(ranking_loss_rows, convention=convention)
+    return mean_rows(y_true, scores, {"ranking_loss": rows}, sample_weight)["ranking_loss"]
+
+
+def coverage(
+    y_true: Any,
+    scores: Any,
+    *,
+    convention: str = "field",
+    empty_rows: str = "drop",
+    sample_weight: Any = None,
+) -> float:
+    """Depth of the ranking at which all true labels are covered.
+
+    Parameters
+    ----------
+    y_true, scores, sample_weight
+        As in `average_precision`.
+    convention : {"field", "sklearn"}
+        "field": (depth of the last true label - 1) / l, with positions as in
+        `average_precision`; rows with only true labels count. "sklearn": equals
+        ``coverage_error``, the depth itself with ties at their worst rank, every row kept.
+    empty_rows : {"drop", "keep"}
+        Treatment of rows without a true label in the field convention. Some published code
+        keeps them at depth 0, which lowers the mean (each such row counts as -1/l); use "keep"
+        to compare with it. Has no effect with "sklearn".
+
+    Returns
+    -------
+    float
+        Lower is better.
+
+    Examples
+    --------
+    The last true label is third of four: (3 - 1) / 4.
+
+    >>> from schirn.metrics import coverage
+    >>> coverage([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
+    0.5
+    """
+    choice("convention", convention, CONVENTIONS)
+    choice("empty_rows", empty_rows, ("drop", "keep"))
+    rows = partial(coverage_rows, convention=convention, empty_rows=empty_rows)
+    return mean_rows(y_true, scores, {"coverage": rows}, sample_weight)["coverage"]
+
+
+def one_error(
+    y_true: Any, scores: Any, *, convention: str = "field", sample_weight: Any = None
+) -> float:
+    """Share of rows whose highest-scored label is false.
+
+    Parameters
+    ----------
+    y_true, scores, sample_weight
+        As in `average_precision`.
+    convention : {"field", "sklearn"}
+        "field": a tie at the top counts as right if any of the tied labels is true.
+        "sklearn": scikit-learn has no such metric; a tie at the top counts as wrong if any
+        of the tied labels is false, following its worst-rank rule. Rows with no true label or
+        only true labels are left out in both.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, lower is better.
+
+    Examples
+    --------
+    >>> from schirn.metrics import one_error
+    >>> truth, scores = [[1, 0, 0], [1, 0, 0]], [[0.9, 0.9, 0.1], [0.2, 0.7, 0.1]]
+    >>> one_error(truth, scores)
+    0.5
+    >>> one_error(truth, scores, convention="sklearn")
+    1.0
+    """
+    choice("convention", convention, CONVENTIONS)
+    rows = partial(one_error_rows, convention=convention)
+    return mean_rows(y_true, scores, {"one_error": rows}, sample_weight)["one_error"]
+
+
+def hamming_loss(
+    y_true: Any,
+    scores: Any,
+    *,
+    threshold: float = 0.5,
+    scale: str = "none",
+    convention: str = "field",
+    empty_rows: str = "drop",
+    sample_weight: Any = None,
+) -> float:
+    """Share of cells whose prediction differs from the truth.
+
+    Parameters
+    ----------
+    y_true, sample_weight
+        As in `average_precision`.
+    scores : array, CSR matrix or DataFrame of shape (n, l)
+        Scores, or predictions: bool, or integers that are all 0 or 1, are used as they are.
+    threshold : float
+        A label is predicted if its score is strictly above the threshold.
+    scale : {"none", "row"}
+        "row" maps each row to [0, 1] by its minimum and maximum first; a row of equal scores
+        then predicts nothing.
+    convention : {"field", "sklearn"}
+        "field" leaves out rows without a true label; "sklearn" keeps every row, as
+        ``sklearn.metrics.hamming_loss`` does.
+    empty_rows : {"drop", "keep"}
+        As in `coverage`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, lower is better.
+
+    Notes
+    -----
+    Published results use different rules: the released script of Schirn thresholds raw scores
+    at 0.8, that of NLR uses ``scale="row", threshold=0.9``.
+
+    Examples
+    --------
+    >>> from schirn.metrics import hamming_loss
+    >>> hamming_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
+    0.25
+    >>> hamming_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], scale="row", threshold=0.9)
+    0.25
+    """
+    choice("convention", convention, CONVENTIONS)
+    choice("empty_rows", empty_rows, ("drop", "keep"))
+    rows = partial(hamming_rows, convention=convention, empty_rows=empty_rows)
+    to_labels = predictor(scores, threshold, scale)
+    return mean_rows(y_true, scores, {"hamming_loss": rows}, sample_weight, transform=to_labels)[
+        "hamming_loss"
+    ]
+
+
+def predictor(scores: Any, threshold: float, scale: str) -> Callable[[Any], Any] | None:
+    """Return the function from scores to predictions; None if they are predictions already."""
+    choice("scale", scale, ("none", "row"))
+    if isinstance(threshold, bool) or not isinstance(threshold, Real) or np.isnan(float(threshold)):
+        raise InputError(f"threshold is {threshold!r}; use a number.")
+    if _are_predictions(scores):
+        return None
+    return partial(_rows.predict, threshold=float(threshold), scale=scale)
+
+
+def _are_predictions(scores: Any) -> bool:
+    """Whether the values are bool, or integers that are all 0 or 1."""
+    values = as_matrix(scores, "scores")
+    if values.dtype.kind not in "biu" or not values.shape[0] or not values.shape[1]:
+        return False
+    return values.dtype == bool or bool(values.min() >= 0 and values.max() <= 1)
+
+
+def precision_at_k(y_true: Any, scores: Any, k: int = 1, *, sample_weight: Any = None) -> float:
+    """Share of true labels among the k highest-scored ones, averaged over rows.
+
+    Parameters
+    ----------
+    y_true, scores, sample_weight
+        As in `average_precision`; ties rank as in its field convention.
+    k : int
+        Number of top labels, from 1 to l. The share is of k even if a row has fewer true labels.
+        Rows without a true label are left out.
+
+    Returns
+    -------
+    float
+        Between 0 and 1, higher is better.
+
+    Examples
+    --------
+    >>> from schirn.metrics import precision_at_k
+    >>> precision_at_k([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], k=2)
+    0.5
+    """
+    n_labels = as_matrix(y_true, "y_true").shape[1]
+    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= n_labels:
+        raise InputError(f"k is {k!r}; use a whole number from 1 to {n_labels}.")
+
+    def rows(block: Block) -> tuple[Floats, Bools]:
+        return _rows.top_k_precision(block, int(k)), block.has_true
+
+    return mean_rows(y_true, scores, {"precision_at_k": rows}, sample_weight)["precision_at_k"]

@@ -1,5 +1,0 @@
-"""Exact and numerical rank of label matrices."""
-
-from schirn.rank.exact import RankReport, exact_rank, rank_report
-
-__all__ = ["RankReport", "exact_rank", "rank_report"]

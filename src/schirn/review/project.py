@@ -1,0 +1,426 @@
+"""The project folder of a review: labels, items with their tags, features and the whole table."""
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn._files import brief, whole_folder
+from schirn._input import is_count, is_share, repeated, whole_text
+from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.groups import group_numbers
+from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
+from schirn.cleaning.trust import Trust, TrustPoint
+from schirn.cleaning.verdicts import PRECISION
+from schirn.exceptions import DataError
+from schirn.review.table import TableRoles, read_roles, write_copy
+from schirn.tables.files import Table
+
+Array = np.ndarray
+
+FORMAT, VERSION = "schirn-review", 2
+FEATURES = "features.npz"
+_LEVELS = ("good", "weak", "none")
+
+
+class Item(NamedTuple):
+    """A row as the reviewer sees it."""
+
+    id: str
+    text: str
+
+
+class Project(NamedTuple):
+    """Items and their tags, listed and suggested, numbered in the order of the file."""
+
+    folder: Path
+    labels: list[str]
+    threshold: float
+    features: Path | None
+    items: list[Item]
+    row: Array
+    column: Array
+    confidence: Array
+    kept: Array
+    judged: Array
+    listed: Array
+    """Whether each tag is in the table; the others are suggestions."""
+    method: str
+    precision: float | None
+    """Precision that the removals should have."""
+    limits: dict[str, Any]
+    """What else an audit needs: `trust`, `keep_one` and `max_remove_per_row` of the verdicts."""
+    tag_of: dict[tuple[str, str], int]
+    """Number of the tag with an item id and a label."""
+    start: Array
+    """The tags of item i are start[i] to start[i + 1]."""
+    table: TableRoles | None
+    """How to read the copy of the table; None in projects of version 1."""
+    curve: ThresholdCurve | None
+    """Expected precision of the removals against the threshold."""
+    fingerprint: str
+    """Hash of ids and labels; the decisions and confidences of another project do not fit."""
+
+    def name(self, tag: int) -> tuple[str, str]:
+        """Return item id and label of a tag."""
+        return self.items[self.row[tag]].id, self.labels[self.column[tag]]
+
+    def verdicts(self) -> NoisyLabels:
+        """Return the verdicts of `schirn clean` on the listed tags."""
+        listed = self.listed
+        return NoisyLabels(
+            n_rows=len(self.items),
+            label_names=self.labels,
+            row=self.row[listed],
+            column=self.column[listed],
+            confidence=self.confidence[listed],
+            removed=~self.kept[listed],
+            judged=self.judged[listed],
+            threshold=self.threshold,
+            method=self.method,
+            **self.limits,
+        )
+
+
+def write_project(
+    path: str,
+    found: NoisyLabels,
+    X: Any,
+    *,
+    ids: list[str],
+    texts: list[str],
+    precision: float | None = PRECISION,
+    table: Table | None = None,
+    source: str = "",
+    roles: TableRoles | None = None,
+    feature_names: Iterable[object] | None = None,
+    groups: Iterable[Any] | None = None,
+    scaled: bool | None = None,
+) -> None:
+    """Write a new project folder, completely or not at all.
+
+    Parameters
+    ----------
+    path : str
+        Folder that is empty or does not exist.
+    found : NoisyLabels
+        Verdicts to review.
+    X : (n, d) array or CSR matrix
+        Features for retraining.
+    ids, texts : list of str
+        Name and text of each row.
+    precision : float or None
+        Precision that the removals should have.
+    table, source, roles : Table, str and TableRoles, optional
+        The table, its path, and the roles of its columns. The project keeps all of them.
+    feature_names : iterable of str, optional
+        Names of the columns of X.
+    groups : sequence of n values, optional
+        Rows with the same value are left out together when the project is trained again.
+    scaled : bool, optional
+        Whether the features need no scaling, as those of texts and pictures; by default sparse
+        rows of length one need none.
+    """
+    trust = found.trust
+    head = {
+        "format": FORMAT,
+        "version": VERSION,
+        "labels": found.label_names,
+        "threshold": found.threshold,
+        "method": found.method,
+        "n_items": found.n_rows,
+        "features": FEATURES,
+        "precision": precision,
+        "keep_one": found.keep_one,
+        "max_remove_per_row": found.max_remove_per_row,
+        "trust": trust
+        and {"level": trust.level, "planted": trust.planted, "curve": list(map(list, trust.curve))},
+    }
+    if found.threshold_curve is not None:
+        points = [list(point.values()) for point in found.threshold_curve.records()]
+        head["threshold_curve"] = {"source": found.threshold_curve.source, "points": points}
+    suggested: list[list[dict[str, Any]]] = [[] for _ in range(found.n_rows)]
+    for record in found.suggestions().records():
+        suggested[record["row"]].append(
+            {"label": record["label"], "confidence": record["confidence"]}
+        )
+    # The layout of `schirn.datasets.read_npz`.
+    start = np.searchsorted(found.row, np.arange(found.n_rows + 1))
+    arrays: dict[str, Any] = {
+        "C_indices": found.column.astype(np.int64),
+        "C_indptr": start.astype(np.int64),
+        "label_names": np.array(found.label_names, dtype=str),
+    }
+    if sp.issparse(X):
+        X = sp.csr_array(X)
+        arrays |= {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+    else:
+        arrays["X"] = X
+    if feature_names is not None:
+        # Cut, since every entry of the array takes the room of the longest.
+        arrays["feature_names"] = np.array([str(name)[:80] for name in feature_names], dtype=str)
+    if scaled is not None:
+        arrays["scaled"] = np.array(scaled)
+    if groups is not None:
+        arrays["groups"] = group_numbers(groups, found.n_rows)
+    with whole_folder(path) as folder:
+        with (folder / "items.jsonl").open("wb") as stream:
+            for i, (name, text) in enumerate(zip(ids, texts, strict=True)):
+                tags = [
+                    {
+                        "label": found.label_names[found.column[k]],
+                        "confidence": float(found.confidence[k]),
+                        "kept": not found.removed[k],
+                        "judged": bool(found.judged[k]),
+                    }
+                    for k in range(start[i], start[i + 1])
+                ]
+                item = {"id": name, "text": text, "tags": tags, "suggested": suggested[i]}
+                stream.write((json.dumps(item, ensure_ascii=True) + "\n").encode())
+        np.savez_compressed(folder / FEATURES, **arrays)
+        if table is not None and roles is not None:
+            head["table"] = write_copy(folder, table, source, roles)
+        (folder / "project.json").write_text(json.dumps(head, indent=2), "utf-8")
+
+
+def read_project(folder: str | os.PathLike[str]) -> Project:
+    """Read a project folder; raise `DataError` if it is damaged or not a project.
+
+    Parameters
+    ----------
+    folder : path
+        Holds `project.json`, `items.jsonl` and, for retraining, an .npz file with the features.
+    """
+    folder = Path(folder)
+    head = _read_head(folder)
+    labels, threshold = _labels(folder, head), _threshold(folder, head)
+    items, tags = _read_items(folder / "items.jsonl", labels)
+    if head.get("n_items") != len(items):
+        raise DataError(
+            f"{folder / 'items.jsonl'}: has {len(items)} items, but project.json announces "
+            f"{brief(head.get('n_items'))}; the folder is incomplete, create the project again"
+        )
+    if not tags:
+        raise DataError(f"{folder}: no item has a tag, so there is nothing to review")
+    row, column, confidence, kept, judged, listed = map(np.array, zip(*tags, strict=True))
+    names = [(items[i].id, labels[j]) for i, j in zip(row.tolist(), column.tolist(), strict=True)]
+    return Project(
+        folder=folder,
+        labels=labels,
+        threshold=threshold,
+        features=_features(folder, head),
+        items=items,
+        row=row,
+        column=column,
+        confidence=confidence.astype(np.float64),
+        kept=kept.astype(bool),
+        judged=judged.astype(bool),
+        listed=listed.astype(bool),
+        method=str(head.get("method")),
+        precision=_precision(folder, head),
+        limits=_limits(folder, head),
+        tag_of={name: k for k, name in enumerate(names)},
+        start=np.searchsorted(row, np.arange(len(items) + 1)),
+        table=read_roles(folder, head.get("table")),
+        curve=_curve(folder, head),
+        fingerprint=_fingerprint(names, listed),
+    )
+
+
+def _read_head(folder: Path) -> dict[str, Any]:
+    path = folder / "project.json"
+    if folder.is_file():
+        raise DataError(
+            f"{folder}: is a file, not a review project; "
+            f"if it is a table, create a project with: schirn clean {folder} --project DIR"
+        )
+    if not path.is_file():
+        raise DataError(
+            f"{folder}: not a review project (project.json is missing); "
+            f"create one with: schirn clean TABLE --project {folder}"
+        )
+    try:
+        head = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not valid JSON ({error}); create the project again") from None
+    found = head.get("format") if isinstance(head, dict) else None
+    if found != FORMAT:
+        raise DataError(
+            f"{path}: the format is {brief(found)}, not {FORMAT!r}; choose another folder"
+        )
+    # Projects of version 1 have no table.
+    if head.get("version") not in (1, VERSION) or head.get("version") is True:
+        raise DataError(
+            f"{path}: the version is {brief(head.get('version'))}, but this program reads versions "
+            f"1 and {VERSION}; update schirn or create the project again"
+        )
+    return dict(head)
+
+
+def _labels(folder: Path, head: dict[str, Any]) -> list[str]:
+    labels = head.get("labels")
+    if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
+        raise DataError(f"{folder / 'project.json'}: 'labels' must be a list of names")
+    labels = [whole_text(name) for name in labels]
+    twice = repeated(labels)
+    if twice is not None:
+        raise DataError(f"{folder / 'project.json'}: the label {brief(twice)} is listed twice")
+    return labels
+
+
+def _threshold(folder: Path, head: dict[str, Any]) -> float:
+    value = head.get("threshold")
+    if not is_share(value):
+        raise DataError(
+            f"{folder / 'project.json'}: 'threshold' must be a number from 0 to 1, not "
+            f"{brief(value)}"
+        )
+    return float(value)  # type: ignore[arg-type]
+
+
+def _precision(folder: Path, head: dict[str, Any]) -> float | None:
+    value = head.get("precision", PRECISION)
+    if value is not None and not (is_share(value) and value > 0):
+        raise DataError(
+            f"{folder / 'project.json'}: 'precision' must be null or a number from 0 to 1, not "
+            f"{brief(value)}"
+        )
+    return value
+
+
+def _limits(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
+    """Return trust and limits per row of the verdicts; other programs need not write them."""
+    most, trust = head.get("max_remove_per_row"), head.get("trust")
+    if most is not None and not is_count(most):
+        raise DataError(
+            f"{folder / 'project.json'}: 'max_remove_per_row' must be null or a whole number, not "
+            f"{brief(most)}"
+        )
+    if trust is not None:
+        try:
+            curve = [TrustPoint(*map(float, point)) for point in trust["curve"]]
+            shares = all(is_share(value) for point in curve for value in point)
+            planted, level = trust["planted"], trust["level"]
+            fits = isinstance(planted, int) and planted >= bool(curve) and level in _LEVELS
+            if not shares or not fits:
+                raise ValueError
+            trust = Trust(level, "", planted, curve=curve)
+        except (TypeError, ValueError, KeyError, OverflowError):
+            raise DataError(
+                f"{folder / 'project.json'}: 'trust' is not a planted-tag check; create the "
+                f"project again"
+            ) from None
+    return {"trust": trust, "keep_one": head.get("keep_one") is True, "max_remove_per_row": most}
+
+
+def _curve(folder: Path, head: dict[str, Any]) -> ThresholdCurve | None:
+    curve = head.get("threshold_curve")
+    if curve is None:
+        return None
+    try:
+        points = []
+        for point in curve["points"]:
+            at, removed, *shares = (math.nan if value is None else float(value) for value in point)
+            points.append(ThresholdPoint(at, int(removed), *shares))
+        known = [value for point in points for value in (point[0], *point[2:]) if value == value]
+        if not points or not all(map(is_share, known)):
+            raise ValueError
+    except (TypeError, ValueError, KeyError, OverflowError):
+        raise DataError(
+            f"{folder / 'project.json'}: 'threshold_curve' is not one; create the project again"
+        ) from None
+    return ThresholdCurve(points, str(curve.get("source")))
+
+
+def _fingerprint(names: list[tuple[str, str]], listed: Array) -> str:
+    content = names if listed.all() else [names, listed.tolist()]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _features(folder: Path, head: dict[str, Any]) -> Path | None:
+    """Return the file of the features, which must be in the folder itself."""
+    name = head.get("features")
+    if name is None:
+        return None
+    is_name = isinstance(name, str) and name not in ("", ".", "..") and name.isprintable()
+    if not is_name or set(name) & set("/\\:"):
+        raise DataError(
+            f"{folder / 'project.json'}: 'features' must name a file in the folder, not "
+            f"{brief(name)}"
+        )
+    path = folder / name
+    if not path.is_file():
+        raise DataError(f"{path}: the features are missing; create the project again")
+    return path
+
+
+def _read_items(
+    path: Path, labels: list[str]
+) -> tuple[list[Item], list[tuple[int, int, float, bool, bool, bool]]]:
+    column = {name: j for j, name in enumerate(labels)}
+    items: list[Item] = []
+    tags: list[tuple[int, int, float, bool, bool, bool]] = []
+    seen: set[str] = set()
+    for where, record in _records(path):
+        if not isinstance(record, dict) or not isinstance(record.get("id"), str | int):
+            raise DataError(f"{where}: not an item with an 'id'; create the project again")
+        item = Item(whole_text(str(record["id"])), whole_text(str(record.get("text") or "")))
+        if item.id in seen:
+            raise DataError(
+                f"{where}: the id {brief(item.id)} occurs twice; give each item its own"
+            )
+        seen.add(item.id)
+        found = list(_tags(where, record.get("tags"), column))
+        suggested = record.get("suggested", [])
+        found += _tags(where, suggested, column, suggested=True)
+        if len({tag[0] for tag in found}) < len(found):
+            raise DataError(f"{where}: the item {brief(item.id)} has the same tag twice")
+        tags += [(len(items), *tag) for tag in found]
+        items.append(item)
+    return items, tags
+
+
+def _records(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield the location and the content of every line."""
+    try:
+        with path.open(encoding="utf-8") as stream:
+            for number, line in enumerate(stream, 1):
+                if line.strip():
+                    yield f"{path}, line {number}", json.loads(line)
+    except FileNotFoundError:
+        raise DataError(f"{path}: the file is missing; create the project again") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{path}: not valid JSON lines ({error}); create the project again"
+        ) from None
+
+
+def _tags(
+    where: str, tags: Any, column: dict[str, int], *, suggested: bool = False
+) -> Iterator[tuple[int, float, bool, bool, bool]]:
+    """Yield column, confidence, kept, judged and listed of each tag."""
+    if not isinstance(tags, list):
+        name = "suggested" if suggested else "tags"
+        raise DataError(f"{where}: '{name}' must be a list, not {brief(tags)}")
+    for tag in tags:
+        label = tag.get("label") if isinstance(tag, dict) else tag
+        label = whole_text(label) if isinstance(label, str) else label
+        if not isinstance(tag, dict) or not isinstance(label, str) or label not in column:
+            raise DataError(
+                f"{where}: the tag {brief(label)} is not among the labels of project.json"
+            )
+        confidence, kept = tag.get("confidence"), False if suggested else tag.get("kept")
+        if not is_share(confidence) or not isinstance(kept, bool):
+            raise DataError(
+                f"{where}: the tag {brief(label)} needs a 'confidence' from 0 to 1 and 'kept' true "
+                f"or false, not {brief(confidence)} and {brief(kept)}"
+            )
+        # Tags that could not be judged have one half.
+        judged = tag.get("judged", confidence != 0.5) is True
+        yield column[label], float(confidence), kept, judged, not suggested  # type: ignore[arg-type]

@@ -1,0 +1,181 @@
+"""The table of a review project: a copy with all its columns, the cells and image of a row."""
+
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schirn._files import brief
+from schirn._input import is_missing
+from schirn.cleaning.columns import is_inside
+from schirn.exceptions import DataError
+from schirn.labels.tags import split_tags
+from schirn.report.page import image_type
+from schirn.tables.files import Table, folder_format, open_table
+
+MAX_IMAGE_BYTES = 32 * 1024**2
+_MAX_CELL = 2000
+
+
+class TableRoles(NamedTuple):
+    """The columns of a table that have a role, and how its cells are read."""
+
+    column: str
+    """Column of tags."""
+    separator: str
+    text: tuple[str, ...] = ()
+    image: str | None = None
+    image_root: str | None = None
+    file: str = ""
+    """Name of the copy in the project folder."""
+    encoding: str = "utf-8"
+    delimiter: str | None = None
+    merge: dict[str, str] | None = None
+    """Spellings of tags in the table, and the tag that was judged in their place."""
+
+
+def write_copy(folder: Path, table: Table, source: str, roles: TableRoles) -> dict[str, Any]:
+    """Write the whole table into a project folder; return what project.json says about it."""
+    path = Path(source)
+    suffixes = path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
+    if path.is_dir():
+        # A folder becomes one file.
+        suffixes = [".jsonl" if folder_format(path) == ".jsonl" else ".parquet"]
+    name = "table" + "".join(suffixes).lower()
+    # From memory, since the file may have changed since it was read.
+    table.write(str(folder / name), {}, {})
+    head = roles._replace(
+        file=name,
+        encoding=getattr(table, "encoding", "utf-8"),
+        delimiter=getattr(table, "delimiter", None),
+    )
+    if head.image is not None:
+        root = os.path.realpath(head.image_root or path.parent)
+        head = head._replace(image_root=root)
+    return head._asdict()
+
+
+def read_roles(folder: Path, head: Any) -> TableRoles | None:
+    """Check what project.json says about the table; None if the project has none."""
+    if head is None:
+        return None
+    try:
+        roles = TableRoles(**{**head, "text": tuple(head.get("text") or ())})
+        texts = (roles.column, roles.separator, roles.file, roles.encoding, *roles.text)
+        merge = {} if roles.merge is None else {**roles.merge}
+        texts += (*merge, *merge.values())
+        maybe = (roles.image, roles.image_root, roles.delimiter)
+        fits = all(isinstance(text, str) for text in texts) and bool(roles.separator)
+        fits = fits and all(text is None or isinstance(text, str) for text in maybe)
+        if not fits or not roles.file.startswith("table.") or set(roles.file) & set("/\\:\0"):
+            raise ValueError
+    except (TypeError, ValueError, AttributeError):
+        raise DataError(
+            f"{folder / 'project.json'}: 'table' does not describe a table; create the project "
+            f"again"
+        ) from None
+    if not (folder / roles.file).is_file():
+        raise DataError(f"{folder / roles.file}: the table is missing; create the project again")
+    return roles
+
+
+class ProjectTable:
+    """The copy of the table in a project folder, read when it is first needed.
+
+    Parameters
+    ----------
+    folder : Path
+    roles : TableRoles
+    n_rows : int
+        Number of items of the project.
+    image_root : str, optional
+        Folder of the image files, instead of the one in the project.
+    """
+
+    def __init__(self, folder: Path, roles: TableRoles, n_rows: int, image_root: str | None = None):
+        self.folder, self.roles, self._n_rows = folder, roles, n_rows
+        self._image_root = image_root or roles.image_root
+        self.path = folder / roles.file
+
+    @cached_property
+    def table(self) -> Table:
+        """The table as it was cleaned."""
+        roles = self.roles
+        table = open_table(self.path, encoding=roles.encoding, delimiter=roles.delimiter)
+        needed = (roles.column, *roles.text, *filter(None, [roles.image]))
+        absent = [name for name in needed if name not in table.columns]
+        if absent or table.n_rows != self._n_rows:
+            what = f"{table.n_rows:,} rows, but the project has {self._n_rows:,} items"
+            if absent:
+                what = f"there is no column {brief(absent[0])}"
+            raise DataError(f"{self.path}: {what}; create the project again")
+        return table
+
+    @cached_property
+    def _columns(self) -> dict[str, list[Any]]:
+        return {name: self.table.column(name) for name in self.table.columns}
+
+    @property
+    def cells(self) -> list[Any]:
+        """The column of tags before all changes."""
+        return self._columns[self.roles.column]
+
+    def others(self, row: int) -> Iterator[tuple[str, str]]:
+        """Yield name and cell of the columns that are neither tags, text nor image."""
+        shown = {self.roles.column, *self.roles.text, self.roles.image}
+        for name, cells in self._columns.items():
+            if name not in shown and not is_missing(cells[row]) and cells[row] != "":
+                yield name, _short(cells[row])
+
+    def image_name(self, row: int) -> str | None:
+        """Return the cell that names the image of a row."""
+        if self.roles.image is None:
+            return None
+        cell = self._columns[self.roles.image][row]
+        return None if is_missing(cell) or cell == "" else str(cell)
+
+    def tags(self, row: int) -> list[tuple[str, str]]:
+        """Return the tags of a row, as they are in the table and as they were judged."""
+        merge = self.roles.merge or {}
+        listed = split_tags(self.cells[row], self.roles.separator)
+        return [(tag, merge.get(tag, tag)) for tag in dict.fromkeys(listed)]
+
+    def image_file(self, row: int) -> tuple[Path, str] | None:
+        """Return path and type of the image of a row; None if it cannot be shown.
+
+        Only a file that the table names, below the folder of images even after following links, is
+        read, and only if it is an image of at most 32 MiB.
+        """
+        name, root = self.image_name(row), self._image_root
+        if name is None or root is None or "\0" in name:
+            return None
+        folder = os.path.realpath(root)
+        if not is_inside(name, folder):
+            return None
+        path = Path(os.path.realpath(os.path.join(folder, name)))
+        try:
+            if not path.is_file() or path.stat().st_size > MAX_IMAGE_BYTES:
+                return None
+            with path.open("rb") as stream:
+                kind = image_type(stream.read(12))
+        except (OSError, ValueError):
+            return None
+        return None if kind is None else (path, kind)
+
+    def image(self, row: int) -> tuple[bytes, str] | None:
+        """Return content and type of the image of a row; None if it cannot be shown."""
+        found = self.image_file(row)
+        try:
+            return None if found is None else (found[0].read_bytes(), found[1])
+        except OSError:
+            return None
+
+
+def _short(cell: Any) -> str:
+    """Return a cell as text that fits on the page."""
+    if isinstance(cell, list | tuple) and len(cell) > 8:
+        start = ", ".join(_short(each)[:40] for each in cell[:4])
+        return f"{start}, … ({len(cell):,} values)"
+    text = f"{cell:.6g}" if isinstance(cell, float) else str(cell)
+    return text if len(text) <= _MAX_CELL else f"{text[:_MAX_CELL]} …"

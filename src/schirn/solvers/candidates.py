@@ -1,0 +1,215 @@
+"""Candidate cells of rows, what is known about them, and splits of the rows.
+
+Values of the candidates are arrays with one entry per candidate, row by row.
+"""
+
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from schirn.linalg.arrays import (
+    Array,
+    cells_product,
+    is_device_array,
+    like,
+    namespace,
+    row_pieces,
+    to_numpy,
+)
+from schirn.noise.model import CellBlock, cell_blocks
+from schirn.noise.votes import VoteModel
+
+# Cells per piece of a product, for memory.
+PIECE_CELLS = 2**22
+# Devices use a dense product if there are at most this many cells per candidate.
+_DENSE_CELLS = 64
+
+
+class Candidates(NamedTuple):
+    """The candidate cells of some rows, row by row."""
+
+    indptr: np.ndarray
+    shape: tuple[int, int]
+    listed: np.ndarray
+    """Number of candidates of each label."""
+    label: Array
+    """This and the following lie on the device of the features."""
+    row: Array
+    flat: Array
+    """Positions of the cells in a flattened (n, l) array."""
+    by_label: tuple[Array, Array, Array] | None = None
+    """On a device: order of the cells by label; labels and rows in that order."""
+    blocks: list[CellBlock] | None = None
+    """Blocks for `cell_posterior`, kept on a device and for few rows."""
+
+    def project(self, values: Array, X: Any) -> Array:
+        """X'B in double precision for the (n, l) matrix B with these values at the candidates."""
+        xp, (n, l) = namespace(values), self.shape
+        if self.by_label is None:
+            # Row by row, so that X is read once and in order.
+            total = np.zeros((l, X.shape[1]))
+            for i, piece in row_pieces(X, piece_rows(dense_part(X), X.shape[1])):
+                ends = self.indptr[i : i + piece.shape[0] + 1]
+                cells = slice(ends[0], ends[-1])
+                B = sp.csr_array(
+                    (values[cells], self.label[cells], ends - ends[0]), (piece.shape[0], l)
+                )
+                product = B.T @ piece
+                total += product.toarray() if sp.issparse(product) else product
+            return total.T
+        if n * l <= _DENSE_CELLS * self.size:
+            product = X.T @ self.dense(values, X)
+        else:
+            order, label, row = self.by_label
+            product = cells_product(label, row, xp.take(values, order), X, l).T
+        return xp.astype(product, xp.float64)
+
+    def dense(self, values: Array, other: Array) -> Array:
+        """The (n, l) matrix with these values at the candidates, of the type of `other`."""
+        xp, (n, l) = namespace(other), self.shape
+        B = xp.zeros(n * l, dtype=other.dtype, device=other.device)
+        B[self.flat] = xp.astype(values, other.dtype)
+        return xp.reshape(B, (n, l))
+
+    def total(self, values: Array) -> np.ndarray:
+        """Sum of the values of each label."""
+        if self.by_label is None:
+            return np.bincount(self.label, values, minlength=self.shape[1])
+        # Sums by atomic additions would differ from run to run.
+        xp, ends = namespace(values), np.cumsum(self.listed).tolist()
+        ordered = xp.take(values, self.by_label[0])
+        sums = [xp.sum(ordered[i:j]) for i, j in pairwise([0, *ends])]
+        return to_numpy(xp.stack(sums)).astype(np.float64)
+
+    @property
+    def size(self) -> int:
+        """Number of candidates."""
+        return int(self.indptr[-1])
+
+
+def make_candidates(Y: sp.csr_array, X: Any = None) -> Candidates:
+    """The candidates of a 0/1 CSR matrix, where the features X of its rows are.
+
+    Rows without features are few, those of a kernel matrix.
+    """
+    n, l = Y.shape
+    label, indptr = Y.indices.astype(np.int64), Y.indptr.astype(np.int64)
+    row = np.repeat(np.arange(n), np.diff(indptr))
+    other = dense_part(X)
+    labels, rows, flat = (like(a, other, "own") for a in (label, row, row * l + label))
+    by_label = blocks = None
+    if X is None or is_device_array(other):
+        blocks = cell_blocks(indptr, other)
+    if is_device_array(other):
+        # Sorting 16-bit integers takes a tenth of the time.
+        order = np.argsort(label.astype(np.min_scalar_type(l)), kind="stable")
+        by_label = tuple(like(a, other, "own") for a in (order, label[order], row[order]))
+    listed = np.bincount(label, minlength=l)
+    return Candidates(indptr, (n, l), listed, labels, rows, flat, by_label, blocks)
+
+
+class Knowledge(NamedTuple):
+    """What the user knows about the rows beforehand."""
+
+    rates: "float | np.ndarray | None" = None
+    """Rate at which false labels are listed, one for all rows or one per row."""
+    known: np.ndarray | None = None
+    """1 for labels known to be true, -1 for wrong ones, 0 for the others, (n, l)."""
+    votes: VoteModel | None = None
+    groups: np.ndarray | None = None
+    """Rows of one group never judge each other."""
+    weights: np.ndarray | None = None
+    """Weights of the rows, greater than 0."""
+    counts: np.ndarray | None = None
+    """How often each row counts in statistics; None is once."""
+
+
+class RowLabels(NamedTuple):
+    """Candidates of some rows, and what is known about them."""
+
+    candidates: Candidates
+    rates: np.ndarray | None = None
+    """Known rate at which false labels are listed in each row."""
+    known: np.ndarray | None = None
+    """1 for candidates known to be true, -1 for wrong ones, 0 for the others."""
+    votes: VoteModel | None = None
+    weights: np.ndarray | None = None
+    """Weights of the rows; None is 1."""
+    counts: np.ndarray | None = None
+
+    @property
+    def n_rows(self) -> float:
+        """Total weight of the rows."""
+        return self.candidates.shape[0] if self.weights is None else float(self.weights.sum())
+
+    def mean(self, values: Array) -> float:
+        """Mean of the values of the candidates, in double precision."""
+        xp = namespace(values)
+        if self.counts is None:
+            return float(xp.sum(values, dtype=xp.float64)) / max(self.candidates.size, 1)
+        counts = self.counts[self.candidates.row]
+        return float((values * counts).sum() / max(counts.sum(), 1))
+
+
+def row_labels(
+    candidates: Candidates, rows: np.ndarray, knowledge: Knowledge, known: bool = True
+) -> RowLabels:
+    """The candidates of the given rows, with what is known about them.
+
+    Parameters
+    ----------
+    candidates : Candidates
+        Those of these rows.
+    rows : ndarray
+        Which rows of the data they are.
+    knowledge : Knowledge
+    known : bool
+        Whether to use the known labels.
+    """
+    rates, labels, votes, _, weights, counts = knowledge
+    if labels is None or not known:
+        labels = None
+    else:
+        labels = labels[rows][to_numpy(candidates.row), to_numpy(candidates.label)]
+    if votes is not None and votes.log_ratio is not None:
+        votes = votes._replace(log_ratio=votes.log_ratio[rows])
+    return RowLabels(
+        candidates,
+        rates[rows] if isinstance(rates, np.ndarray) else None,
+        labels,
+        votes,
+        None if weights is None else weights[rows],
+        None if counts is None else counts[rows],
+    )
+
+
+class Split(NamedTuple):
+    """Rows to learn from, and rows held out; the first split holds out none."""
+
+    train: RowLabels
+    rows: np.ndarray
+    """Which rows of the data are learned from."""
+    held: RowLabels | None = None
+    drawn: np.ndarray | None = None
+    """Positions of the rows held out, as often as they count, in the order of the draw."""
+
+
+def dense_part(X: Any) -> Array:
+    """X, or the stored values of a sparse X: an array of its type and on its device."""
+    if X is None:
+        return np.empty(0)
+    return X.data if sp.issparse(X) else X
+
+
+def piece_rows(other: Array, width: int) -> int:
+    """Rows of a piece of a product; devices take more of them, for fewer launches."""
+    cells = PIECE_CELLS if isinstance(other, np.ndarray) else 16 * PIECE_CELLS
+    return max(1, cells // max(1, width))
+
+
+def take_cells(S: Array, flat: Array) -> Array:
+    """Entries of (n, l) arrays at flat positions; S may be a stack of them."""
+    xp = namespace(S)
+    return xp.take(xp.reshape(S, (*S.shape[:-2], -1)), flat, axis=-1)

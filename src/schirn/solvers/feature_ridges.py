@@ -1,0 +1,769 @@
+"""Ridges of Sieve for many rows: features whose Gram matrix is a sum over blocks of rows.
+
+The features are those of the Nyström approximation, or the rows themselves for a linear kernel. All
+rows and one inner split share them, each with eigenvectors of its own. Rows in memory or on a
+device are one block; those in files or on workers are many (`schirn.scale.blocks`). Features never
+leave their block: soft labels of candidates go in, scores of cells and sums over rows come out.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial, reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import check_random_state
+
+from schirn._checkpoint import remembered
+from schirn._progress import stage, track
+from schirn.linalg.arrays import Array, like, namespace, release, row_pieces, to_numpy
+from schirn.linalg.kernels import (
+    Kernel,
+    KernelExpansion,
+    nystroem_map,
+    on_device,
+    pick,
+    sample_width,
+    width_sample,
+)
+from schirn.linalg.leave_one_out import below_one
+from schirn.linalg.row_space import gram_spectrum, rounding
+from schirn.scale.blocks import Block, PerBlock, RowStore, add_sums
+from schirn.scale.memory import large_array
+from schirn.solvers.candidates import (
+    Candidates,
+    Knowledge,
+    Split,
+    dense_part,
+    make_candidates,
+    piece_rows,
+    row_labels,
+)
+from schirn.solvers.kernel_ridges import SMALLEST, stack_half
+from schirn.solvers.sieve import (
+    Combination,
+    LabelStack,
+    Ridge,
+    Ridges,
+    SieveResult,
+    TuningSums,
+    choose_lams,
+    rankable,
+    row_precisions,
+    sieve,
+    trusting_ridge,
+)
+
+_BLOCK_ROWS = 5000
+# Rows held out whose rankings compare ridge weights.
+RANKED_ROWS = 2000
+# The label stack is cubic in the labels; above this many it is left out.
+MOST_STACKED = 3000
+
+
+def fit_features(
+    factored: "FactoredRows",
+    Y: sp.csr_array,
+    *,
+    kernel: str,
+    lam: float | None = None,
+    trusting: bool = False,
+    knowledge: Knowledge | None = None,
+    max_iter: int = 8,
+    random_state: Any = 0,
+) -> SieveResult:
+    """Choose the ridge weights and run the rounds; the parameters are those of `schirn.Sieve`.
+
+    Parameters
+    ----------
+    factored, Y, knowledge
+        As in `FeatureRidges`.
+    trusting : bool
+        Take every candidate as true.
+    """
+    knowledge = knowledge or Knowledge()
+    ridges = FeatureRidges(factored, Y, knowledge)
+    ridges.choose_lams(kernel=kernel, lam=lam, trusting=trusting)
+    if trusting:
+        return trusting_ridge(ridges)
+    rng = check_random_state(random_state)
+    return sieve(ridges, rates=knowledge.rates, max_iter=max_iter, rng=rng)
+
+
+class FeatureRidges(Ridges):
+    """Ridges on the features of all rows, and of the rows that are not held out.
+
+    Parameters
+    ----------
+    factored : FactoredRows
+    Y : CSR array of shape (n, l)
+        Candidates, 0/1.
+    knowledge : Knowledge
+    """
+
+    most_stacked = MOST_STACKED
+
+    def __init__(self, factored: "FactoredRows", Y: sp.csr_array, knowledge: Knowledge):
+        store = factored.store
+        self._store, self._spectra, self._single = store, factored.spectra, factored.single
+        blocks, edges = factored.rows, factored.edges
+        inner = [rows[:edge] for rows, edge in zip(blocks, edges, strict=True)]
+        held = [rows[edge:] for rows, edge in zip(blocks, edges, strict=True)]
+        # An inner split without a candidate teaches nothing.
+        kinds = [blocks, inner, held] if Y[np.concatenate(inner)].nnz else [blocks]
+        labels = [tuple(Y[rows] for rows in kind) for kind in zip(*kinds, strict=True)]
+        store.step(_set_candidates, PerBlock(labels))
+        # Rows that are one block share its candidates, which may lie on a device.
+        candidates, self.values = store.gather(_candidates)[0]
+        if len(blocks) > 1:
+            self.values = to_numpy(self.values)
+            candidates = [make_candidates(Y[np.concatenate(rows)], self.values) for rows in kinds]
+        self._cells = [_edges(Y, rows) for rows in kinds[:2]]
+        whole = np.concatenate(blocks)
+        self.splits = [Split(row_labels(candidates[0], whole, knowledge), whole)]
+        if len(kinds) > 1:
+            rows, out = np.concatenate(inner), np.concatenate(held)
+            place = np.empty(len(whole), dtype=np.int64)
+            place[out] = np.arange(len(out))
+            train, test = (
+                row_labels(c, r, knowledge, known=False)
+                for c, r in zip(candidates[1:], (rows, out), strict=True)
+            )
+            self.splits.append(Split(train, rows, test, place[factored.drawn]))
+            self._ranked = factored.drawn
+        self._held_edges = np.cumsum([0, *map(len, held)])
+
+    def choose_lams(self, *, kernel: str, lam: float | None, trusting: bool) -> None:
+        """Set the ridge weights: as given, or around the best one for held-out candidates."""
+        spectrum = self._spectra[0]
+        variance = max(float(spectrum.eigenvalues.sum()) / spectrum.n, 1e-12)
+        losses = partial(self.losses, ranked=kernel == "linear" or trusting)
+        options: dict[str, Any] = {"kernel": kernel, "trusting": trusting}
+        self.use_lams(
+            remembered("lams", lambda: choose_lams(losses, variance, **options))
+            if lam is None
+            else [float(lam)]
+        )
+
+    def use_lams(self, lams: Sequence[float]) -> None:
+        """Set the ridge weights, and compute the leverages of all rows for them."""
+        self.lams = list(lams)
+        self._store.step(_set_leverages, self._spectra[: len(self.splits)], self.lams)
+
+    def losses(self, grid: np.ndarray, ranked: bool) -> TuningSums:
+        """Losses of ridges on the candidates of the inner split, for its held-out rows."""
+        if len(self.splits) == 1:
+            return TuningSums.of(np.arange(len(grid)), np.zeros((len(grid), 0)))
+        ones = like(np.ones(self.splits[1].train.candidates.size), self.values)
+        sums = self._project([ones[:0], ones], first=1)
+        ridges = self._ridges(1, sums[1], grid.tolist())
+        rows = np.sort(self._ranked[: RANKED_ROWS if ranked else 0])
+        return self._store.step(_held_losses, ridges, len(grid), rows)[0]
+
+    def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
+        """Fit the ridges of every split to soft labels q, and score its candidates."""
+        self._q, self._leader = list(q), leader
+        self._stacks: list[FittedStack | None] = [None] * len(q)
+        self._sums = self._project(q)
+        self._W = [self._ridges(k, sums, self.lams) for k, sums in enumerate(self._sums)]
+        q_blocks = self._blocks(q)
+        scores, stack_sums, self._totals = zip(
+            *self._store.step(_score, self._W, q_blocks, len(self.lams), leader), strict=True
+        )
+        experts = [_joined(blocks) for blocks in scores]
+        if leader is None:
+            return experts
+        self._stacks = [
+            fit_stack(sums, soft, split.train.n_rows)
+            for sums, (_, soft), split in zip(stack_sums, self._sums, self.splits, strict=False)
+        ]
+        stacked = zip(*self._store.gather(_stack, self._stacks, q_blocks), strict=True)
+        return [
+            namespace(S).concat([S, _joined(blocks)])
+            for S, blocks in zip(experts, stacked, strict=True)
+        ]
+
+    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Array]:
+        """Scores (e, cells) of cells held out."""
+        ((row, label),) = cells
+        ends = np.searchsorted(row, self._held_edges)
+        parts = [
+            (row[i:j] - first, label[i:j])
+            for i, j, first in zip(ends, ends[1:], self._held_edges, strict=False)
+        ]
+        message = self._W[1], len(self.lams), self._leader, self._stacks[1]
+        return [_joined(self._store.gather(_score_held, *message, PerBlock(parts)))]
+
+    def weights(self) -> tuple[list[Ridge], LabelStack | None]:
+        """Weights and intercepts of the ridges on all rows, and the label stack."""
+        store, stack = self._store, self._stacks[0]
+        ridges = store.here(store.near(_weights, self._spectra[0], self._sums[0], self.lams))
+        pairs = [(to_numpy(W), to_numpy(b)) for W, b in ridges]
+        return pairs, None if stack is None else stack.stack
+
+    def unlisted_mean(self, split: int) -> float:
+        """Mean score of the last ridge outside the candidates."""
+        c = self.splits[split].train.candidates
+        unlisted = c.shape[0] * c.shape[1] - c.size
+        return self._totals[split] / unlisted if unlisted else 0.5
+
+    def map_log_odds(
+        self, combination: Combination, function: Callable[..., Any], split: int = 0
+    ) -> list[Any]:
+        """Call function(rows, log-odds) for the rows of a split in every block."""
+        parts = PerBlock([blocks[split] for blocks in self._blocks(self._q)])
+        scores = self._W[split], len(self.lams), self._leader, self._stacks[split]
+        message = (split, *scores, parts, combination, function)
+        return self._store.gather(_map_log_odds, *message)
+
+    def _project(self, q: Sequence[Array], first: int = 0) -> list[tuple[Array, np.ndarray]]:
+        """X'Q and 1'Q of every split from `first` on."""
+        return list(self._store.step(_project, self._blocks(q), first))
+
+    def _ridges(self, k: int, sums: Any, lams: Sequence[float]) -> Any:
+        """Weights and intercepts of split k, made where the rows are: only sums travel there."""
+        message = self._spectra[k], sums, lams, self._single
+        return self._store.near(_joined_ridges, *message, place=k)
+
+    def _blocks(self, q: Sequence[Array]) -> PerBlock:
+        """Values of the candidates of every split, block by block."""
+        return PerBlock(
+            tuple(
+                values[ends[b] : ends[b + 1]] for values, ends in zip(q, self._cells, strict=False)
+            )
+            for b in range(len(self._cells[0]) - 1)
+        )
+
+
+def _edges(Y: sp.csr_array, blocks: Sequence[np.ndarray]) -> np.ndarray:
+    """Where the candidates of each block begin and end."""
+    sizes = np.diff(Y.indptr)
+    return np.cumsum([0, *(sizes[rows].sum() for rows in blocks)])
+
+
+def _joined(blocks: Sequence[Array]) -> Array:
+    """Scores (e, cells) of all blocks."""
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks, axis=1)
+
+
+# ---- Features and their factors
+
+
+class FactoredRows(NamedTuple):
+    """Features of many rows where they are, factored; nothing here depends on the labels."""
+
+    store: RowStore
+    source: "FeatureMap"
+    spectra: "list[Spectrum]"
+    rows: list[np.ndarray]
+    """Rows of each block, those held out last."""
+    edges: list[int]
+    """Number of rows of each block that are not held out."""
+    drawn: np.ndarray
+    """Rows held out, in the order of the draw."""
+    single: bool
+    """Whether the features have single precision."""
+
+
+def factor(
+    store: RowStore,
+    n: int,
+    *,
+    kernel: str,
+    n_landmarks: int,
+    rng: np.random.RandomState,
+    dtype: Any,
+    scaled: Callable[[Any], Any] | None = None,
+) -> FactoredRows:
+    """Make features of n rows, hold out a quarter of the rows, and factor the features.
+
+    Parameters
+    ----------
+    store : RowStore
+    n : int
+    kernel, n_landmarks
+        As in `schirn.Sieve`.
+    rng : RandomState
+    dtype : dtype
+        Type of the rows.
+    scaled : function, optional
+        Scales rows.
+    """
+    scaled = scaled or _same
+    drawn = np.array_split(rng.permutation(n), 4)[0]
+
+    def scaled_rows(index: np.ndarray) -> Any:
+        pieces = [piece for piece in store.gather(_pick_rows, index) if piece.shape[0]]
+        return scaled(stacked_rows(pieces))
+
+    source = draw_features(n, kernel, n_landmarks, rng, scaled_rows)
+    sums = store.start(_make_features, scaled, source, np.sort(drawn))
+    single = source.support is not None or "float32" in str(dtype)
+    stage("factoring the features")
+    spectra = remembered("spectra", partial(_spectra, store, sums, single))
+    # The sums of many blocks take much memory on the workers. Eigenvectors are sent back, because
+    # what was made there from all blocks would take all blocks to make again if it were lost.
+    del sums
+    spectra = [
+        Spectrum(eigenvalues, m, store.near(_same, basis, place=k), mean)
+        for k, (eigenvalues, m, basis, mean) in enumerate(spectra)
+    ]
+    rows, edges = zip(*store.gather(_row_order), strict=True)
+    return FactoredRows(store, source, spectra, list(rows), list(edges), drawn, single)
+
+
+class Spectrum(NamedTuple):
+    """Eigenvalues and eigenvectors of the centred Gram matrix of the features of a split."""
+
+    eigenvalues: Array
+    n: int
+    basis: Array
+    mean: Array
+
+    def ridges(
+        self, XtB: Array, total: np.ndarray, lams: Sequence[float]
+    ) -> list[tuple[Array, Array]]:
+        """Weights and intercepts of argmin ||X W + b - B||^2 + lam ||W||^2, given X'B and 1'B."""
+        total = like(total, self.mean)
+        projected = self.basis.T @ (XtB - self.mean[:, None] * total)
+        W = [self.basis @ (projected / (self.eigenvalues + t)[:, None]) for t in lams]
+        return [(A, total / self.n - self.mean @ A) for A in W]
+
+    def leverages(self, X: Any, lams: Sequence[float]) -> Array:
+        """Diagonals of the hat matrices, (ridge weights, n), below 1."""
+        values = dense_part(X)
+        xp = namespace(self.eigenvalues)
+        weights = like(xp.stack([1 / (self.eigenvalues + t) for t in lams], axis=1), values)
+        basis, shift = like(self.basis, values), like(self.mean @ self.basis, values)
+        pieces = [
+            (A @ basis - shift) ** 2 @ weights + 1 / self.n
+            for _, A in row_pieces(X, piece_rows(values, len(weights)))
+        ]
+        return below_one(namespace(values).concat(pieces).T)
+
+
+class GramSums(NamedTuple):
+    """Number of rows, their sum and their Gram matrix, in double precision."""
+
+    n: int
+    total: Array
+    gram: Array
+
+
+def gram_sums(X: Any) -> GramSums:
+    """Sums over rows of features."""
+    if sp.issparse(X):
+        X = X.astype(np.float64)
+        return GramSums(X.shape[0], X.T @ np.ones(X.shape[0]), (X.T @ X).toarray())
+    xp, (n, d) = namespace(X), X.shape
+    stage("multiplying the features")
+    kind = {"dtype": xp.float64, "device": X.device}
+    total, gram = xp.zeros(d, **kind), xp.zeros((d, d), **kind)
+    for _, rows in row_pieces(X, piece_rows(X, d)):
+        piece = xp.astype(rows, xp.float64)
+        total += xp.sum(piece, axis=0)
+        gram += piece.T @ piece
+    return GramSums(n, total, gram)
+
+
+def spectrum(sums: GramSums, single: bool) -> Spectrum:
+    """Spectrum of rows with these sums, of features in single or double precision."""
+    n, total, gram = sums
+    mean = total / max(n, 1)
+    floor = rounding((n, len(mean)), np.dtype(np.float32 if single else np.float64))
+    eigenvalues, basis = gram_spectrum(gram - n * mean[:, None] * mean, floor)
+    basis = np.ascontiguousarray(basis) if isinstance(basis, np.ndarray) else basis
+    return Spectrum(eigenvalues, n, basis, mean)
+
+
+class FeatureMap(NamedTuple):
+    """Features of scaled rows: kernel(rows, support) R - shift, or the rows themselves."""
+
+    kernel: Kernel
+    support: Any = None
+    """Landmarks; None for a linear kernel."""
+    nystroem: np.ndarray | None = None
+    shift: np.ndarray | None = None
+    """About the mean of dense features, so that single precision has digits for the rest."""
+
+    def features(self, Z: Any) -> Any:
+        """The features, in single precision if they come from landmarks."""
+        if self.support is None:
+            return Z if self.shift is None else Z - like(self.shift, Z)
+        xp = namespace(Z)
+        support = on_device(self.support, Z)
+        R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
+        pieces = [
+            xp.astype(self.kernel(Z[i : i + _BLOCK_ROWS], support) @ R - shift, xp.float32)
+            for i in range(0, Z.shape[0], _BLOCK_ROWS)
+        ]
+        return xp.concat(pieces)
+
+    def ordered(self, X: Any, order: np.ndarray, scaled: Callable[[Any], Any]) -> Any:
+        """Features of the rows of X in a new order, a few thousand rows at a time."""
+        if self.support is None or not len(order):
+            return pick(self.features(scaled(X)), order)
+        # What the features are made of moves to the rows once, not with every block.
+        first = scaled(pick(X, order[:1]))
+        R, shift = (like(A, dense_part(first)) for A in (self.nystroem, self.shift))
+        moved = self._replace(support=on_device(self.support, first), nystroem=R, shift=shift)
+        shape, out = (len(order), R.shape[1]), None
+        for i in track(range(0, len(order), _BLOCK_ROWS), "features of block", minor=True):
+            piece = moved.features(scaled(pick(X, order[i : i + _BLOCK_ROWS])))
+            if out is None and isinstance(piece, np.ndarray):
+                out = large_array(shape, piece.dtype)
+            elif out is None:
+                out = namespace(piece).empty(shape, dtype=piece.dtype, device=piece.device)
+            out[i : i + _BLOCK_ROWS] = piece
+            release(out[i : i + _BLOCK_ROWS])
+        return out
+
+    def expansion(self, ridges: Sequence[Ridge]) -> KernelExpansion:
+        """Expansion of the ridges of all experts."""
+        shift, R = self.shift, self.nystroem
+        offsets = [b if shift is None else b - shift @ W for W, b in ridges]
+        weights = [W if R is None else R @ W for W, _ in ridges]
+        return KernelExpansion(self.kernel, self.support, np.stack(weights), np.stack(offsets))
+
+
+def draw_features(
+    n: int,
+    kernel: str,
+    n_landmarks: int,
+    rng: np.random.RandomState,
+    scaled_rows: Callable[[np.ndarray], Any],
+) -> FeatureMap:
+    """Draw landmarks and the kernel width, from rows that `scaled_rows` gets by sorted index."""
+    stage("drawing landmarks" if kernel == "rbf" else "looking at some rows")
+    sample = scaled_rows(width_sample(n, rng))
+    if kernel == "linear":
+        dense = not sp.issparse(sample)
+        return FeatureMap(Kernel("linear"), shift=to_numpy(sample).mean(0) if dense else None)
+    function = Kernel("rbf", sample_width(sample))
+    landmarks = scaled_rows(np.sort(rng.choice(n, min(n, n_landmarks), replace=False)))
+    R = nystroem_map(function, landmarks)
+    shift = function(landmarks, landmarks).mean(axis=0) @ like(R, dense_part(landmarks))
+    landmarks = landmarks if sp.issparse(landmarks) else to_numpy(landmarks)
+    return FeatureMap(function, landmarks, to_numpy(R), to_numpy(shift))
+
+
+# ---- Label stack from sums
+
+
+class StackSums(NamedTuple):
+    """1'S, S'S and S'Q over the rows of a split."""
+
+    total: np.ndarray
+    gram: np.ndarray
+    product: np.ndarray
+
+
+def stack_sums(S: Array, q: Array, c: Candidates) -> StackSums:
+    """Sums for scores S (n, l), in double precision."""
+    xp = namespace(S)
+    _, total, gram = gram_sums(S)
+    product = c.project(xp.astype(q, xp.float64), S)
+    return StackSums(*(to_numpy(A) for A in (total, gram, product)))
+
+
+def fit_stack(sums: StackSums, soft: np.ndarray, n: float) -> "FittedStack":
+    """Fit the label stack to n rows whose soft labels sum to `soft`."""
+    centre, mean = sums.total / n, soft / n
+    G = sums.gram - n * np.outer(centre, centre)
+    half = stack_half(G, float(np.trace(sums.gram)))
+    W = half.T @ (half @ (sums.product - n * np.outer(centre, mean)))
+    return FittedStack(LabelStack(W, centre, mean), half, n)
+
+
+class FittedStack(NamedTuple):
+    """A label stack, and what its own rows need to be left out."""
+
+    stack: LabelStack
+    half: np.ndarray
+    """The squared columns of half (S - centre)' sum to the leverages."""
+    n: float
+
+    def factors(self, S: Array) -> Array:
+        """1/(1 - h) with the leverage h of each row."""
+        D = S @ like(self.half.T, S) - like(self.half @ self.stack.centre, S)
+        return 1 / (1 - below_one(1 / self.n + namespace(S).sum(D**2, axis=1), SMALLEST))
+
+
+# ---- Steps, which run where the rows are
+
+
+class State(NamedTuple):
+    """What a block keeps: features, and of all rows and of the inner split what fits them."""
+
+    X: Any
+    """Features, the rows held out last."""
+    edge: int
+    """Number of rows that are not held out."""
+    rows: np.ndarray
+    """Which row of the data each row of X is."""
+    candidates: tuple[Candidates, ...] = ()
+    """Of all rows, of those of the inner split, and of those held out."""
+    factors: tuple[Any, ...] = ()
+    """1/(1 - h) with the leverage h of each row, (e, n), per split."""
+    S: tuple[Any, ...] = ()
+    """Left-out scores (n, l) of the leading ridge, per split."""
+
+    def features(self, split: int) -> Any:
+        """Features of the rows that a split learns from."""
+        return self.X[: self.edge] if split else self.X
+
+
+Sums = tuple[Any, ...]
+
+
+def _pick_rows(block: Block, state: Any, index: np.ndarray) -> Any:
+    """Those of the sorted rows that are in this block."""
+    X = block.rows.X
+    return pick(X, _inside(index, block.rows.first, X.shape[0]))
+
+
+def _inside(index: np.ndarray, first: int, n: int) -> np.ndarray:
+    """Positions in a block of the sorted rows that are in it."""
+    low, high = np.searchsorted(index, [first, first + n])
+    return index[low:high] - first
+
+
+def _make_features(
+    block: Block, state: Any, scaled: Any, source: FeatureMap, held: np.ndarray
+) -> tuple[State, Sums]:
+    """Features of a block; sums over the rows learned from and over those held out."""
+    X, first = block.rows.X, block.rows.first
+    n = X.shape[0]
+    out = _inside(held, first, n)
+    order = np.concatenate([np.setdiff1d(np.arange(n), out), out])
+    edge = n - len(out)
+    X = source.ordered(X, order, scaled)
+    return State(X, edge, order + first), (gram_sums(X[:edge]), gram_sums(X[edge:]))
+
+
+def _spectra(store: RowStore, sums: Any, single: bool) -> list[Spectrum]:
+    """Spectra of all rows, and of those that are not held out, from sums of `_make_features`."""
+    spectra = [store.near(_split_spectrum, sums, k, single, place=k) for k in range(2)]
+    return [store.here(result) for result in spectra]
+
+
+def _split_spectrum(sums: Sequence[Any], k: int, single: bool) -> Spectrum:
+    total = reduce(add_sums, (pair[0] for pair in sums))
+    total = total if k else reduce(add_sums, (pair[1] for pair in sums), total)
+    return spectrum(total, single)
+
+
+def _row_order(block: Block, state: State) -> tuple[np.ndarray, int]:
+    return state.rows, state.edge
+
+
+def _set_candidates(block: Block, state: State, Y: Sequence[sp.csr_array]) -> tuple[State, Sums]:
+    return state._replace(candidates=tuple(make_candidates(A, state.X) for A in Y)), ()
+
+
+def _candidates(block: Block, state: State) -> tuple[tuple[Candidates, ...], Array]:
+    return state.candidates, dense_part(state.X[:0])
+
+
+def _set_leverages(
+    block: Block, state: State, spectra: Sequence[Spectrum], lams: Sequence[float]
+) -> tuple[State, Sums]:
+    factors = [1 / (1 - s.leverages(state.features(k), lams)) for k, s in enumerate(spectra)]
+    return state._replace(factors=tuple(factors)), ()
+
+
+def _project(block: Block, state: State, q: Sequence[Array], first: int) -> tuple[State, Sums]:
+    """X'Q and 1'Q of every split."""
+    sums: list[Any] = []
+    for k, values in enumerate(q):
+        if k < first:
+            sums.append(None)
+            continue
+        c, X = state.candidates[k], state.features(k)
+        values = like(values, dense_part(X))
+        sums.append((c.project(values, X), c.total(values)))
+    return state, tuple(sums)
+
+
+def _weights(
+    spectrum: Spectrum, sums: tuple[Array, Any], lams: Sequence[float]
+) -> list[tuple[Array, Array]]:
+    return spectrum.ridges(*sums, lams)
+
+
+def _joined_ridges(
+    spectrum: Spectrum, sums: tuple[Array, Any], lams: Sequence[float], single: bool
+) -> tuple[Array, ...]:
+    """Weights (d, e l) and intercepts (e l,) of all ridges, side by side."""
+    W, b = zip(*spectrum.ridges(*sums, lams), strict=True)
+    xp = namespace(W[0])
+    joined = xp.concat(list(W), axis=1), xp.concat(list(b))
+    # Rows of single precision use ridges of single precision: half of the bytes for other workers.
+    return tuple(xp.astype(A, xp.float32) for A in joined) if single else joined
+
+
+def _pieces(X: Any, ridges: tuple[Array, Array], n_ridges: int) -> Iterator[tuple[int, Array]]:
+    """First row, and scores (m, e, l) of all ridges, of some rows at a time."""
+    W, b = (like(A, dense_part(X)) for A in ridges)
+    for i, rows in row_pieces(X, piece_rows(dense_part(X), max(W.shape))):
+        S = rows @ W + b
+        yield i, namespace(S).reshape(S, (S.shape[0], n_ridges, W.shape[1] // n_ridges))
+
+
+class _Cells(NamedTuple):
+    """The candidates of a piece of rows: their places among all, rows and labels in the piece."""
+
+    places: slice
+    row: Array
+    label: Array
+
+
+def _piece_cells(c: Candidates, i: int, m: int) -> _Cells:
+    places = slice(int(c.indptr[i]), int(c.indptr[i + m]))
+    return _Cells(places, c.row[places] - i, c.label[places])
+
+
+def _left_out(S: Array, factors: Array, q: Array, cells: _Cells) -> Array:
+    """Q - (Q - S) factors for scores S (m, l), where Q has the values q at the candidates."""
+    xp = namespace(S)
+    S = S * factors[:, None]
+    flat = cells.row * S.shape[1] + cells.label
+    xp.reshape(S, (-1,))[flat] += q[cells.places] * xp.take(1 - factors, cells.row)
+    return S
+
+
+def _score(
+    block: Block, state: State, ridges: Any, q: Any, n_ridges: int, leader: int | None
+) -> tuple[State, Sums]:
+    """Of every split: left-out scores of the candidates, and sums for the label stack or total."""
+    sums, leading = [], []
+    for k, (pair, values) in enumerate(zip(ridges, q, strict=True)):
+        c, X, factors = state.candidates[k], state.features(k), state.factors[k]
+        xp = namespace(dense_part(X))
+        values = like(values, dense_part(X))
+        kind = {"dtype": values.dtype, "device": values.device}
+        scores = xp.empty((n_ridges, c.size), **kind)
+        S_leader: Any = None if leader is None else xp.empty(c.shape, **kind)
+        total = 0.0
+        for i, S in _pieces(X, pair, n_ridges):
+            m = S.shape[0]
+            cells, f = _piece_cells(c, i, m), factors[:, i : i + m]
+            flat, l = xp.reshape(S, (-1,)), c.shape[1]
+            for e in range(n_ridges):
+                g = xp.take(f[e], cells.row)
+                at = xp.take(flat, (cells.row * n_ridges + e) * l + cells.label)
+                scores[e, cells.places] = at * g + values[cells.places] * (1 - g)
+            if leader is not None:
+                S_leader[i : i + m] = _left_out(S[:, leader], f[leader], values, cells)
+            else:
+                last = S[:, -1] * f[-1][:, None]
+                at = xp.take(xp.reshape(last, (-1,)), cells.row * l + cells.label)
+                total += float(xp.sum(last, dtype=xp.float64) - xp.sum(at, dtype=xp.float64))
+        leading.append(S_leader)
+        stack = None if leader is None else stack_sums(S_leader, values, c)
+        sums.append(([scores], stack, total))
+    return state._replace(S=tuple(leading)), tuple(sums)
+
+
+def _stack(block: Block, state: State, stacks: Sequence[FittedStack], q: Any) -> list[Array]:
+    """Left-out scores (1, candidates) by the label stack of every split."""
+    scores = []
+    for c, S, stack, values in zip(state.candidates, state.S, stacks, q, strict=False):
+        xp = namespace(S)
+        f = xp.take(stack.factors(S), c.row)
+        at = xp.take(xp.reshape(stack.stack.scores(S), (-1,)), c.flat)
+        scores.append((at * f + like(values, S) * (1 - f))[None])
+    return scores
+
+
+def _score_held(
+    block: Block,
+    state: State,
+    ridges: Any,
+    n_ridges: int,
+    leader: int | None,
+    stack: FittedStack | None,
+    cells: tuple[np.ndarray, np.ndarray],
+) -> Array:
+    """Scores (e, cells) of cells held out."""
+    (row, label), X = cells, state.X[state.edge :]
+    values, scores = dense_part(X), []
+    for i, S in _pieces(X, ridges, n_ridges):
+        xp, l = namespace(S), S.shape[2]
+        first, last = np.searchsorted(row, [i, i + S.shape[0]])
+        r, j = (like(A[first:last], values, "own") for A in (row - i, label))
+        flat = xp.reshape(S, (-1,))
+        experts = [xp.take(flat, (r * n_ridges + e) * l + j) for e in range(n_ridges)]
+        if stack is not None:
+            stacked = stack.stack.scores(S[:, leader])
+            experts.append(xp.take(xp.reshape(stacked, (-1,)), r * l + j))
+        scores.append(xp.stack(experts))
+    return namespace(values).concat(scores, axis=1)
+
+
+def _map_log_odds(
+    block: Block,
+    state: State,
+    split: int,
+    ridges: Any,
+    n_ridges: int,
+    leader: int | None,
+    stack: FittedStack | None,
+    q: Array,
+    combination: Combination,
+    function: Callable[..., Any],
+) -> Any:
+    """A function of the rows of a split and the log-odds (n, l) of all their cells."""
+    c, X, factors = state.candidates[split], state.features(split), state.factors[split]
+    q, pieces = like(q, dense_part(X)), []
+    xp = namespace(q)
+    for i, S in _pieces(X, ridges, n_ridges):
+        m = S.shape[0]
+        cells = _piece_cells(c, i, m)
+        experts = [_left_out(S[:, e], factors[e, i : i + m], q, cells) for e in range(n_ridges)]
+        if stack is not None:
+            L = experts[leader or 0]
+            experts.append(_left_out(stack.stack.scores(L), stack.factors(L), q, cells))
+        pieces.append(combination(xp.stack(experts)))
+    rows = state.rows[: state.edge] if split else state.rows
+    return function(rows, xp.concat(pieces))
+
+
+def _held_losses(
+    block: Block, state: State, ridges: Any, n_ridges: int, ranked: np.ndarray
+) -> tuple[State, Sums]:
+    """Squared errors of the rows held out, and average precisions of those in `ranked`."""
+    c, X = state.candidates[2], state.X[state.edge :]
+    listed = sp.csr_array((np.ones(c.size), to_numpy(c.label), c.indptr), c.shape)
+    rows = np.flatnonzero(np.isin(state.rows[state.edge :], ranked))
+    rows = rows[rankable(listed[rows].toarray())]
+    Y, errors, scores = listed[rows].toarray(), np.zeros(n_ridges), []
+    W, b = ridges
+    l = c.shape[1]
+    for e in range(n_ridges):
+        cells = slice(e * l, (e + 1) * l)
+        kept = []
+        for i, S in _pieces(X, (W[:, cells], b[cells]), 1):
+            S = S[:, 0]
+            xp, m = namespace(S), S.shape[0]
+            piece = _piece_cells(c, i, m)
+            at = xp.take(xp.reshape(S, (-1,)), piece.row * l + piece.label)
+            errors[e] += float(xp.sum(S * S, dtype=xp.float64))
+            errors[e] += float(xp.sum(1 - 2 * at, dtype=xp.float64))
+            inside = rows[(rows >= i) & (rows < i + m)] - i
+            kept.append(to_numpy(pick(S, inside)))
+        scores.append(row_precisions(Y, np.concatenate(kept)))
+    return state, (TuningSums.of(errors, scores),)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def stacked_rows(pieces: Sequence[Any]) -> Any:
+    """Rows of several blocks, one below the other."""
+    if len(pieces) == 1:
+        return pieces[0]
+    if sp.issparse(pieces[0]):
+        return sp.csr_array(sp.vstack(pieces))
+    return namespace(pieces[0]).concat(list(pieces))

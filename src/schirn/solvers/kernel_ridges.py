@@ -1,0 +1,344 @@
+"""Ridges of Sieve for rows whose kernel matrix fits in memory: one inverse per ridge weight.
+
+All leave-one-out and held-out scores follow from the inverses (`schirn.linalg.inverse`). Here rows
+may have weights, and groups that are left out together.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, solve_triangular
+from sklearn.utils import check_random_state
+
+from schirn._progress import stage
+from schirn.linalg.arrays import Array, eps, like, namespace, to_numpy
+from schirn.linalg.inverse import KernelInverse, groups_by_size, left_out_scores
+from schirn.linalg.kernels import Kernel, KernelExpansion, pick, sample_width, width_sample
+from schirn.linalg.leave_one_out import leave_one_out
+from schirn.linalg.weights import repeat
+from schirn.solvers.candidates import (
+    Knowledge,
+    RowLabels,
+    Split,
+    make_candidates,
+    row_labels,
+    take_cells,
+)
+from schirn.solvers.sieve import (
+    WINDOW,
+    Combination,
+    LabelStack,
+    Ridge,
+    Ridges,
+    SieveResult,
+    TuningSums,
+    choose_lams,
+    rankable,
+    row_precisions,
+    sieve,
+    trusting_ridge,
+)
+
+# Rows that choose the ridge weights.
+TUNING_ROWS = 600
+# A third of the rows is held out to fit the pool; few rows need all three thirds. For many rows,
+# whose inverses take most of the time, the outer two experts are as good as all three.
+FEW_ROWS = 2500
+# Ridge of the label stack, relative to the mean variance of its inputs.
+STACK_RIDGE = 0.3
+# Lower bound of 1 minus the leverage of a row of the stack.
+SMALLEST = 1e-3
+
+
+def fit_kernel(
+    K: Array,
+    Y: Array,
+    *,
+    kernel: str,
+    lam: float | None = None,
+    trusting: bool = False,
+    knowledge: Knowledge | None = None,
+    max_iter: int = 8,
+    random_state: Any = 0,
+) -> SieveResult:
+    """Choose the ridge weights and run the rounds; the parameters are those of `schirn.Sieve`.
+
+    Parameters
+    ----------
+    K, Y, knowledge
+        As in `KernelRidges`.
+    trusting : bool
+        Take every candidate as true.
+    """
+    rng, knowledge = check_random_state(random_state), knowledge or Knowledge()
+    lams = [float(lam)] if lam is not None else []
+    lams = lams or kernel_lams(K, Y, knowledge, kernel=kernel, trusting=trusting, rng=rng)
+    ridges = KernelRidges(K, Y, lams, knowledge, None if trusting else rng)
+    if trusting:
+        return trusting_ridge(ridges)
+    return sieve(ridges, rates=knowledge.rates, max_iter=max_iter, rng=rng)
+
+
+def kernel_matrix(
+    Z: Any, name: str, rng: np.random.RandomState, counts: Array | None = None
+) -> tuple[Kernel, Array]:
+    """The kernel, with the median distance as its width, and its matrix for scaled rows Z."""
+    stage("computing the kernel")
+    kernel = Kernel("linear")
+    if name == "rbf":
+        (rows,) = repeat(counts, np.arange(Z.shape[0]))
+        kernel = Kernel("rbf", sample_width(pick(Z, rows[width_sample(len(rows), rng)])))
+    return kernel, kernel_between(kernel, Z, Z)
+
+
+def kernel_between(kernel: Kernel, A: Any, B: Any) -> Array:
+    """The kernel between scaled rows; a linear one in double precision.
+
+    In single precision, features in small units would drown in those in large ones.
+    """
+    return kernel(*map(double, (A, B))) if kernel.name == "linear" else kernel(A, B)
+
+
+def double(rows: Any) -> Any:
+    """Rows in double precision."""
+    if sp.issparse(rows):
+        return rows.astype(np.float64)
+    return namespace(rows).astype(rows, namespace(rows).float64, copy=False)
+
+
+def kernel_lams(
+    K: Array,
+    Y: Array,
+    knowledge: Knowledge,
+    *,
+    kernel: str,
+    trusting: bool,
+    rng: np.random.RandomState,
+) -> list[float]:
+    """Two or three ridge weights, chosen on a sample of rows left out (see `choose_lams`)."""
+    xp, n, weights = namespace(K), len(Y), knowledge.weights
+    diagonal = to_numpy(xp.linalg.diagonal(K))
+    means = to_numpy(xp.mean(K, axis=0)) if weights is None else weights @ K / weights.sum()
+    variance = np.average(diagonal, weights=weights) - np.average(means, weights=weights)
+    rows = np.sort(rng.choice(n, min(n, TUNING_ROWS), replace=False))
+    index = like(rows, K, "own")
+    sample, y = to_numpy(K[index][:, index]).astype(np.float64), Y[rows].astype(np.float64)
+    ranked = rankable(y) if kernel == "linear" or trusting else rows[:0]
+    weights = None if weights is None else weights[rows]
+
+    def losses(grid: np.ndarray) -> TuningSums:
+        scores = list(sample_scores(sample, y, grid, knowledge, rows))
+        errors = [np.average((S - y) ** 2, axis=0, weights=weights).mean() for S in scores]
+        precisions = np.zeros((len(grid), 0))
+        if len(ranked):
+            precisions = np.array([row_precisions(y[ranked], S[ranked]) for S in scores])
+        return TuningSums.of(errors, precisions, None if weights is None else weights[ranked])
+
+    return choose_lams(
+        losses,
+        max(float(variance), 1e-12),
+        kernel=kernel,
+        trusting=trusting,
+        window=WINDOW if n < FEW_ROWS else WINDOW[::2],
+        least=n * eps(K) * float(abs(diagonal).max()),
+    )
+
+
+def sample_scores(
+    K: np.ndarray, Y: np.ndarray, lams: np.ndarray, knowledge: Knowledge, rows: np.ndarray
+) -> Iterator[np.ndarray]:
+    """Left-out scores of a sample of rows, for each ridge weight."""
+    if knowledge.weights is None and knowledge.groups is None:
+        return left_out_scores(K, Y, lams.tolist())
+    groups, weights = (
+        None if values is None else values[rows] for values in (knowledge.groups, knowledge.weights)
+    )
+    return (KernelInverse(K, [t], groups, weights).fit(Y).left_out[0] for t in lams)
+
+
+class KernelRidges(Ridges):
+    """Ridges on all rows, and on inner splits that hold out a third of the rows or groups each.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Kernel matrix, of any array library.
+    Y : ndarray of shape (n, l)
+        Candidates, 0/1.
+    lams : sequence of float
+        Ridge weights of the experts.
+    knowledge : Knowledge
+    rng : RandomState, optional
+        Draws the inner splits; None makes none.
+    """
+
+    most_stacked = np.inf
+
+    def __init__(
+        self,
+        K: Array,
+        Y: Array,
+        lams: Sequence[float],
+        knowledge: Knowledge | None = None,
+        rng: np.random.RandomState | None = None,
+    ):
+        stage("inverting the kernel")
+        knowledge = knowledge or Knowledge()
+        self.lams, self.values = list(lams), np.empty(0)
+        n, groups, counts = len(Y), knowledge.groups, knowledge.counts
+        whole = KernelInverse(K, lams, groups, knowledge.weights)
+        self._inverses: list[Any] = [whole]
+        self._groups = [groups]
+
+        def labels(rows: np.ndarray, known: bool = False) -> RowLabels:
+            return row_labels(make_candidates(sp.csr_array(Y[rows])), rows, knowledge, known)
+
+        every = np.arange(n)
+        self.splits = [Split(labels(every, known=True), every)]
+        group = every if groups is None else np.unique(groups, return_inverse=True)[1]
+        number = int(group.max(initial=-1)) + 1
+        thirds = np.array_split(every[:0] if rng is None else rng.permutation(number), 3)
+        for third in thirds if n < FEW_ROWS else thirds[:1]:
+            held, train = (np.flatnonzero(np.isin(group, third, invert=k)) for k in (False, True))
+            # Without candidates there is nothing to learn from.
+            if len(held) and Y[train].any():
+                times = 1 if counts is None else counts[held]
+                drawn = np.repeat(np.arange(len(held)), times)
+                self.splits.append(Split(labels(train), train, labels(held), drawn))
+                self._inverses.append(whole.hold_out(held))
+                self._groups.append(None if groups is None else groups[train])
+
+    def left_out(self, q: Sequence[Array], leader: int | None = None) -> list[Array]:
+        """Fit the ridges of every split to soft labels q, and score its candidates."""
+        self._Q = [
+            s.train.candidates.dense(values, values)
+            for s, values in zip(self.splits, q, strict=False)
+        ]
+        self._scores, self._held, self._stack = [], [], None
+        for k, Q in enumerate(self._Q):
+            S, S_held = self._inverses[k].fit(Q)
+            if leader is not None:
+                weights = self.splits[k].train.weights
+                stack, stacked = fit_stack(S[leader], Q, weights, self._groups[k])
+                S = np.concatenate([S, stacked[None]])
+                S_held = np.concatenate([S_held, stack.scores(S_held[leader])[None]])
+                self._stack = self._stack or stack
+            self._scores.append(S)
+            self._held.append(S_held)
+        return [
+            take_cells(S, split.train.candidates.flat)
+            for S, split in zip(self._scores, self.splits, strict=False)
+        ]
+
+    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Array]:
+        """Scores (e, cells) of cells held out."""
+        return [S[:, row, label] for S, (row, label) in zip(self._held[1:], cells, strict=True)]
+
+    def weights(self) -> tuple[list[Ridge], LabelStack | None]:
+        """Dual weights and intercepts of the ridges, and the label stack."""
+        return self._inverses[0].expansion(self._Q[0]), self._stack
+
+    def unlisted_mean(self, split: int) -> float:
+        """Mean score of the last ridge outside the candidates."""
+        rows, S = self.splits[split].train, self._scores[split][-1]
+        unlisted = rows.candidates.dense(np.ones(rows.candidates.size), S) == 0
+        weights = unlisted * (1 if rows.counts is None else rows.counts[:, None])
+        total = float(weights.sum())
+        return float((S * weights).sum()) / total if total else 0.5
+
+    def map_log_odds(
+        self, combination: Combination, function: Callable[..., Any], split: int = 0
+    ) -> list[Any]:
+        """Call function(rows, log-odds) for all rows of a split."""
+        return [function(self.splits[split].rows, combination(self._scores[split]))]
+
+
+# ---- Label stack
+
+
+def fit_stack(
+    S: np.ndarray,
+    Q: np.ndarray,
+    weights: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> tuple[LabelStack, np.ndarray]:
+    """Fit the label stack, and score its rows, each row or group left out of its own fit.
+
+    The cost is cubic in min(n, l) only.
+    """
+    n, l = S.shape
+    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
+    root = np.ones((n, 1)) if weights is None else np.sqrt(weights)[:, None]
+    centre, mean = (np.average(A, axis=0, weights=weights) for A in (S, Q))
+    D, R = root * (S - centre), root * (Q - mean)
+    squares = float(np.sum((root * S) ** 2))
+    if l <= n:
+        half = stack_half(D.T @ D, squares)
+        stack = LabelStack(half.T @ (half @ (D.T @ R)), centre, mean)
+        E = D @ half.T
+    else:
+        right, E = wide_stack(D, R, squares)
+        stack = LabelStack(D.T, centre, mean, right)
+    fitted = stack.scores(S)
+    left_out = leave_one_out(Q, fitted, share + np.sum(E**2, axis=1), SMALLEST)
+    if groups is not None:
+        leave_groups_out(left_out, Q, fitted, E, share, root, groups)
+    return stack, left_out
+
+
+def wide_stack(D: np.ndarray, R: np.ndarray, squares: float) -> tuple[np.ndarray, np.ndarray]:
+    """Right factor of the weights, and a root E of the hat matrix E E', for fewer rows than labels.
+
+    With G = D D', the hat matrix is G (G + t I)^-1.
+    """
+    G = D @ D.T
+    t = stack_ridge(float(np.trace(G)), D.shape[1], squares)
+    values, vectors = np.linalg.eigh(G)
+    values = np.maximum(values, 0)
+    right = vectors @ ((vectors.T @ R) / (values + t)[:, None])
+    return right, vectors * np.sqrt(values / (values + t))
+
+
+def leave_groups_out(
+    left_out: np.ndarray,
+    Q: np.ndarray,
+    fitted: np.ndarray,
+    E: np.ndarray,
+    share: np.ndarray,
+    root: np.ndarray,
+    groups: np.ndarray,
+) -> None:
+    """Replace scores of groups: Q_G - (I - H_GG)^-1 (Q_G - S_G), H the weighted hat matrix."""
+    for rows in groups_by_size(groups):
+        k, shares = rows.shape[1], np.sqrt(share[rows])
+        H = E[rows] @ E[rows].transpose(0, 2, 1) + shares[:, :, None] * shares[:, None, :]
+        # A group of all rows leaves nothing to learn from, and a singular matrix.
+        error = np.linalg.solve((1 + 1e-9) * np.eye(k) - H, root[rows] * (Q - fitted)[rows])
+        left_out[rows] = Q[rows] - error / root[rows]
+
+
+def stack_half(G: np.ndarray, squares: float) -> np.ndarray:
+    """half with half' half = (G + t I)^-1 for the Gram matrix G (l, l) of centred scores."""
+    l = len(G)
+    t = stack_ridge(float(np.trace(G)), l, squares)
+    R, _ = cho_factor(G + t * np.eye(l), lower=False)
+    return solve_triangular(R, np.eye(l), trans="T", check_finite=False)
+
+
+def stack_ridge(trace: float, l: int, squares: float) -> float:
+    """Ridge weight; where all scores are equal, the last term outweighs rounding errors."""
+    return trace / l * STACK_RIDGE + 1e-12 + 1e-14 * squares
+
+
+# ---- Predictions for new rows
+
+
+def kernel_expansion(kernel: Kernel, Z: Any, ridges: Sequence[Ridge]) -> KernelExpansion:
+    """How the ridges of a fit score new rows; Z are the scaled training rows."""
+    support = Z if sp.issparse(Z) else to_numpy(Z)
+    weights, offsets = (np.stack(arrays) for arrays in zip(*ridges, strict=True))
+    if kernel.name == "linear":
+        return KernelExpansion(kernel, None, np.stack([support.T @ A for A in weights]), offsets)
+    return KernelExpansion(kernel, support, weights, offsets)

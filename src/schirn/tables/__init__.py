@@ -1,0 +1,1 @@
+"""Read tables and write them back exactly; lists of changes, merges, checks and expectations."""

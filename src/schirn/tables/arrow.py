@@ -1,0 +1,683 @@
+"""Tables that Arrow reads: Parquet files and folders, Feather files, and saved `datasets`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from socket import gethostname
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+
+from schirn._files import (
+    atomic_write,
+    brief,
+    brief_list,
+    byte_limit,
+    reason_of,
+    too_large,
+    whole_folder,
+)
+from schirn._optional import optional
+from schirn.exceptions import DataError
+from schirn.tables.text import check_columns, check_size, unreadable_named
+
+Array = np.ndarray
+
+ARROW = (".feather", ".arrow", ".ipc")
+"""Suffixes of files in Arrow's own format."""
+STATE = "state.json"
+"""The file by which a folder that `Dataset.save_to_disk` wrote is known."""
+
+_ROWS_AT_ONCE = 1024
+# Size of the rows of numbers that are read or written together, and of what is read ahead.
+_ROWS_BYTES = 2**24
+_BUFFER_BYTES = 2**20
+# Size of the blocks of numbers that are read together.
+_BLOCK_BYTES = 50_000_000
+_MAGIC = b"ARROW1"
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+# Where the package `datasets` keeps its description of the columns.
+_FEATURES = b"huggingface"
+
+
+class ArrowTable:
+    """Columns of an Arrow table; those that are not changed keep their types.
+
+    Class labels of `datasets` are numbers with names in the description of the column. Their cells
+    are the names.
+    """
+
+    lists = True
+    tag_columns: Collection[str] = ()
+
+    def __init__(self, path: Path, table: Any) -> None:
+        self._arrow = optional("pyarrow", "table", "Reading this table")
+        self.table = table
+        with unreadable_named(path, "table"):
+            self.columns = list(table.column_names)
+            index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+            self.index_columns: Collection[str] = [name for name in index if isinstance(name, str)]
+            self._features = _features(table.schema)
+        check_columns(path, self.columns)
+        self._path, self.n_rows = path, table.num_rows
+        if not self.n_rows:
+            raise DataError(f"{path}: the table has no rows")
+
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a column."""
+        cells = list(self.table.column(name).to_pylist())
+        names = _class_names(self._features.get(name))
+        if names is None:
+            return cells
+        return [self._named(cell, names, i, name) for i, cell in enumerate(cells)]
+
+    def _named(self, cell: Any, names: list[str], i: int, column: str) -> Any:
+        """Return the names of class labels."""
+        if isinstance(cell, list):
+            return [self._named(each, names, i, column) for each in cell]
+        # Data sets for competitions have -1 where the label is a secret.
+        if cell is None or cell == -1:
+            return None
+        if not 0 <= cell < len(names):
+            raise DataError(
+                f"{self._path}: row {i + 1}, column {brief(column)}: there is no class {cell}; the "
+                f"column has {len(names)} classes"
+            )
+        return names[cell]
+
+    def numbers(self, name: str) -> Array | None:
+        """Return a column of numbers or truth values as floats, NaN for a missing cell."""
+        kind, types = self.table.schema.field(name).type, self._arrow.types
+        is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+        if not is_number or _class_names(self._features.get(name)) is not None:
+            return None
+        return np.asarray(self.table.column(name).to_numpy(), dtype=np.float64)
+
+    def vectors(self, name: str) -> Array | None:
+        """Return a column of lists of numbers as a matrix; None if it does not hold such lists."""
+        column = self.table.column(name)
+        if not self._arrow.types.is_nested(column.type):
+            return None
+        return stacked_lists(column)
+
+    def holds(self, name: str, kind: str) -> bool:
+        """Whether the cells of a column may be of a kind: "text" or "list"."""
+        column, types = self.table.schema.field(name).type, self._arrow.types
+        is_list = any(
+            of(column) for of in (types.is_list, types.is_large_list, types.is_fixed_size_list)
+        )
+        is_number = types.is_integer(column) or types.is_floating(column)
+        if kind == "list":
+            return is_list
+        return not is_list and (_class_names(self._features.get(name)) is not None or not is_number)
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy to a file, in the format of its name."""
+        table = self._with(path, changed, added)
+        with atomic_write(path) as stream:
+            if Path(path).suffix.lower() == ".parquet":
+                optional("pyarrow.parquet", "table", "Writing Parquet").write_table(table, stream)
+            else:
+                self._write_ipc(table, stream, Path(path).suffix.lower())
+
+    def _write_ipc(self, table: Any, stream: Any, suffix: str) -> None:
+        ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
+        # Feather files are compressed by those who write them, so that of a copy is as well.
+        options = ipc.IpcWriteOptions(compression="lz4" if suffix == ".feather" else None)
+        with ipc.new_file(stream, table.schema, options=options) as writer:
+            writer.write_table(table)
+
+    def _with(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> Any:
+        """Return the table with changed and new columns."""
+        table = self.table
+        for name, cells in changed.items():
+            k = self.columns.index(name)
+            field = table.schema.field(k)
+            names = _class_names(self._features.get(name))
+            if names is not None:
+                cells = self._classes(path, name, cells, names)
+            kind = field.type
+            is_dictionary = self._arrow.types.is_dictionary(kind)
+            if is_dictionary:
+                kind = kind.value_type
+            try:
+                column = self._arrow.array(cells, type=kind)
+                if is_dictionary:
+                    column = self._categories(column, table.column(k))
+            except self._arrow.ArrowException as error:
+                reason = reason_of(error)
+                raise DataError(
+                    f"{path}: the column {name!r} holds {kind} only ({reason})"
+                ) from error
+            table = table.set_column(k, field.name, column)
+        for name, cells in added.items():
+            table = table.append_column(name, self._new(cells))
+        if not self._features:
+            return table
+        return _describe_new(table, self._features, list(added))
+
+    def _classes(self, path: str, column: str, cells: list[Any], names: list[str]) -> list[Any]:
+        """Return the numbers of class labels; a missing label stays as it was."""
+        number: dict[Any, Any] = {name: k for k, name in enumerate(names)} | {None: None}
+
+        def back(cell: Any, before: Any) -> Any:
+            if isinstance(cell, list):
+                return [back(each, None) for each in cell]
+            if cell not in number:
+                raise DataError(
+                    f"{path}: {brief(cell)} is not among the {len(names)} classes of the column "
+                    f"{brief(column)}; there are {brief_list(names, 6)}"
+                )
+            return before if cell is None and before == -1 else number[cell]
+
+        return list(map(back, cells, self.table.column(column).to_pylist()))
+
+    def _categories(self, column: Any, before: Any) -> Any:
+        """Return a column as categories: those of the old column in their order, then new ones."""
+        known = (value for chunk in before.chunks for value in chunk.dictionary.to_pylist())
+        old = [value for value in known if value is not None]
+        cells = column.to_pylist()
+        used = {cell for cell in cells if cell is not None}
+        values = [value for value in dict.fromkeys([*old, *cells]) if value in used]
+        if old == sorted(old):
+            values.sort()
+        place = {value: i for i, value in enumerate(values)}
+        whole = self._arrow.array(values, type=column.type)
+        # The index may be too small for more categories.
+        for index in (before.type.index_type, self._arrow.int32()):
+            if len(values) < 2 ** (index.bit_width - 1):
+                break
+        indices = self._arrow.array([place.get(cell) for cell in cells], type=index)
+        return self._arrow.DictionaryArray.from_arrays(indices, whole, ordered=before.type.ordered)
+
+    def _new(self, cells: list[Any]) -> Any:
+        """Return a new column: text, lists of text, or a map from tag to number."""
+        arrow = self._arrow
+        if cells and isinstance(cells[0], dict):
+            # The package `datasets` has no maps.
+            kind = arrow.map_(arrow.string(), arrow.float64())
+            if self._features:
+                kind = arrow.list_(
+                    arrow.struct([("tag", arrow.string()), ("confidence", arrow.float64())])
+                )
+                pairs = [[{"tag": k, "confidence": v} for k, v in c.items()] for c in cells]
+                return arrow.array(pairs, type=kind)
+            return arrow.array([list(cell.items()) for cell in cells], type=kind)
+        is_list = cells and isinstance(cells[0], list)
+        return arrow.array(cells, type=arrow.list_(arrow.string()) if is_list else arrow.string())
+
+
+class ParquetTable(ArrowTable):
+    """A Parquet file; columns of numbers may stay in it, for others to read (`number_blocks`)."""
+
+    def __init__(self, path: Path, max_bytes: int | None, unread: Collection[str] = ()) -> None:
+        self.unread = list(unread)
+        super().__init__(path, _read_parquet(path, byte_limit(max_bytes), unread))
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a copy."""
+        if not self.unread:
+            super().write(path, changed, added)
+            return
+        with atomic_write(path) as stream:
+            own = [(self._path, self._with(path, changed, added))]
+            _write_with_unread(own, self.unread, stream)
+
+
+class FeatherTable(ArrowTable):
+    """A Feather file, or another file of Arrow batches."""
+
+    def __init__(self, path: Path, max_bytes: int | None) -> None:
+        super().__init__(path, _read_ipc(path, byte_limit(max_bytes)))
+
+
+class ParquetFolder(ArrowTable):
+    """The Parquet files of a folder, sorted by path, as one table.
+
+    Folders called name=value, as Spark and Hive write them, are a column.
+
+    Parameters
+    ----------
+    folder : Path
+    max_bytes : int or None
+    unread : collection of str
+        Columns of numbers that stay in the files, for others to read (`number_blocks`).
+    """
+
+    def __init__(self, folder: Path, max_bytes: int | None, unread: Collection[str] = ()) -> None:
+        arrow = optional("pyarrow", "table", "Reading Parquet files")
+        limit, files, tables = byte_limit(max_bytes), parquet_files(folder), []
+        self.folder, self.unread = folder, list(unread)
+        self._in_path: set[str] = set()
+        self._sizes: dict[str, int] = {}
+        for path in files:
+            if not unread:
+                check_size(path, max_bytes)
+            table = _read_parquet(path, limit, unread)
+            limit -= table.nbytes
+            name = path.relative_to(folder).as_posix()
+            self._sizes[name] = table.num_rows
+            for part in name.split("/")[:-1]:
+                key, equals, text = part.partition("=")
+                if equals and key not in table.column_names:
+                    value = None if text == _HIVE_NULL else unquote(text)
+                    cells = arrow.array([value] * table.num_rows, type=arrow.string())
+                    table = table.append_column(key, cells)
+                    self._in_path.add(key)
+            check_columns(path, table.column_names)
+            tables.append(table)
+        # Columns that only some files have are missing in the others.
+        with unreadable_named(folder, "folder: its files do not make one table"):
+            whole = arrow.concat_tables(tables, promote_options="permissive")
+        for key in self._in_path:
+            k, column = whole.column_names.index(key), whole.column(key)
+            texts = {text for text in column.to_pylist() if text is not None}
+            if texts and all(text.isdecimal() and text.isascii() for text in texts):
+                whole = whole.set_column(k, key, column.cast(arrow.int64()))
+        super().__init__(folder, whole)
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a folder with files of the same names, or one file for a path in .parquet."""
+        if path.endswith(".parquet") and not self.unread:
+            super().write(path, changed, added)
+            return
+        if path.endswith(".parquet"):
+            with atomic_write(path) as stream:
+                pieces = self._pieces(self._with(path, changed, added))
+                own = ((self.folder / name, piece) for name, piece in pieces)
+                _write_with_unread(own, self.unread, stream)
+            return
+        fixed = sorted(self._in_path & set(changed))
+        if fixed:
+            raise DataError(
+                f"{path}: the column {brief(fixed[0])} is in the names of the folders, where it "
+                f"cannot be changed; write one file in .parquet"
+            )
+        parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+        table = self._with(path, changed, added).drop_columns(sorted(self._in_path))
+        with whole_folder(path) as folder:
+            for name, own in self._pieces(table):
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if self.unread:
+                    _write_with_unread([(self.folder / name, own)], self.unread, target)
+                else:
+                    parquet.write_table(own, target)
+
+    def _pieces(self, table: Any) -> Iterator[tuple[str, Any]]:
+        """Yield the name of each file and its rows."""
+        start = 0
+        for name, size in self._sizes.items():
+            yield name, table.slice(start, size)
+            start += size
+
+
+class SavedDataset(ArrowTable):
+    """A folder that `Dataset.save_to_disk` of the package `datasets` wrote."""
+
+    def __init__(self, folder: Path, max_bytes: int | None) -> None:
+        arrow = optional("pyarrow", "table", "Reading Arrow files")
+        self._state = _json_object(folder / STATE)
+        self._info = _json_object(folder / "dataset_info.json")
+        try:
+            files = [Path(each["filename"]).name for each in self._state["_data_files"]]
+        except (LookupError, TypeError):
+            raise DataError(f"{folder / STATE}: it names no data files") from None
+        if not files or self._state.get("_indices_data_files"):
+            raise DataError(f"{folder}: save the data set again; its rows are kept as indices")
+        limit, tables = byte_limit(max_bytes), []
+        for name in files:
+            check_size(folder / name, max_bytes)
+            tables.append(_read_ipc(folder / name, limit))
+            limit -= tables[-1].nbytes
+        with unreadable_named(folder, "data set: its files differ"):
+            super().__init__(folder, arrow.concat_tables(tables))
+
+    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+        """Write a folder for `datasets.load_from_disk`, or one file for a path in .parquet."""
+        if path.endswith(".parquet"):
+            super().write(path, changed, added)
+            return
+        ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
+        table, name = self._with(path, changed, added), "data-00000-of-00001.arrow"
+        info = {**self._info, "features": _features(table.schema) or self._info.get("features")}
+        with whole_folder(path) as folder:
+            with (folder / name).open("wb") as stream, ipc.new_stream(stream, table.schema) as out:
+                out.write_table(table)
+            # Caches of `datasets` know the content by this fingerprint.
+            with (folder / name).open("rb") as data:
+                fingerprint = hashlib.file_digest(data, "sha256").hexdigest()[:16]
+            state = {**self._state, "_data_files": [{"filename": name}]}
+            state["_fingerprint"] = fingerprint
+            (folder / STATE).write_text(json.dumps(state, indent=2))
+            (folder / "dataset_info.json").write_text(json.dumps(info, indent=2))
+
+
+def parquet_files(folder: Path) -> list[Path]:
+    """Return the Parquet files of a folder, sorted; names that begin with _ or . do not count."""
+    found = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
+    hidden = ("_", ".")
+    return [
+        path
+        for path in found
+        if not any(part.startswith(hidden) for part in path.relative_to(folder).parts)
+    ]
+
+
+class NumberBlock(NamedTuple):
+    """Rows of a Parquet file whose numbers are read together."""
+
+    path: str
+    groups: list[int]
+    first: int
+    """Index of the first row among those of all files."""
+    names: list[str]
+    """Columns of numbers, or one column of lists of numbers."""
+
+    def read(self) -> Array:
+        """Return the numbers (n, d); lists of single precision stay so."""
+        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        try:
+            with parquet.ParquetFile(self.path) as file:
+                table = file.read_row_groups(self.groups, columns=self.names)
+        except FileNotFoundError:
+            raise DataError(
+                f"{self.path}: there is no such file on {gethostname()}; put the folder where all "
+                f"workers see it under the same path"
+            ) from None
+        except Exception as error:
+            raise DataError(f"{self.path}: cannot be read ({reason_of(error)})") from error
+        return _numbers_of(table, self.names, self.path, self.first)
+
+
+def _numbers_of(table: Any, names: Sequence[str], path: str, first: int) -> Array:
+    """Return columns of numbers, or one column of lists, of a table that starts at row `first`."""
+    types = optional("pyarrow", "table", "Reading Parquet files").types
+    columns = [table.column(name) for name in names]
+    if len(columns) == 1 and types.is_nested(columns[0].type):
+        found = stacked_lists(columns[0])
+        if found is None:
+            raise DataError(
+                f"{path}: the column {names[0]!r} must hold lists of numbers, all of the same "
+                f"length and not empty"
+            )
+        return found
+    numbers = []
+    for name, column in zip(names, columns, strict=True):
+        try:
+            values = np.asarray(column.to_numpy(), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{path}: the column {name!r} holds {column.type}, not numbers"
+            ) from None
+        if not np.isfinite(values).all():
+            row = first + int(np.argmin(np.isfinite(values)))
+            raise DataError(
+                f"{path}: row {row + 1}, column {name!r}: not a number; fill it in, or choose "
+                f"other columns"
+            )
+        numbers.append(values)
+    return np.column_stack(numbers)
+
+
+def stacked_lists(column: Any) -> Array | None:
+    """Return an Arrow column of lists as a matrix, in single precision if it has that; or None."""
+    # Without a Python object per number.
+    compute = optional("pyarrow.compute", "table", "Reading Parquet files")
+    sizes = compute.unique(compute.list_value_length(column)).to_pylist()
+    numbers = compute.list_flatten(column)
+    if len(sizes) != 1 or not sizes[0] or numbers.null_count:
+        return None
+    values = numbers.to_numpy()
+    if values.dtype.kind not in "biuf":
+        return None
+    values = values.reshape(-1, sizes[0])
+    return values if values.dtype == np.float32 else values.astype(np.float64)
+
+
+class ParquetNumbers(NamedTuple):
+    """Columns of numbers, or one column of lists, that stay in Parquet files."""
+
+    files: list[Path]
+    names: list[str]
+    dtype: np.dtype
+    n_rows: int
+    n_bytes: int
+    """Size of the matrix in memory."""
+
+    @classmethod
+    def of(cls, path: Path, names: Sequence[str]) -> ParquetNumbers | None:
+        """Numbers in a Parquet file or folder; None if a file lacks a column or it holds others."""
+        arrow = optional("pyarrow", "table", "Reading Parquet files")
+        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        files, types = parquet_files(path) if path.is_dir() else [path], arrow.types
+        n_rows, n_values, single = 0, 0, True
+        for each in files:
+            try:
+                with parquet.ParquetFile(each) as file:
+                    schema, about = file.schema_arrow, file.metadata
+            except (OSError, arrow.ArrowException):
+                return None
+            for name in names:
+                if name not in schema.names:
+                    return None
+                kind = schema.field(name).type
+                is_list = types.is_nested(kind) and hasattr(kind, "value_type")
+                inner = kind.value_type if is_list else kind
+                if not (types.is_floating(inner) or types.is_integer(inner)):
+                    return None
+                if is_list and len(names) > 1:
+                    return None
+                single &= is_list and types.is_float32(inner)
+            n_rows += about.num_rows
+            for k in range(about.num_row_groups):
+                group = about.row_group(k)
+                columns = (group.column(j) for j in range(group.num_columns))
+                own = [c for c in columns if c.path_in_schema.split(".")[0] in names]
+                n_values += sum(column.num_values for column in own)
+        dtype = np.dtype(np.float32 if single else np.float64)
+        return cls(files, list(names), dtype, n_rows, n_values * dtype.itemsize)
+
+    def blocks(self) -> Iterator[Array]:
+        """Yield the rows of all files, some at a time."""
+        parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+        first, at_once = 0, max(1, _ROWS_BYTES * self.n_rows // max(self.n_bytes, 1))
+        for path in self.files:
+            with (
+                unreadable_named(path, "Parquet file"),
+                parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file,
+            ):
+                for batch in file.iter_batches(at_once, columns=self.names, use_threads=False):
+                    yield _numbers_of(batch, self.names, str(path), first).astype(
+                        self.dtype, copy=False
+                    )
+                    first += batch.num_rows
+
+
+def _write_with_unread(
+    pieces: Iterable[tuple[Path, Any]], unread: Sequence[str], target: Any
+) -> None:
+    """Write one file: rows of files with the columns that were not read, some rows at a time.
+
+    Parameters
+    ----------
+    pieces : pairs of the file and the other columns of its rows
+    unread : list of str
+    target : path or stream
+    """
+    arrow = optional("pyarrow", "table", "Writing Parquet files")
+    parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+    writer = None
+    try:
+        for path, table in pieces:
+            start = 0
+            with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+                names, kinds, about = file.schema_arrow.names, file.schema_arrow, file.metadata
+                groups = (about.row_group(k) for k in range(about.num_row_groups))
+                size = max(sum(group.total_byte_size for group in groups), 1)
+                at_once = max(1, _ROWS_BYTES * about.num_rows // size)
+                batches = file.iter_batches(at_once, columns=list(unread), use_threads=False)
+                empty = arrow.Table.from_batches([], arrow.schema([kinds.field(n) for n in unread]))
+                # A file without rows is written as well.
+                for left in chain((arrow.Table.from_batches([b]) for b in batches), [empty]):
+                    own = table.slice(start, left.num_rows)
+                    start += left.num_rows
+                    if len(own) != len(left):
+                        break
+                    if writer is not None and not len(own):
+                        continue
+                    for name in unread:
+                        own = own.append_column(kinds.field(name), left.column(name))
+                    order = [name for name in names if name in own.column_names]
+                    order += [name for name in own.column_names if name not in order]
+                    own = own.select(order)
+                    if writer is None:
+                        writer = parquet.ParquetWriter(target, own.schema)
+                    writer.write_table(own.cast(writer.schema))
+            if start != table.num_rows:
+                raise DataError(f"{path}: the file was changed while its tags were judged")
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
+    """Return blocks of about 50 MB of these columns, in the order of the rows of the folder."""
+    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+    found, first = [], 0
+    for path in parquet_files(folder):
+        with parquet.ParquetFile(path) as file:
+            missing = [name for name in names if name not in file.schema_arrow.names]
+            about = file.metadata
+        if missing:
+            raise DataError(f"{path}: there is no column {brief(missing[0])}")
+        groups: list[int] = []
+        size = n = 0
+        for k in range(about.num_row_groups):
+            group = about.row_group(k)
+            columns = [group.column(j) for j in range(group.num_columns)]
+            own = [c for c in columns if c.path_in_schema.split(".")[0] in names]
+            groups.append(k)
+            size += sum(column.total_uncompressed_size for column in own)
+            n += group.num_rows
+            if size >= _BLOCK_BYTES or k == about.num_row_groups - 1:
+                if n:
+                    found.append(NumberBlock(os.path.abspath(path), groups, first, list(names)))
+                first += n
+                groups, size, n = [], 0, 0
+    return found
+
+
+def _read_parquet(path: Path, limit: int, unread: Collection[str] = ()) -> Any:
+    """Read a file batch by batch, up to the limit."""
+    arrow = optional("pyarrow", "table", "Reading Parquet files")
+    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            names = [name for name in schema.names if name not in unread]
+            groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+            total = sum(group.total_byte_size for group in groups)
+            if total > limit and not unread:
+                raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+            # These sizes count a long text of a dictionary once, however many rows repeat it.
+            options = {"columns": names} if unread else {}
+            found = file.iter_batches(batch_size=_ROWS_AT_ONCE, **options)
+            if unread:
+                schema = arrow.schema([schema.field(name) for name in names], schema.metadata)
+            return arrow.Table.from_batches(list(_limited(path, found, limit)), schema=schema)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path}: not a readable Parquet file ({reason_of(error)})") from error
+
+
+def _read_ipc(path: Path, limit: int) -> Any:
+    """Read a file of batches, which may be in the form of a file or of a stream."""
+    arrow = optional("pyarrow", "table", "Reading Arrow files")
+    ipc = optional("pyarrow.ipc", "table", "Reading Arrow files")
+    try:
+        with arrow.memory_map(str(path)) as source:
+            if source.read(len(_MAGIC)) == _MAGIC:
+                reader = ipc.open_file(source)
+                found = (reader.get_batch(k) for k in range(reader.num_record_batches))
+            else:
+                source.seek(0)
+                reader = ipc.open_stream(source)
+                found = iter(reader)
+            batches = list(_limited(path, map(_checked, found), limit))
+            return arrow.Table.from_batches(batches, schema=reader.schema)
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"{path}: not a readable Arrow file ({reason_of(error)})") from error
+
+
+def _checked(batch: Any) -> Any:
+    # Arrow trusts the offsets in a file, even to count bytes.
+    batch.validate(full=True)
+    return batch
+
+
+def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
+    size = 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > limit:
+            over = too_large(f"unpacks to over {limit:,} bytes", limit)
+            raise DataError(f"{path}: {over}")
+        yield batch
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    check_size(path)
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({reason_of(error)})") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{path}: not a JSON object")
+    return found
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    """Return the description of the columns by the package `datasets`, if there is one."""
+    try:
+        found = json.loads((schema.metadata or {})[_FEATURES])["info"]["features"]
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _class_names(feature: Any) -> list[str] | None:
+    """Return the names of a column of class labels, or of lists of them."""
+    if isinstance(feature, list):
+        return _class_names(feature[0]) if len(feature) == 1 else None
+    if not isinstance(feature, dict):
+        return None
+    if feature.get("_type") in ("Sequence", "List", "LargeList"):
+        return _class_names(feature.get("feature"))
+    names = feature.get("names")
+    if feature.get("_type") != "ClassLabel" or not isinstance(names, list) or not names:
+        return None
+    return [str(name) for name in names]
+
+
+def _describe_new(table: Any, features: dict[str, Any], added: list[str]) -> Any:
+    """Return a table whose new columns are in its description as well."""
+    text = {"dtype": "string", "_type": "Value"}
+    pair = {"tag": text, "confidence": {"dtype": "float64", "_type": "Value"}}
+    described = dict(features)
+    for name in added:
+        kind = str(table.schema.field(name).type)
+        described[name] = text if kind == "string" else [pair] if "struct" in kind else [text]
+    meta = dict(table.schema.metadata)
+    whole = json.loads(meta[_FEATURES])
+    whole["info"]["features"] = described
+    return table.replace_schema_metadata({**meta, _FEATURES: json.dumps(whole).encode()})

@@ -1,0 +1,350 @@
+"""Expectations of a table, for automatic checks: limits, and differences from the last run.
+
+A file of expectations is TOML or JSON; every line is optional:
+
+    wrong_share = 0.15            # largest estimated share of wrong tags among those judged
+    removed_share = 0.2           # largest share of the tags that are removed
+    allowed_tags = "tags.txt"     # a list of tags, or a file with one tag per line
+
+    [findings]                    # largest number of each kind of finding
+    spelling = 0
+    copies = 10
+
+    [drift]                       # largest difference from the last run
+    wrong_share = 0.05            # between the two shares, up or down
+    tags = 0.1                    # total variation distance between the frequencies of the tags
+    new_tags = 0                  # number of tags that the last run had not
+
+The total variation distance is half the sum, over all tags, of the absolute difference of their
+shares of all tags: 0 for equal frequencies, 1 if no tag is left. It is the share of the tags that
+would have to be others for the frequencies to agree.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from schirn._files import atomic_write, brief, brief_list
+from schirn._input import is_count, is_share, suggest
+from schirn.exceptions import DataError, InputError
+from schirn.tables.checks import KINDS, Finding
+from schirn.tables.text import check_size
+
+if TYPE_CHECKING:
+    from schirn.cleaning.found import NoisyLabels
+
+_FORMAT = "schirn run"
+_MAX_BYTES = 256 * 1024**2
+_SHARES = ("wrong_share", "removed_share")
+_DRIFT = ("wrong_share", "tags", "new_tags")
+
+
+class Violation(NamedTuple):
+    """An expectation that is not met.
+
+    Attributes
+    ----------
+    name : str
+        Name of the expectation, such as "findings.spelling".
+    value : float or None
+        What was found; None if it is not known.
+    limit : float
+        What was allowed.
+    sentence : str
+        All of this in words, with an example.
+    """
+
+    name: str
+    value: float | None
+    limit: float
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What the next run is compared with.
+
+    Attributes
+    ----------
+    rows, tags : int
+        Numbers of rows and tags.
+    wrong_share : float or None
+        Estimated share of wrong tags among those judged; None if none could be judged.
+    removed_share : float
+        Share of the tags that were removed.
+    tag_counts : dict from str to int
+        Number of rows with each tag, before removals and after merges.
+    findings : dict from str to int
+        Number of each kind of finding.
+
+    Examples
+    --------
+    >>> from schirn import CandidateRidge, find_noisy_labels
+    >>> from schirn.cleaning import Expectations, RunSummary
+    >>> from schirn.datasets import make_partial_multilabel
+    >>> data = make_partial_multilabel(n_samples=100, n_labels=4, r=1, random_state=0)
+    >>> found = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
+    >>> run = RunSummary.from_found(found)
+    >>> Expectations(removed_share=1.0, drift={"new_tags": 0}).check(run, last=run)
+    []
+    """
+
+    rows: int
+    tags: int
+    wrong_share: float | None
+    removed_share: float
+    tag_counts: dict[str, int] = field(default_factory=dict)
+    findings: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def from_found(cls, found: "NoisyLabels", findings: Iterable[Finding] = ()) -> "RunSummary":
+        """Summarize verdicts, and what `look_at_table` returned."""
+        counts = np.bincount(found.column, minlength=len(found.label_names)).tolist()
+        named = zip(found.label_names, counts, strict=True)
+        n_tags = len(found.row)
+        return cls(
+            found.n_rows,
+            n_tags,
+            found.noise_rate if found.judged.any() else None,
+            int(found.removed.sum()) / max(1, n_tags),
+            {name: count for name, count in named if count},
+            {finding.kind: finding.count for finding in findings},
+        )
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write a JSON file, completely or not at all."""
+        document = {"format": _FORMAT, "version": 1, **asdict(self)}
+        text = json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+        with atomic_write(path) as stream:
+            stream.write(text.encode("utf-8", "replace"))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "RunSummary":
+        """Read what `write` wrote; raises DataError for any other file."""
+        document = _json(Path(path))
+        if not isinstance(document, dict) or document.get("format") != _FORMAT:
+            raise DataError(f"{path}: not the summary of a run; schirn clean --summary writes one")
+        if document.get("version") != 1:
+            raise DataError(f"{path}: written by a newer version of schirn")
+        values: dict[str, Any] = {each.name: document.get(each.name) for each in fields(cls)}
+        whole = all(is_count(values[name]) for name in ("rows", "tags"))
+        shares = values["wrong_share"] is None or is_share(values["wrong_share"])
+        counts = all(
+            isinstance(values[name], dict) and all(map(is_count, values[name].values()))
+            for name in ("tag_counts", "findings")
+        )
+        if not (whole and shares and counts and is_share(values["removed_share"])):
+            raise DataError(f"{path}: a damaged summary of a run; write it again")
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What a run must meet; an expectation that is None or not named is not checked.
+
+    Parameters
+    ----------
+    wrong_share, removed_share : float, optional
+        Largest estimated share of wrong tags among those judged, and of removed tags.
+    allowed_tags : collection of str, optional
+        The only tags that may occur.
+    findings : dict from str to int, optional
+        Largest number of each kind of `Finding`.
+    drift : dict from str to float, optional
+        Largest difference from the last run: "wrong_share", "tags" and "new_tags".
+    """
+
+    wrong_share: float | None = None
+    removed_share: float | None = None
+    allowed_tags: frozenset[str] | None = None
+    findings: Mapping[str, int] = field(default_factory=dict)
+    drift: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in _SHARES:
+            value = getattr(self, name)
+            if value is not None and not is_share(value):
+                raise InputError(f"{name} must be a number from 0 to 1, not {brief(value)}")
+        for name, value in dict(self.findings).items():
+            _check_name("findings", name, KINDS)
+            if not is_count(value):
+                raise InputError(f"findings.{name} must be a whole number, not {brief(value)}")
+        for name, value in dict(self.drift).items():
+            _check_name("drift", name, _DRIFT)
+            right = is_count(value) if name == "new_tags" else is_share(value)
+            if not right:
+                kind = "a whole number" if name == "new_tags" else "a number from 0 to 1"
+                raise InputError(f"drift.{name} must be {kind}, not {brief(value)}")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> "Expectations":
+        """Read a .toml or .json file; a file of tags is relative to its folder.
+
+        Raises
+        ------
+        DataError
+            For an expectation that does not exist, or a limit that is not a number.
+        """
+        path = Path(path)
+        suffix = path.suffix.lower()
+        if suffix not in (".toml", ".json"):
+            raise DataError(f"{path}: the name of the expectations must end in .toml or .json")
+        document = _json(path) if suffix == ".json" else _toml(path)
+        if not isinstance(document, dict):
+            raise DataError(f"{path}: must hold names and limits, such as wrong_share = 0.2")
+        known = [each.name for each in fields(cls)]
+        try:
+            for name, value in document.items():
+                _check_name("", name, known)
+                if name in ("findings", "drift") and not isinstance(value, dict):
+                    raise InputError(f"{name} must be a table of limits, not {brief(value)}")
+            tags = document.get("allowed_tags")
+            if isinstance(tags, str):
+                tags = _text(path.parent / tags).splitlines()
+            if tags is not None:
+                if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+                    raise InputError("allowed_tags must be a list of tags, or the name of a file")
+                document["allowed_tags"] = frozenset(filter(None, map(str.strip, tags)))
+            return cls(**document)
+        except InputError as error:
+            where = "" if str(error).startswith(str(path.parent / "")) else f"{path}: "
+            raise DataError(f"{where}{error}") from None
+
+    def check_findings(self, findings: Iterable[Finding]) -> list[Violation]:
+        """Return the kinds of findings that exceed their limits."""
+        return [
+            Violation(
+                f"findings.{each.kind}",
+                each.count,
+                self.findings[each.kind],
+                f"findings.{each.kind}: {each.count:,}, limit {self.findings[each.kind]:,}; {each}",
+            )
+            for each in findings
+            if each.count > self.findings.get(each.kind, each.count)
+        ]
+
+    def check(
+        self,
+        run: RunSummary,
+        *,
+        findings: Sequence[Finding] = (),
+        last: RunSummary | None = None,
+    ) -> list[Violation]:
+        """Return the expectations that a run does not meet.
+
+        Parameters
+        ----------
+        run : RunSummary
+        findings : list of Finding
+            What `look_at_table` returned.
+        last : RunSummary, optional
+            The last run; without it, `drift` is not checked.
+        """
+        violations = []
+        about = {
+            "wrong_share": "of the judged tags are estimated to be wrong",
+            "removed_share": "of the tags are removed",
+        }
+        for name, words in about.items():
+            value, limit = getattr(run, name), getattr(self, name)
+            if limit is not None and (value is None or value > limit):
+                said = (
+                    "unknown, no tag could be judged" if value is None else f"{value:.2%} {words}"
+                )
+                sentence = f"{name}: {said}, limit {limit:.2%}"
+                violations.append(Violation(name, value, limit, sentence))
+        if self.allowed_tags is not None:
+            others = [tag for tag in run.tag_counts if tag not in self.allowed_tags]
+            if others:
+                tags = "1 tag is" if len(others) == 1 else f"{len(others):,} tags are"
+                sentence = f"allowed_tags: {tags} not allowed, limit 0; {brief_list(others, 6)}"
+                violations.append(Violation("allowed_tags", len(others), 0, sentence))
+        violations += self.check_findings(findings)
+        return violations if last is None else violations + self._check_drift(run, last)
+
+    def _check_drift(self, run: RunSummary, last: RunSummary) -> list[Violation]:
+        violations = []
+
+        def add(name: str, value: float | None, sentence: str) -> None:
+            limit = self.drift.get(name)
+            if limit is not None and (value is None or value > limit):
+                violations.append(Violation(f"drift.{name}", value, limit, sentence))
+
+        before, now = last.wrong_share, run.wrong_share
+        if before is None or now is None:
+            add("wrong_share", None, "drift.wrong_share: unknown in one of the runs")
+        else:
+            limit = self.drift.get("wrong_share", 1.0)
+            add(
+                "wrong_share",
+                abs(now - before),
+                f"drift.wrong_share: {abs(now - before):.2%}, limit {limit:.2%}; from "
+                f"{before:.2%} to {now:.2%}",
+            )
+        distance, name, shares = _frequency_drift(last.tag_counts, run.tag_counts)
+        add(
+            "tags",
+            distance,
+            f"drift.tags: {distance:.3f}, limit {self.drift.get('tags', 1):g}; {brief(name)} "
+            f"changed most, from {shares[0]:.2%} to {shares[1]:.2%} of the tags",
+        )
+        new = [tag for tag in run.tag_counts if tag not in last.tag_counts]
+        limit = self.drift.get("new_tags", 0)
+        words = f"drift.new_tags: {len(new):,}, limit {limit:,}; {brief_list(new, 6)}"
+        add("new_tags", len(new), words)
+        return violations
+
+
+def _frequency_drift(
+    before: Mapping[str, int], now: Mapping[str, int]
+) -> tuple[float, str, tuple[float, float]]:
+    """Total variation distance, and the tag whose share of all tags changed most."""
+    sums = max(1, sum(before.values())), max(1, sum(now.values()))
+    shares = {
+        tag: (before.get(tag, 0) / sums[0], now.get(tag, 0) / sums[1])
+        for tag in dict.fromkeys((*before, *now))
+    }
+    changes = {tag: abs(a - b) for tag, (a, b) in shares.items()}
+    name = max(changes, key=lambda tag: changes[tag], default="")
+    return sum(changes.values()) / 2, name, shares.get(name, (0.0, 0.0))
+
+
+def _check_name(table: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        whole = f"{table}.{name}" if table else name
+        raise InputError(f"there is no expectation {brief(whole)}; {suggest(name, known)}")
+
+
+def _text(path: Path) -> str:
+    check_size(path, _MAX_BYTES)
+    try:
+        return path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error.reason})") from None
+
+
+def _toml(path: Path) -> Any:
+    # Loaded on use: few programs that import the library read expectations.
+    import tomllib
+
+    try:
+        return tomllib.loads(_text(path))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DataError(f"{path}: not TOML ({str(error)[:100]})") from None
+
+
+def _json(path: Path) -> Any:
+    try:
+        return json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise DataError(f"{path}: not JSON ({str(error)[:100]})") from None

@@ -1,0 +1,464 @@
+"""Tags that are spellings of one another: propose merges, keep them in a file, and make them.
+
+Three kinds of spellings are told apart, from the surest to the least sure:
+
+- Names that differ in case, spaces, hyphens or apostrophes only.
+- Singular and plural.
+- One typing error: a letter too many, too few, wrong or in the wrong place, in a tag that is at
+  least ten times as rare as the other. Real words that differ by one letter (`horse`, `house`) are
+  far more common than errors in short words, so these need two swapped letters or a doubled one.
+
+The file has one line per merge, `from,to`, as CSV or as a JSON object.
+"""
+
+import csv
+import io
+import json
+import os
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from schirn._files import atomic_write, brief, brief_list, csv_rows
+from schirn._input import suggest
+from schirn.exceptions import DataError, InputError
+from schirn.labels.tags import Tags, read_tags
+from schirn.tables.changes import escaped, unescaped
+from schirn.tables.text import check_size
+
+_FIELDS = ("from", "to", "why", "from_rows", "to_rows")
+_MAX_BYTES = 64 * 1024**2
+
+# A typing error is at least so many times as rare as the right spelling.
+_RARER = 10
+# Letters of a word in which any typing error is believed, and a swapped or doubled letter.
+_LONG_WORD, _SHORT_WORD = 8, 5
+_SHORTEST_NAME, _LONGEST_NAME = 4, 80
+# A spelling that so many other rows use, in their texts or in other tags, is a word of its own.
+_WORD_ROWS = 3
+
+# Spaces, hyphens, underscores and apostrophes inside a name, but not between two digits.
+_GAP = re.compile(r"(?<=\w)(?:(?<!\d)[\s\-'’_]+|[\s\-'’_]+(?!\d))(?=\w)")
+_WORD = re.compile(r"[^\W\d_]+")
+_IRREGULAR = {
+    "children": "child", "feet": "foot", "geese": "goose", "lice": "louse", "men": "man",
+    "mice": "mouse", "people": "person", "teeth": "tooth", "women": "woman",
+}  # fmt: skip
+# Words that mean something else without their s.
+_NO_PLURALS = """
+arms arts cans clothes customs damages draughts glasses goods grounds greens heads irons jeans
+letters looks manners means minutes news outskirts pants pyjamas savings scales series shorts
+species spectacles spirits troops waters wits woods works
+"""
+# Words of five letters or more that one typing error turns into another of them.
+_LOOKALIKES = """
+adaption adoption angel angle beard bread breath breathe casual causal collision collusion
+commutation complement compliment computation council counsel country county creation cremation
+dairy desert dessert diary diner dinner hoping hopping infection inflection insolation insulation
+later latter marital martial mediation medication meditation planing planning poplar popular
+prescribe processor professor proscribe quiet quite sacred scared scraping scrapping silver
+simulate simulation sliver staring starring stationary stationery statue statute stimulate
+stimulation sulphate sulphite super supper taping tapping though through trail trial united untied
+vacation vocation
+"""
+_NOT_PLURAL, _WORDS = frozenset(_NO_PLURALS.split()), frozenset(_LOOKALIKES.split())
+
+
+class Merge(NamedTuple):
+    """A tag that seems to be another spelling of a more frequent one.
+
+    Attributes
+    ----------
+    before, after : str
+        The tag, and the one that should take its place.
+    why : str
+        "case", "spaces and hyphens", "plural" or "typing error".
+    n_before, n_after : int
+        Number of rows with each of them.
+    """
+
+    before: str
+    after: str
+    why: str
+    n_before: int
+    n_after: int
+
+    def __str__(self) -> str:
+        rows = "1 row" if self.n_before == 1 else f"{self.n_before:,} rows"
+        before, after = brief_list([self.before]), brief_list([self.after])
+        return f"{before} ({rows}) → {after} ({self.n_after:,}), {self.why}"
+
+
+def propose_merges(
+    candidates: Any,
+    *,
+    label_names: Sequence[str] | None = None,
+    texts: Sequence[str] | None = None,
+    separator: str = ";",
+) -> list[Merge]:
+    """Find tags that are spellings of one another.
+
+    The most frequent spelling takes the place of the others. Look at the list before you use it.
+
+    Parameters
+    ----------
+    candidates : 0/1 matrix, DataFrame, list of lists of names, or texts such as "beach;dog"
+    label_names : list of str, optional
+        Names of the columns of a matrix.
+    texts : sequence of str, optional
+        Text of each row. A word that occurs in several texts is not taken for a typing error.
+    separator : str, default=";"
+        Text between tags.
+
+    Returns
+    -------
+    list of Merge
+        The merge that changes the most rows first.
+
+    Examples
+    --------
+    >>> from schirn.cleaning import propose_merges
+    >>> tags = ["Kids"] * 2 + ["kids"] * 3 + ["lighting"] * 20 + ["ligthing", "kid"]
+    >>> for merge in propose_merges(tags):
+    ...     print(merge)
+    Kids (2 rows) → kids (3), case
+    kid (1 row) → kids (3), plural
+    ligthing (1 row) → lighting (20), typing error
+    """
+    return merges_of(read_tags(candidates, label_names, separator), texts)
+
+
+def merges_of(tags: Tags, texts: Sequence[str] | None = None) -> list[Merge]:
+    """Propose merges; see `propose_merges`."""
+    counts = dict(zip(tags.names, tags.counts.tolist(), strict=True))
+    counts = {name: count for name, count in counts.items() if count}
+    groups: dict[str, list[str]] = defaultdict(list)
+    for name in counts:
+        groups[_key(name)].append(name)
+    for key in list(groups):
+        for singular in _singulars(key):
+            if singular in groups and singular != key:
+                groups[singular] += groups.pop(key)
+                break
+
+    def best(names: list[str]) -> str:
+        return min(names, key=lambda name: (-counts[name], name != name.casefold(), name))
+
+    members = {best(names): names for names in groups.values()}
+    for rare, frequent in _typing_errors(tags, counts, members, texts):
+        members[frequent] += members.pop(rare)
+    merges = [
+        Merge(name, target, _why(name, target), counts[name], counts[target])
+        for target, names in members.items()
+        for name in names
+        if name != target
+    ]
+    return sorted(merges, key=lambda merge: (-merge.n_before, merge.before))
+
+
+def _key(name: str) -> str:
+    """The name without case, spaces, hyphens and invisible characters; short names stay."""
+    key = "".join(
+        c for c in unicodedata.normalize("NFKC", name).casefold() if unicodedata.category(c) != "Cf"
+    )
+    key = _GAP.sub("", key)
+    # US is not us, and c++ is not c.
+    return key if len(key) > 2 else name
+
+
+def _singulars(key: str) -> Iterator[str]:
+    """Forms of which the key may be the plural."""
+    word = re.search(r"[^\W\d_]*$", key)[0]  # type: ignore[index]
+    stem = key[: len(key) - len(word)]
+    if word in _IRREGULAR:
+        yield stem + _IRREGULAR[word]
+    if len(word) < 4 or word in _NOT_PLURAL or not word.endswith("s"):
+        return
+    if word.endswith(("ss", "us", "is", "ics")):
+        return
+    yield key[:-1]
+    if word.endswith("es") and len(word) > 4:
+        yield key[:-2]
+    if word.endswith("ies") and len(word) > 4:
+        yield key[:-3] + "y"
+    if word.endswith("ves") and len(word) > 4:
+        yield from (key[:-3] + "f", key[:-3] + "fe")
+
+
+def _why(name: str, target: str) -> str:
+    if name.casefold() == target.casefold():
+        return "case"
+    if _key(name) == _key(target):
+        return "spaces and hyphens"
+    a, b = _key(name), _key(target)
+    return "plural" if {*_singulars(a), a} & {*_singulars(b), b} else "typing error"
+
+
+def _typing_errors(
+    tags: Tags,
+    counts: dict[str, int],
+    members: dict[str, list[str]],
+    texts: Sequence[str] | None,
+) -> list[tuple[str, str]]:
+    """Pairs of a rare name and the frequent one that it is an error of."""
+    total = {name: sum(counts[each] for each in names) for name, names in members.items()}
+    # Two texts one error apart are equal after at most one letter of each is deleted.
+    frequent: dict[str, list[str]] = defaultdict(list)
+    for name, count in total.items():
+        if count >= _RARER:
+            for shape in _shapes(_plain(name)):
+                frequent[shape].append(name)
+    most = max(total.values(), default=0)
+    found: dict[str, tuple[str, str]] = {}
+    for name, count in total.items():
+        if count * _RARER > most or not frequent:
+            continue
+        near = {each for shape in _shapes(_plain(name)) for each in frequent.get(shape, ())}
+        words = {
+            other: word
+            for other in near
+            if other != name
+            and total[other] >= _RARER * count
+            and (word := _mistyped(_plain(name), _plain(other)))
+        }
+        if words:
+            other = min(words, key=lambda each: (-total[each], each))
+            found[name] = other, words[other]
+    if not found:
+        return []
+    used = _uses({word for _, word in found.values()}, total, texts)
+    rows = _rows_of(tags, {each for name, (other, _) in found.items() for each in (name, other)})
+    return [
+        (name, other)
+        for name, (other, word) in found.items()
+        # An error of a name that is itself an error would be a chain.
+        if other not in found
+        and used[word] - total[name] < _WORD_ROWS
+        and not rows[name] & rows[other]
+    ]
+
+
+def _plain(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", name).casefold().split())
+
+
+def _shapes(text: str) -> Iterator[str]:
+    if not _SHORTEST_NAME <= len(text) <= _LONGEST_NAME:
+        return
+    yield text
+    for k in range(len(text)):
+        yield text[:k] + text[k + 1 :]
+
+
+def _mistyped(rare: str, right: str) -> str:
+    """The word of `rare` with one typing error that `right` has not; "" if it is no such error."""
+    start = 0
+    while start < min(len(rare), len(right)) and rare[start] == right[start]:
+        start += 1
+    end = 0
+    while end < min(len(rare), len(right)) - start and rare[-1 - end] == right[-1 - end]:
+        end += 1
+    wrong, correct = rare[start : len(rare) - end], right[start : len(right) - end]
+    if not (wrong + correct).isalpha() or max(len(wrong), len(correct)) > 2:
+        return ""
+    swapped = len(wrong) == 2 and wrong == correct[::-1]
+    if not swapped and max(len(wrong), len(correct)) > 1:
+        return ""
+    # The letters of the word before the error and after it, which both spellings share.
+    before = re.search(r"[^\W\d_]*$", rare[:start])[0]  # type: ignore[index]
+    after = re.match(r"[^\W\d_]*", rare[len(rare) - end :])[0]  # type: ignore[index]
+    words = before + wrong + after, before + correct + after
+    if len(wrong) == len(correct) == 1 and _accented(wrong, correct):
+        return words[0]
+    # Other letters at the ends make other words: employer and employee, legal and illegal.
+    same_ends = words[0][:1] == words[1][:1] and words[0][-1:] == words[1][-1:]
+    doubled = not (wrong and correct) and (wrong or correct) in (before[-1:], after[:1])
+    least = _SHORT_WORD if swapped or doubled else _LONG_WORD
+    is_error = same_ends and min(map(len, words)) >= least and words[0] not in _WORDS
+    return words[0] if is_error else ""
+
+
+def _accented(one: str, two: str) -> bool:
+    """Whether two Latin letters differ in an accent only; in other scripts that is no error."""
+    bare = {unicodedata.normalize("NFD", letter)[0] for letter in (one, two)}
+    return len(bare) == 1 and bare.pop().isascii()
+
+
+def _uses(words: set[str], total: dict[str, int], texts: Sequence[str] | None) -> Counter[str]:
+    """In how many rows each of the words occurs, in the tags or in the texts."""
+    used: Counter[str] = Counter()
+    for name, count in total.items():
+        for word in words & set(_WORD.findall(_plain(name))):
+            used[word] += count
+    in_texts: Counter[str] = Counter()
+    for text in texts or ():
+        in_texts.update(words & set(_WORD.findall(text.casefold())))
+    return used + in_texts
+
+
+def _rows_of(tags: Tags, names: set[str]) -> dict[str, set[int]]:
+    number = {name: j for j, name in enumerate(tags.names)}
+    columns = {number[name]: name for name in names}
+    rows: dict[str, set[int]] = {name: set() for name in names}
+    for row, column in zip(tags.row.tolist(), tags.column.tolist(), strict=True):
+        if column in columns:
+            rows[columns[column]].add(row)
+    return rows
+
+
+def merge_tags(
+    candidates: Iterable[Any],
+    merges: Mapping[str, str] | Iterable[Merge],
+    *,
+    separator: str = ";",
+) -> list[list[str]]:
+    """Return the tags of each row after merges, sorted by name.
+
+    Parameters
+    ----------
+    candidates : list of lists of names, or texts such as "beach;dog"
+    merges : dict from str to str, or list of Merge
+        From a tag to the one that takes its place; what `read_merges` and `propose_merges` return.
+    separator : str, default=";"
+        Text between tags.
+
+    Raises
+    ------
+    InputError
+        For merges that are chained, and for tags that no row has.
+
+    Examples
+    --------
+    >>> from schirn.cleaning import merge_tags
+    >>> merge_tags(["beach;Dog", "dog;Dog"], {"Dog": "dog"})
+    [['beach', 'dog'], ['dog']]
+    """
+    tags = read_tags(candidates, None, separator)
+    pairs = merges if isinstance(merges, Mapping) else {m.before: m.after for m in merges}
+    check_merges(pairs, {tags.names[j] for j in set(tags.column.tolist())})
+    rows: list[dict[str, None]] = [{} for _ in range(tags.n_rows)]
+    for row, column in zip(tags.row.tolist(), tags.column.tolist(), strict=True):
+        name = tags.names[column]
+        rows[row][pairs.get(name, name)] = None
+    return [sorted(row) for row in rows]
+
+
+def check_merges(merges: Mapping[str, str], known: Collection[str] | None = None) -> None:
+    """Raise InputError for chains and circles, and for tags that are not `known`."""
+    for before, after in merges.items():
+        if before == after:
+            raise InputError(f"{brief(before)} is merged into itself; delete the line")
+        if merges.get(after) is None:
+            continue
+        path = [before]
+        while path[-1] in merges and path[-1] not in path[:-1]:
+            path.append(merges[path[-1]])
+        steps = " → ".join(brief(name, 40) for name in path[:6])
+        if path[-1] in path[:-1]:
+            raise InputError(f"the merges go in a circle ({steps}); keep one of these tags")
+        raise InputError(
+            f"{brief(after)} is merged itself ({steps}); merge {brief(before)} into "
+            f"{brief(path[-1])}"
+        )
+    for before, after in merges.items():
+        for name, what in ((before, ""), (after, " to merge into")):
+            if known is not None and name not in known:
+                hint = suggest(name, known, listed="") or "delete the line"
+                raise InputError(f"no row has the tag {brief(name)}{what}; {hint}")
+
+
+def write_merges(merges: Iterable[Merge], path: str | os.PathLike[str]) -> None:
+    """Write merges to a CSV file, to look at and to edit, or to a JSON object for ``.json``.
+
+    Parameters
+    ----------
+    merges : list of Merge
+        What `propose_merges` returned.
+    path : path
+    """
+    merges = list(merges)
+    if Path(path).suffix.lower() == ".json":
+        content = json.dumps({m.before: m.after for m in merges}, ensure_ascii=False, indent=1)
+    else:
+        rows = [(escaped(m.before), escaped(m.after), m.why, m.n_before, m.n_after) for m in merges]
+        content = "".join(csv_rows([_FIELDS, *rows]))
+    with atomic_write(path) as stream:
+        stream.write(content.encode("utf-8", "replace"))
+
+
+def read_merges(path: str | os.PathLike[str]) -> dict[str, str]:
+    """Read a list of merges.
+
+    Parameters
+    ----------
+    path : path
+        A ``.json`` file with one object from tags to tags; otherwise lines ``from,to``, with or
+        without a header. Only the first two columns count. Commas, semicolons or tabs separate
+        them; empty lines are skipped.
+
+    Returns
+    -------
+    dict from str to str
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, and for merges that are chained, circular or contradictory.
+    """
+    path = Path(path)
+    check_size(path, _MAX_BYTES)
+    try:
+        text = path.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: not UTF-8 text ({error.reason})") from None
+    pairs = _json_pairs(path, text) if path.suffix.lower() == ".json" else _lines(path, text)
+    merges: dict[str, str] = {}
+    for where, before, after in pairs:
+        if not before or not after:
+            raise DataError(f"{path}: {where}: a merge needs two tags, from and to")
+        if merges.setdefault(before, after) != after:
+            raise DataError(
+                f"{path}: {where}: {brief(before)} is merged into {brief(merges[before])} as well "
+                f"as into {brief(after)}; keep one of them"
+            )
+    try:
+        check_merges(merges)
+    except InputError as error:
+        raise DataError(f"{path}: {error}") from None
+    return merges
+
+
+def _json_pairs(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
+    try:
+        # Repeated keys would be lost in a dictionary.
+        document = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: not JSON ({str(error)[:100]})") from None
+    pairs = document if isinstance(document, list) else [None]
+    for k, pair in enumerate(pairs, start=1):
+        ends = tuple(pair) if isinstance(pair, list | tuple) else ()
+        if len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+            raise DataError(
+                f'{path}: merge {k}: must be an object such as {{"ligthing": "lighting"}}'
+            )
+        yield f"merge {k}", ends[0].strip(), ends[1].strip()
+
+
+def _lines(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
+    first = text.partition("\n")[0]
+    delimiter = next((c for c in ",;\t" if c in first), ",")
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        for k, cells in enumerate(reader):
+            names = [unescaped(cell).strip() for cell in cells[:2]]
+            if not any(names) or (k == 0 and names == ["from", "to"]):
+                continue
+            where = f"line {reader.line_num}"
+            if len(names) < 2:
+                raise DataError(f"{path}: {where}: {brief(names[0])} is not a pair from,to")
+            yield where, names[0], names[1]
+    except csv.Error as error:
+        raise DataError(f"{path}: line {reader.line_num}: {error}") from None

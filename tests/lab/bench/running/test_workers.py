@@ -1,0 +1,270 @@
+"""Runs in child processes, in this process and on Dask, when something goes wrong."""
+
+import io
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from lab.bench.bench_helpers import lines, tiny
+
+from schirn.exceptions import InputError
+from schirn.lab.bench.running import workers
+from schirn.lab.bench.running.engine import Batch, Engine, default_threads
+from schirn.lab.bench.running.execute import Output, without_result
+from schirn.lab.bench.running.folder import ResultsFolder
+from schirn.lab.bench.running.plan import plan_runs
+from schirn.lab.bench.running.workers import (
+    DaskWorker,
+    LastData,
+    LocalWorker,
+    ProcessWorker,
+)
+from schirn.scale.cluster import connected
+
+DONE = Output({"status": "done"}, {})
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(tiny())
+    return tmp_path
+
+
+def save(data):
+    np.savez("tiny.npz", X=data.X, Y=data.y_true, C=data.candidates)
+
+
+def plan_tiny(folds=2):
+    return plan_runs(["tiny.npz:1"], ["CandidateRidge"], folds=folds, tuning="none")
+
+
+def make_engine(folder, runs, **options):
+    fixed = {"jobs": 0, "threads": 1, "time_limit": None, "retry": False}
+    fixed |= {"keep_scores": False, "report": None}
+    return Engine([Batch(folder, runs)], **{**fixed, **options})
+
+
+class Cluster:
+    """A Dask client that executes in this process."""
+
+    def submit(self, function, *args, **options):
+        return SimpleNamespace(result=lambda: function(*args), cancel=lambda: None)
+
+
+@pytest.mark.parametrize(
+    "make", [ProcessWorker, LocalWorker, lambda threads: DaskWorker(Cluster(), threads)]
+)
+def test_a_file_that_changes_while_the_benchmark_runs(place, monkeypatch, make):
+    monkeypatch.setattr(workers, "_ON_CLUSTER", LastData())
+    first, second = plan_tiny()
+    worker = make(1)
+    save(tiny(r=2))
+    changed = worker.run(first, None)
+    assert changed.fields["status"] == "failed"
+    assert changed.fields["reason"] == "tiny changed while the benchmark ran; start it again"
+    save(tiny())
+    assert worker.run(first, None).fields["status"] == "done"
+    # The data are loaded once for all runs of a data set.
+    os.remove("tiny.npz")
+    assert worker.run(second, None).fields["status"] == "done"
+    worker.stop()
+
+
+class Stream(io.BytesIO):
+    """The answers of a child; calls a function before the last one is read."""
+
+    def __init__(self, answers, before_last):
+        *first, last = map(pickle.dumps, answers)
+        super().__init__(b"".join([*first, last]))
+        self._last, self._before = len(b"".join(first)), before_last
+
+    def readline(self, *args):
+        return self._happen(super().readline, *args)
+
+    def read(self, *args):
+        return self._happen(super().read, *args)
+
+    def readinto(self, buffer):
+        return self._happen(super().readinto, buffer)
+
+    def _happen(self, read, *args):
+        if self.tell() >= self._last and self._before:
+            before, self._before = self._before, None
+            before()
+        return read(*args)
+
+
+@pytest.fixture
+def child(monkeypatch):
+    """A function that gives a worker an artificial child; counts children and kills."""
+    counts = SimpleNamespace(launched=0, killed=0)
+
+    def make(worker, before_last, last=DONE):
+        def launch(self):
+            counts.launched += 1
+            stdout = Stream([workers._STARTED, last], before_last)
+            codes = {"poll": lambda: None, "wait": lambda: -9}
+            return SimpleNamespace(stdin=io.BytesIO(), stdout=stdout, **codes)
+
+        monkeypatch.setattr(ProcessWorker, "_launch", launch)
+        return counts
+
+    def kill(process):
+        counts.killed += 1
+
+    monkeypatch.setattr(workers, "_kill", kill)
+    return make
+
+
+def test_a_run_that_ends_with_its_time_keeps_its_result(place, child):
+    run, _ = plan_tiny()
+    worker = ProcessWorker(1)
+    counts = child(worker, worker._expire)
+    assert worker.run(run, 60.0) == DONE
+    assert counts.killed
+    assert worker.run(run, 60.0) == DONE
+    assert counts.launched == 2
+
+
+def test_a_run_that_is_given_up_has_not_timed_out(place, child):
+    run, _ = plan_tiny()
+    worker = ProcessWorker(1)
+
+    def give_up():
+        worker.stop()
+        worker._expire()
+
+    counts = child(worker, give_up)
+    output = worker.run(run, 60.0)
+    assert output.fields["status"] == "failed"
+    assert counts.killed == 1
+
+
+def test_a_run_that_cannot_be_pickled_is_an_error(place):
+    run, _ = plan_tiny()
+    odd = replace(run, method=run.method._replace(params={"lam": lambda: 1}))
+    worker = ProcessWorker(1)
+    with pytest.raises(InputError, match=r"a run of CandidateRidge cannot be sent .*use jobs=0"):
+        worker.run(odd, None)
+    worker.stop()
+
+
+def test_a_child_is_ended_where_there_are_no_process_groups(monkeypatch):
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        with monkeypatch.context() as windows:
+            windows.setattr(os, "name", "nt")
+            windows.delattr(os, "killpg")
+            workers._kill(process)
+        assert process.wait(60) != 0
+
+
+def test_a_run_that_another_process_has_just_finished_is_not_run_again(place, monkeypatch):
+    runs = plan_tiny()
+    make_engine(place / "theirs", runs).run()
+    take = ResultsFolder.take
+
+    def finished_by_others(self, run):
+        for path in (place / "theirs").glob("*.jsonl"):
+            shutil.copy(path, self.path)
+        return take(self, run)
+
+    monkeypatch.setattr(ResultsFolder, "take", finished_by_others)
+    engine = make_engine(place / "ours", runs)
+    engine.run()
+    assert engine.left == 0
+    assert lines(place / "ours") == lines(place / "theirs")
+    assert not (place / "ours" / "claims").exists()
+
+
+def test_runs_of_others_are_waited_for_no_longer_than_the_clock_allows(place):
+    runs = plan_tiny()
+    other = ResultsFolder(place / "out", runs, retry=False, threads=1, keep_scores=False)
+    assert all(other.take(run) for run in runs)
+    engine = make_engine(place / "out", runs, jobs=1, stop_after=0.2)
+    engine.run()
+    assert engine.left == 2
+    other.close()
+    assert lines(place / "out") == []
+
+
+def test_a_result_counts_only_with_a_claim_and_only_once(place):
+    (run, _) = runs = plan_tiny()
+    options = {"retry": False, "threads": 1, "keep_scores": False}
+    ours, theirs = (ResultsFolder(place / "out", runs, **options) for _ in range(2))
+    output = LocalWorker(1).run(run)
+    ours.record(run, output)
+    assert ours.refresh() == []
+    assert theirs.take(run)
+    theirs.record(run, output)
+    assert [result["key"] for result in ours.refresh()] == [run.key]
+    theirs.record(run, output)
+    assert ours.refresh() == []
+    assert ours.finished == {run.key}
+    ours.close()
+    theirs.close()
+
+
+def test_threads_share_the_processors(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(8), raising=False)
+    assert [default_threads(jobs) for jobs in (0, 1, 3, 20)] == [8, 8, 2, 1]
+    monkeypatch.delattr(os, "sched_getaffinity")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert default_threads(2) == 3
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert default_threads(2) == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    assert default_threads(2) == 1
+
+
+class Client:
+    """A client with a single future that calls `result`."""
+
+    def __init__(self, result):
+        self.result, self.cancelled = result, 0
+
+    def submit(self, function, run, threads, **options):
+        def cancel():
+            self.cancelled += 1
+
+        return SimpleNamespace(result=self.result, cancel=cancel)
+
+
+def test_a_dask_worker_that_dies_fails_its_run():
+    def die():
+        raise RuntimeError("the worker\nis gone")
+
+    output = DaskWorker(Client(die), 1).run(None, None)
+    assert output == without_result(
+        "failed", "the Dask worker did not finish the run: the worker is gone"
+    )
+
+
+def test_a_dask_run_is_given_up_once_it_is_waited_for():
+    client = Client(lambda: DONE)
+    worker = DaskWorker(client, 1)
+    worker.stop()
+    assert client.cancelled == 0
+    assert worker.run(None, None) == DONE
+    worker.stop()
+    assert client.cancelled == 1
+
+
+def test_a_scheduler_without_workers_is_refused():
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=0, processes=False, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        pytest.raises(InputError, match=r"the Dask scheduler at '.*' has no workers"),
+        connected(cluster.scheduler_address, "a benchmark"),
+    ):
+        pass

@@ -1,0 +1,144 @@
+"""The baselines of the benchmark: ordinary classifiers that take the candidates as true."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import StandardScaler
+
+import schirn
+from schirn.datasets import make_partial_multilabel
+from schirn.exceptions import InputError, MissingExtraError
+from schirn.lab import bench
+from schirn.lab.bench import BoostingBaseline, CleanlabBaseline, LogisticBaseline
+from schirn.lab.bench.baselines import BASELINES
+from schirn.lab.bench.tables import result_table
+from schirn.metrics import noise_report
+from schirn.testing import check_method, contract_checks
+
+QUICK = {"max_iter": 3, "folds": 2, "min_samples_leaf": 5}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_partial_multilabel(n_samples=150, n_features=6, n_labels=4, r=1, random_state=0)
+
+
+def test_logistic_regression_is_that_of_scikit_learn(data):
+    X = StandardScaler().fit_transform(data.X)
+    plain = OneVsRestClassifier(LogisticRegression(C=0.5, tol=1e-6)).fit(X, data.candidates)
+    model = LogisticBaseline(C=0.5).fit(data.X, data.candidates)
+    np.testing.assert_allclose(
+        model.decision_function(data.X), plain.decision_function(X), atol=1e-4
+    )
+    np.testing.assert_allclose(model.predict_proba(data.X), plain.predict_proba(X), atol=1e-4)
+    np.testing.assert_array_equal(model.predict(data.X), plain.predict(X))
+
+
+def test_training_rows_are_judged_out_of_fold(data):
+    model = LogisticBaseline(scale="none", folds=3).fit(data.X, data.candidates)
+    train, test = next(KFold(3, shuffle=True, random_state=0).split(data.X))
+    other = LogisticBaseline(scale="none").fit(data.X[train], data.candidates[train])
+    expected = other.predict_proba(data.X[test]) * data.candidates[test]
+    np.testing.assert_allclose(model.label_confidence_[test], expected, atol=1e-6)
+    listed = data.candidates[test] == 1
+    np.testing.assert_array_equal(model.noise_[test], listed & (expected < 0.5))
+
+
+@pytest.mark.filterwarnings("ignore::schirn.exceptions.EmptyCandidatesWarning")
+def test_cleanlab_takes_out_labels_and_trains_on_the_rest(data):
+    pytest.importorskip("cleanlab", reason="cleanlab is not installed")
+    model = CleanlabBaseline().fit(data.X, data.candidates)
+    assert model.noise_.any()
+    assert not (model.noise_ & (data.candidates == 0)).any()
+    rest = np.where(model.noise_, 0, data.candidates)
+    again = LogisticBaseline().fit(data.X, rest)
+    np.testing.assert_allclose(model.coef_, again.coef_, atol=1e-6)
+    found = noise_report(data.y_true, data.candidates, model.noise_, model.label_confidence_)
+    share = (data.candidates > data.y_true).sum() / data.candidates.sum()
+    assert found["precision"] > share + 0.2
+
+
+def test_a_missing_package_is_named_and_skipped_by_a_benchmark(data, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "cleanlab", None)
+    monkeypatch.setitem(sys.modules, "cleanlab.filter", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "schirn\[cleanlab\]"'):
+        CleanlabBaseline().fit(data.X, data.candidates)
+    (result, *_) = bench.run(
+        [(data, 1)], ["CleanlabBaseline"], output=tmp_path, folds=2, jobs=0, tuning="none"
+    )
+    assert result["status"] == "skipped"
+
+
+def test_boosting_learns_what_a_line_cannot():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 2))
+    Y = np.column_stack([X[:, 0] * X[:, 1] > 0, np.ones(300)]).astype(np.uint8)
+    model = BoostingBaseline(max_iter=15, folds=2).fit(X, Y)
+    assert (model.predict(X) == Y).mean() > 0.95
+    assert (LogisticBaseline().fit(X, Y).predict(X)[:, 0] == Y[:, 0]).mean() < 0.7
+    assert model.models_[1] == pytest.approx(np.log(301))
+    np.testing.assert_allclose(model.predict_proba(X), expit(model.decision_function(X)))
+
+
+@pytest.mark.parametrize("cls", [LogisticBaseline, CleanlabBaseline])
+def test_linear_baselines_keep_the_contract(cls):
+    if cls is CleanlabBaseline:
+        pytest.importorskip("cleanlab", reason="cleanlab is not installed")
+    check_method(cls, folds=2)
+
+
+@pytest.mark.parametrize("name", ["attributes", "parameters", "sparse_features", "odd_data"])
+def test_boosting_keeps_the_contract(name):
+    dict(contract_checks())[name](BoostingBaseline, **QUICK)
+
+
+def test_boosting_is_for_small_dense_tables(data):
+    skip = BoostingBaseline.bench_skip
+    assert skip(data.X, data.candidates) is None
+    assert "dense" in skip(sp.csr_array(data.X), data.candidates)
+    assert "20 million" in skip(np.zeros((30_000, 100)), np.zeros((30_000, 10)))
+    with pytest.raises(InputError, match="BoostingBaseline takes dense features only"):
+        BoostingBaseline().fit(sp.csr_array(data.X), data.candidates)
+
+
+def test_a_benchmark_skips_with_the_reason(data, tmp_path):
+    words = dataclasses.replace(data, X=sp.csr_array(data.X))
+    results = bench.run(
+        [(words, 1)], ["BoostingBaseline"], output=tmp_path, folds=2, jobs=0, tuning="none"
+    )
+    assert {(r["status"], r["reason"]) for r in results} == {
+        ("skipped", "gradient boosting takes dense features only")
+    }
+
+
+def test_baselines_are_named_tuned_and_marked(data, tmp_path):
+    results = bench.run(
+        [(data, 1)],
+        ["logistic-baseline", "CandidateRidge"],
+        output=tmp_path,
+        folds=2,
+        inner_folds=2,
+        jobs=0,
+        grids={"LogisticBaseline": {"C": [0.1, 10.0]}},
+    )
+    assert all(result["status"] == "done" for result in results)
+    own = [result for result in results if result["method"] == "LogisticBaseline"]
+    assert {result["params"]["C"] for result in own} <= {0.1, 10.0}
+    assert own[0]["metrics"]["noise_auc"] is not None
+    shown = result_table(results, "average_precision")
+    assert "LogisticBaseline§" in shown
+    assert "CandidateRidge§" not in shown
+    assert "§ baseline: an ordinary classifier of the candidates." in shown
+
+
+def test_baselines_are_no_methods_of_the_library():
+    assert not set(BASELINES) & set(schirn.methods())
+    for name in BASELINES:
+        assert bench.default_grid(name)

@@ -1,0 +1,337 @@
+import re
+from types import SimpleNamespace
+
+import matplotlib
+import numpy as np
+import pytest
+from reference.bench_results import make_result, study
+
+from schirn import Schirn
+from schirn.exceptions import InputError
+from schirn.lab import NLR
+from schirn.lab.bench import figures, stats, tables
+from schirn.lab.bench.report import write_outputs, write_report
+
+matplotlib.use("Agg")
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture
+def ax():
+    figure, ax = pyplot.subplots()
+    yield ax
+    pyplot.close(figure)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return study()
+
+
+@pytest.fixture(scope="module")
+def sweep():
+    """alpha varied at beta = 0.1, and one result off that line."""
+    kept = [
+        make_result("scene", r, "Schirn", k, average_precision=a / 10 + r / 100, params=_at(a))
+        for r in (1, 2)
+        for a in (0.1, 1.0, 3.0)
+        for k in range(2)
+    ]
+    off = make_result("scene", 1, "Schirn", 0, average_precision=0.99, params=_at(1.0, 0.5))
+    return [*kept, off]
+
+
+def _at(alpha, beta=0.1):
+    return {"alpha": alpha, "beta": beta}
+
+
+def means(results, metric):
+    """Means in percent by label, one per setting."""
+    table = tables.results(results, metric)
+    columns = zip(*table.body, strict=True)
+    found = dict(zip(table.head, columns, strict=True))
+    return {name: [100 * cell.value for cell in found[name]] for name in table.head[2:]}
+
+
+def labels(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_noise_lines_show_the_means(results, ax):
+    assert figures.noise_levels(results, "average_precision", "scene", ax=ax) is ax
+    expected = means([r for r in results if r["dataset"] == "scene"], "average_precision")
+    assert labels(ax) == list(expected)
+    lines = [container.lines[0] for container in ax.containers]
+    assert len(lines) == 8
+    for line, values in zip(lines, expected.values(), strict=True):
+        assert line.get_xdata().tolist() == [1, 2, 3]
+        assert line.get_ydata() == pytest.approx(values)
+    assert (ax.get_title(), ax.get_ylabel()) == ("scene", "average precision ↑ (%)")
+    assert ax.get_legend().get_title().get_text() == "† oracle-tuned, ‡ reconstructed"
+
+
+def test_noise_bars(results, ax):
+    figures.noise_levels(results, "one_error", "yeastmf", ax=ax)
+    expected = means([r for r in results if r["dataset"] == "yeastmf"], "one_error")
+    heights = [bar.get_height() for bar in ax.patches]
+    assert heights == pytest.approx([value for (value,) in expected.values()])
+    names = [tick.get_text() for tick in ax.get_xticklabels()]
+    assert names == list(expected)
+    hatched = [name for name, bar in zip(names, ax.patches, strict=True) if bar.get_hatch()]
+    assert hatched == ["NLR†"]
+
+
+def test_bars_of_several_levels(results, ax):
+    figures.noise_levels(results, "one_error", "birds", kind="bars", ax=ax)
+    assert len(ax.patches) == 3 * 8
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["3", "7", "11"]
+
+
+def test_sensitivity_fixes_the_other_parameters(sweep, ax):
+    assert figures.sensitivity(sweep, "alpha", ax=ax) is ax
+    assert labels(ax) == ["scene r=1", "scene r=2"]
+    assert ax.lines[0].get_xdata().tolist() == [0.1, 1.0, 3.0]
+    assert ax.lines[0].get_ydata() == pytest.approx([2.0, 11.0, 31.0])
+    assert (ax.get_xlabel(), ax.get_xscale()) == ("α", "log")
+
+
+def test_sensitivity_shows_zero(sweep, ax):
+    zero = [make_result("scene", 1, "Schirn", 0, average_precision=0.1, params=_at(0.0))]
+    figures.sensitivity(sweep + zero, "alpha", ax=ax)
+    assert ax.get_xscale() == "symlog"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "attribute", "scale"),
+    [
+        ("objective", "objective_", "linear"),
+        ("residual", "residual_", "log"),
+        ("n_noise", "n_noise_", "linear"),
+    ],
+)
+def test_convergence_draws_the_trace(small, ax, quantity, attribute, scale):
+    model = Schirn(max_iter=20).fit(small.X, small.candidates)
+    figures.convergence({"Schirn": model}, quantity, ax=ax)
+    assert ax.lines[0].get_ydata() == pytest.approx(np.asarray(getattr(model, attribute)))
+    assert ax.lines[0].get_xdata()[0] == 1
+    assert (labels(ax), ax.get_yscale()) == (["Schirn"], scale)
+
+
+def test_convergence_of_one_model_and_of_what_is_not_recorded(small, ax):
+    model = NLR().fit(small.X, small.candidates)
+    assert figures.convergence(model, ax=ax).get_legend() is None
+    with pytest.raises(InputError, match="NLR does not record 'residual_'"):
+        figures.convergence(model, "residual", ax=ax)
+    with pytest.raises(InputError, match="Unknown quantity 'loss'"):
+        figures.convergence(model, "loss", ax=ax)
+
+
+def test_critical_difference_names_all_ranks(results, ax):
+    figures.critical_difference(results, "average_precision", unit="setting", ax=ax)
+    result = stats.friedman(results, "average_precision", unit="setting")
+    texts = " ".join(text.get_text() for text in ax.texts)
+    for name, rank in result.ranks.items():
+        assert name in texts
+        assert f"{rank:.2f}" in texts
+    assert f"critical difference {result.critical_difference:.2f}" in texts
+    assert "oracle-tuned" in ax.get_title(loc="center") + ax.get_title(loc="left")
+
+
+def test_critical_difference_has_an_axis_and_joins_what_it_cannot_distinguish(ax):
+    values = {"A": 0.9, "B": 0.8, "C": 0.2, "D": 0.1}
+    results = [
+        make_result(f"d{i}", 1, m, 0, average_precision=v)
+        for m, v in values.items()
+        for i in range(12)
+    ]
+    figures.critical_difference(results, "average_precision", ax=ax)
+    # The critical difference of four methods over 12 data sets is 1.35: one rank, but not two.
+    joined = [line.get_xdata() for line in ax.lines if line.get_linewidth() == 3.5]
+    assert np.round(joined).tolist() == [[1, 2], [2, 3], [3, 4]]
+    assert ax.get_xticks().tolist() == [1, 2, 3, 4]
+    assert (ax.spines["top"].get_visible(), ax.spines["bottom"].get_visible()) == (True, False)
+    assert ax.spines["top"].get_bounds() == (1, 4)
+    assert "12 data sets, 1 is best" in ax.get_title()
+
+
+def test_critical_difference_is_refused_for_too_few_data_sets(ax):
+    results = [
+        make_result(f"d{i}", 1, m, 0, one_error=v) for v, m in enumerate("ABCD") for i in range(2)
+    ]
+    with pytest.raises(InputError, match="4 methods need at least 3, there are 2"):
+        figures.critical_difference(results, "one_error", ax=ax)
+
+
+@pytest.mark.parametrize(
+    ("values", "start"),
+    [((0.80, 0.81, 0.82), 79), ((0.80, 0.60, 0.10), 0), ((0.5, 0.5, 0.5), 0)],
+)
+def test_bars_start_above_zero_only_where_they_would_look_alike(ax, values, start):
+    results = [
+        make_result("d", 1, name, k, average_precision=v)
+        for name, v in zip("ABC", values, strict=True)
+        for k in range(2)
+    ]
+    figures.noise_levels(results, "average_precision", "d", ax=ax)
+    assert ax.get_ylim()[0] == start
+    assert bool(ax.get_title(loc="right")) == bool(start)
+    heights = [bar.get_height() for bar in ax.patches]
+    assert heights == pytest.approx([100 * v for v in values])
+
+
+def test_critical_difference_needs_two_data_sets(results, ax):
+    scene = [result for result in results if result["dataset"] == "scene"]
+    with pytest.raises(InputError, match="needs two data sets"):
+        figures.critical_difference(scene, "average_precision", ax=ax)
+
+
+def test_gap_closed_is_sorted_by_the_mean(results, ax):
+    figures.gap_closed(results, ax=ax)
+    shares = stats.gap_closed(results)
+    means = {name: np.nanmean(list(values.values())) for name, values in shares.items()}
+    names = [tick.get_text() for tick in ax.get_yticklabels()]
+    assert names == sorted(means, key=means.get)
+    assert names[-1] == "Sieve"
+    dots = ax.lines[2 * names.index("GLC‡")]
+    assert len(dots.get_xdata()) == 9
+
+
+def test_time_quality_has_a_point_per_method(results, ax):
+    figures.time_quality(results, ax=ax)
+    assert [text.get_text() for text in ax.texts] == tables.results(
+        results, "average_precision"
+    ).head[2:]
+    assert len(ax.lines) == 8
+    assert ax.get_xscale() == "log"
+    assert "CPU seconds per fit" in ax.get_xlabel()
+
+
+def test_time_quality_of_results_without_cpu_time(results, ax):
+    figures.time_quality([{**result, "fit_cpu_seconds": None} for result in results], ax=ax)
+    assert ax.get_xlabel().startswith("seconds per fit")
+
+
+def test_figures_make_their_own_axes(results):
+    ax = figures.noise_levels(results, "one_error", "scene")
+    assert ax.figure.get_size_inches().tolist() == pytest.approx([7, 4.2])
+    pyplot.close(ax.figure)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda results: figures.noise_levels(results, "one_error", "mars"),
+            "'mars'; there are results for: scene",
+        ),
+        (lambda results: figures.noise_levels(results, "one_error", "scene", kind="pie"), "'pie'"),
+        (lambda results: figures.sensitivity(results, "gamma"), "parameter 'gamma'"),
+    ],
+)
+def test_bad_input(results, call, message):
+    with pytest.raises(InputError, match=message):
+        call(results)
+
+
+def test_no_two_methods_look_alike(results, ax):
+    more = [make_result("d", 1, f"m{i}", 0, one_error=0.1) for i in range(8)]
+    figures.noise_levels(results + more, "one_error", "d", kind="lines", ax=ax)
+    lines = [container.lines[0] for container in ax.containers]
+    looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
+    assert len(looks) == len(lines) == 16
+
+
+def test_themes_differ_only_in_ink():
+    light, dark = figures.theme("light"), figures.theme("dark")
+    assert {key for key in light if light[key] != dark[key]} == {
+        "text.color",
+        "axes.labelcolor",
+        "axes.edgecolor",
+        "xtick.color",
+        "ytick.color",
+        "grid.color",
+    }
+
+
+def test_sensitivity_leaves_out_runs_that_failed(sweep, ax):
+    failed = make_result("scene", 1, "Schirn", 9, params=_at(2.0)) | {"status": "failed"}
+    figures.sensitivity([*sweep, failed], "alpha", ax=ax)
+    assert [line.get_xdata().tolist() for line in ax.lines] == [[0.1, 1.0, 3.0]] * 2
+
+
+def test_time_quality_needs_a_setting_of_all_methods(ax):
+    results = [
+        make_result("a", 1, "NLR", 0, one_error=0.5),
+        make_result("b", 1, "GLC", 0, one_error=0.5),
+    ]
+    with pytest.raises(InputError, match="No setting has results and fit times of all"):
+        figures.time_quality(results, "one_error", ax=ax)
+
+
+def test_panels_that_are_not_needed_are_hidden(tmp_path):
+    results = [
+        make_result(f"d{i}", r, "NLR", 0, one_error=0.1 * r) for i in range(5) for r in (1, 2)
+    ]
+    write_outputs(results, tmp_path)
+    svg = (tmp_path / "figures" / "noise_levels_one_error.svg").read_text()
+    panels = re.findall(r'<g id="axes_\d+">', svg)
+    assert len(panels) == 5
+    assert re.findall(r"<!-- (d\d) -->", svg) == ["d0", "d1", "d2", "d3", "d4"]
+
+
+def test_a_sweep_that_varies_nothing_is_not_drawn(results, sweep, tmp_path):
+    scene = [r for r in results if r["dataset"] == "scene"]
+    page = write_report(scene, tmp_path / "r.html", sweep=sweep[:1]).read_text("utf-8")
+    assert "No result of the sweep varies one of: alpha, beta, lam." in page
+
+
+def test_convergence_is_drawn_of_what_was_recorded(results, tmp_path):
+    half = SimpleNamespace(objective_=np.array([2.0, 1.0]))
+    whole = SimpleNamespace(objective_=np.array([3.0, 1.0]), n_noise_=np.array([1, 2]))
+    scene = [r for r in results if r["dataset"] == "scene"]
+    page = write_report(scene, tmp_path / "r.html", models={"half": half, "whole": whole})
+    described = re.findall(r'alt="Convergence: (.*?)"', page.read_text("utf-8"))
+    assert described == [
+        "objective per round. Lines of half, whole.",
+        "labels judged wrong per round. Lines of whole.",
+    ]
+
+
+def test_names_are_not_formulas_and_none_is_left_out():
+    results = [
+        {
+            "dataset": "fee_$5_$10",
+            "r": r,
+            "method": m,
+            "fold": f,
+            "fit_seconds": 2.0,
+            "metrics": {"one_error": r / 10},
+        }
+        for m in ("_mine", "x$^$", "B")
+        for r in (1, 2)
+        for f in range(3)
+    ]
+    ax = figures.noise_levels(results, "one_error", "fee_$5_$10")
+    ax.figure.canvas.draw()
+    assert len(ax.get_legend().get_texts()) == 3
+    figures.time_quality(results, "one_error").figure.canvas.draw()
+
+
+def test_seconds_are_not_percentages():
+    results = [
+        {
+            "dataset": "d",
+            "r": r,
+            "method": m,
+            "fold": f,
+            "fit_seconds": 2.0,
+            "metrics": {"one_error": 0.5},
+        }
+        for m in ("A", "B")
+        for r in (1, 2)
+        for f in range(3)
+    ]
+    ax = figures.noise_levels(results, "fit_seconds", "d")
+    assert list(ax.lines[0].get_ydata()) == [2, 2]
+    ax = figures.noise_levels(results, "one_error", "d")
+    assert list(ax.lines[0].get_ydata()) == [50, 50]

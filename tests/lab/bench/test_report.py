@@ -1,0 +1,236 @@
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+
+import pytest
+from reference.bench_results import lost, make_result, study
+
+from schirn import Schirn
+from schirn.exceptions import InputError
+from schirn.lab.bench.report import write_outputs, write_report
+
+VOID = {"meta", "img", "source", "br", "link", "input"}
+
+
+class Page(HTMLParser):
+    """Collects the text, the tags and the addresses of a page, and checks the nesting."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.links, self.words = [], [], [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        self.links += [v for k, v in attrs if k in ("src", "srcset", "href") and v]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, small):
+    place = tmp_path_factory.mktemp("outputs") / "new" / "folder"
+    model = Schirn(max_iter=20).fit(small.X, small.candidates)
+    sweep = [
+        make_result("scene", 1, "Schirn", 0, average_precision=a / 10, params={"alpha": a})
+        for a in (0.1, 1.0)
+    ]
+    written = write_outputs(
+        study(),
+        place,
+        title="A <study> & more",
+        date="1 May",
+        sweep=sweep,
+        models={"Schirn": model},
+        protocol={"Grid": "small"},
+    )
+    assert sorted(written) == sorted(path for path in place.rglob("*") if path.is_file())
+    return place
+
+
+@pytest.fixture(scope="module")
+def page(folder):
+    return Page((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def test_outputs_are_all_there(folder):
+    names = {path.stem for path in (folder / "tables").iterdir()}
+    assert names == {
+        *(f"results_{m}" for m in ("average_precision", "ranking_loss", "coverage")),
+        *(f"results_{m}" for m in ("hamming_loss", "one_error", "noise_auc")),
+        "results",
+        "ranks",
+        "win_tie_loss",
+        "friedman",
+        "wilcoxon",
+        "gap_closed_average_precision",
+        "published",
+        "costs",
+    }
+    suffixes = {path.suffix for path in (folder / "tables").iterdir()}
+    assert suffixes == {".txt", ".md", ".tex", ".csv"}
+    figures = {path.stem for path in (folder / "figures").iterdir()}
+    assert figures == {
+        "noise_levels_average_precision",
+        "gap_closed",
+        "critical_difference",
+        "time_quality",
+        "sensitivity",
+        "convergence_objective",
+        "convergence_residual",
+        "convergence_n_noise",
+    }
+
+
+def test_figures_come_in_three_formats(folder):
+    figures = list((folder / "figures").iterdir())
+    assert {path.suffix for path in figures} == {".svg", ".png", ".pdf"}
+    starts = {".svg": b"<?xml", ".png": b"\x89PNG", ".pdf": b"%PDF"}
+    assert all(path.read_bytes().startswith(starts[path.suffix]) for path in figures)
+
+
+def test_protocol_and_references_are_ready_to_paste(folder, page):
+    text, latex, entries = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("protocol.txt", "protocol.tex", "references.bib")
+    )
+    assert text.startswith("We compare Sieve, Schirn, NLR†, FPML‡,")
+    for words in (
+        "on 4 data sets: scene (r = 1, 2, 3), birds (r = 3, 7, 11), medical",
+        "5-fold cross-validation",
+        "The parameters of NLR† were chosen on the true labels of the test rows",
+        "FPML‡ and GLC‡ are reconstructions",
+        "Significance: paired t-test over the folds of each setting, level 0.05.",
+        "OracleRidge, an upper bound, sees the true labels",
+        "schirn 0.1, python 3.11, numpy 2.0",
+    ):
+        assert words in text
+    assert " ".join(text.split()) in page.text
+    cited = set(re.findall(r"\\cite\{(\w+)\}", latex))
+    assert cited == set(re.findall(r"@\w+\{(\w+),", entries))
+    assert {"schirn", "si2025schirn", "sun2022glc"} < cited
+    assert latex.isascii()
+    assert entries.count("{") == entries.count("}")
+
+
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="LaTeX is not installed")
+def test_latex_compiles(folder, tmp_path):
+    inputs = sorted((folder / "tables").glob("*.tex"))
+    body = "\\clearpage\n".join(
+        f"\\input{{{path}}}\n" for path in [*inputs, folder / "protocol.tex"]
+    )
+    document = "\\documentclass{article}\n\\usepackage{booktabs,adjustbox}\n\\begin{document}\n"
+    (tmp_path / "all.tex").write_text(document + body + "\\end{document}\n")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "all.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_reference_and_test_reach_every_table(tmp_path):
+    results = [r for r in study() if r["method"] in ("NLR", "GLC", "FPML")]
+    write_outputs(results, tmp_path, reference="GLC", test="corrected", metrics=["one_error"])
+    for name in ("results_one_error", "win_tie_loss"):
+        text = (tmp_path / "tables" / f"{name}.txt").read_text("utf-8")
+        assert "GLC‡" in text.splitlines()[0]
+        assert "corrected resampled t-test" in text.splitlines()[0]
+    assert "corrected resampled" in (tmp_path / "protocol.txt").read_text("utf-8")
+    write_outputs(results, tmp_path / "none", reference=None, metrics=["one_error"])
+    assert not (tmp_path / "none" / "tables" / "win_tie_loss.txt").exists()
+    assert "Significance" not in (tmp_path / "none" / "protocol.txt").read_text("utf-8")
+
+
+def test_page_says_what_was_done(page):
+    for words in (
+        "A <study> & more",
+        "1 May",
+        "Sieve ranks best in average precision",
+        "closes 79 % of the gap",
+        "5 of 400 runs have no result",
+        "scene (r = 1, 2, 3); birds (r = 3, 7, 11);",
+        "yeastmf (own candidates)",
+        "on candidate labels only; on true labels: NLR†",
+        "schirn 0.1, python 3.11, numpy 2.0",
+        "Grid small",
+        "† oracle-tuned: parameters chosen on the true labels of the test rows.",
+        "timeout: took longer than 60 seconds",
+    ):
+        assert words in page.text
+
+
+def test_page_needs_no_network(page):
+    inner = [link for link in page.links if not link.startswith("data:image/svg+xml;base64,")]
+    assert inner
+    assert all(re.fullmatch(r"#\w+", link) for link in inner)
+    ids = {attrs.get("id") for _, attrs in page.tags}
+    assert {link[1:] for link in inner} <= ids
+    assert not page.all("link")
+    assert not any("src" in attrs for attrs in page.all("script"))
+
+
+def test_tables_can_be_sorted_from_the_keyboard(page):
+    tables = [attrs for attrs in page.all("table") if attrs.get("class") == "sortable"]
+    assert len(tables) == 13
+    heads = [attrs for attrs in page.all("th") if attrs.get("scope") == "col"]
+    assert len(page.all("button")) == len(heads)
+    assert len(page.all("caption")) == len(tables)
+    assert any("data-value" in attrs for attrs in page.all("td"))
+
+
+def test_figures_come_light_and_dark_with_words(page):
+    images, dark = page.all("img"), page.all("source")
+    assert len(images) == len(dark) == 8
+    assert all(attrs["alt"] for attrs in images)
+    assert all(a["src"] != b["srcset"] for a, b in zip(images, dark, strict=True))
+
+
+def test_equal_results_give_equal_files(tmp_path):
+    results = [r for r in study() if r["dataset"] == "scene" and r["method"] in ("Schirn", "NLR")]
+    pages = [write_report(results, tmp_path / name) for name in ("a.html", "b.html")]
+    assert pages[0].read_bytes() == pages[1].read_bytes()
+
+
+def test_one_data_set_without_references(tmp_path):
+    results = [make_result("d", 1, "NLR", k, one_error=0.1 + k / 100) for k in range(3)]
+    page = Page(write_report(results, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "No critical-difference diagram" in page.text
+    assert "Gap closed" not in page.text
+    assert "Comparison with the paper" not in page.text
+
+
+def test_a_tie_for_the_best_rank_is_no_lead(tmp_path):
+    results = [make_result("d", 1, name, 0, one_error=0.1) for name in ("NLR", "PMLNI")]
+    page = Page(write_report(results, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert "NLR and PMLNI share the best rank in one-error (1.50 of 2 in one setting)." in page.text
+
+
+def test_names_cannot_bring_markup(tmp_path):
+    results = [
+        make_result("<b>d</b>", 1, "<script>x</script>", k, one_error=0.1 * k) for k in range(3)
+    ]
+    text = write_report(results, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<script>x" not in text
+    assert "<b>d" not in text
+    Page(text)
+
+
+def test_nothing_to_report(tmp_path):
+    with pytest.raises(InputError, match="all 1 runs failed"):
+        write_report([lost("d", 1, "NLR", 0)], tmp_path / "r.html")
+    with pytest.raises(InputError, match="no benchmark result"):
+        write_outputs([], tmp_path / "new")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,399 @@
+import csv
+import io
+import re
+
+import pytest
+from reference.bench_results import lost, make_result, study
+
+from schirn.exceptions import InputError
+from schirn.lab.bench import tables
+from schirn.lab.bench.rendering import SUFFIXES, Cell, Table, latex_escape
+from schirn.methods import methods
+
+
+@pytest.fixture(scope="module")
+def hand():
+    """Two settings, three folds; means and deviations that can be worked out by hand."""
+    values = {
+        ("scene", 1, "Schirn"): (0.80, 0.82, 0.84),
+        ("scene", 1, "NLR"): (0.70, 0.72, 0.75),
+        ("my_set", None, "Schirn"): (0.50, 0.52, 0.54),
+        ("my_set", None, "OracleRidge"): (0.60, 0.62, 0.64),
+    }
+    results = [
+        make_result(*key, fold, average_precision=v, tuning="candidates", oracle=key[2] == "NLR")
+        for key, scores in values.items()
+        for fold, v in enumerate(scores)
+    ]
+    results += [lost("my_set", None, "NLR", fold) for fold in range(3)]
+    return results
+
+
+def records(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_text_by_hand(hand):
+    assert tables.result_table(hand, "average_precision") == "\n".join(
+        [
+            "Average precision ↑, in percent, mean ± standard deviation over the folds. "
+            "• Schirn is significantly better, ◦ significantly worse: "
+            "paired t-test over the folds of each setting, level 0.05",
+            "",
+            "data    r       Schirn           NLR†   OracleRidge",
+            "---------------------------------------------------",
+            "scene   1  82.0 ± 2.0*  72.3 ± 2.5* •          –[a]",
+            "my_set     52.0 ± 2.0*           –[b]  62.0 ± 2.0 ◦",
+            "---------------------------------------------------",
+            "* best",
+            "The best oracle-tuned method and the best of the others are marked.",
+            "† oracle-tuned: parameters chosen on the true labels of the test rows.",
+            "OracleRidge: trained on the true labels, for reference only.",
+            "[a] not run",
+            "[b] timeout: took longer than 60 seconds",
+            "",
+        ]
+    )
+
+
+def test_published_value_and_distance_follow_ours(hand):
+    lines = tables.result_table(
+        hand, "average_precision", format="markdown", published=True
+    ).splitlines()
+    assert lines[4] == (
+        "| scene | 1 | **82.0 ± 2.0** [86.2, −4.2] | **72.3 ± 2.5** • [84.9, −12.6] | "
+        "–<sup>a</sup> |"
+    )
+    assert lines[5].startswith("| my\\_set |  | **52.0 ± 2.0** |")
+    assert "- In brackets: the published value and ours − published, in points." in lines
+
+
+def test_csv_has_the_numbers_and_the_reasons(hand):
+    found = records(tables.result_table(hand, "average_precision", format="csv"))
+    assert len(found) == 6
+    first, second = found[0], found[1]
+    assert (first["mean"], first["std"], first["folds"]) == ("0.82", "0.02", "3")
+    assert (first["best"], first["reference_verdict"]) == ("True", "reference")
+    assert (second["tuning"], second["reference_verdict"]) == ("oracle", "win")
+    assert float(first["distance"]) == pytest.approx(0.82 - 0.862)
+    assert found[4]["missing"] == "timeout: took longer than 60 seconds"
+
+
+def test_latex_is_whole_and_escaped(hand):
+    text = tables.result_table(hand, "average_precision", format="latex", published=True)
+    assert text.count("\\begin{") == text.count("\\end{") == 3
+    assert [text.count(rule) for rule in ("\\toprule", "\\midrule", "\\bottomrule")] == [1, 1, 1]
+    assert "my\\_set" in text
+    assert "\\textbf{82.0 $\\pm$ 2.0} {[}86.2, $-$4.2{]}" in text
+    assert "NLR$^{\\dagger}$" in text
+    columns = re.search(r"\\begin\{tabular\}\{([lr]+)\}", text).group(1)
+    body = text[text.index("\\midrule") : text.index("\\bottomrule")].splitlines()[1:]
+    assert all(line.count(" & ") + 1 == len(columns) for line in body)
+    assert all(line.endswith(" \\\\") for line in body)
+    assert text.count("$") % 2 == 0
+    assert text.isascii()
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("50% & $5_#{}", r"50\% \& \$5\_\#\{\}"),
+        ("a\\b~c^d", r"a\textbackslash{}b\textasciitilde{}c\textasciicircum{}d"),
+        ("two\nlines", "two lines"),
+    ],
+)
+def test_latex_escape(text, escaped):
+    assert latex_escape(text) == escaped
+
+
+def test_markdown_keeps_its_columns_whatever_the_names():
+    results = [make_result("a|b", 1, "my|method", k, one_error=0.1 * k) for k in range(3)]
+    lines = tables.result_table(results, "one_error", format="markdown").splitlines()
+    assert "my\\|method" in lines[2]
+    assert "a\\|b" in lines[4]
+
+
+def test_losses_mark_the_smallest():
+    results = [
+        make_result("d", 1, method, k, one_error=v + k / 100)
+        for method, v in (("Schirn", 0.2), ("NLR", 0.1))
+        for k in range(3)
+    ]
+    line = tables.results(results, "one_error").body[0]
+    assert [cell.best for cell in line[2:]] == [False, True]
+    assert [cell.mark for cell in line[2:]] == ["", "◦"]
+
+
+def test_partial_cells_say_how_many_folds_they_have():
+    results = [make_result("d", 1, "NLR", k, one_error=0.1) for k in range(3)] + [
+        lost("d", 1, "NLR", 3)
+    ]
+    cell = tables.results(results, "one_error").body[0][2]
+    assert cell.note == "3 of 4 folds (timeout: took longer than 60 seconds)"
+
+
+def test_variants_are_distinguished():
+    results = [
+        make_result("d", 1, "Schirn", 0, one_error=0.1),
+        make_result("d", 1, "Schirn", 0, one_error=0.2, tuning="none"),
+        make_result("d", 1, "Schirn", 0, one_error=0.3, tuning="oracle", oracle=True),
+        make_result("d", 1, "Schirn", 0, one_error=0.4, features="auto"),
+    ]
+    assert set(tables.results(results, "one_error").head[2:]) == {
+        "Schirn [raw]",
+        "Schirn (untuned) [raw]",
+        "Schirn† [raw]",
+        "Schirn [auto]",
+    }
+
+
+def test_asked_for_oracle_but_nothing_to_tune_is_not_marked():
+    results = [make_result("d", 1, "Schirn", 0, one_error=0.1, tuning="oracle", oracle=False)]
+    assert tables.results(results, "one_error").head[2] == "Schirn"
+
+
+def test_kinds_of_noise_are_distinguished():
+    results = [
+        make_result("scene", r, "Schirn", 0, average_precision=0.5, noise=noise)
+        for r, noise in ((1, "legacy"), (1, "label"))
+    ]
+    table = tables.results(results, "average_precision", published=True)
+    assert {line[1].text: bool(line[2].detail) for line in table.body} == {
+        "1 legacy": True,
+        "1 label": False,
+    }
+
+
+def test_against_published_by_hand():
+    results = [
+        make_result("scene", 1, "Schirn", 0, average_precision=0.87),
+        make_result("scene", 2, "Schirn", 0, average_precision=0.85),
+        make_result("scene", 3, "Schirn", 0, average_precision=0.50),
+        make_result("elsewhere", 3, "Schirn", 0, average_precision=0.50),
+    ]
+    table = tables.against_published(results, ["average_precision"])
+    assert [[cell.text for cell in line[1:]] for line in table.body] == [
+        ["scene", "1", "Schirn", "87.0", "86.2 ± 0.6", "+0.8", "yes"],
+        ["scene", "2", "Schirn", "85.0", "85.8 ± 1.3", "−0.8", "nearly"],
+        ["scene", "3", "Schirn", "50.0", "84.4 ± 0.9", "−34.4", "no"],
+    ]
+    worse = [make_result("scene", 1, "Schirn", 0, ranking_loss=0.9)]
+    assert tables.against_published(worse, ["ranking_loss"]).body[0][-1].text == "no"
+
+
+def test_ranks_by_hand():
+    results = [
+        make_result(f"d{i}", 1, method, 0, average_precision=v, one_error=v)
+        for method, values in {"Schirn": (0.9, 0.9), "NLR": (0.8, 0.9), "GLC": (0.7, 0.1)}.items()
+        for i, v in enumerate(values)
+    ]
+    table = tables.ranks(results)
+    assert [[cell.text for cell in line] for line in table.body] == [
+        ["Schirn", "1.25", "2.75"],
+        ["NLR", "1.75", "2.25"],
+        ["GLC‡", "3.00", "1.00"],
+    ]
+    assert [cell.best for cell in table.body[0]] == [False, True, False]
+
+
+def test_win_tie_loss_totals_leave_the_ceiling_out():
+    table = tables.win_tie_loss(study(), "Sieve", ["average_precision", "one_error"])
+    assert table.head[-2:] == ["OracleRidge", "total"]
+    assert [line[0].text for line in table.body] == ["average precision ↑", "one-error ↓", "total"]
+    for line in table.body:
+        counts = [[int(n) for n in cell.text.split("/")] for cell in line[1:]]
+        assert counts[-1] == [sum(column) for column in zip(*counts[:-2], strict=True)]
+    glc = table.head.index("GLC‡")
+    assert sum(int(n) for n in table.body[0][glc].text.split("/")) == 9
+
+
+def test_costs_by_hand():
+    results = [
+        make_result(
+            "d",
+            1,
+            "NLR",
+            k,
+            one_error=0.1,
+            fit_seconds=s,
+            fit_cpu_seconds=s / 2,
+            peak_memory_mb=m,
+            tune_seconds=None,
+        )
+        for k, (s, m) in enumerate(((1.0, 100.0), (3.0, 300.0)))
+    ]
+    table = tables.costs([*results, lost("d", 1, "NLR", 2)])
+    texts = [cell.text for cell in table.body[0]]
+    assert texts == ["NLR", "2", "3", "1", "–", "0.01", "300", "2", "1"]
+
+
+def test_gaps_by_hand():
+    results = [
+        make_result("d", r, method, 0, average_precision=v)
+        for r, values in ((1, (0.4, 0.7, 0.8)), (2, (0.5, 0.4, 0.7)))
+        for method, v in zip(("CandidateRidge", "Schirn", "OracleRidge"), values, strict=True)
+    ]
+    table = tables.gaps(results)
+    assert [[cell.text for cell in line] for line in table.body] == [
+        ["d r=1", "75"],
+        ["d r=2", "−50"],
+        ["mean", "12"],
+    ]
+
+
+def test_tests_over_data_sets_show_a_dash_and_the_reason():
+    results = [make_result("d", 1, m, 0, one_error=v) for m, v in (("Schirn", 0.1), ("NLR", 0.2))]
+    line = tables.friedman_tests(results).body[0]
+    assert (line[3].text, "three methods" in line[3].note) == ("–", True)
+    line = tables.wilcoxon_tests(results).body[0]
+    assert (line[1].text, line[1].note) == ("–", "fewer than two common values")
+
+
+@pytest.mark.parametrize("format", SUFFIXES)
+def test_every_table_in_every_format_marks_the_oracle(format):
+    results = study()
+    made = [
+        tables.results(results, "average_precision"),
+        tables.against_published(results),
+        tables.ranks(results),
+        tables.win_tie_loss(results),
+        tables.costs(results),
+        tables.gaps(results),
+        tables.wilcoxon_tests(results),
+    ]
+    mark = {"latex": "NLR$^{\\dagger}$", "csv": "NLR"}.get(format, "NLR†")
+    for table in made:
+        text = table.render(format)
+        assert mark in text
+        if format == "csv":
+            assert "NLR†" in text or ",NLR,oracle," in text
+        elif format == "latex":
+            assert text.isascii()
+
+
+def test_many_footnotes_get_letters_beyond_z():
+    cells = [[Cell("–", note=f"reason {i}")] for i in range(28)]
+    letters = list(Table("t", "t", ["a"], cells).footnotes().values())
+    assert letters[:2] + letters[25:] == ["a", "b", "z", "aa", "ab"]
+
+
+def test_bad_format_and_reference(hand):
+    with pytest.raises(InputError, match="'html'; one of: text, markdown, latex, csv"):
+        tables.result_table(hand, "average_precision", format="html")
+    with pytest.raises(InputError, match="reference method"):
+        tables.win_tie_loss([make_result("d", 1, "NLR", 0, one_error=0.1)])
+
+
+def test_costs_are_not_shown_in_percent():
+    results = [make_result("scene", 1, "NLR", k, fit_seconds=v) for k, v in enumerate((1.0, 2.0))]
+    results.append(make_result("scene", 1, "GLC", 0, fit_seconds=0.01234))
+    table = tables.results(results, "fit_seconds")
+    assert "percent" not in table.title
+    assert [cell.text for cell in table.body[0][2:]] == ["1.5 ± 0.71", "0.0123"]
+    assert [cell.best for cell in table.body[0][2:]] == [False, True]
+
+
+def test_a_table_without_notes_has_no_empty_lines_below_it():
+    table = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]])
+    text = table.render("latex")
+    assert "footnotesize" not in text
+    assert text.endswith("\\end{tabular}\n\\end{adjustbox}\n\\end{table}\n")
+    noted = Table("t", "Title", ["data", "value"], [[Cell("a"), Cell("1")]], ["A note."])
+    assert "\\footnotesize\nA note.\n\\end{table}" in noted.render("latex")
+
+
+def over_data_sets(n=8):
+    """MyMethod is a little better than NLR on every data set, three folds each."""
+    return [
+        make_result(f"d{i}", 1, method, k, average_precision=v + i / 50 + k / 100, one_error=1 - v)
+        for i in range(n)
+        for method, v in (("NLR", 0.4), ("pkg:MyMethod", 0.41), ("OracleRidge", 0.6))
+        for k in range(3)
+    ]
+
+
+def test_methods_stand_in_the_order_given_under_their_class_name():
+    results = over_data_sets(2)
+    assert tables.results(results, "one_error").head[2:] == ["NLR", "MyMethod", "OracleRidge"]
+    assert tables.results(results[::-1], "one_error").head[2] == "OracleRidge"
+    twice = [*results, make_result("d0", 1, "other:MyMethod", 0, one_error=0.1)]
+    assert tables.results(twice, "one_error").head[3:] == [
+        "pkg:MyMethod",
+        "OracleRidge",
+        "other:MyMethod",
+    ]
+
+
+@pytest.mark.parametrize("name", ["pkg:MyMethod", "MyMethod", "mymethod"])
+def test_any_method_can_be_the_reference(name):
+    table = tables.win_tie_loss(over_data_sets(), name, ["average_precision"])
+    assert table.title.startswith("Win/tie/loss of MyMethod against each method: paired t-test")
+    assert table.head[1:] == ["NLR", "OracleRidge", "total"]
+    assert table.body[0][1].text == "8/0/0"
+
+
+def test_without_a_reference_nothing_is_tested():
+    table = tables.results(over_data_sets(), "average_precision", reference=None)
+    assert "significant" not in table.render()
+    assert not any(cell.mark for line in table.body for cell in line)
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("paired", "paired t-test over the folds of each setting, level 0.01"),
+        ("corrected", "corrected resampled t-test over the folds of each setting, level 0.01"),
+        (
+            "wilcoxon",
+            "Wilcoxon's signed-rank test over data sets with Holm's correction, level 0.01",
+        ),
+    ],
+)
+def test_the_caption_names_the_test(test, words):
+    options = {"reference": "MyMethod", "alpha": 0.01, "test": test}
+    text = tables.result_table(over_data_sets(), "one_error", format="latex", **options)
+    caption = next(line for line in text.splitlines() if line.startswith("\\caption"))
+    assert f"MyMethod is significantly better, $\\circ$ significantly worse: {words}" in caption
+    assert words in tables.win_tie_loss(over_data_sets(), metrics=["one_error"], **options).title
+
+
+def test_wilcoxon_marks_metrics_instead_of_settings():
+    options = {"reference": "MyMethod", "test": "wilcoxon"}
+    table = tables.results(over_data_sets(), "average_precision", **options)
+    *settings, last = table.body
+    assert not any(cell.mark for line in settings for cell in line)
+    # All 8 differences have the same sign: p = 2 / 2^8.
+    assert [cell.body() for cell in last] == ["p (Holm)", "", "0.00781 •", "", ""]
+    tally = tables.win_tie_loss(over_data_sets(), metrics=["average_precision"], **options)
+    assert [cell.body() for cell in tally.body[0][1:]] == ["8/0/0 •", "0/0/8", "8/0/0"]
+
+
+def test_several_metrics_make_one_table():
+    names = ["average_precision", "one_error"]
+    table = tables.results(over_data_sets(2), names)
+    assert (table.name, table.head[:3]) == ("results", ["metric", "data", "r"])
+    assert [line[0].text for line in table.body] == ["average precision ↑", "", "one-error ↓", ""]
+    for k, name in enumerate(names):
+        single = tables.results(over_data_sets(2), name)
+        assert [line[1:] for line in table.body[2 * k : 2 * k + 2]] == single.body
+        assert set(single.notes) == set(table.notes)
+    assert [record["metric"] for record in table.records] == [
+        name for name in names for _ in "123456"
+    ]
+    assert table.render("latex").count("\\midrule") == 2
+    assert table.render("text").splitlines()[6] == table.render("text").splitlines()[3]
+
+
+def test_reconstructed_methods_are_marked():
+    results = [make_result("d", 1, method, 0, one_error=0.1) for method in methods()]
+    table = tables.results(results, "one_error")
+    marked = {name.rstrip("‡") for name in table.head if name.endswith("‡")}
+    assert marked == {name for name, cls in methods().items() if cls._info.reconstructed}
+    assert "‡ reconstructed: neither code nor full text was available." in table.notes
+    plain = [make_result("d", 1, "NLR", 0, one_error=0.1)]
+    assert not any("‡" in note for note in tables.results(plain, "one_error").notes)
+
+
+def test_few_data_sets_are_pointed_out():
+    notes = tables.friedman_tests(study(), ["one_error"]).notes
+    assert "Only 4 data sets: with fewer than 10, Friedman's test is approximate." in notes

@@ -1,0 +1,302 @@
+"""Pages of the leaderboard: numbers, missing cells, commands and hostile names."""
+
+import json
+import math
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from lab.bench.test_report import Page
+
+from schirn.cli import main
+from schirn.exceptions import InputError
+from schirn.lab.bench.results import FIELDS, content_key
+from schirn.lab.bench.stats import gap_closed
+from schirn.lab.leaderboard import build_leaderboard, check_results
+from schirn.lab.leaderboard.pages import make_board, means, ranks, read_results
+
+COMMITTED = Path(__file__).parents[3] / "benchmarks" / "leaderboard"
+VERSIONS = dict.fromkeys(("schirn", "python", "numpy", "scipy", "scikit-learn"), "1")
+HOSTILE = "</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def make(dataset, method, fold, value=None, **fields):
+    """A result with two folds; without a value it failed."""
+    result = {
+        **dict.fromkeys(FIELDS),
+        "format": 1,
+        "dataset": dataset,
+        "r": 1,
+        "noise": "exact",
+        "noise_seed": 0,
+        "method": method,
+        "sees_truth": method == "OracleRidge",
+        "tuning": "candidates",
+        "oracle": False,
+        "features": "raw",
+        "split": "kfold",
+        "seed": 0,
+        "folds": 2,
+        "fold": fold,
+        "status": "failed" if value is None else "done",
+        "reason": "no luck" if value is None else None,
+        "metrics": {} if value is None else {"average_precision": value, "noise_auc": 0.7},
+        "params": {},
+        "versions": VERSIONS,
+        "finished": 1.0,
+        **fields,
+    }
+    if value is not None:
+        result |= {"tune_seconds": 1.0, "fit_seconds": 0.5, "predict_seconds": 0.25}
+    return {**result, "key": content_key({k: str(v) for k, v in result.items() if k != "metrics"})}
+
+
+def study():
+    """Three settings; Schirn failed in one of them, and NLR was not run there."""
+    values = {
+        ("a", "CandidateRidge"): 0.5,
+        ("a", "OracleRidge"): 0.7,
+        ("a", "Sieve"): 0.6,
+        ("a", "Schirn"): 0.65,
+        ("a", "PAKS"): 0.4,
+        ("b", "CandidateRidge"): 0.6,
+        ("b", "OracleRidge"): 0.8,
+        ("b", "Sieve"): 0.75,
+        ("b", "Schirn"): None,
+        ("c", "CandidateRidge"): 0.900,
+        ("c", "OracleRidge"): 0.905,
+        ("c", "Sieve"): 0.901,
+        ("c", "Schirn"): 0.902,
+    }
+    results = [
+        make(dataset, method, fold, None if value is None else value + 0.01 * (2 * fold - 1))
+        for (dataset, method), value in values.items()
+        for fold in (0, 1)
+    ]
+    oracle = {"tuning": "oracle", "oracle": True, "grid": {"lam": [1]}}
+    return results + [make("a", "Sieve", fold, 0.68, **oracle) for fold in (0, 1)]
+
+
+def write(folder, results, name="results.jsonl"):
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text("".join(json.dumps(result) + "\n" for result in results))
+    return path
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("board")
+    pages = build_leaderboard([write(folder / "in", study())], folder / "site", title="My board")
+    return {page.name: Page(page.read_text("utf-8")) for page in pages}
+
+
+def board_of(results, folder):
+    return make_board(read_results([write(folder, results)]))
+
+
+def honest(board):
+    return [place for place in board.places if place.track.tuning == "candidates"]
+
+
+def test_gaps_are_those_of_the_statistics_where_the_references_differ(tmp_path):
+    results = [result for result in study() if result["tuning"] == "candidates"]
+    board = board_of(results, tmp_path)
+    expected = gap_closed(results)
+    for (place, method), line in board.lines.items():
+        if place.dataset == "c":
+            assert "gap" not in line.values
+        elif method in expected and "average_precision" in line.values:
+            (share,) = [v for s, v in expected[method].items() if s.dataset == place.dataset]
+            assert line.values["gap"] == pytest.approx(share)
+    found, total = means(board, board.places, "gap")
+    assert total == 2
+    assert found["Sieve"] == (pytest.approx((0.5 + 0.75) / 2), 2)
+    assert found["Schirn"] == (pytest.approx(0.75), 1)
+    assert found["CandidateRidge"].value == pytest.approx(0)
+    assert found["OracleRidge"].value == pytest.approx(1)
+
+
+def test_only_methods_that_finished_every_setting_are_ranked(tmp_path):
+    board = board_of(study(), tmp_path)
+    assert ranks(board, honest(board)) == {"CandidateRidge": 2.0, "Sieve": 1.0}
+    only_a = [place for place in honest(board) if place.dataset == "a"]
+    assert ranks(board, only_a) == {"Schirn": 1, "Sieve": 2, "CandidateRidge": 3, "PAKS": 4}
+
+
+def test_missing_cells_are_there_with_their_reason(tmp_path, site):
+    board = board_of(study(), tmp_path)
+    reasons = {(p.dataset, m): line.reason for (p, m), line in board.lines.items()}
+    assert reasons["b", "Schirn"] == "failed: no luck"
+    assert reasons["b", "PAKS"] == "not run"
+    assert "failed: no luck" in site["dataset-b.html"].text
+    assert "not run" in site["dataset-b.html"].text
+
+
+def test_a_setting_with_a_missing_fold_has_no_mean(tmp_path):
+    results = [r for r in study() if not (r["method"] == "Sieve" and r["fold"] == 1)]
+    board = board_of(results, tmp_path)
+    (line,) = [v for (p, m), v in board.lines.items() if (p.dataset, m) == ("b", "Sieve")]
+    assert line.values == {}
+    assert (line.n_done, line.n_wanted, line.reason) == (1, 2, "not all folds were run")
+
+
+def test_pages_are_complete_and_load_nothing(site):
+    assert set(site) == {
+        "index.html",
+        *(f"dataset-{name}.html" for name in "abc"),
+        *(f"method-{m}.html" for m in ("CandidateRidge", "OracleRidge", "Sieve", "Schirn", "PAKS")),
+    }
+    for page in site.values():
+        links = [link for link in page.links if link != "data:,"]
+        assert links
+        assert set(links) <= set(site)
+    text = site["index.html"].text
+    assert "My board" in text
+    assert "‡ reconstructed" in text
+    assert "† tuned on the true labels" in text
+    assert "Left out, because no result has it: noise AUPRC, calibration error, memory." in text
+    assert "PAKS‡" in text
+
+
+def test_oracle_tuning_is_marked_and_stays_apart(site, tmp_path):
+    board = board_of(study(), tmp_path)
+    assert all(board.lines[p, "Sieve"].values["average_precision"] != 0.68 for p in honest(board))
+    assert "Sieve†" in site["dataset-a.html"].text
+    assert "selection: oracle †" in site["method-Sieve.html"].text
+
+
+def test_every_number_has_the_command_that_reproduces_it(site, monkeypatch):
+    (command, *_) = re.findall(r"schirn bench .*?--output=out", site["method-Sieve.html"].text)
+    assert command == (
+        "schirn bench --datasets=a:1 --methods=Sieve,CandidateRidge,OracleRidge --noise=exact "
+        "--features=raw --tuning=candidates --folds=2 --seeds=0 --output=out"
+    )
+    seen = {}
+    monkeypatch.setattr(
+        "schirn.lab.cli.bench.run_bench",
+        lambda *args, **options: seen.update(options, args=args) or [],
+    )
+    main(shlex.split(command)[1:])
+    assert seen["args"][0] == ["a:1"]
+    assert seen["noise"] == "exact"
+
+
+def test_unusual_parameters_and_seeds_are_part_of_the_command(tmp_path):
+    extra = {"params": {"lam": 3.0, "max_iter": 7, "random_state": 0}, "noise_seed": 9}
+    results = [make("a", "Sieve", f, 0.5, **extra, split="stored", search_rows=50) for f in (0, 1)]
+    board = board_of(results, tmp_path)
+    command = board.lines[board.places[0], "Sieve"].command
+    for words in ("--noise-seed=9", "--stored-folds", "--search-rows=50"):
+        assert words in command
+    assert "--param=Sieve.max_iter=7" in command
+    assert "random_state" not in command
+
+
+def test_hostile_names_stay_text(tmp_path):
+    names = [HOSTILE, "../../up", "-o", "x" * 300, "Sieve", "sieve", "\u2028$(reboot)`;"]
+    results = [make(name, name, fold, 0.5) for name in names for fold in (0, 1)]
+    pages = build_leaderboard([write(tmp_path / "in", results)], tmp_path / "site")
+    assert all(page.parent == tmp_path / "site" for page in pages)
+    assert len({page.name.lower() for page in pages}) == 1 + 2 * len(names)
+    for page in pages:
+        text = page.read_text("utf-8")
+        assert "<img" not in text
+        assert text.count("</script>") == (2 if page.name == "index.html" else 1)
+        assert re.fullmatch(r"[\w.-]{1,100}", page.name)
+    commands = [
+        c
+        for p in pages
+        for c in re.findall(r"schirn bench .*?--output=out", Page(p.read_text()).text)
+    ]
+    for command in commands:
+        assert shlex.split(command)[2].startswith("--datasets=")
+
+
+def test_results_that_do_not_belong_together_are_refused(tmp_path):
+    sums = [{"folds_sha256": digit * 64} for digit in "12"]
+    results = [make("a", m, f, 0.5, **s) for m, s in zip("xy", sums, strict=True) for f in (0, 1)]
+    with pytest.raises(InputError, match=r"another folds_sha256 than .* for the same setting"):
+        read_results([write(tmp_path, results)])
+    bad = [make("a", "x", f, 7.0) for f in (0, 1)]
+    with pytest.raises(InputError, match=r"must be from 0 to 1.*schirn leaderboard check"):
+        read_results([write(tmp_path, bad)])
+
+
+def test_pages_of_earlier_results_go_and_foreign_files_stay(tmp_path):
+    path, site = write(tmp_path / "in", study()), tmp_path / "site"
+    build_leaderboard([path], site)
+    (site / "method-mine.html").write_text("my own page")
+    write(tmp_path / "in", [make("a", "Sieve", fold, 0.5) for fold in (0, 1)])
+    build_leaderboard([path], site)
+    assert sorted(page.name for page in site.iterdir()) == [
+        "dataset-a.html",
+        "index.html",
+        "method-Sieve.html",
+        "method-mine.html",
+    ]
+
+
+def test_equal_results_give_equal_pages(tmp_path):
+    path = write(tmp_path / "in", study())
+    one, two = (build_leaderboard([path], tmp_path / name) for name in ("one", "two"))
+    assert [page.read_bytes() for page in one] == [page.read_bytes() for page in two]
+
+
+def test_undefined_numbers_are_left_out(tmp_path):
+    results = [make("a", "Sieve", fold, 0.5) for fold in (0, 1)]
+    results[0]["metrics"]["noise_auc"] = None
+    board = board_of(results, tmp_path)
+    (line,) = board.lines.values()
+    assert "noise_auc" not in line.values
+    assert line.values["seconds"] == 1.75
+    assert math.isclose(line.values["average_precision"], 0.5)
+
+
+def test_the_program_builds_the_pages(tmp_path, capsys):
+    path = write(tmp_path / "in", study())
+    assert main(["leaderboard", "build", str(path), "-o", str(tmp_path / "site")]) == 0
+    assert "9 pages; open " in capsys.readouterr().out
+    assert main(["leaderboard", "build", str(tmp_path), "-o", str(tmp_path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["pages"]) == 9
+    assert main(["leaderboard", "build", str(tmp_path / "no"), "-o", str(tmp_path)]) == 2
+
+
+def test_committed_results_hold_and_are_small():
+    files = [path for path in COMMITTED.iterdir() if path.name.endswith(".jsonl.gz")]
+    assert files
+    assert sum(path.stat().st_size for path in COMMITTED.iterdir()) < 1_000_000
+    check = check_results(COMMITTED)
+    assert check.problems == []
+    assert check.regenerated
+
+
+def test_the_run_packs_complete_folds_only_and_nothing_about_the_machine(tmp_path):
+    """`python -m benchmarks.leaderboard_run`, twice on two methods, then packed."""
+    command = [
+        sys.executable,
+        "-m",
+        "benchmarks.leaderboard_run",
+        "--output",
+        str(tmp_path / "out"),
+    ]
+    tracks = ["--noises", "exact,own", "--features", "raw", "--tunings", "none", "--folds", "2"]
+
+    def call(*more):
+        done = subprocess.run(
+            [*command, *more], cwd=COMMITTED.parents[1], capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()[-1]
+
+    said = call(*tracks, "--methods", "CandidateRidge,OracleRidge", "--jobs", "0")
+    assert said.startswith("8 of 8 runs finished")
+    (rows,) = (tmp_path / "out").glob("*.jsonl")
+    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[1:]))
+    packed = tmp_path / "small.jsonl.gz"
+    assert call("--pack", str(packed)).startswith("6 results")
+    results = check_results(packed).results
+    assert {result["noise"] for result in results} == {"exact", "own"}
+    assert all(result["host"] is result["scores"] is None for result in results)

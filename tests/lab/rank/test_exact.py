@@ -1,0 +1,306 @@
+import os
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.sparse.csgraph import structural_rank
+
+from schirn.datasets import add_noise, load
+from schirn.exceptions import InputError
+from schirn.lab.rank import elimination, modular
+from schirn.lab.rank.exact import N_PRIMES, exact_rank, rank_report
+
+# Differences of its rows are multiples of 2, so that it loses rank modulo 2 and nowhere else.
+TRIANGLE = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
+
+
+def ring(n):
+    """Return the matrix of a ring of n labels: rank n if n is odd, else n - 1."""
+    eye = np.eye(n, dtype=np.uint8)
+    return eye + np.roll(eye, 1, axis=1)
+
+
+@st.composite
+def matrices(draw):
+    """Draw a 0/1 matrix, tall or wide, with copies, unions of disjoint columns and empty lines."""
+    n, k, more = draw(st.integers(0, 40)), draw(st.integers(0, 25)), draw(st.integers(0, 15))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    base = (rng.random((n, k)) < draw(st.sampled_from([0.05, 0.15, 0.3, 0.5, 0.9]))).astype(int)
+    y = base
+    for _ in range(more if k else 0):
+        a, b = rng.integers(y.shape[1], size=2)
+        union = y[:, a] + y[:, b]
+        y = np.column_stack([y, union if union.max(initial=0) < 2 else y[:, a]])
+    for kind in range(3):
+        if rng.random() < 0.3 and y.shape[0]:
+            extra = [y[rng.integers(len(y), size=7)], 0 * y[:3], 1 - y[:2]][kind]
+            y = np.vstack([y, extra])
+    y = y[rng.permutation(len(y))][:, rng.permutation(y.shape[1])]
+    return y if draw(st.booleans()) else y.T
+
+
+def float_rank(y):
+    return int(np.linalg.matrix_rank(y.astype(float))) if y.size else 0
+
+
+@settings(max_examples=300, deadline=None)
+@given(matrices())
+def test_same_as_numpy(y):
+    assert exact_rank(y) == float_rank(y)
+
+
+@settings(max_examples=150, deadline=None)
+@given(matrices())
+def test_every_stage_alone_is_right(y):
+    whole = sparse.csr_array(y)
+    rng = np.random.default_rng(0)
+    rest = elimination.Remainder(whole.indptr, whole.indices, whole.data, whole.shape)
+    assert modular.rank_mod(rest.modulo(8388593), 8388593, rng) == float_rank(y)
+    pivots, core = elimination.remove_singletons(whole.astype(np.int8))
+    assert pivots + float_rank(core.toarray()) == float_rank(y)
+    lengths = [core.sum(axis=axis) for axis in (0, 1)]
+    assert all((size > 1).all() for size in lengths)
+
+
+@settings(max_examples=100, deadline=None)
+@given(matrices(), st.sampled_from([1, 3, 10_000]))
+def test_sparse_elimination_keeps_the_rank(y, cost):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elimination, "UPDATE_COST", cost)
+        pivots, rest = elimination.eliminate_sparse(sparse.csr_array(y), max_bytes=2**30)
+    dense = np.zeros(rest.shape)
+    dense[np.repeat(np.arange(rest.shape[0]), np.diff(rest.indptr)), rest.indices] = rest.values
+    assert pivots + float_rank(dense) == float_rank(y)
+
+
+@pytest.mark.parametrize("shape", [(700, 700), (700, 400), (400, 700), (900, 257), (513, 512)])
+@pytest.mark.parametrize("rank", [1, 150, 400])
+def test_blocked_elimination(shape, rank):
+    rng = np.random.default_rng(rank)
+    rank = min(rank, *shape)
+    y = rng.integers(-3, 4, (shape[0], rank)) @ rng.integers(-3, 4, (rank, shape[1]))
+    expected = float_rank(y)
+    assert modular.rank_mod(sparse.csr_array(y), modular.random_prime(rng), rng) == expected
+
+
+@pytest.mark.parametrize("rank", [37, 199, 200])
+@pytest.mark.parametrize("p", [2, 101, 8388593])
+def test_random_combinations_keep_the_rank(rank, p):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, p, (4000, rank)) @ (rng.random((rank, 200)) < 0.9) % p
+    y[:rank, :rank] = np.eye(rank, dtype=int)
+    y[:rank, rank:] = rng.integers(0, p, (rank, 200 - rank))
+    y[rank:] = (rng.integers(0, 2, (4000 - rank, rank)) @ y[:rank]) % p
+    assert modular.is_combined(y.shape)
+    assert modular.rank_mod(sparse.csr_array(y), p, rng) == rank
+
+
+def test_a_loss_of_rank_is_noticed(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = sparse.csr_array((rng.random((4000, 200)) < 0.1).astype(np.int64))
+    calls = []
+
+    def lossy(tall, out, p, rng):
+        calls.append(len(out))
+        out[:] = tall[: len(out)].toarray()
+        out[:, 7:17] = 0
+
+    monkeypatch.setattr(modular, "_sparse_combinations", lossy)
+    assert modular.rank_mod(y, 8388593, rng) == 200
+    assert len(calls) == 1
+
+
+def test_largest_entries_stay_exact():
+    p, inner = 8388593, modular._INNER
+    out, half = np.full((300, 3), -float(p // 2)), float(p // 2)
+    modular._subtract_product(out, np.full((300, inner), half), np.full((inner, 3), half), p)
+    assert (out.astype(int) % p == (-(p // 2) - inner * (p // 2) ** 2) % p).all()
+
+
+def test_of_equal_rows_one_is_left():
+    """Rows without labels are left out; where nothing repeats, nothing is copied."""
+    y = np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0]])
+    found = elimination._distinct_rows(sparse.csr_array(y))
+    assert found.toarray().tolist() == [[1, 0, 1], [0, 1, 0]]
+    different = sparse.csr_array(y[[1, 4]])
+    assert elimination._distinct_rows(different) is different
+
+
+def test_primes():
+    numbers = np.ones(2**23, dtype=bool)
+    numbers[:2] = False
+    for i in range(2, 2897):
+        if numbers[i]:
+            numbers[i * i :: i] = False
+    assert numbers[2**22 :].sum() == N_PRIMES
+    assert [n for n in range(2000) if modular.is_prime(n)] == np.flatnonzero(
+        numbers[:2000]
+    ).tolist()
+    rng = np.random.default_rng(0)
+    drawn = [modular.random_prime(rng) for _ in range(50)]
+    assert min(drawn) >= 2**22
+    assert numbers[drawn].all()
+
+
+def test_prime_of_the_caller():
+    assert rank_report(TRIANGLE, prime=2)[:3] == (2, False, 1.0)
+    assert rank_report(TRIANGLE, prime=3)[:3] == (3, True, 0.0)
+    for wrong in (1, 9, 2**23 + 9):
+        with pytest.raises(InputError, match=f"below 8388608, got {wrong}"):
+            exact_rank(TRIANGLE, prime=wrong)
+
+
+def test_report_says_what_is_proven():
+    triangular = rank_report(np.tril(np.ones((6, 6), dtype=int)))
+    assert triangular == (6, True, 0.0, 6, 0, (0, 0), ())
+    full = rank_report(ring(61))
+    assert (full.rank, full.proven) == (61, True)
+    # Twelve rows of two entries: every minor is at most 2**6, below the primes.
+    small = rank_report(ring(12))
+    assert (small.rank, small.proven, small.remainder) == (11, True, (12, 12))
+    half = np.random.default_rng(0).random((60, 40)) < 0.5
+    risky = rank_report(np.hstack([half, ~half]))
+    assert (risky.rank, risky.proven) == (41, False)
+    assert 0 < risky.risk < 1e-6
+    assert len(set(risky.primes)) >= 2
+
+
+def test_repeatable_and_free_of_the_seed():
+    half = np.random.default_rng(1).random((60, 40)) < 0.5
+    y = np.hstack([half, ~half])
+    assert rank_report(y) == rank_report(y)
+    assert {rank_report(y, random_state=seed).rank for seed in range(5)} == {41}
+    assert len({rank_report(y, random_state=seed).primes for seed in range(5)}) == 5
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 4), (4, 0), (3, 5)])
+def test_nothing_there(shape):
+    assert exact_rank(np.zeros(shape, dtype=int)) == 0
+    assert exact_rank(sparse.csr_array(shape, dtype=np.uint8)) == 0
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        np.asarray,
+        lambda y: y.astype(bool),
+        lambda y: y.astype(float),
+        np.ndarray.tolist,
+        sparse.csr_array,
+        sparse.csc_matrix,
+        sparse.coo_array,
+    ],
+)
+def test_containers(container):
+    assert exact_rank(container(ring(7))) == 7
+    assert exact_rank(container(ring(8))) == 7
+
+
+def test_input_is_not_changed():
+    y = sparse.csr_array(
+        (np.array([1, 0, 1]), np.array([2, 0, 1]), np.array([0, 2, 3])), shape=(2, 3)
+    )
+    before = y.copy()
+    assert exact_rank(y) == 2
+    assert y.nnz == 3
+    assert (y.indices == before.indices).all()
+    assert (y.data == before.data).all()
+
+
+def test_bad_input():
+    with pytest.raises(InputError, match=r"row 1, label 2 holds 0\.5"):
+        exact_rank([[0, 1, 0], [0, 1, 0.5]])
+    twice = sparse.csr_array((np.ones(2), np.array([1, 1]), np.array([0, 0, 2])), shape=(2, 3))
+    with pytest.raises(InputError, match=r"row 1, label 1 holds 2\.0"):
+        exact_rank(twice)
+    with pytest.raises(InputError, match="holds nan"):
+        exact_rank(np.array([[np.nan]]))
+    with pytest.raises(InputError, match=r"shape \(3,\)"):
+        exact_rank(np.ones(3))
+    with pytest.raises(InputError, match="entries that are not numbers"):
+        exact_rank(np.array([["a"]]))
+
+
+def power_law(n, l, per_row, exponent, seed=0):
+    """Return labels drawn by a power law, about per_row in every row."""
+    rng = np.random.default_rng(seed)
+    weight = np.arange(1, l + 1) ** -float(exponent)
+    columns = np.searchsorted(np.cumsum(weight / weight.sum()), rng.random(n * per_row))
+    rows = np.repeat(np.arange(n), per_row)
+    cells = (rows, np.minimum(columns, l - 1))
+    return sparse.csr_array(sparse.coo_array((np.ones(len(rows), dtype=bool), cells), shape=(n, l)))
+
+
+def test_large_power_law_labels_areeliminationed():
+    y = power_law(200_000, 50_000, 3, 1.0)
+    tracemalloc.start()
+    report = rank_report(y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert report.proven
+    # No rank is above the structural one, and here they agree.
+    graph = sparse.csr_array(y)
+    graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)
+    assert report.rank == structural_rank(graph)
+    # The matrix has 600,000 entries; a dense one would have 10 billion cells.
+    assert peak < 200e6
+
+
+def test_large_labels_without_structure_are_refused(monkeypatch):
+    monkeypatch.setattr(elimination, "MAX_UPDATES", 200_000)
+    y = power_law(60_000, 20_000, 6, 0.3)
+    with pytest.raises(InputError, match=r"needs \d\.\d+ GB for a dense remainder of \d+ x 1\d+"):
+        exact_rank(y, max_bytes=2**28)
+
+
+def test_sparse_elimination_stays_within_its_memory():
+    y = power_law(3000, 3000, 6, 0.3)
+    core = elimination.remove_singletons(y)[1]
+    most = 5 * core.nnz // 2
+    rest = elimination.eliminate_sparse(core, max_bytes=most * elimination.ENTRY_BYTES)[1]
+    assert len(rest.values) < 1.2 * most
+    assert elimination.eliminate_sparse(core, max_bytes=100)[0] == 0
+
+
+def test_estimate_covers_the_memory():
+    rng = np.random.default_rng(0)
+    for shape in [(700, 600), (6000, 600), (300, 1800)]:
+        y = sparse.csr_array((rng.random(shape) < 0.02).astype(np.int64))
+        tracemalloc.start()
+        modular.rank_mod(y, 8388593, rng)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1.3 * modular.dense_bytes(shape) + 100 * y.nnz
+
+
+@pytest.mark.parametrize(
+    ("name", "part", "rank"),
+    [
+        ("eurlex4k", "y_true", 3875),
+        ("corel5k", "y_true", 371),
+        ("mediamill", "y_true", 100),
+        ("delicious", "y_true", 983),
+        ("yeastbp_full", "y_true", 200),
+        ("yeastbp_full", "candidates", 204),
+    ],
+)
+def test_real_labels(name, part, rank):
+    assert exact_rank(getattr(real(name), part)) == rank
+
+
+def test_real_labels_with_noise():
+    noisy = add_noise(real("eurlex4k").y_true, 3, random_state=0)
+    assert rank_report(noisy)[:2] == (3993, True)
+
+
+def real(name):
+    folders = os.environ.get("SCHIRN_DATA")
+    if not folders:
+        pytest.skip("SCHIRN_DATA is not set")
+    if not any((Path(folder) / f"{name}.npz").exists() for folder in folders.split(os.pathsep)):
+        pytest.skip(f"no {name} in SCHIRN_DATA")
+    return load(name)

@@ -1,0 +1,174 @@
+"""The page of a reproduction, from results made by hand."""
+
+import pytest
+from reference.bench_results import lost, make_result, study
+
+from schirn.lab.bench.rendering import Cell, Table
+from schirn.lab.reproduction.experiments import FULL, QUICK
+from schirn.lab.reproduction.page import Facts, Tables
+from schirn.lab.reproduction.page import page as make_page
+from schirn.lab.reproduction.studies import Study
+
+
+def facts(part=FULL, methods=("Schirn",), left_out=None, missing=None):
+    return Facts(part, methods, {}, None, left_out or {}, missing or {})
+
+
+def page(results, *rest):
+    return make_page(Tables(results), *rest)
+
+
+def lines(text, start):
+    return [line for line in text.splitlines() if line.startswith(start)]
+
+
+def table(text, title):
+    """Cells of a Markdown table by its title, without head and rule."""
+    results = text.split(title, 1)[1].split("\n\n", 2)[1].splitlines()
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in results[2:]]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return page(study(), {}, facts(methods=("Schirn", "NLR")), {"gap_closed": "gap_closed.svg"})
+
+
+def test_distances_are_means_over_the_settings_with_a_result():
+    results = [
+        make_result("scene", 1, "Schirn", 0, average_precision=0.872, one_error=0.9),
+        make_result("scene", 2, "Schirn", 0, average_precision=0.848),
+        make_result("scene", 1, "NLR", 0, average_precision=0.1),
+        lost("scene", 3, "Schirn", 0),
+        lost("scene", 3, "GLC", 0),
+    ]
+    text = page(results, {}, facts(), {})
+    found = {line[0]: line[1:] for line in table(text, "Ours − published, in points")}
+    assert found["Schirn"][:1] == ["0.0"]
+    assert found["Schirn"][2:] == ["1", "1", "3"]
+    assert found["GLC‡"] == ["–", "–", "0", "0", "0"]
+    assert found["NLR"][1:] == ["–", "0", "0", "1"]
+
+
+def test_the_page_of_other_sets_has_no_distance_and_no_comparison():
+    results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
+    text = page(results, {}, facts(), {})
+    assert "## Distance from the paper" not in text
+    assert "Win/tie/loss" not in text
+    assert "Gap closed" not in text
+    assert "Noise AUC" not in text
+    assert "## Studies" not in text
+    assert "50.0" in text
+
+
+def test_the_page_compares_what_the_results_allow(whole):
+    assert "## Distance from the paper" in whole
+    for name in ("Schirn", "Sieve"):
+        assert f"**Win/tie/loss of {name} against each method: paired t-test" in whole
+    assert "Gap closed in average precision" in whole
+    assert "Noise AUC" in whole
+    assert "![Gap closed](figures/gap_closed.svg)" in whole
+    assert "noise_levels_average_precision" not in whole
+
+
+def test_only_the_quick_part_is_called_so(whole):
+    assert "Made by `schirn reproduce`: " in whole
+    assert "quick part" not in whole
+    results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
+    quick = page(results, {}, facts(QUICK), {})
+    assert "Made by `schirn reproduce --quick`: 1 fits" in quick
+    assert "**This is the quick part**" in quick
+
+
+def test_methods_left_out_are_named_with_their_sets():
+    results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
+    text = page(results, {}, facts(left_out={"PAKS": ["birds", "enron"]}), {})
+    assert lines(text, "- Left out") == [
+        "- Left out because it takes too long: PAKS on birds, enron."
+    ]
+
+
+def test_grids_are_those_that_were_searched():
+    searched = {"grid": {"lam": [1.0, 2.0], "scale": ["none"]}, "search_rows": 600}
+    results = [
+        make_result("mine", 1, "PMLNI", 0, average_precision=0.5) | searched,
+        make_result("mine", 1, "Sieve", 0, average_precision=0.5) | {"grid": None},
+    ]
+    assert table(page(results, {}, facts(), {}), "Grids, searched in every fold") == [
+        ["PMLNI", "lam: 1, 2; scale: none", "2", "held-out rows, at most 600 in all"],
+        ["Sieve", "–", "–", "in fit, all rows"],
+    ]
+
+
+def test_kernel_tables_have_their_own_references_and_no_printed_numbers():
+    flat = [
+        make_result("scene", r, name, fold, average_precision=value + fold / 100)
+        for r in (1, 2, 3)
+        for name, value in (("CandidateRidge", 0.5), ("Sieve", 0.6), ("OracleRidge", 0.7))
+        for fold in (0, 1)
+    ]
+    curved = [
+        result | {"features": "kernel", "metrics": {"average_precision": 0.05 + value}}
+        for result in flat
+        if (value := result["metrics"]["average_precision"])
+    ]
+    text = make_page(Tables(flat, kernel=curved), {}, facts(), {})
+    raw, kernel = text.split("## Tables: kernel features")
+    assert "60.5 ± 0.7" in raw
+    assert "65.5 ± 0.7" not in raw.split("## Tables: features as in the paper")[1]
+    assert "65.5 ± 0.7" in kernel
+    assert "[" not in kernel
+    assert "With kernel features for all methods, OracleRidge" not in text
+    assert "With kernel features for all methods, depending on the setting, Sieve closes" in text
+
+
+def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
+    rows = [
+        make_result("birds", r, "Schirn", fold, average_precision=0.5)
+        for r in (3, 7)
+        for fold in (0, 1)
+    ]
+    best = [
+        make_result("birds", r, "Schirn", 0, average_precision=0.52)
+        | {"tuning": "oracle", "oracle": True}
+        for r in (3, 7)
+    ]
+    text = make_page(Tables(rows, oracle=best), {}, facts(), {})
+    assert "Schirn†" in text.split("**Average precision")[1]
+    assert "Schirn gains +2.0 points of average precision over the choice on held-out" in text
+    (few,) = lines(text, "- Only the first 2 folds of 5, for time: ")
+    assert "Schirn†" in few
+    assert "yeastbp" not in few
+
+
+def test_what_is_not_finished_is_named():
+    results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
+    both = ["birds r=3", "scene r=1"]
+    missing = {"PAKS": both, "NLR": ["birds r=3"], "GLC": both, "the study ablation": []}
+    (line,) = lines(page(results, {}, facts(missing=missing), {}), "- **Unfinished")
+    assert ": PAKS, GLC on birds r=3, scene r=1; NLR on birds r=3; the study ablation. The" in line
+    assert not lines(page(results, {}, facts(), {}), "- **Unfinished")
+
+
+def test_a_study_comes_with_its_figures_and_its_fits_are_counted():
+    results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
+    swept = [results[0] | {"key": "k", "tune_seconds": 7200.0}, {"round": 1}]
+    shown = Table("sensitivity", "A table of the study", ["data"], [[Cell("x")]])
+    studies = {"sensitivity": Study("sensitivity", swept, shown)}
+    text = page(results, studies, facts(), {"sensitivity": "sensitivity.png"})
+    assert "2 fits and their searches, which took 2 hours of wall time in one process" in text
+    assert "## Studies\n\n**A table of the study**" in text
+    assert "(figures/sensitivity.png)" in text
+
+
+def test_all_versions_are_listed():
+    results = [
+        make_result("mine", 1, "Schirn", k, average_precision=0.5, versions={"numpy": version})
+        for k, version in enumerate(["2.0", "2.5", "2.5"])
+    ]
+    text = page(results, {}, facts(), {})
+    assert lines(text, "- Versions") == [
+        "- Versions of 2 fits: numpy 2.5.",
+        "- Versions of 1 fits: numpy 2.0.",
+    ]
+    assert "shared by machines" in text
+    assert lines(page(results[1:], {}, facts(), {}), "- Versions") == ["- Versions: numpy 2.5."]

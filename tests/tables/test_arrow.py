@@ -1,0 +1,312 @@
+"""Parquet folders, Feather files and saved data sets: read, written back, and damaged."""
+
+import json
+
+import numpy as np
+import pytest
+
+from schirn.datasets import load, read_table
+from schirn.exceptions import DataError, InputError
+from schirn.tables.files import open_table
+
+pa = pytest.importorskip("pyarrow", reason="Arrow tables need pyarrow")
+ipc = pytest.importorskip("pyarrow.ipc")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+ROWS = {
+    "title": ["red pan", "oak chair", "steel pan", "lamp"],
+    "price": [3.5, 80.0, 12.0, 20.0],
+    "tags": [["pan", "oven"], ["chair"], ["pan"], []],
+}
+
+
+def table():
+    kinds = {"title": pa.string(), "price": pa.float64(), "tags": pa.list_(pa.string())}
+    return pa.table(ROWS, schema=pa.schema(list(kinds.items())))
+
+
+def write_feather(path, *, stream=False, compression=None):
+    options = ipc.IpcWriteOptions(compression=compression)
+    make = ipc.new_stream if stream else ipc.new_file
+    with path.open("wb") as sink, make(sink, table().schema, options=options) as writer:
+        writer.write_table(table(), max_chunksize=3)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", ["t.feather", "t.arrow", "t.ipc"])
+def test_arrow_files_are_read_and_copied(tmp_path, name, stream):
+    write_feather(tmp_path / name, stream=stream, compression="lz4")
+    opened = open_table(tmp_path / name)
+    assert opened.columns == list(ROWS)
+    assert opened.column("tags") == ROWS["tags"]
+    assert opened.numbers("price").tolist() == ROWS["price"]
+    assert opened.numbers("title") is None
+    clean = [["pan"], ["chair"], ["pan"], []]
+    target = tmp_path / f"copy-{name}"
+    opened.write(str(target), {"tags": clean}, {"tags_confidence": [{"pan": 0.5}, {}, {}, {}]})
+    copy = open_table(target)
+    assert copy.column("tags") == clean
+    assert copy.column("tags_confidence")[0] == [("pan", 0.5)]
+    assert copy.table.schema.field("price").type == pa.float64()
+
+
+def test_a_feather_file_is_a_data_set(tmp_path):
+    write_feather(tmp_path / "t.feather")
+    data = load(tmp_path / "t.feather")
+    assert data.feature_names == ["price"]
+    assert data.label_names == ["chair", "oven", "pan"]
+
+
+def test_files_of_polars_are_read(tmp_path):
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    frame = pl.DataFrame(ROWS)
+    frame.write_ipc(tmp_path / "t.arrow", compression="zstd")
+    frame.write_parquet(tmp_path / "t.parquet")
+    for name in ("t.arrow", "t.parquet"):
+        opened = open_table(tmp_path / name)
+        assert opened.column("tags") == ROWS["tags"]
+        opened.write(str(tmp_path / f"c-{name}"), {"tags": [[], ["chair"], [], []]}, {})
+    assert pl.read_ipc(tmp_path / "c-t.arrow")["tags"].to_list()[1] == ["chair"]
+    assert pl.read_parquet(tmp_path / "c-t.parquet")["title"].to_list() == ROWS["title"]
+
+
+def test_damaged_arrow_files(tmp_path):
+    write_feather(tmp_path / "t.arrow")
+    whole = (tmp_path / "t.arrow").read_bytes()
+    for content in (whole[:-30], whole[: len(whole) // 2], b"ARROW1", b"no table", b"\0" * 64):
+        (tmp_path / "bad.arrow").write_bytes(content)
+        with pytest.raises(DataError, match=r"bad\.arrow: (not a readable Arrow file|the table)"):
+            open_table(tmp_path / "bad.arrow")
+
+
+def test_arrow_files_have_a_limit(tmp_path):
+    write_feather(tmp_path / "t.arrow")
+    with pytest.raises(DataError, match="more than max_bytes=100"):
+        open_table(tmp_path / "t.arrow", max_bytes=100)
+
+
+def folder_of(path):
+    """A folder as Spark writes it, with the year in the names of its folders."""
+    for year, rows in (("2024", slice(0, 1)), ("2025", slice(1, 4))):
+        folder = path / f"year={year}"
+        folder.mkdir(parents=True)
+        parquet.write_table(table()[rows.start : rows.stop], folder / "part-0.parquet")
+    (path / "_SUCCESS").touch()
+    return path
+
+
+def test_a_parquet_folder_is_one_table(tmp_path):
+    opened = open_table(folder_of(tmp_path / "items"))
+    assert opened.columns == [*ROWS, "year"]
+    assert opened.column("year") == [2024, 2025, 2025, 2025]
+    assert opened.column("title") == ROWS["title"]
+    opened.write(str(tmp_path / "copy"), {"tags": [["pan"], [], [], []]}, {"new": ["a"] * 4})
+    assert sorted(
+        p.relative_to(tmp_path / "copy").as_posix() for p in tmp_path.glob("copy/*/*")
+    ) == [
+        "year=2024/part-0.parquet",
+        "year=2025/part-0.parquet",
+    ]
+    copy = open_table(tmp_path / "copy")
+    assert copy.column("year") == [2024, 2025, 2025, 2025]
+    assert copy.column("tags") == [["pan"], [], [], []]
+    # The year stays in the path.
+    one = parquet.ParquetFile(tmp_path / "copy/year=2024/part-0.parquet")
+    assert one.schema_arrow.names == [*ROWS, "new"]
+    opened.write(str(tmp_path / "one.parquet"), {}, {})
+    assert open_table(tmp_path / "one.parquet").column("year") == [2024, 2025, 2025, 2025]
+    with pytest.raises(DataError, match="'year' is in the names of the folders"):
+        opened.write(str(tmp_path / "other"), {"year": [1, 2, 3, 4]}, {})
+    assert not (tmp_path / "other").exists()
+
+
+def test_files_of_a_folder_may_lack_columns(tmp_path):
+    folder = tmp_path / "items"
+    folder.mkdir()
+    parquet.write_table(table(), folder / "a.parquet")
+    parquet.write_table(table().drop_columns(["price"]), folder / "b.parquet")
+    values = open_table(folder).numbers("price")
+    assert np.isnan(values[4:]).all()
+    assert values[:4].tolist() == ROWS["price"]
+    parquet.write_table(pa.table({"price": ["dear"]}), folder / "c.parquet")
+    with pytest.raises(DataError, match=r"items: not a readable folder: its files do not make"):
+        open_table(folder)
+
+
+def test_a_damaged_file_of_a_folder_is_named(tmp_path):
+    folder = folder_of(tmp_path / "items")
+    (folder / "year=2025" / "part-1.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(DataError, match=r"part-1\.parquet: not a readable Parquet file"):
+        open_table(folder)
+
+
+FEATURES = {
+    "title": {"dtype": "string", "_type": "Value"},
+    "tags": {
+        "feature": {"names": ["pan", "oven", "chair"], "_type": "ClassLabel"},
+        "_type": "List",
+    },
+}
+
+
+def saved(folder, tags=([0, 1], [2], [0], [])):
+    """A folder as `save_to_disk` writes it, by the files it is made of."""
+    folder.mkdir()
+    kinds = pa.schema([("title", pa.string()), ("tags", pa.list_(pa.int64()))])
+    described = json.dumps({"info": {"features": FEATURES}})
+    kinds = kinds.with_metadata({"huggingface": described})
+    rows = pa.table({"title": ROWS["title"], "tags": list(tags)}, schema=kinds)
+    data = folder / "data-00000-of-00001.arrow"
+    with data.open("wb") as sink, ipc.new_stream(sink, kinds) as writer:
+        writer.write_table(rows)
+    state = {"_data_files": [{"filename": "data-00000-of-00001.arrow"}], "_fingerprint": "abc"}
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "dataset_info.json").write_text(json.dumps({"features": FEATURES}))
+    return folder
+
+
+def test_class_labels_are_read_by_name(tmp_path):
+    opened = open_table(saved(tmp_path / "items"))
+    assert opened.column("tags") == ROWS["tags"]
+    opened.write(str(tmp_path / "copy"), {"tags": [["oven"], [], ["pan"], []]}, {"new": ["a"] * 4})
+    copy = open_table(tmp_path / "copy")
+    assert copy.column("tags") == [["oven"], [], ["pan"], []]
+    assert copy.table.column("tags").to_pylist() == [[1], [], [0], []]
+    state = json.loads((tmp_path / "copy/state.json").read_text())
+    assert state["_fingerprint"] != "abc"
+    with pytest.raises(DataError, match="'sofa' is not among the 3 classes of the column 'tags'"):
+        opened.write(str(tmp_path / "other"), {"tags": [["sofa"], [], [], []]}, {})
+
+
+def test_saved_data_sets_that_cannot_be_read(tmp_path):
+    folder = saved(tmp_path / "a", tags=([0, 7], [], [], []))
+    with pytest.raises(DataError, match="row 1, column 'tags': there is no class 7"):
+        open_table(folder).column("tags")
+    (folder / "state.json").write_text("{}")
+    with pytest.raises(DataError, match=r"state\.json: it names no data files"):
+        open_table(folder)
+    (folder / "state.json").write_text('{"_data_files": [')
+    with pytest.raises(DataError, match=r"state\.json: not JSON"):
+        open_table(folder)
+    (folder / "state.json").write_text('{"_data_files": [{"filename": "../../../etc/passwd"}]}')
+    with pytest.raises(DataError, match=r"a/passwd: there is no such file"):
+        open_table(folder)
+    splits = tmp_path / "splits"
+    splits.mkdir()
+    saved(splits / "train")
+    (splits / "dataset_dict.json").write_text('{"splits": ["train"]}')
+    with pytest.raises(DataError, match=r"it holds the splits train; give the folder of one"):
+        open_table(splits)
+
+
+def test_folders_of_the_package_datasets(tmp_path):
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    datasets.disable_progress_bars()
+    classes = datasets.ClassLabel(names=["pan", "oven", "chair"])
+    kinds = {"title": datasets.Value("string"), "price": datasets.Value("float64")}
+    features = datasets.Features({**kinds, "tags": datasets.Sequence(classes)})
+    rows = datasets.Dataset.from_dict(ROWS, features=features)
+    rows.select([3, 2, 1, 0]).save_to_disk(str(tmp_path / "items"), num_shards=2)
+    opened = open_table(tmp_path / "items")
+    assert opened.column("tags") == ROWS["tags"][::-1]
+    clean = [[], ["pan"], ["chair"], ["pan"]]
+    added = {
+        "tags_removed": [[], [], [], ["oven"]],
+        "tags_confidence": [{}, {"pan": 0.9}, {}, {"pan": 0.8, "oven": 0.1}],
+        "note": list("abcd"),
+    }
+    opened.write(str(tmp_path / "copy"), {"tags": clean}, added)
+    copy = datasets.load_from_disk(str(tmp_path / "copy"))
+    assert copy.features["tags"].feature.names == classes.names
+    names = [[classes.int2str(k) for k in tags] for tags in copy["tags"]]
+    assert names == clean
+    assert list(copy["tags_removed"]) == added["tags_removed"]
+    assert copy[3]["tags_confidence"][1] == {"tag": "oven", "confidence": 0.1}
+    assert list(copy["note"]) == list("abcd")
+    rows.to_parquet(str(tmp_path / "items.parquet"))
+    assert open_table(tmp_path / "items.parquet").column("tags") == ROWS["tags"]
+
+
+def test_two_columns_of_one_name(tmp_path):
+    twice = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
+    with (tmp_path / "t.arrow").open("wb") as sink, ipc.new_file(sink, twice.schema) as writer:
+        writer.write_table(twice)
+    with pytest.raises(DataError, match="2 columns are called 'a'"):
+        open_table(tmp_path / "t.arrow")
+
+
+def test_other_containers_of_the_python_interface():
+    from schirn import CandidateRidge
+    from schirn.cleaning import find_noisy_labels
+    from schirn.features import KernelFeatures, TableFeatures, TagPipeline
+
+    rng = np.random.RandomState(0)
+    X = rng.randn(60, 3).astype(np.float32)
+    Y = (X @ rng.randn(3, 4) > 0.3).astype(int)
+    Y[np.arange(60), np.arange(60) % 4] = 1
+    tags = [["uvwx"[j] for j in np.flatnonzero(row)] for row in Y]
+    columns, labels = dict(zip("abc", X.T, strict=True)), dict(zip("uvwx", Y.T, strict=True))
+    frames = [(pa.table(columns), pa.table(labels), pa.array(tags), pa.table)]
+    frames.append((*frames[0][:2], pa.chunked_array([tags[:9], tags[9:]]), pa.table))
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    frames.append((pl.DataFrame(columns), pl.DataFrame(labels), pl.Series(tags), pl.DataFrame))
+    wanted = CandidateRidge(lam=1.0).fit(X, Y)
+    plain = find_noisy_labels(X, tags)
+    kernel = KernelFeatures(n_landmarks=10).fit(X)
+    table = {
+        "text": ["red pan", "oak chair", "old oak"] * 20,
+        "tags": ["pan", "oak;chair", "old"] * 20,
+    }
+    tagger = TagPipeline(text="text").fit(table, table["tags"])
+    for frame, matrix, lists, make in frames:
+        model = CandidateRidge(lam=1.0).fit(frame, matrix)
+        assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+        assert model.label_names_ == list("uvwx")
+        assert model.coef_.dtype == np.float32
+        np.testing.assert_array_equal(model.coef_, wanted.coef_)
+        np.testing.assert_array_equal(model.predict(frame), wanted.predict(X))
+        np.testing.assert_array_equal(CandidateRidge(lam=1.0).fit(X, lists).coef_, wanted.coef_)
+        found = find_noisy_labels(frame, lists)
+        np.testing.assert_array_equal(found.confidence, plain.confidence)
+        features = KernelFeatures(n_landmarks=10).fit(frame).transform(frame)
+        assert features.dtype == np.float32
+        np.testing.assert_array_equal(features, kernel.transform(X))
+        same = TagPipeline(text="text").fit(make(table), make(table)["tags"])
+        np.testing.assert_array_equal(same.predict_proba(make(table)), tagger.predict_proba(table))
+        vectors = make({"v": [[1.0, 2.0], [3.0, 4.0]], "n": [1, None]})
+        assert TableFeatures(vectors="v").fit_transform(vectors).tolist() == [[1, 2], [3, 4]]
+        with pytest.raises(InputError, match="row 2, column 'n': 'None' is not a number"):
+            TableFeatures(columns=["n"]).fit(vectors)
+        with pytest.raises(InputError, match="there is no column 'w'; there are v, n"):
+            TableFeatures(vectors="w").fit(vectors)
+    with pytest.raises(InputError, match=r"lazy frame; call collect\(\) first"):
+        CandidateRidge(lam=1.0).fit(frames[-1][0].lazy(), Y)
+
+
+def test_datasets_of_the_python_interface():
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed")
+    from schirn import CandidateRidge
+    from schirn.features import TableFeatures, TagPipeline
+
+    table = {
+        "text": ["red pan", "oak chair", "old oak"] * 20,
+        "tags": [["pan"], ["oak"], ["old"]] * 20,
+    }
+    rows = datasets.Dataset.from_dict(table)
+    tagger = TagPipeline(text="text").fit(rows, rows["tags"])
+    assert tagger.predict_labels(rows.select([1, 0])) == [["oak"], ["pan"]]
+    numbers = datasets.Dataset.from_dict({"a": [1.0, 2.0, 3.0], "b": [0.0, 1.0, 0.0]})
+    model = CandidateRidge(lam=1.0).fit(numbers, [["x"], ["y"], ["x"]])
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    with pytest.raises(InputError, match="choose one of the splits train"):
+        TableFeatures(text="text").fit(datasets.DatasetDict({"train": rows}))
+    with pytest.raises(InputError, match="come as a stream"):
+        TableFeatures(text="text").fit(rows.to_iterable_dataset())
+
+
+def test_read_table_takes_0_1_columns_of_a_folder(tmp_path):
+    folder = tmp_path / "items"
+    folder.mkdir()
+    parquet.write_table(pa.table({"x": [0.5, 1.5], "a": [0, 1], "b": [1, 1]}), folder / "0.parquet")
+    data = read_table(folder, labels=["a", "b"])
+    assert data.candidates.tolist() == [[0, 1], [1, 1]]
