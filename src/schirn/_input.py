@@ -12,6 +12,9 @@ from sklearn.utils.validation import check_array, validate_data
 
 from schirn.exceptions import InputError
 
+Array = np.ndarray
+"""A NumPy array; `schirn.linalg.arrays.Array` is one of any library."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -98,8 +101,6 @@ def check_params(values: dict[str, Any], constraints: dict[str, Constraint]) -> 
     for name, constraint in constraints.items():
         constraint.check(name, values[name])
 
-
-Array = np.ndarray
 
 # Far below the square root of the largest double, to leave room for products of many squares.
 _LARGEST_DOUBLE = 1e140

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn._checkpoint import is_open, kept_in, no_section, remembered, section
 from schirn._input import (
+    Array,
     Constraint,
     check_params,
     check_same_length,
@@ -35,8 +36,6 @@ from schirn.scale.factor import LOG
 from schirn.scale.fit import fit_rows, map_rows
 from schirn.scale.input import check_device_rows, check_in_memory, location
 from schirn.solvers.self_tuning import Filters, Point, search_grid, search_rows, take_rows
-
-Array = np.ndarray
 
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
 _SVD_OPERATIONS = 1e9

@@ -31,6 +31,7 @@ from schirn._files import (
     too_large,
 )
 from schirn._files import MAX_BYTES as MAX_BYTES
+from schirn._input import Array
 from schirn.exceptions import InputError, ModelFileError
 from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
@@ -38,8 +39,6 @@ from schirn.methods import PartialMultiLabelClassifier, method_named, methods
 from schirn.persist._model import RECORDS as RECORDS
 from schirn.persist._model import all_records, check_model, class_of
 from schirn.persist._onnx import to_onnx as to_onnx
-
-Array = np.ndarray
 
 FORMAT = "schirn-model"
 VERSION = 2

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammainc, gammaln
 
+from schirn._input import Array
 from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from schirn.cleaning.why import Neighbour, Reasons, Word
     from schirn.tables.checks import Finding
 
-Array = np.ndarray
 
 MAX_CARDS = 240
 MAX_SUGGESTIONS = 80

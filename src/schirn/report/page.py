@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from schirn._input import Array
 from schirn._optional import optional
-
-Array = np.ndarray
 
 # What an image file starts with. No SVG: that is a program rather than an image.
 _IMAGES = re.compile(

@@ -15,14 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import brief
-from schirn._input import is_share
+from schirn._input import Array, is_share
 from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.exceptions import InputError
 from schirn.review._audit import ReviewAudit
 from schirn.review._journal import Record
 from schirn.review.project import Project
-
-Array = np.ndarray
 
 OPEN, KEEP, DROP, SKIP = range(4)
 STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}

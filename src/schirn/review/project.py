@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief, whole_folder
-from schirn._input import is_count, is_share, repeated, whole_text
+from schirn._input import Array, is_count, is_share, repeated, whole_text
 from schirn.cleaning.found import NoisyLabels
 from schirn.cleaning.groups import group_numbers
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
@@ -21,8 +21,6 @@ from schirn.cleaning.verdicts import PRECISION
 from schirn.exceptions import DataError
 from schirn.review.table import TableRoles, read_roles, write_copy
 from schirn.tables.files import Table
-
-Array = np.ndarray
 
 FORMAT, VERSION = "schirn-review", 2
 FEATURES = "features.npz"

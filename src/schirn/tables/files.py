@@ -33,7 +33,7 @@ from schirn._files import (
     spreadsheet_safe,
     whole_folder,
 )
-from schirn._input import is_missing, whole_text
+from schirn._input import Array, is_missing, whole_text
 from schirn.exceptions import DataError
 from schirn.tables.annotations import Verdict, make_record, make_task, recognise
 from schirn.tables.arrow import (
@@ -47,8 +47,6 @@ from schirn.tables.arrow import (
 )
 from schirn.tables.text import check_columns, check_size, format_suffix, is_packed, to_numbers
 from schirn.tables.xlsx import XlsxTable
-
-Array = np.ndarray
 
 LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
 TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")

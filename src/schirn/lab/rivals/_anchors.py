@@ -4,18 +4,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._input import Constraint, Number, Seed
+from schirn._input import Array, Constraint, Number, Seed
 from schirn._progress import stage
 from schirn.lab.rivals.solvers.anchors import MOST_ANCHORS, AnchorMap, anchor_map
 from schirn.lab.rivals.solvers.graph import NeighbourGraph, neighbour_graph
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, PartialMultiLabelClassifier
-
-Array = np.ndarray
 
 ANCHOR_CONSTRAINTS: dict[str, Constraint] = {
     "n_anchors": Number(low=1, integer=True, none=True),

@@ -3,16 +3,12 @@
 from collections.abc import Hashable
 from typing import Any, ClassVar
 
-import numpy as np
-
-from schirn._input import Number
+from schirn._input import Array, Number
 from schirn.lab.rivals._anchors import ANCHOR_CONSTRAINTS, AnchorMethod, AnchorRows
 from schirn.lab.rivals.solvers.pmlma import PMLMAResult, pmlma, weighted_space
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 
 class PMLMA(AnchorMethod):

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn.linalg.arrays import row_slices
 from schirn.linalg.kernels import Kernel, squared_distances
 from schirn.linalg.scaling import Scaling, minmax, with_ones
-
-Array = np.ndarray
 
 MOST_ANCHORS = 4000
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn.linalg.arrays import rows_per_block
-
-Array = np.ndarray
 
 
 class Neighbours(NamedTuple):

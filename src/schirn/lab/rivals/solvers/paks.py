@@ -12,12 +12,12 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.arrays import row_slices
 from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import RowSpace
 
-Array = np.ndarray
 Membership = Literal["jaccard", "disjoint"]
 
 # A largest singular value estimated below this counts as below one.

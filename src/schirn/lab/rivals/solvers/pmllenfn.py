@@ -12,13 +12,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.special import expit
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.arrays import row_slices
 from schirn.linalg.kernels import squared_distances
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.row_space import RowSpace
-
-Array = np.ndarray
 
 
 class NearFar(NamedTuple):

@@ -10,13 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.arrays import row_slices
 from schirn.linalg.conjugate_gradients import conjugate_gradients
 from schirn.linalg.prox import polar_factor, project_simplex
 from schirn.linalg.row_space import RowSpace
-
-Array = np.ndarray
 
 _RANK_FLOOR = 1e-10
 # Pseudo-labels of the released step were seen between -0.9 and 6.
