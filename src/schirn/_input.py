@@ -12,6 +12,9 @@ from sklearn.utils.validation import check_array, validate_data
 
 from schirn.exceptions import InputError
 
+Array = np.ndarray
+"""A NumPy array; `schirn.linalg.arrays.Array` is one of any library."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -102,8 +105,6 @@ def check_params(values: dict[str, Any], constraints: dict[str, Constraint]) -> 
         constraint.check(name, values[name])
 
 
-Array = np.ndarray
-
 # Far below the square root of the largest double, to leave room for products of many squares.
 _LARGEST_DOUBLE = 1e140
 # Large arrays are checked in pieces of this size.
@@ -186,6 +187,20 @@ def is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value read from JSON is a whole number of at least 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def is_share(value: Any) -> bool:
+    """Whether a value read from JSON is a number from 0 to 1.
+
+    >>> [is_share(value) for value in (0.5, 1, 1.5, float("nan"), True, "0.5")]
+    [True, True, False, False, False, False]
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def whole_text(text: str) -> str:

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._checkpoint import kept_in, load, no_section, save, section
+from schirn._input import Array
 from schirn._progress import shown, stage, track
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.matrix import as_labels
@@ -24,7 +25,6 @@ from schirn.methods import PartialMultiLabelClassifier, RowSpaceMethod, sees_tru
 from schirn.metrics import METRICS
 from schirn.scale.input import check_device_rows
 
-Array = np.ndarray
 Split = tuple[Array, Array]
 
 # Parameters that do not change a search.

@@ -69,7 +69,7 @@ def assert_same(found, expected):
     for name in ("removed", "learned_from", "left_out", "tags", "close_calls", "unjudged"):
         assert found[name] == expected[name], name
     assert found["removed"] > 0
-    for name in ("estimated_noise_rate", "claimed_wrong_share", "missing_rate"):
+    for name in ("estimated_wrong_share", "claimed_wrong_share", "missing_rate"):
         assert found[name] == pytest.approx(expected[name], abs=1e-4), name
     assert found["trust"]["caught"] == pytest.approx(expected["trust"]["caught"])
 

@@ -4,16 +4,14 @@ The file tells neither what the verdict on a tag is nor why the tag was drawn: w
 differently. Its last column names the sample, so that the same tags can be drawn again.
 """
 
-import csv
-import io
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import atomic_write, brief, spreadsheet_safe
+from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
 from schirn._input import is_missing
 from schirn.cleaning.audit import MISSING, TAGS, AuditSample
 from schirn.cleaning.found import NoisyLabels
@@ -66,17 +64,15 @@ def write_questions(
     if not len(cells):
         what = "judged" if of == TAGS else "suggested"
         raise InputError(f"no tag was {what}, so there is none to check")
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     shown = {"id": ids, "text": texts}
     columns = [name for name, cells_of in shown.items() if cells_of is not None]
-    writer.writerow(("row", *columns, "tag", "right", "sample"))
+    sample = f"audit:{of}:{n}:{random_state}:{cells.sha256[:16]}"
+    lines: list[Any] = [("row", *columns, "tag", "right", "sample")]
     for i, label in zip(cells.row.tolist(), cells.label.tolist(), strict=True):
         values = [spreadsheet_safe(str(shown[name][i])) for name in columns]  # type: ignore[index]
-        sample = f"audit:{of}:{n}:{random_state}:{cells.sha256[:16]}"
-        writer.writerow((i + 1, *values, spreadsheet_safe(label), "", sample))
+        lines.append((i + 1, *values, spreadsheet_safe(label), "", sample))
     with atomic_write(path) as stream:
-        stream.write(buffer.getvalue().encode("utf-8", "replace"))
+        stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
     return cells
 
 

@@ -1,7 +1,5 @@
 """The result of `find_noisy_labels`: a verdict on every tag, and summaries."""
 
-import csv
-import io
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._files import atomic_write, spreadsheet_safe
+from schirn._files import atomic_write, csv_rows, spreadsheet_safe
 from schirn._optional import optional
 from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
 from schirn.cleaning.road import Road
@@ -54,8 +52,10 @@ class LabelSummary:
     worst: list[int]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary for JSON; a noise rate of NaN becomes None."""
-        return {**vars(self), "noise_rate": self.noise_rate if self.judged else None}
+        """Return the summary for JSON; a share of NaN becomes None."""
+        values = {**vars(self), "estimated_wrong_share": self.noise_rate if self.judged else None}
+        del values["noise_rate"]
+        return values
 
 
 class Annotator(NamedTuple):
@@ -357,7 +357,7 @@ class NoisyLabels:
             "trust": trust,
             "unjudged": int((~self.judged).sum()),
             "close_calls": int((self.judged & close).sum()),
-            "estimated_noise_rate": None if not self.judged.any() else self.noise_rate,
+            "estimated_wrong_share": None if not self.judged.any() else self.noise_rate,
             "claimed_wrong_share": self.wrong_share,
             "largest_wrong_share": self.largest_wrong_share,
             "missing_rate": self.missing_rate,
@@ -396,14 +396,12 @@ class NoisyLabels:
 
         A label that a spreadsheet would run as a formula gets an apostrophe in front.
         """
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(("row", "label", "confidence", "verdict"))
+        rows: list[Any] = [("row", "label", "confidence", "verdict")]
         for record in self.records():
             label, confidence = spreadsheet_safe(record["label"]), f"{record['confidence']:.6g}"
-            writer.writerow((record["row"], label, confidence, record["verdict"]))
+            rows.append((record["row"], label, confidence, record["verdict"]))
         with atomic_write(path) as stream:
-            stream.write(buffer.getvalue().encode())
+            stream.writelines(line.encode() for line in csv_rows(rows))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return summary, labels, verdicts, suggestions, trust and audit as one JSON document.

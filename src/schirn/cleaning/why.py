@@ -47,8 +47,8 @@ _TOLERANCE = 1e-3
 # Ridge weights to try, relative to the mean variance, on a sample of rows and frequent tags.
 _GRID = 10.0 ** np.arange(-3, 2.01, 0.5)
 _TUNING_ROWS, _TUNING_TAGS = 600, 256
-# Numbers of a file to scale at a time, and products with all rows to hold at a time.
-_PIECE_CELLS, _PRODUCTS = 2**23, 2**25
+# Products with all rows to hold at a time.
+_PRODUCTS = 2**25
 # Ridge solutions to keep for the next question.
 _REMEMBERED = 256
 # 1 minus the leverage of a row like no other is at least this.
@@ -166,15 +166,6 @@ class Explanation(NamedTuple):
 
 
 _LISTS = ("with_tag", "without_tag", "words", "other_tags")
-
-
-class _Tag(NamedTuple):
-    """What is known about one tag in all rows."""
-
-    carried: Array
-    """Whether each row lists the tag, and it is not judged wrong."""
-    settled: Array
-    """Whether the row counts: its tag is neither judged wrong nor suggested."""
 
 
 class _Row(NamedTuple):
@@ -333,12 +324,11 @@ class Reasons:
 
     def _explain(self, row: int, column: int, similarity: Array) -> Explanation:
         found, label = self.found, self.found.label_names[column]
-        tag = self._tag(column)
-        others = tag.settled.copy()
+        carried, others = self._tag(column)
         others[row] = False
         neighbours = [
             [Neighbour(int(i), float(similarity[i])) for i in _largest(similarity, mask, _MAX_ROWS)]
-            for mask in (others & tag.carried, others & ~tag.carried)
+            for mask in (others & carried, others & ~carried)
         ]
         nearest = _largest(similarity, others, NEAR)
         words, base, rest = self._words(row, column)
@@ -351,9 +341,9 @@ class Reasons:
             summary="",
             with_tag=neighbours[0],
             without_tag=neighbours[1],
-            near=int(tag.carried[nearest].sum()),
+            near=int(carried[nearest].sum()),
             n_near=len(nearest),
-            usual=float(tag.carried[others].mean()) if others.any() else 0.0,
+            usual=float(carried[others].mean()) if others.any() else 0.0,
             words=words,
             score=base + rest + sum(word.contribution for word in words),
             base=base,
@@ -434,14 +424,15 @@ class Reasons:
         right.eliminate_zeros()
         self._carried = sp.csc_array(right)
 
-    def _tag(self, column: int) -> _Tag:
+    def _tag(self, column: int) -> tuple[Array, Array]:
+        """Rows that carry a tag, and rows that count: it is neither judged wrong nor suggested."""
         n, missing = self.found.n_rows, self.found.missing
         carried = np.zeros(n, dtype=bool)
         carried[_column_rows(self._carried, column)] = True
         settled = np.ones(n, dtype=bool)
         settled[_column_rows(self._listed, column)] = False
         settled[missing.row[missing.column == column]] = False
-        return _Tag(carried, settled | carried)
+        return carried, settled | carried
 
     def _sample(self) -> Array:
         """Sorted rows for the ridge: half of them in turn from all tags, half at random."""
@@ -527,7 +518,7 @@ class _ScaledRows:
         if self._Z is not None:
             yield self._Z
             return
-        for _, piece in row_pieces(self._X, max(1, _PIECE_CELLS // max(1, self.shape[1]))):
+        for _, piece in row_pieces(self._X):
             yield self._scale.transform(_as_floats(np.asarray(piece)))
 
     def distances(self, rows: list[int]) -> Array:

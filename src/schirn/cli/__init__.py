@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 import schirn.cli.apply as apply
 import schirn.cli.certificate as certificate
 import schirn.cli.clean as clean
-import schirn.cli.completion as completion
 import schirn.cli.demo as demo
 import schirn.cli.doctor as doctor
 import schirn.cli.export as export
@@ -31,7 +30,6 @@ from schirn.exceptions import InputError, MissingExtraError
 __all__ = ["main"]
 
 _COMMANDS = (demo, fit, predict, export, clean, apply, undo, review, certificate)
-_ABOUT_THE_PROGRAM = (doctor, completion)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -93,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def commands() -> list[Any]:
     """Return the modules of all commands, in the order of the help."""
-    return [*_COMMANDS, *from_plugins("cli", "COMMANDS").values(), *_ABOUT_THE_PROGRAM]
+    return [*_COMMANDS, *from_plugins("cli", "COMMANDS").values(), doctor]
 
 
 def _bug(error: Exception) -> str:

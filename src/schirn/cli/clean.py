@@ -600,7 +600,7 @@ def _note_violations(args: argparse.Namespace, violations: list[Violation]) -> N
 
 
 def _lines(whole: dict[str, Any], memory: str | None) -> list[tuple[str, str]]:
-    rate = whole["estimated_noise_rate"]
+    rate = whole["estimated_wrong_share"]
     lines = [
         ("table", f"{whole['data']}, {_number(whole['rows'], 'row')}"),
         ("learned from", f"{whole['learned_from']} ({whole['method']}, {whole['seconds']:.1f} s)"),

@@ -11,14 +11,12 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
-from schirn._input import as_plain, is_missing, suggest
+from schirn._input import Array, as_plain, is_missing, suggest
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.features.encoders import Encoder
 from schirn.tables.arrow import ArrowTable
 from schirn.tables.text import to_numbers
-
-Array = np.ndarray
 
 TFIDF = "tf-idf"
 _MAX_WORDS = 50_000

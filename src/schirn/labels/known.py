@@ -6,11 +6,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import repeated
+from schirn._input import Array, repeated
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_numbers
-
-Array = np.ndarray
 
 
 def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import as_plain, is_missing, repeated, whole_text
+from schirn._input import Array, as_plain, is_missing, repeated, whole_text
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-
-Array = np.ndarray
 
 
 class Labels(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief
-from schirn._input import as_plain, is_missing
+from schirn._input import Array, as_plain, is_missing
 from schirn.exceptions import InputError
 from schirn.labels.matrix import (
     are_name_lists,
@@ -20,8 +20,6 @@ from schirn.labels.matrix import (
     distinct_names,
     name_rows,
 )
-
-Array = np.ndarray
 
 
 class Tags(NamedTuple):

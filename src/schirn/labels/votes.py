@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import is_missing
+from schirn._input import Array, is_missing
 from schirn.exceptions import InputError
-
-Array = np.ndarray
 
 
 class Ballots(NamedTuple):

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from schirn._checkpoint import is_open, kept_in, no_section, remembered, section
 from schirn._input import (
+    Array,
     Constraint,
     check_params,
     check_same_length,
@@ -28,7 +29,6 @@ from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.scaling import is_centred
 from schirn.linalg.threads import threads_for
 from schirn.linalg.weights import as_weights, copies, repeat
-from schirn.methods._notebook import NotebookView
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
@@ -36,8 +36,6 @@ from schirn.scale.factor import LOG
 from schirn.scale.fit import fit_rows, map_rows
 from schirn.scale.input import check_device_rows, check_in_memory, location
 from schirn.solvers.self_tuning import Filters, Point, search_grid, search_rows, take_rows
-
-Array = np.ndarray
 
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
 _SVD_OPERATIONS = 1e9
@@ -69,7 +67,7 @@ class MethodInfo(NamedTuple):
     reconstructed: bool = False
 
 
-class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of all methods. Subclasses implement `_fit` and `_scores`.
 
     `predict_proba` is calibrated without true labels: a sigmoid of the score and the rate at which

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf, check_same_length
+from schirn._input import Array, Number, OneOf, check_same_length
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
 from schirn.linalg.leave_one_out import leave_one_out
@@ -17,8 +17,6 @@ from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import RidgeResult, ridge
 from schirn.solvers.self_tuning import Filters, Point, ridge_filters
-
-Array = np.ndarray
 
 
 class _Ridge(RowSpaceMethod):

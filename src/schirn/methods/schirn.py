@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import namespace
 from schirn.linalg.leave_one_out import leave_one_out
@@ -37,8 +37,6 @@ from schirn.solvers.schirn import (
     schirn_rounds,
 )
 from schirn.solvers.self_tuning import Filters, Point, ridge_filters
-
-Array = np.ndarray
 
 
 class Schirn(RowSpaceMethod):

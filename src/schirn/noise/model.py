@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from schirn._input import Array
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import like, namespace, to_numpy
-
-Array = np.ndarray
 
 # Bounds of the rate at which false labels are listed.
 SMALLEST_RATE, LARGEST_RATE = 1e-4, 0.98

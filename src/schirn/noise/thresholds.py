@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._input import Array
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import is_device_array, like, namespace
 
-Array = np.ndarray
 ThresholdRule = float | str | Sequence[float] | Array
 
 

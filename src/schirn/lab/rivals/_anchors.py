@@ -4,18 +4,15 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._input import Constraint, Number, Seed
+from schirn._input import Array, Constraint, Number, Seed
 from schirn._progress import stage
 from schirn.lab.rivals.solvers.anchors import MOST_ANCHORS, AnchorMap, anchor_map
 from schirn.lab.rivals.solvers.graph import NeighbourGraph, neighbour_graph
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, PartialMultiLabelClassifier
-
-Array = np.ndarray
 
 ANCHOR_CONSTRAINTS: dict[str, Constraint] = {
     "n_anchors": Number(low=1, integer=True, none=True),
@@ -26,7 +23,7 @@ ANCHOR_CONSTRAINTS: dict[str, Constraint] = {
 }
 
 
-class Rows(NamedTuple):
+class AnchorRows(NamedTuple):
     """Training rows: the map and what it makes of them, the scaled rows Z, and their graph."""
 
     map: AnchorMap
@@ -59,11 +56,11 @@ class AnchorMethod(PartialMultiLabelClassifier):
         """The ridge weight."""
 
     @abstractmethod
-    def _factor(self, rows: Rows, ridge: float) -> RowSpace:
+    def _factor(self, rows: AnchorRows, ridge: float) -> RowSpace:
         """Factor the map for ridge weights from this one on."""
 
     @abstractmethod
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> Any:
+    def _solve(self, rows: AnchorRows, space: RowSpace, Y: Array) -> Any:
         """Call the solver."""
 
     @abstractmethod
@@ -78,14 +75,14 @@ class AnchorMethod(PartialMultiLabelClassifier):
         self.map_, self.dual_coef_ = rows.map, space.coefficients(result.w)[0]
         return self._keep(result)
 
-    def _rows(self, X: "Array | sp.csr_array") -> Rows:
+    def _rows(self, X: "Array | sp.csr_array") -> AnchorRows:
         released = min(self._released_anchors(*X.shape), MOST_ANCHORS)
         n_anchors = released if self.n_anchors is None else self.n_anchors
         stage("computing the kernel")
         found, Phi = anchor_map(X, n_anchors, check_random_state(self.random_state))
         Z = found.scaled(X)
         stage("finding neighbours")
-        return Rows(found, Phi, Z, neighbour_graph(Z, self.n_neighbors))
+        return AnchorRows(found, Phi, Z, neighbour_graph(Z, self.n_neighbors))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         return self.map_.scores(X, self.dual_coef_)

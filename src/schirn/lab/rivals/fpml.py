@@ -6,14 +6,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf, Seed
+from schirn._input import Array, Number, OneOf, Seed
 from schirn.lab.rivals.solvers.fpml import Start, fpml
 from schirn.linalg.row_space import row_space
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import ridge
-
-Array = np.ndarray
 
 
 class FPML(LinearMethod):

@@ -4,14 +4,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf
 from schirn.lab.rivals.solvers.glc import GLCResult, Manifold, glc
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import ridge
-
-Array = np.ndarray
 
 
 class GLC(RowSpaceMethod):

@@ -6,15 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf
 from schirn.lab.rivals.solvers.nlr import NLRResult, nlr, sweep_filters
 from schirn.linalg.row_space import RowSpace
 from schirn.linalg.threads import threads_for
 from schirn.methods import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.self_tuning import Filters, Point
-
-Array = np.ndarray
 
 
 class NLR(RowSpaceMethod):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf
 from schirn.exceptions import ApproximationWarning, InputError
 from schirn.lab.rivals.solvers.paks import (
     Membership,
@@ -20,8 +20,6 @@ from schirn.linalg.row_space import RowSpace, row_space
 from schirn.linalg.scaling import standard_factor
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 LARGEST_ADMM = 4000
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf, check_same_length
+from schirn._input import Array, Number, OneOf, check_same_length
 from schirn.lab.rivals.solvers.pard import PARDResult, Schedule, pard
 from schirn.lab.rivals.solvers.pard_torch import pard_with_features
 from schirn.labels.matrix import as_labels
@@ -13,8 +13,6 @@ from schirn.linalg.scaling import identity, minmax
 from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 
 class PARD(PartialMultiLabelClassifier):

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from schirn._input import Constraint, Jobs, Number, OneOf
+from schirn._input import Array, Constraint, Jobs, Number, OneOf
 from schirn.lab.rivals.solvers.pairwise import SVMOptions, cast_votes
 from schirn.lab.rivals.solvers.particle import (
     CredibleLabels,
@@ -21,8 +21,6 @@ from schirn.lab.rivals.solvers.particle import (
 )
 from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, scale_rows
-
-Array = np.ndarray
 
 _STEPS: dict[str, Constraint] = {
     "k": Number(low=1, integer=True),

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf, Seed
+from schirn._input import Array, Number, OneOf, Seed
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.pmllenfn import NearFar, PMLLENFNResult, near_and_far, pmllenfn
@@ -15,8 +15,6 @@ from schirn.linalg.row_space import RowSpace
 from schirn.linalg.scaling import Scaling, biased_row_space, minmax
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 
 class PMLLENFN(LinearMethod):

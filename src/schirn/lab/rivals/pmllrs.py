@@ -5,14 +5,12 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf
 from schirn.lab.rivals.solvers.pmllrs import pmllrs
 from schirn.linalg.row_space import row_space
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import ridge
-
-Array = np.ndarray
 
 
 class PMLLRS(LinearMethod):

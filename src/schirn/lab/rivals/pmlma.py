@@ -3,16 +3,12 @@
 from collections.abc import Hashable
 from typing import Any, ClassVar
 
-import numpy as np
-
-from schirn._input import Number
-from schirn.lab.rivals._anchors import ANCHOR_CONSTRAINTS, AnchorMethod, Rows
+from schirn._input import Array, Number
+from schirn.lab.rivals._anchors import ANCHOR_CONSTRAINTS, AnchorMethod, AnchorRows
 from schirn.lab.rivals.solvers.pmlma import PMLMAResult, pmlma, weighted_space
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 
 class PMLMA(AnchorMethod):
@@ -141,13 +137,13 @@ class PMLMA(AnchorMethod):
     def _ridge(self) -> float:
         return self.gamma
 
-    def _factor(self, rows: Rows, ridge: float) -> RowSpace:
+    def _factor(self, rows: AnchorRows, ridge: float) -> RowSpace:
         return weighted_space(rows.Phi, rows.graph, self.alpha, ridge)
 
     def _factor_key(self) -> Hashable:
         return self.alpha
 
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> PMLMAResult:
+    def _solve(self, rows: AnchorRows, space: RowSpace, Y: Array) -> PMLMAResult:
         return pmlma(space, Y, rows.graph, **self._solver_options(pmlma))
 
     def _keep(self, result: PMLMAResult) -> Fit:

@@ -5,13 +5,11 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf
 from schirn.lab.rivals.solvers.pmlni import pmlni
 from schirn.linalg.scaling import biased_row_space, identity, minmax
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 
 class PMLNI(LinearMethod):

@@ -3,18 +3,15 @@
 import warnings
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf
 from schirn.exceptions import ApproximationWarning
-from schirn.lab.rivals._anchors import ANCHOR_CONSTRAINTS, AnchorMethod, Rows
+from schirn.lab.rivals._anchors import ANCHOR_CONSTRAINTS, AnchorMethod, AnchorRows
 from schirn.lab.rivals.solvers.pmlplr import PMLPLRResult, pmlplr
 from schirn.linalg.row_space import RowSpace, row_space
 from schirn.methods import Fit, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 MOST_RECONSTRUCTED = 4000
 
@@ -151,10 +148,10 @@ class PMLPLR(AnchorMethod):
     def _ridge(self) -> float:
         return self.lam
 
-    def _factor(self, rows: Rows, ridge: float) -> RowSpace:
+    def _factor(self, rows: AnchorRows, ridge: float) -> RowSpace:
         return row_space(rows.Phi, ridge=ridge)
 
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> PMLPLRResult:
+    def _solve(self, rows: AnchorRows, space: RowSpace, Y: Array) -> PMLPLRResult:
         n = len(Y)
         reconstruct = n <= MOST_RECONSTRUCTED if self.reconstruct == "auto" else self.reconstruct
         if self.reconstruct == "auto" and not reconstruct:

@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
+from schirn._input import Array
 from schirn.datasets import Dataset, add_noise, load
 from schirn.datasets.registry import READERS
 from schirn.exceptions import InputError
 from schirn.tables.text import base_name, format_suffix
 
-Array = np.ndarray
 Split = tuple[Array, Array]
 Level = int | float | None
 

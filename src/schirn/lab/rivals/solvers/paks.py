@@ -12,14 +12,14 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from schirn._input import Array
 from schirn._progress import track
+from schirn.linalg.arrays import row_slices
 from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import RowSpace
 
-Array = np.ndarray
 Membership = Literal["jaccard", "disjoint"]
 
-_BLOCK_CELLS = 2**20
 # A largest singular value estimated below this counts as below one.
 _SURELY_INSIDE = 0.98
 
@@ -204,9 +204,7 @@ class _Representation:
         return float(max(np.abs(Z - muJ[rows] / mu).max(), np.abs(Z - Q[rows]).max()))
 
     def _blocks(self) -> list[slice]:
-        n = len(self.Z)
-        step = max(1, _BLOCK_CELLS // n)
-        return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+        return row_slices(len(self.Z), len(self.Z))
 
 
 class _Ridge(NamedTuple):

@@ -12,10 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, log_expit, logit, xlogy
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.scaling import Scaling
-
-Array = np.ndarray
 
 _BLOCK_ROWS = 4096
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn._optional import optional
 from schirn.lab.rivals.solvers.pard import (
     Features,
@@ -25,7 +26,6 @@ from schirn.lab.rivals.solvers.pard import (
 from schirn.linalg.arrays import pick_device
 from schirn.linalg.scaling import Scaling
 
-Array = np.ndarray
 Tensor = Any
 
 _ENCODER, _DECODER, _POSTERIOR = (256, 512, 256), (256, 512), (256, 512)

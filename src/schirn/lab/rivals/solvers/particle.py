@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.graph import (
@@ -23,8 +24,6 @@ from schirn.lab.rivals.solvers.pairwise import (
 )
 from schirn.linalg.scaling import Scaling, minmax
 from schirn.noise.thresholds import scale_rows
-
-Array = np.ndarray
 
 
 class CredibleLabels(NamedTuple):

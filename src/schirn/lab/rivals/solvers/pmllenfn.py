@@ -12,14 +12,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.special import expit
 
+from schirn._input import Array
 from schirn._progress import track
+from schirn.linalg.arrays import row_slices
 from schirn.linalg.kernels import squared_distances
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.row_space import RowSpace
-
-Array = np.ndarray
-
-_BLOCK_CELLS = 2**21
 
 
 class NearFar(NamedTuple):
@@ -77,8 +75,7 @@ def near_and_far(
     candidates = (Y != 0).astype(values.dtype)
     if n == 1 and not include_self:
         return NearFar(np.ones_like(candidates), np.ones_like(candidates))
-    step = max(1, _BLOCK_CELLS // n)
-    blocks = [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    blocks = row_slices(n, n)
     # Distances come from inner products, whose rounding errors make copies look different.
     zero = np.finfo(values.dtype).eps * 1e3 * float(np.abs(values).max(initial=0)) ** 2
     nearest = 0.0

@@ -13,12 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.lab.rivals.solvers.graph import NeighbourGraph
 from schirn.linalg.prox import polar_factor, singular_value_threshold
 from schirn.linalg.row_space import RowSpace, row_space
-
-Array = np.ndarray
 
 
 class PMLMAResult(NamedTuple):

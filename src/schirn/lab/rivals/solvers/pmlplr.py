@@ -10,14 +10,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn._progress import track
+from schirn.linalg.arrays import row_slices
 from schirn.linalg.conjugate_gradients import conjugate_gradients
 from schirn.linalg.prox import polar_factor, project_simplex
 from schirn.linalg.row_space import RowSpace
 
-Array = np.ndarray
-
-_BLOCK_CELLS = 2**21
 _RANK_FLOOR = 1e-10
 # Pseudo-labels of the released step were seen between -0.9 and 6.
 _LARGEST = 10.0
@@ -152,10 +151,8 @@ class _Reconstruction:
         distances = self.lengths * Ht.sum(axis=0) + (self.lengths.T @ Ht) - 2 * (Z @ (Z.T @ Ht))
         left = 2 * Y @ (P.T @ (Ht.T @ Ht)) + 2 * beta * LF @ (F.T @ Ht) - distances
         left = left @ ((U * inverse) @ U.T)
-        n = len(Y)
-        step = max(1, _BLOCK_CELLS // n)
         blocks = [
-            sp.csr_array(project_simplex(left[i : i + step] @ Ht.T)) for i in range(0, n, step)
+            sp.csr_array(project_simplex(left[rows] @ Ht.T)) for rows in row_slices(len(Y), len(Y))
         ]
         self.C = sp.csr_array(sp.vstack(blocks))
         self.E = np.maximum(Y - Ht @ P - alpha / mu, 0)
