@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from schirn.noise.model import count_tilt, log_normaliser, padded_posterior, propensities
-
-Tensor = torch.Tensor
 
 _MARGIN = 1e-4
 _LOWEST_RATE, _HIGHEST_RATE = 1e-4, 0.98

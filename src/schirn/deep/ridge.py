@@ -3,8 +3,7 @@
 from typing import NamedTuple
 
 import torch
-
-Tensor = torch.Tensor
+from torch import Tensor
 
 # Candidate ridge weights, relative to the mean squared norm of a centred feature column.
 _GRID = 10.0 ** torch.arange(-4, 2.1, 0.5, dtype=torch.float64)
