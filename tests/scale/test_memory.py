@@ -71,6 +71,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 def test_features_that_do_not_fit_stay_out_of_memory():
     """30,000 rows with 600 features are 72 MB."""
     room, scarce = (
@@ -82,6 +83,7 @@ def test_features_that_do_not_fit_stay_out_of_memory():
     assert scarce[1] == pytest.approx(room[1], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_vectors_of_a_parquet_folder_stay_out_of_memory(tmp_path):
     """20,000 vectors of 1,024 numbers are 80 MB, in one row group of each file."""
     arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")

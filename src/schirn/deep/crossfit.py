@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from schirn.deep.learner import Learner, NetworkInput
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
@@ -18,7 +19,6 @@ from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 
 Array = np.ndarray
-Tensor = torch.Tensor
 
 # Alternations between the posterior and the noise law, for one set of scores.
 _LAW_ROUNDS = 3

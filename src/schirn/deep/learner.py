@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from schirn.deep.losses import soft_cross_entropy
 from schirn.exceptions import InputError
 
 Array = np.ndarray
-Tensor = torch.Tensor
 
 _EVALUATION_ROWS = 1024
 

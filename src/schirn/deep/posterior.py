@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from schirn.noise.model import (
     LARGEST_RATE,
@@ -22,8 +23,6 @@ from schirn.noise.model import (
     padded_posterior,
     propensities,
 )
-
-Tensor = torch.Tensor
 
 _MARGIN = 1e-4
 # Rows per block are chosen so that a table of (row, candidate, number) has this many entries: on

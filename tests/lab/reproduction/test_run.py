@@ -65,6 +65,7 @@ def test_unknown_study(place):
         reproduce(place / "out", plan, chosen=["ranks"])
 
 
+@pytest.mark.slow
 def test_command_from_end_to_end(place, capsys):
     command = ["reproduce", "--quick", "--datasets", "tiny.npz:1,tiny.npz:own,absent:2"]
     command += ["--methods", "Schirn,NLR,CandidateRidge,OracleRidge", "--folds", "2", "--jobs", "0"]
