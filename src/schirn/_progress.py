@@ -187,12 +187,13 @@ class Display:
 
     def share(self) -> float | None:
         """Share of the outermost loop that is done, if known."""
-        if not self.levels or not self.levels[0].total or self.levels[0].minor:
+        first = self.levels[0] if self.levels else None
+        if first is None or first.total is None or first.minor:
             return None
-        first = self.levels[0]
         passes = first.before + first.total * _share(self.levels)
         start, highest = self._share
-        share = max(passes / (first.before + first.total), highest if start == first.start else 0.0)
+        highest = highest if start == first.start else 0.0
+        share = max(passes / max(first.before + first.total, 1), highest)
         self._share = first.start, share
         return share
 
