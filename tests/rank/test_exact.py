@@ -123,21 +123,25 @@ def test_largest_entries_stay_exact():
     assert elimination.rank_mod(y, PRIME, np.random.default_rng(0)) == expected
 
 
-def _rank_by_python(rows):
-    """Return the rank modulo PRIME by plain elimination with Python integers."""
+@settings(max_examples=100, deadline=None)
+@given(matrices(), st.sampled_from([2, 3, 5, PRIME]))
+def test_same_as_plain_elimination_modulo_a_prime(y, p):
+    assert exact_rank(y, prime=p) == _rank_by_python(y.tolist(), p)
+
+
+def _rank_by_python(rows, p=PRIME):
+    """Return the rank modulo p by plain elimination with Python integers."""
     rank = 0
-    for j in range(len(rows[0])):
-        at = next((i for i in range(rank, len(rows)) if rows[i][j] % PRIME), None)
+    for j in range(len(rows[0]) if rows else 0):
+        at = next((i for i in range(rank, len(rows)) if rows[i][j] % p), None)
         if at is None:
             continue
         rows[rank], rows[at] = rows[at], rows[rank]
-        inverse = pow(rows[rank][j], -1, PRIME)
+        inverse = pow(rows[rank][j], -1, p)
         for i in range(rank + 1, len(rows)):
-            factor = rows[i][j] * inverse % PRIME
+            factor = rows[i][j] * inverse % p
             if factor:
-                rows[i] = [
-                    (a - factor * b) % PRIME for a, b in zip(rows[i], rows[rank], strict=True)
-                ]
+                rows[i] = [(a - factor * b) % p for a, b in zip(rows[i], rows[rank], strict=True)]
         rank += 1
     return rank
 
