@@ -146,6 +146,14 @@ def _rank_by_python(rows, p=PRIME):
     return rank
 
 
+def test_a_single_entry_other_than_one_is_no_pivot_of_the_sparse_elimination(monkeypatch):
+    """The determinant of the triangle is 2: after two pivots its last entry is 2 or -2."""
+    monkeypatch.setattr(elimination, "UPDATE_COST", 1)
+    pivots, remainder = elimination.eliminate_sparse(sparse.csr_array(TRIANGLE), max_bytes=2**30)
+    assert pivots == 2
+    assert abs(remainder.toarray()).tolist() == [[2]]
+
+
 def test_entries_beyond_int64_fall_back_to_the_matrix_itself(monkeypatch):
     def too_large(rows):
         raise OverflowError

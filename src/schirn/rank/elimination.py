@@ -85,12 +85,13 @@ def eliminate_sparse(Y: sparse.csr_array, *, max_bytes: int) -> tuple[int, spars
     pivots, updates, entries = 0, 0, Y.nnz
     while queue and entries * ENTRY_BYTES <= max_bytes and updates < MAX_UPDATES:
         length, i = heapq.heappop(queue)
-        units = [(len(columns[j]), j) for j, value in rows[i].items() if abs(value) == 1]
-        if len(rows[i]) != length or not units:
+        if len(rows[i]) != length:
             continue
-        height, j = min(units)
+        units = [(len(columns[j]), j) for j, value in rows[i].items() if abs(value) == 1]
+        height, j = min(units, default=(0, -1))
         # Beyond this, the dense elimination of one more column is cheaper.
-        if (length - 1) * (height - 1) > (min(Y.shape) - pivots) ** 2 // UPDATE_COST:
+        limit = (min(Y.shape) - pivots) ** 2 // UPDATE_COST
+        if j < 0 or (length - 1) * (height - 1) > limit:
             continue
         pivots += 1
         updates += length * height
