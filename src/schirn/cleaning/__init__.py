@@ -1,13 +1,14 @@
 """Find wrong tags, and train on the tags that are left."""
 
 from schirn.cleaning.audit import Audit, AuditSample, Certificate
+from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.expect import Expectations, RunSummary, Violation
-from schirn.cleaning.find import find_noisy_labels
-from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
+from schirn.cleaning.find import find_noisy_labels, find_noisy_labels_sparse
+from schirn.cleaning.fold_ranker import FoldRanker
+from schirn.cleaning.found import LabelSummary, MissingTags, NoisyLabels
 from schirn.cleaning.look import Finding, look_at_table
-from schirn.cleaning.many import find_noisy_labels_sparse
 from schirn.cleaning.merges import (
     Merge,
     merge_tags,
@@ -15,7 +16,16 @@ from schirn.cleaning.merges import (
     read_merges,
     write_merges,
 )
-from schirn.cleaning.road import Road
+from schirn.cleaning.ranker import (
+    Annotator,
+    Evidence,
+    PlantedTags,
+    Ranker,
+    RankingTask,
+    UnlistedCells,
+)
+from schirn.cleaning.sieve_ranker import SieveRanker
+from schirn.cleaning.storage import Needs, Storage
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
 from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
@@ -25,27 +35,36 @@ __all__ = [
     "Annotator",
     "Audit",
     "AuditSample",
+    "CentroidRanker",
     "Certificate",
     "Change",
     "ChangeList",
     "CleanThenFit",
+    "Evidence",
     "Expectations",
     "Explanation",
     "Finding",
+    "FoldRanker",
     "LabelSummary",
     "LabelTrust",
     "Merge",
     "MissingTags",
+    "Needs",
     "Neighbour",
     "NoisyLabels",
     "OtherTag",
+    "PlantedTags",
+    "Ranker",
+    "RankingTask",
     "Reasons",
-    "Road",
     "RunSummary",
+    "SieveRanker",
+    "Storage",
     "ThresholdCurve",
     "ThresholdPoint",
     "Trust",
     "TrustPoint",
+    "UnlistedCells",
     "Violation",
     "Votes",
     "Word",

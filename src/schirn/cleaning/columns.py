@@ -14,7 +14,6 @@ from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.found import NoisyLabels
 from schirn.cleaning.look import SEPARATORS
 from schirn.cleaning.merges import check_merges
-from schirn.cleaning.road import choose_road
 from schirn.datasets._annotations import Verdict, label_studio_config
 from schirn.datasets._arrow import ParquetNumbers, number_blocks
 from schirn.datasets.tables import (
@@ -30,7 +29,7 @@ from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
 from schirn.labels.tags import split_tags
 from schirn.scale.cluster import lazy_blocks
-from schirn.scale.memory import check_room, free_bytes
+from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile
 
 Array = np.ndarray
@@ -426,7 +425,7 @@ class TagTable:
             raise DataError(f"{self.path}: {brief_list(self._unread, 6)} can no longer be read")
         n, size, blocks = self.table.n_rows, numbers.n_bytes, numbers.blocks()
         X: Any
-        if not choose_road(size, n).in_file:
+        if fits(size):
             X = np.empty((n, size // (n * numbers.dtype.itemsize)), numbers.dtype)
             first = 0
             for block in blocks:
@@ -649,7 +648,7 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
         )
     size = sum(path.stat().st_size for path in files if path.exists())
     rows: Any
-    if choose_road(size, n_rows).in_file:
+    if not fits(size):
         if len(files) > 1:
             check_room(size, f"the numbers in {features}")
         opened = [RowFile(path) for path in files]
@@ -666,8 +665,8 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
             )
         rows = matrices[0] if len(files) == 1 else np.concatenate(matrices)
     shape = rows.shape
-    fits = len(shape) == 2 and shape[0] == n_rows and shape[1] > 0
-    if not fits or rows.dtype.kind not in "biuf":
+    is_matrix = len(shape) == 2 and shape[0] == n_rows and shape[1] > 0
+    if not is_matrix or rows.dtype.kind not in "biuf":
         raise DataError(
             f"{features}: {rows.dtype} of shape {shape}, but {table} has {n_rows} rows; give a "
             f"matrix of numbers with as many rows and at least one column"

@@ -8,6 +8,7 @@ from schirn.methods._base import (
     MethodInfo,
     PartialMultiLabelClassifier,
     RowSpaceMethod,
+    fit_settings,
 )
 from schirn.methods.fpml import FPML
 from schirn.methods.glc import GLC
@@ -46,6 +47,7 @@ __all__ = [
     "RowSpaceMethod",
     "Schirn",
     "Sieve",
+    "fit_settings",
     "methods",
 ]
 

@@ -42,7 +42,7 @@ Array = np.ndarray
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
 _SVD_OPERATIONS = 1e9
 # Parameters that do not change the course of a fit.
-FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
+_FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
 _PLACES = {"device": "on a device", "dask": "on Dask workers", "files": "in files"}
 
 
@@ -79,14 +79,11 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     _constraints: ClassVar[dict[str, Constraint]] = {}
     _info: ClassVar[MethodInfo]
-    _locations: ClassVar[tuple[str, ...]] = ()
+    row_locations: ClassVar[tuple[str, ...]] = ()
     """Where rows may live besides main memory, as in `schirn.scale.input.location`; a method that
     names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
     _takes_sparse: ClassVar[bool] = True
     """Whether X may be sparse. A method that is declared dense-only refuses sparse features."""
-    _judges_own_rows: ClassVar[bool] = False
-    """Whether `label_confidence_` leaves each row out of its own verdicts. Such a method also has
-    `missing_` and `wrong_share_`, and up to `max_kernel_rows` rows its `fit` takes `groups`."""
     _fitted: ClassVar[dict[str, str]] = {
         "n_features_in_": "int 1..",
         "feature_names_in_": "[names (d)]",
@@ -127,7 +124,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         """
         self._check()
         with self._fitting():
-            if location(X) in self._locations:
+            if location(X) in self.row_locations:
                 with self._continued(X, y):
                     fit_rows(self, X, y, label_names)
                 self._label_dtype = _integer_type(y)
@@ -144,10 +141,6 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
                 self._finish(self._fit(X, Y), Y)
         return self
 
-    def _kept_folder(self) -> Any:
-        """The folder for checkpoints, of a method that keeps them."""
-        return self.checkpoint if self._continues else None
-
     def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
         if not is_open() or not self._continues:
@@ -158,7 +151,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
                 f"{name} keeps no checkpoint of rows {_PLACES[where]}; leave checkpoint out",
                 parameter="checkpoint",
             )
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in FREE}
+        params = fit_settings(self)["params"]
         if params.get("random_state", 0) is None:
             raise InputError(
                 f"a fit of {name} with random_state=None cannot be continued; set it to a number",
@@ -177,7 +170,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         before = dict(vars(self))
         try:
             with (
-                kept_in(self._kept_folder()),
+                kept_in(getattr(self, "checkpoint", None)),
                 shown(type(self).__name__, getattr(self, "verbose", False)),
             ):
                 yield
@@ -225,7 +218,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         where = location(X)
         if where in ("dask", "files"):
             return self._map("decision_function", X)
-        if where == "device" and "device" in self._locations:
+        if where == "device" and "device" in self.row_locations:
             return self._scores(check_device_rows(self, X))
         return self._scores(self._validate_rows(X))
 
@@ -513,6 +506,15 @@ class RowSpaceMethod(LinearMethod):
         stage("factoring the features")
         ridge = self._smallest_ridge()
         return self._fit_space(row_space(X, ridge=ridge, fit_intercept=self.fit_intercept), Y)
+
+
+def fit_settings(model: Any) -> dict[str, Any]:
+    """Return what a fit depends on besides the data: the class and its parameters."""
+    params = model.get_params(deep=False)
+    return {
+        "method": type(model).__name__,
+        "params": {name: value for name, value in params.items() if name not in _FREE},
+    }
 
 
 def sees_truth(method: Any) -> bool:

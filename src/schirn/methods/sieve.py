@@ -151,10 +151,9 @@ class Sieve(PartialMultiLabelClassifier):
         memory="n^2 + n l, or n landmarks + n l",
     )
 
-    _locations: ClassVar = ("device", "dask", "files")
-    _judges_own_rows: ClassVar = True
-    _keeps_log_odds = False
-    """Whether rows elsewhere leave the log-odds of all cells here, as cleaning needs them."""
+    row_locations: ClassVar = ("device", "dask", "files")
+    keeps_log_odds = False
+    """Set it to True to get `training_log_odds_` also of rows in files or on Dask workers."""
     _continues: ClassVar = ("memory", "files")
     _fitted: ClassVar = {
         "transformer_": "transformer?",
@@ -245,7 +244,7 @@ class Sieve(PartialMultiLabelClassifier):
         if name is not None and location(X) == "files":
             # Only the solver for rows in memory takes these; it reads a mapped file in pieces.
             X = X.mapped()
-        if location(X) in self._locations:
+        if location(X) in self.row_locations:
             if name is not None:
                 raise InputError(
                     f"{name} needs rows in main memory; leave it out, or give X as an array or "
@@ -291,10 +290,20 @@ class Sieve(PartialMultiLabelClassifier):
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
         log_odds = to_numpy(scores)
-        return near(self._confidences(log_odds, labels.matrix).astype(log_odds.dtype), scores)
+        return near(
+            self.posterior_of_candidates(log_odds, labels.matrix).astype(log_odds.dtype), scores
+        )
 
-    def _confidences(self, log_odds: Array, Y: Array) -> Array:
-        """Confidences in candidates of rows that were left out of the fit of their log-odds."""
+    def posterior_of_candidates(self, log_odds: Array, Y: Array) -> Array:
+        """Return the confidence (n, l) in candidates Y, from log-odds of rows that were left out.
+
+        Parameters
+        ----------
+        log_odds : array of shape (n, l)
+            Rows of `training_log_odds_`, or the `decision_function` of unseen rows.
+        Y : array of shape (n, l)
+            Candidates, 0/1.
+        """
         if self._trusts():
             return Y.astype(np.float64)
         P = np.clip(self.calibration_.probability(log_odds), 1e-4, 1 - 1e-4)
@@ -345,14 +354,14 @@ class Sieve(PartialMultiLabelClassifier):
         low, high = -40.0, 40.0
         while high - low > 1e-3:
             middle = (low + high) / 2
-            if self._probability_unlisted(np.array([middle]))[0] >= min_confidence:
+            if self.probability_unlisted(np.array([middle]))[0] >= min_confidence:
                 high = middle
             else:
                 low = middle
         return -np.inf if low == -40.0 else low
 
-    def _probability_unlisted(self, z: Array) -> Array:
-        """Probability that labels with these log-odds are true, although they are not listed."""
+    def probability_unlisted(self, z: Array) -> Array:
+        """Return the probability that labels with log-odds `z` are true although not listed."""
         rate, missing = float(np.mean(self.noise_model_.rate)), getattr(self, "missing_rate_", 0.0)
         return missing_probability(completed(z, missing), rate, missing)
 
@@ -360,7 +369,7 @@ class Sieve(PartialMultiLabelClassifier):
         self, row: Array, label: Array, z: Array, shape: tuple[int, int], min_confidence: float
     ) -> sp.csr_array:
         """Those cells that are missing with at least this probability."""
-        p = self._probability_unlisted(z)
+        p = self.probability_unlisted(z)
         likely = p >= max(min_confidence, np.finfo(p.dtype).tiny)
         return sp.csr_array((p[likely], (row[likely], label[likely])), shape=shape)
 
@@ -394,7 +403,7 @@ class Sieve(PartialMultiLabelClassifier):
         if kept.all():
             return
         scores, own = self._scores(X[~kept]), fit.scores
-        unseen = self._confidences(scores, Y[~kept]).astype(X.dtype)
+        unseen = self.posterior_of_candidates(scores, Y[~kept]).astype(X.dtype)
         self.training_log_odds_ = whole(kept, own, scores)
         self.missing_ = self._missing(self.training_log_odds_, Y, 0.5)
         self.label_confidence_ = whole(kept, self.label_confidence_, unseen)
@@ -460,7 +469,7 @@ class Sieve(PartialMultiLabelClassifier):
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        options |= {"sample_rows": _JUDGED_ROWS, "all_log_odds": self._keeps_log_odds}
+        options |= {"sample_rows": _JUDGED_ROWS, "all_log_odds": self.keeps_log_odds}
         found = sieve_blocks(store, **options)
         self.transformer_, self.scale_ = None, found.scale
         confidence = self._judge(found)
@@ -469,7 +478,7 @@ class Sieve(PartialMultiLabelClassifier):
         self.calibration_ = self._calibrate(scores, listed)
         if found.log_odds is not None:
             self.training_log_odds_ = found.log_odds
-        elif self._keeps_log_odds:
+        elif self.keeps_log_odds:
             self.training_log_odds_ = scores
         if is_device_array(found.log_odds):
             self.missing_ = self._missing(found.log_odds, confidence, 0.5)
