@@ -137,12 +137,13 @@ class TagTable:
         self._encoder = encoder
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
         self._check_delimiter()
-        given = {"--text": text, "--columns": columns, "--features": features}
+        given = {"text": text, "columns": columns, "features": features}
         chosen = [name for name, value in given.items() if value is not None]
         if len(chosen) > 1:
             raise InputError(
                 f"give only one of {' and '.join(chosen)}: a model learns from texts, from columns "
-                f"of numbers or from embeddings"
+                f"of numbers or from embeddings",
+                parameter=tuple(chosen),
             )
         single = (labels, id, image, group, known_clean)
         self._unread = list(getattr(table, "unread", ()))
@@ -479,8 +480,9 @@ class TagTable:
             choices += [f"the numbers in {brief_list(numbers, 6)}"] * bool(numbers)
             pictures = [f"the pictures in {brief(self._image)}"] if self._image is not None else []
             raise InputError(
-                f"{self.path}: learn from {', or '.join(choices + pictures)}? Choose columns with "
-                f"--text or --columns" + (", or pictures with --encoder" if pictures else "")
+                f"{self.path}: learn from {', or '.join(choices + pictures)}? Choose columns of "
+                f"text or of numbers" + (", or an encoder for the pictures" if pictures else ""),
+                parameter=("text", "columns", "encoder")[: 3 if pictures else 2],
             )
         lengths = {
             name: sum(map(len, text_cells(self.table, name))) for name in self._free_columns()

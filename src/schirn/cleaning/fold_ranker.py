@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.special import logit
 from sklearn.base import BaseEstimator, clone
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
@@ -204,6 +203,9 @@ class _Classifier(BaseEstimator):
 
     def fit(self, X: Any, Y: Array) -> "_Classifier":
         """Train on all labels at once if the classifier can, else on each."""
+        # Here, since most programs that import the library train no other classifier.
+        from sklearn.multiclass import OneVsRestClassifier
+
         tags = get_tags(self.classifier)
         takes_many = tags.target_tags.multi_output or tags.classifier_tags.multi_label
         model = clone(self.classifier)
