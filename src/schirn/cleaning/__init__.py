@@ -6,7 +6,6 @@ from schirn.cleaning.changes import Change, ChangeList
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.expect import Expectations, RunSummary, Violation
 from schirn.cleaning.find import find_noisy_labels, find_noisy_labels_sparse
-from schirn.cleaning.fold_ranker import FoldRanker
 from schirn.cleaning.found import LabelSummary, MissingTags, NoisyLabels
 from schirn.cleaning.look import Finding, look_at_table
 from schirn.cleaning.merges import (
@@ -16,6 +15,7 @@ from schirn.cleaning.merges import (
     read_merges,
     write_merges,
 )
+from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
@@ -24,7 +24,6 @@ from schirn.cleaning.ranker import (
     RankingTask,
     UnlistedCells,
 )
-from schirn.cleaning.sieve_ranker import SieveRanker
 from schirn.cleaning.storage import Needs, Storage
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint

@@ -7,18 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import expit, logit
 
 from schirn._checkpoint import kept_in, section
-from schirn._input import Number, as_plain, canonical, check_values, is_missing
+from schirn._input import Number, check_values
 from schirn._progress import current, shown
 from schirn.cleaning.centroid_ranker import CentroidRanker
-from schirn.cleaning.fold_ranker import FoldRanker
 from schirn.cleaning.found import MissingTags, NoisyLabels
 from schirn.cleaning.groups import group_numbers
+from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning.ranker import MIN_COUNT, Evidence, Ranker, RankingTask, check_evidence
-from schirn.cleaning.sieve_ranker import SieveRanker
 from schirn.cleaning.storage import (
     Storage,
     bring,
@@ -29,13 +27,11 @@ from schirn.cleaning.storage import (
 )
 from schirn.cleaning.verdicts import PRECISION, Limits, decide
 from schirn.exceptions import InputError
-from schirn.features import TextFeatures
 from schirn.features.pipeline import make_method
-from schirn.features.table import arrays_of
-from schirn.labels.known import as_known, read_cells
+from schirn.features.table import read_features
+from schirn.labels.known import known_tags, read_cells
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
-from schirn.linalg.arrays import is_device_array
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
@@ -168,7 +164,8 @@ def find_noisy_labels(
     limits = Limits(threshold, precision, max_remove_per_row, keep_one)
     Number(1).check("min_count", min_count)
     Number(open_low=True, none=True).check("max_memory", max_memory)
-    if label_names is None and isinstance(votes, Votes) and _is_nameless(candidates):
+    is_nameless = getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
+    if label_names is None and isinstance(votes, Votes) and is_nameless:
         label_names = votes.label_names
     tags = read_tags(candidates, label_names, separator)
     if not len(tags.row):
@@ -176,13 +173,13 @@ def find_noisy_labels(
     task = RankingTask(
         tags,
         np.flatnonzero((tags.counts >= min_count) & (tags.counts < tags.n_rows)),
-        _known_tags(known, known_clean, tags),
+        known_tags(known, known_clean, tags),
         votes,
         None if groups is None else group_numbers(groups, tags.n_rows),
         min_count,
         random_state=random_state,
     )
-    X, is_text = read_features(X)
+    X, _, is_text = read_features(X)
     ranker = choose_ranker(method, task, cv, where=location(X), scaled=scaled or is_text)
     folder = ranker.checkpoint if checkpoint is None else checkpoint
     with memory_limit(max_memory):
@@ -238,31 +235,6 @@ def choose_ranker(
     return SieveRanker(model) if task.groups is None or leaves_groups_out else FoldRanker(model)
 
 
-def read_features(X: Any) -> tuple[Any, bool]:
-    """Return the features as an array or CSR matrix, and whether they were texts."""
-    X = X if location(X) == "dask" else as_plain(X)
-    if hasattr(X, "column_names"):
-        X = np.asarray(X)
-    if is_device_array(X) or location(X) in ("dask", "files"):
-        return X, False
-    if not sp.issparse(X) and not hasattr(X, "columns"):
-        values = list(X) if not hasattr(X, "shape") else X
-        flat = values if getattr(values, "ndim", 1) == 1 else ()
-        if isinstance(next((value for value in flat if not is_missing(value)), None), str):
-            return arrays_of(TextFeatures(), values, learn=True), True
-        X = values if isinstance(values, np.memmap) else np.asarray(values)
-    if hasattr(X, "to_numpy"):
-        X = X.to_numpy()
-    if sp.issparse(X):
-        return canonical(X), False
-    if X.dtype.kind not in "biuf":
-        try:
-            X = X.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise InputError(f"X must hold numbers, or one text per row ({error})") from None
-    return X, False
-
-
 def _store(
     X: Any, task: RankingTask, ranker: Ranker, arguments: dict[str, Any]
 ) -> tuple[Any, Storage]:
@@ -306,11 +278,6 @@ def _rank(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Eviden
     return Evidence.merge(evidence, [max(int(part.judged.sum()), 1e-9) for part in evidence])
 
 
-def _is_nameless(candidates: Any) -> bool:
-    """Whether candidates are a matrix without names for its columns."""
-    return getattr(candidates, "ndim", 0) == 2 and not hasattr(candidates, "columns")
-
-
 def _add_prior(evidence: Evidence, prior: Any, tags: Tags) -> Evidence:
     """Add the log-odds of its prior to those of each tag."""
     if prior is None:
@@ -329,30 +296,6 @@ def _add_prior(evidence: Evidence, prior: Any, tags: Tags) -> Evidence:
     # A planted tag has the prior of the tag that it replaces.
     planted = planted._replace(log_odds=planted.log_odds + z[planted.replaced])
     return evidence._replace(log_odds=evidence.log_odds + z, planted=planted)
-
-
-def _known_tags(known: Any, known_clean: Any, tags: Tags) -> Array:
-    """Return what is known about each tag: 1 correct, -1 wrong, 0 nothing."""
-    certain = np.zeros(len(tags.row), dtype=np.int8)
-    if known is not None:
-        values = as_known(known, tags.dense(), tags.names)
-        certain = certain if values is None else values[tags.row, tags.column]
-    if known_clean is None:
-        return certain
-    checked = read_cells(known_clean, tags.names, "known_clean")
-    if checked.shape not in ((tags.n_rows,), tags.shape) or not np.isin(checked, (0, 1)).all():
-        raise InputError(
-            f"known_clean must hold one truth value per row ({tags.n_rows}) or per cell "
-            f"{tags.shape}, got {checked.dtype} of shape {checked.shape}"
-        )
-    correct = checked[tags.row] if checked.ndim == 1 else checked[tags.row, tags.column]
-    both = np.flatnonzero((correct == 1) & (certain < 0))
-    if len(both):
-        row, name = tags.row[both[0]], tags.names[tags.column[both[0]]]
-        raise InputError(
-            f"row {row}, label {name!r} is wrong by known but correct by known_clean; change one"
-        )
-    return np.where(correct == 1, np.int8(1), certain)
 
 
 def _suggestions(evidence: Evidence, known: Any, tags: Tags) -> MissingTags:

@@ -223,7 +223,7 @@ class Evidence(NamedTuple):
     judged: Array
     planted: PlantedTags = PlantedTags()
     unlisted: UnlistedCells | None = None
-    shares: Mapping[str, float] = {}
+    shares: Mapping[str, Any] = {}
     cautious_share: float | None = None
     unlisted_caught: float = np.nan
     annotators: list[Annotator] | None = None
@@ -235,13 +235,16 @@ class Evidence(NamedTuple):
         judged, z = np.isin(tags.column, task.columns), log_odds[tags.row, tags.column]
         planted, unlisted = task.plant(expit(z), judged), None
         if task.n_unlisted is not None:
-            listed = tags.dense(task.columns)
-            row, column, best = likeliest_unlisted(
-                log_odds[:, task.columns], listed, task.n_unlisted
-            )
-            unlisted = UnlistedCells(row, task.columns[column], best)
+            Z, listed = log_odds[:, task.columns], tags.dense(task.columns)
+            unlisted = likeliest_unlisted(Z, listed, task.columns, task.n_unlisted)
         planted = planted._replace(log_odds=log_odds[planted.row, planted.column])
         return cls(z, judged, planted, unlisted)
+
+    @classmethod
+    def empty(cls, task: RankingTask) -> "Evidence":
+        """Return evidence without a single tag that could be judged."""
+        nothing = np.zeros(len(task.tags.row))
+        return cls(nothing, nothing > 0)
 
     @classmethod
     def restore(cls, values: Sequence[Any]) -> "Evidence":
@@ -282,13 +285,15 @@ class Evidence(NamedTuple):
         )
 
 
-def likeliest_unlisted(log_odds: Array, listed: Array, count: int) -> tuple[Array, Array, Array]:
-    """Return row, column and log-odds of the likeliest unlisted cells, the likeliest first.
+def likeliest_unlisted(log_odds: Array, listed: Array, columns: Array, count: int) -> UnlistedCells:
+    """Return the likeliest unlisted cells, the likeliest first.
 
     Parameters
     ----------
     log_odds : (n, k) float array
     listed : (n, k) 0/1 array
+    columns : (k,) int array
+        The labels in question.
     count : int
         How many cells to return at most.
     """
@@ -296,7 +301,8 @@ def likeliest_unlisted(log_odds: Array, listed: Array, count: int) -> tuple[Arra
     cells = np.argpartition(-z, max(min(count, len(z)) - 1, 0))[:count]
     cells = cells[np.argsort(-z[cells], kind="stable")]
     cells = cells[z[cells] > -np.inf]
-    return *np.divmod(cells, log_odds.shape[1]), z[cells]
+    row, column = np.divmod(cells, len(columns))
+    return UnlistedCells(row, columns[column], z[cells])
 
 
 class Ranker(ABC):
@@ -338,14 +344,12 @@ class Ranker(ABC):
 
 def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence:
     """Return evidence with log-odds of 0 for tags that were not judged; raise if it is unusable."""
-    size = len(task.tags.row)
-    for what, values in (("log_odds", evidence.log_odds), ("judged", evidence.judged)):
-        if np.shape(values) != (size,) or np.isnan(values).any():
-            raise InputError(
-                f"{name} must return {what} of {size:,} tags without NaN, but returned an array of "
-                f"shape {np.shape(values)}",
-                parameter="method",
-            )
+    size, values = (len(task.tags.row),), (evidence.log_odds, evidence.judged)
+    if any(np.shape(each) != size for each in values) or np.isnan(evidence.log_odds).any():
+        raise InputError(
+            f"{name} must return log_odds and judged of {size[0]:,} tags without NaN",
+            parameter="method",
+        )
     judged = np.asarray(evidence.judged, dtype=bool)
     log_odds = np.where(judged, np.asarray(evidence.log_odds, dtype=np.float64), 0.0)
     return evidence._replace(log_odds=log_odds, judged=judged)

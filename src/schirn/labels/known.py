@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from schirn._input import repeated
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_numbers
+from schirn.labels.tags import Tags
 
 Array = np.ndarray
 
@@ -41,6 +42,30 @@ def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:
             f"add it to them"
         )
     return values.astype(np.int8) if values.any() else None
+
+
+def known_tags(known: Any, known_clean: Any, tags: Tags) -> Array:
+    """Return what is known about each tag: 1 correct, -1 wrong, 0 nothing."""
+    certain = np.zeros(len(tags.row), dtype=np.int8)
+    if known is not None:
+        values = as_known(known, tags.dense(), tags.names)
+        certain = certain if values is None else values[tags.row, tags.column]
+    if known_clean is None:
+        return certain
+    checked = read_cells(known_clean, tags.names, "known_clean")
+    if checked.shape not in ((tags.n_rows,), tags.shape) or not np.isin(checked, (0, 1)).all():
+        raise InputError(
+            f"known_clean must hold one truth value per row ({tags.n_rows}) or per cell "
+            f"{tags.shape}, got {checked.dtype} of shape {checked.shape}"
+        )
+    correct = checked[tags.row] if checked.ndim == 1 else checked[tags.row, tags.column]
+    both = np.flatnonzero((correct == 1) & (certain < 0))
+    if len(both):
+        row, name = tags.row[both[0]], tags.names[tags.column[both[0]]]
+        raise InputError(
+            f"row {row}, label {name!r} is wrong by known but correct by known_clean; change one"
+        )
+    return np.where(correct == 1, np.int8(1), certain)
 
 
 def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) -> Array:
