@@ -24,7 +24,7 @@ from schirn.cleaning.ranker import (
     RankingTask,
     UnlistedCells,
 )
-from schirn.cleaning.storage import Needs, Storage
+from schirn.cleaning.storage import Storage
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
 from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
@@ -48,7 +48,6 @@ __all__ = [
     "LabelTrust",
     "Merge",
     "MissingTags",
-    "Needs",
     "Neighbour",
     "NoisyLabels",
     "OtherTag",

@@ -29,7 +29,7 @@ from schirn.cleaning.verdicts import PRECISION, Limits, decide
 from schirn.exceptions import InputError
 from schirn.features.pipeline import make_method
 from schirn.features.table import read_features
-from schirn.labels.known import known_tags, read_cells
+from schirn.labels.known import known_tags, read_cells, read_prior
 from schirn.labels.tags import Tags, read_tags
 from schirn.labels.votes import Votes
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
@@ -282,17 +282,7 @@ def _add_prior(evidence: Evidence, prior: Any, tags: Tags) -> Evidence:
     """Add the log-odds of its prior to those of each tag."""
     if prior is None:
         return evidence
-    prior = read_cells(prior, tags.names, "prior", default=0.5)
-    if prior.shape != tags.shape:
-        raise InputError(f"prior has shape {prior.shape}, but the tags have {tags.shape}")
-    p = prior[tags.row, tags.column]
-    if not ((p >= 0) & (p <= 1)).all():
-        k = int(np.flatnonzero(~((p >= 0) & (p <= 1)))[0])
-        raise InputError(
-            f"prior must be between 0 and 1, but row {tags.row[k]}, label {tags.column[k]} holds "
-            f"{p[k]}"
-        )
-    z, planted = logit(np.clip(p, 1e-6, 1 - 1e-6)), evidence.planted
+    z, planted = logit(np.clip(read_prior(prior, tags), 1e-6, 1 - 1e-6)), evidence.planted
     # A planted tag has the prior of the tag that it replaces.
     planted = planted._replace(log_odds=planted.log_odds + z[planted.replaced])
     return evidence._replace(log_odds=evidence.log_odds + z, planted=planted)

@@ -27,9 +27,8 @@ from schirn.cleaning.ranker import (
 )
 from schirn.cleaning.storage import Needs
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-from schirn.labels.known import read_cells
 from schirn.labels.tags import Tags
-from schirn.labels.votes import Votes
+from schirn.labels.votes import Votes, votes_for_columns
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier, fit_settings
 from schirn.noise.votes import anchored
@@ -120,7 +119,7 @@ class SieveRanker(ModelRanker):
         options = {
             "label_names": [tags.names[j] for j in columns],
             "known": tags.dense(columns, task.known) if task.known.any() else None,
-            "votes": _votes_for(task),
+            "votes": votes_for_columns(task.votes, tags, columns),
             "groups": groups,
         }
         fitted = _fit(model, X, Y, options)
@@ -254,6 +253,9 @@ class FoldRanker(ModelRanker):
 
     def _folds(self, X: Any, task: RankingTask) -> Iterable[tuple[Array, Array]]:
         """Training and test rows of every fold; only made inside a display, which counts them."""
+        # Here, since most programs that import the library judge by one fit.
+        from sklearn.model_selection import GroupKFold, KFold, check_cv
+
         cv, groups, n = self.cv, task.groups, task.tags.n_rows
         if cv is None or isinstance(cv, int | np.integer):
             # Copies share a fold unless too few folds would be left.
@@ -267,20 +269,14 @@ class FoldRanker(ModelRanker):
                 allowed = f"into 2 to {largest} folds, not {cv}" if largest > 1 else "into folds"
                 can = "s can" if largest > 1 else " cannot"
                 raise InputError(f"{largest} {what}{can} be split {allowed}", parameter="cv")
-            from sklearn.model_selection import GroupKFold, KFold
-
             kind = KFold if groups is None else GroupKFold
             cv = kind(int(cv), shuffle=True, random_state=task.random_state)
-        if hasattr(cv, "split") and not isinstance(cv, str):
-            rows = np.zeros((n, 1))
-            total = cv.get_n_splits(rows, groups=groups) if hasattr(cv, "get_n_splits") else None
-            return track(cv.split(rows, groups=groups), "fold", total)
-        if isinstance(cv, Iterable) and not isinstance(cv, str):
-            return track(cv, "fold")
-        raise InputError(
-            f"cv must be a number of folds, a splitter or (train, test) row indices, not {cv!r}",
-            parameter="cv",
-        )
+        if isinstance(cv, str) or not (hasattr(cv, "split") or isinstance(cv, Iterable)):
+            kinds = "a number of folds, a splitter or (train, test) row indices"
+            raise InputError(f"cv must be {kinds}, not {cv!r}", parameter="cv")
+        rows, cv = np.zeros((n, 1)), check_cv(cv)
+        total = cv.get_n_splits(rows, groups=groups)
+        return track(cv.split(rows, groups=groups), "fold", total)
 
 
 def _fit(model: Any, X: Any, Y: Array, options: dict[str, Any]) -> Any:
@@ -315,20 +311,6 @@ def _count_in_group(tags: Tags, groups: Array | None) -> Array:
     cells = groups[tags.row] * len(tags.names) + tags.column
     _, inverse, counts = np.unique(cells, return_inverse=True, return_counts=True)
     return np.asarray(counts[inverse])
-
-
-def _votes_for(task: RankingTask) -> Any:
-    """Votes for the labels of a task; those of `Votes` are found by name."""
-    votes, tags = task.votes, task.tags
-    if isinstance(votes, Votes) or not (isinstance(votes, tuple) and len(votes) == 2):
-        return votes
-    counts = read_cells(votes[0], tags.names, "votes")
-    if counts.shape != tags.shape:
-        raise InputError(
-            f"votes has counts of shape {counts.shape}, but the tags have {tags.shape}",
-            parameter="votes",
-        )
-    return counts[:, task.columns], votes[1]
 
 
 def _log_odds_of_planted(

@@ -46,8 +46,6 @@ class Storage(NamedTuple):
         Whether the features are in a file, not in memory.
     label_groups : int
         Number of groups in which the labels are judged, one after the other.
-    free, features, computed : int
-        Bytes of memory that are free, and that the features and the ranker need.
     reason : str
         Why, in words.
     """
@@ -55,9 +53,6 @@ class Storage(NamedTuple):
     name: str
     in_file: bool
     label_groups: int
-    free: int
-    features: int
-    computed: int
     reason: str
 
     @property
@@ -128,7 +123,7 @@ def choose_storage(features: int, where: str, n_labels: int, needs: Needs) -> St
             reason += f"; the labels are judged in {groups} groups"
         if in_landmark_file or groups > 1:
             reason += f", as {memory} are free"
-    return Storage(name, in_file, groups, free, features, computed, reason)
+    return Storage(name, in_file, groups, reason)
 
 
 def size_of(X: Any) -> int:
@@ -169,18 +164,15 @@ def check_on_workers(name: str, needs: Needs, arguments: Mapping[str, Any]) -> N
         Names and values of arguments that must be None.
     """
     argument = next((key for key, value in arguments.items() if value is not None), None)
-    if argument is not None:
-        raise InputError(
-            f"{argument} needs rows in main memory, but those of X are on Dask workers; leave it "
-            f"out, or give X as an array or CSR matrix",
-            parameter=argument,
-        )
-    if "dask" not in needs.locations:
-        raise InputError(
-            f"{name} judges in folds, which need rows in main memory, but those of X are on Dask "
-            f"workers; use Sieve",
-            parameter="method",
-        )
+    if argument is None and "dask" in needs.locations:
+        return
+    what, advice = f"{argument} needs", "leave it out, or give X as an array or CSR matrix"
+    if argument is None:
+        what, advice = f"{name} judges in folds, which need", "use Sieve"
+    raise InputError(
+        f"{what} rows in main memory, but those of X are on Dask workers; {advice}",
+        parameter=argument or "method",
+    )
 
 
 def _gigabytes(size: float) -> str:

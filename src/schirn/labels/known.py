@@ -68,6 +68,19 @@ def known_tags(known: Any, known_clean: Any, tags: Tags) -> Array:
     return np.where(correct == 1, np.int8(1), certain)
 
 
+def read_prior(prior: Any, tags: Tags) -> Array:
+    """Return the prior probability of each tag, from one per row and label."""
+    values = read_cells(prior, tags.names, "prior", default=0.5)
+    if values.shape != tags.shape:
+        raise InputError(f"prior has shape {values.shape}, but the tags have {tags.shape}")
+    p = values[tags.row, tags.column]
+    bad = np.flatnonzero(~((p >= 0) & (p <= 1)))
+    if len(bad):
+        where = f"row {tags.row[bad[0]]}, label {tags.column[bad[0]]}"
+        raise InputError(f"prior must be between 0 and 1, but {where} holds {p[bad[0]]}")
+    return np.asarray(p)
+
+
 def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) -> Array:
     """Numbers from an array, a sparse matrix or a table.
 
