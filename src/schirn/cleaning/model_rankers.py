@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from schirn._checkpoint import remembered
+from schirn._checkpoint import fit_settings, remembered
 from schirn._progress import stage, track
 from schirn.cleaning.groups import with_copies
 from schirn.cleaning.ranker import (
@@ -30,7 +30,7 @@ from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes, votes_for_columns
 from schirn.linalg.arrays import to_numpy
-from schirn.methods import PartialMultiLabelClassifier, fit_settings
+from schirn.methods import PartialMultiLabelClassifier
 from schirn.noise.votes import anchored
 from schirn.scale.input import location
 

@@ -8,7 +8,6 @@ from schirn.methods._base import (
     MethodInfo,
     PartialMultiLabelClassifier,
     RowSpaceMethod,
-    fit_settings,
 )
 from schirn.methods.fpml import FPML
 from schirn.methods.glc import GLC
@@ -47,7 +46,6 @@ __all__ = [
     "RowSpaceMethod",
     "Schirn",
     "Sieve",
-    "fit_settings",
     "methods",
 ]
 

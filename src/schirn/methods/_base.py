@@ -13,7 +13,14 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from schirn._checkpoint import is_open, kept_in, no_section, remembered, section
+from schirn._checkpoint import (
+    fit_settings,
+    is_open,
+    kept_in,
+    no_section,
+    remembered,
+    section,
+)
 from schirn._input import (
     Constraint,
     check_params,
@@ -41,8 +48,6 @@ Array = np.ndarray
 
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
 _SVD_OPERATIONS = 1e9
-# Parameters that do not change the course of a fit.
-_FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
 _PLACES = {"device": "on a device", "dask": "on Dask workers", "files": "in files"}
 
 
@@ -506,15 +511,6 @@ class RowSpaceMethod(LinearMethod):
         stage("factoring the features")
         ridge = self._smallest_ridge()
         return self._fit_space(row_space(X, ridge=ridge, fit_intercept=self.fit_intercept), Y)
-
-
-def fit_settings(model: Any) -> dict[str, Any]:
-    """Return what a fit depends on besides the data: the class and its parameters."""
-    params = model.get_params(deep=False)
-    return {
-        "method": type(model).__name__,
-        "params": {name: value for name, value in params.items() if name not in _FREE},
-    }
 
 
 def sees_truth(method: Any) -> bool:
