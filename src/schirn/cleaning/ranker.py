@@ -350,6 +350,6 @@ def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence
             f"{name} must return log_odds and judged of {size[0]:,} tags without NaN",
             parameter="method",
         )
-    judged = np.asarray(evidence.judged, dtype=bool)
+    judged = np.asarray(evidence.judged, dtype=bool) & np.isin(task.tags.column, task.columns)
     log_odds = np.where(judged, np.asarray(evidence.log_odds, dtype=np.float64), 0.0)
     return evidence._replace(log_odds=log_odds, judged=judged)
