@@ -162,6 +162,11 @@ def test_log_odds_that_are_not_numbers_are_named(small):
         find_noisy_labels(small.X, small.candidates, method=Empty())
 
 
+def test_folds_belong_to_the_ranker(small):
+    with pytest.raises(InputError, match="Ridge does not use cv"):
+        find_noisy_labels(small.X, small.candidates, method=Ridge(), cv=3)
+
+
 def test_a_ranker_without_votes_says_so(small):
     with pytest.raises(InputError, match="Ridge takes no votes"):
         find_noisy_labels(small.X, small.candidates, method=Ridge(), votes=(small.candidates, 1))

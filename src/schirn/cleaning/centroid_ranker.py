@@ -28,7 +28,7 @@ from schirn._input import Number
 from schirn._progress import stage, track
 from schirn.cleaning.centroids import fit_centroids, score_centroids, taken
 from schirn.cleaning.groups import with_copies
-from schirn.cleaning.ranker import Evidence, PlantedTags, Ranker, RankingTask
+from schirn.cleaning.ranker import MAX_CELLS, SELDOM, Evidence, PlantedTags, Ranker, RankingTask
 from schirn.cleaning.shares import Cells, Shares, wrong_shares
 from schirn.cleaning.trust import ONE_SIDED
 from schirn.exceptions import InputError
@@ -42,6 +42,7 @@ Score = Callable[[Any, Any, Array, Array], Any]
 CENTROIDS = "label centroids"
 """What the default engine is called."""
 _ROUNDS = 6
+_TRIES = 30
 # The smallest ratio of correct to wrong tags that a score stands for; the largest is its inverse.
 _LEAST_RATIO = 1e-3
 # A correct tag stands out if it scores above this share of the unlisted cells. If fewer correct
@@ -52,11 +53,6 @@ _HIGHEST = 0.95
 _STAND_OUT = 0.3, 0.7
 # Frequent labels have more unlisted cells than others, but at most this many times as many.
 _MOST_UNLISTED = 25
-_TRIES = 30
-# Cells of the posteriors of all planted tags; a row has the square of its number of tags.
-_MAX_CELLS = 20_000_000
-# Even sure tags are sometimes replaced by planted ones.
-_SELDOM = 1e-3
 
 
 @dataclass(eq=False)
@@ -344,7 +340,7 @@ def _plant(
 ) -> tuple[PlantedTags, Array]:
     """Plant sampled cells in the place of tags that are probably wrong; also their probability."""
     tags, l = task.tags, len(task.tags.names)
-    wrong = np.where(cells.judged, _SELDOM + 1 - law.q, 0)
+    wrong = np.where(cells.judged, SELDOM + 1 - law.q, 0)
     total = np.r_[0.0, np.cumsum(wrong)]
     indptr = np.searchsorted(tags.row, np.arange(tags.n_rows + 1))
     low, high = total[indptr[cells.row]], total[indptr[cells.row + 1]]
@@ -354,7 +350,7 @@ def _plant(
     if not weight.sum():
         return PlantedTags(), np.zeros(0)
     cost = float((np.diff(indptr).astype(float) ** 2).sum() / len(tags.row))
-    count = min(task.planted, len(tags.row), max(1, int(_MAX_CELLS / cost)))
+    count = min(task.planted, len(tags.row), max(1, int(MAX_CELLS / cost)))
     k = rng.choice(len(weight), count, p=weight / weight.sum())
     target = low[k] + rng.random(len(k)) * (high[k] - low[k])
     tag = np.searchsorted(total, target, side="right") - 1

@@ -92,7 +92,7 @@ def find_noisy_labels(
         a `Ranker`. None is `Sieve`, or a `CentroidRanker` for more than 3,000 labels.
     cv : int, splitter or iterable of (train, test) row indices, optional
         Number of folds, a scikit-learn splitter, or the folds themselves. None judges all rows by
-        one fit of `Sieve`, and uses five folds for other methods. A `Ranker` has its own.
+        one fit of `Sieve`, and uses five folds for other methods. Not for a `Ranker`.
     threshold : float, default=0.5
         A tag is removed when its probability of being correct is below this value.
     max_remove_per_row : int, optional
@@ -182,8 +182,9 @@ def find_noisy_labels(
     X, _, is_text = read_features(X)
     ranker = choose_ranker(method, task, cv, where=location(X), scaled=scaled or is_text)
     folder = ranker.checkpoint if checkpoint is None else checkpoint
+    arguments = {"known": known, "known_clean": known_clean, "votes": votes, "groups": groups}
     with memory_limit(max_memory):
-        X, storage = _store(X, task, ranker, {"cv": cv, "checkpoint": checkpoint})
+        X, storage = _store(X, task, ranker, arguments | {"cv": cv, "checkpoint": checkpoint})
         with kept_in(folder), shown(f"judging {len(tags.row):,} tags", verbose):
             evidence = _rank(ranker, X, task, storage)
     evidence = _add_prior(evidence, prior, tags)
@@ -211,6 +212,8 @@ def choose_ranker(
     if isinstance(method, type) and not issubclass(method, PartialMultiLabelClassifier):
         method = method()
     if isinstance(method, Ranker):
+        if cv is not None:
+            raise InputError(f"{method.name} does not use cv; leave it out", parameter="cv")
         return method
     is_plain = method is None and cv is None and task.votes is None
     if is_plain and len(task.columns) > MANY_LABELS and where in ("memory", "files"):
@@ -242,9 +245,7 @@ def _store(
     needs = ranker.needs(task)
     storage = choose_storage(size_of(X), location(X), len(task.columns), needs)
     if storage.name == "workers":
-        answers = task.known if task.known.any() else None
-        given = {"known": answers, "votes": task.votes, "groups": task.groups}
-        check_on_workers(ranker.name, needs, {**given, **arguments})
+        check_on_workers(ranker.name, needs, arguments)
         return X, storage
     X = bring(X, storage)
     if len(X.shape) != 2 or X.shape[0] != task.tags.n_rows:
@@ -259,9 +260,8 @@ def _rank(ranker: Ranker, X: Any, task: RankingTask, storage: Storage) -> Eviden
     """Judge the labels, all at once or in groups."""
     if task.votes is not None and not ranker.takes_votes:
         raise InputError(
-            f"{ranker.name} takes no votes here: votes are used in a single fit, not in folds; "
-            f"use Sieve without cv, up to max_kernel_rows rows with groups, or give votes.prior "
-            f"as prior",
+            f"{ranker.name} takes no votes here: votes are used in a single fit, not in folds; use "
+            f"Sieve without cv, and without groups if there are many rows, or votes.prior as prior",
             parameter="votes",
         )
     display = current()

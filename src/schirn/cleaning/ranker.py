@@ -48,10 +48,10 @@ Array = np.ndarray
 MIN_COUNT = 5
 MAX_PLANTED = 5000
 # Cells of the rows of all planted tags.
-_MAX_CELLS = 20_000_000
+MAX_CELLS = 20_000_000
 _TRIES = 30
 # Even sure tags are sometimes replaced by planted ones.
-_SELDOM = 1e-3
+SELDOM = 1e-3
 
 
 class Annotator(NamedTuple):
@@ -179,11 +179,11 @@ class RankingTask:
             possible = free[self.planted.replaced] & np.isin(self.planted.column, columns)
             return PlantedTags(*(values[possible] for values in self.planted[:3]))
         count = min(self.planted, len(free)) if count is None else count
-        count = min(count, max(1, _MAX_CELLS // max(len(columns), 1)))
+        count = min(count, max(1, MAX_CELLS // max(len(columns), 1)))
         if not free.any() or not count:
             return PlantedTags()
         rng = np.random.default_rng(self.random_state) if rng is None else rng
-        wrong = np.where(free, _SELDOM + 1 - confidence.astype(np.float64), 0)
+        wrong = np.where(free, SELDOM + 1 - confidence.astype(np.float64), 0)
         tag = rng.choice(len(wrong), count, p=wrong / wrong.sum())
         row, p = self.tags.row[tag], None if weights is None else weights / weights.sum()
         label = rng.choice(len(columns), count, p=p)
