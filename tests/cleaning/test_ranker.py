@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, logit
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -172,7 +173,19 @@ def test_a_ranker_without_votes_says_so(small):
         find_noisy_labels(small.X, small.candidates, method=Ridge(), votes=(small.candidates, 1))
 
 
+class Plain(BaseEstimator):
+    """An estimator that does not say that it is a classifier."""
+
+    def fit(self, X, y):
+        self.model_ = LogisticRegression().fit(X, y)
+        return self
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
 CLASSIFIERS = {
+    "no classifier by its tags": Plain(),
     "one label at a time": LogisticRegression(),
     "a pipeline": make_pipeline(MaxAbsScaler(), LogisticRegression()),
     "naive Bayes": BernoulliNB(),

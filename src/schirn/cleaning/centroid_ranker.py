@@ -61,7 +61,8 @@ class CentroidRanker(Ranker):
 
     `find_noisy_labels` takes it by itself for more than 3,000 labels. With fewer, `Sieve` finds
     more, because it learns how labels occur together. The tags of one half of the rows are judged
-    by an engine that has learned from the other half. Nothing is learned from known tags.
+    by an engine that has learned from the other half. It learns nothing from known tags, and does
+    not look for missing ones.
 
     Parameters
     ----------

@@ -358,9 +358,9 @@ class _Classifier(BaseEstimator):
         # Here, since most programs that import the library train no other classifier.
         from sklearn.multiclass import OneVsRestClassifier
 
-        tags = get_tags(self.classifier)
-        takes_many = tags.target_tags.multi_output or tags.classifier_tags.multi_label
-        model = clone(self.classifier)
+        model, tags = clone(self.classifier), get_tags(self.classifier)
+        multi_label = getattr(tags.classifier_tags, "multi_label", False)
+        takes_many = multi_label or tags.target_tags.multi_output
         self.fitted_ = model if takes_many else OneVsRestClassifier(model)
         self.fitted_.fit(X, Y.ravel() if Y.shape[1] == 1 and tags.target_tags.single_output else Y)
         self.n_labels_ = Y.shape[1]
