@@ -20,15 +20,15 @@ Here, the ten nearest rows vote for each label:
 >>> from schirn.datasets import load_digits_attributes
 >>> class NearestRows(Ranker):
 ...     def rank(self, X, task):
-...         near = NearestNeighbors(n_neighbors=10).fit(X).kneighbors(return_distance=False)
-...         share = task.tags.dense()[near].mean(axis=1)
+...         rows = NearestNeighbors(n_neighbors=10).fit(X).kneighbors(return_distance=False)
+...         share = task.tags.dense()[rows].mean(axis=1)
 ...         return Evidence.from_matrix(task, logit(np.clip(share, 0.01, 0.99)))
 >>> digits = load_digits_attributes(r=2).subset(range(400))
 >>> found = find_noisy_labels(digits.X, digits.candidates, method=NearestRows())
 >>> suspects = np.argsort(found.confidence)[:100]
 >>> wrong = digits.y_true[found.row[suspects], found.column[suspects]] == 0
 >>> found.method, int(wrong.sum())
-('NearestRows', 0)
+('NearestRows', 100)
 """
 
 from abc import ABC, abstractmethod
