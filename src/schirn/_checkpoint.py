@@ -34,6 +34,8 @@ T = TypeVar("T")
 # Seconds between two saved states, and how many times longer than the last one took to save.
 _EVERY, _PAUSE = 20.0, 20.0
 _HEAD = "checkpoint.json"
+# Parameters that do not change the course of a fit.
+_FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
 
 
 @contextmanager
@@ -79,6 +81,15 @@ def section(what: str, params: dict[str, Any], *data: Any) -> Iterator[None]:
         yield
     finally:
         _SECTION.reset(token)
+
+
+def fit_settings(model: Any) -> dict[str, Any]:
+    """Return what a fit depends on besides the data: the class and its parameters."""
+    params = model.get_params(deep=False)
+    return {
+        "method": type(model).__name__,
+        "params": {name: value for name, value in params.items() if name not in _FREE},
+    }
 
 
 @contextmanager

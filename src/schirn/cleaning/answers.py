@@ -135,7 +135,8 @@ def _lines(path: str | os.PathLike[str]) -> list[tuple[str, int, str, bool | Non
     if absent:
         raise InputError(
             f"{path}: there is no column {absent[0]!r}, so these are not the answers of an audit; "
-            f"draw the tags to check with --audit-sample FILE"
+            f"draw the tags to check first",
+            parameter="audit_sample",
         )
     lines = []
     cells = zip(*(table.column(name) for name in _NEEDED), strict=True)
@@ -167,12 +168,15 @@ def _same_sample(path: str | os.PathLike[str], names: list[str], found: NoisyLab
     distinct = sorted(set(filter(None, names)))
     if len(distinct) != 1:
         what = "no line names a sample" if not distinct else "the lines belong to several samples"
-        raise InputError(f"{path}: {what}; keep the column 'sample' as --audit-sample wrote it")
+        raise InputError(
+            f"{path}: {what}; keep the column 'sample' as it was written", parameter="audit_sample"
+        )
     pattern = rf"audit:({TAGS}|{MISSING}):([1-9][0-9]{{0,8}}):([0-9]{{1,18}}):([0-9a-f]{{16}})"
     parts = re.fullmatch(pattern, distinct[0])
     if parts is None:
         raise InputError(
-            f"{path}: the sample {brief(distinct[0])} was not written by --audit-sample"
+            f"{path}: {brief(distinct[0])} in the column 'sample' is not the name of a sample",
+            parameter="audit_sample",
         )
     cells = found.audit_sample(int(parts[2]), of=parts[1], random_state=int(parts[3]))
     if cells.sha256[:16] != parts[4]:

@@ -2,9 +2,10 @@
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +13,8 @@ import scipy.sparse as sp
 from schirn._files import atomic_write, csv_rows, spreadsheet_safe
 from schirn._optional import optional
 from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
-from schirn.cleaning.road import Road
+from schirn.cleaning.ranker import Annotator
+from schirn.cleaning.storage import Storage
 from schirn.cleaning.threshold_curve import ThresholdCurve
 from schirn.cleaning.trust import Trust
 from schirn.cleaning.why import Reasons
@@ -56,26 +58,6 @@ class LabelSummary:
         values = {**vars(self), "estimated_wrong_share": self.noise_rate if self.judged else None}
         del values["noise_rate"]
         return values
-
-
-class Annotator(NamedTuple):
-    """Quality of one annotator, as far as votes and features tell.
-
-    Attributes
-    ----------
-    name : object
-    ballots : int
-        Number of rows that the annotator looked at.
-    sensitivity : float
-        Probability that a correct tag gets their vote.
-    false_factor : float
-        How much more often than average they vote for wrong tags.
-    """
-
-    name: Any
-    ballots: int
-    sensitivity: float
-    false_factor: float
 
 
 def _no_rows() -> Array:
@@ -174,8 +156,8 @@ class NoisyLabels:
         What the answers of a person say, if the verdicts were `audited`.
     threshold_curve : ThresholdCurve or None
         Expected precision and recall of the removals against the threshold, with bands.
-    road : Road or None
-        Where the features were and what was computed of them, and why.
+    storage : Storage or None
+        Where the features and what was computed from them were stored, and why.
     """
 
     n_rows: int
@@ -198,7 +180,7 @@ class NoisyLabels:
     keep_one: bool = False
     audit: Audit | None = None
     threshold_curve: ThresholdCurve | None = None
-    road: Road | None = None
+    storage: Storage | None = None
 
     def __repr__(self) -> str:
         return (
@@ -208,6 +190,12 @@ class NoisyLabels:
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
+
+    @property
+    def road(self) -> Storage | None:
+        """Deprecated name of `storage`."""
+        warnings.warn("road is now called storage", DeprecationWarning, stacklevel=2)
+        return self.storage
 
     @property
     def label(self) -> Array:

@@ -18,10 +18,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logit
 
 from schirn._files import brief
-from schirn._input import as_plain, canonical, check_values, is_missing, suggest
+from schirn._input import check_values, suggest
 from schirn.exceptions import InputError
-from schirn.features import TextFeatures
-from schirn.features.table import arrays_of
+from schirn.features.table import read_features
 from schirn.linalg.arrays import row_pieces
 from schirn.linalg.conjugate_gradients import conjugate_gradients
 from schirn.linalg.features import FeatureScale, has_unit_rows, learn_scale
@@ -233,7 +232,9 @@ class Reasons:
         feature_names: Sequence[str] | None = None,
         scaled: bool | None = None,
     ) -> None:
-        X, names, is_text = _read(X)
+        X, names, is_text = read_features(X)
+        X = X.mapped() if isinstance(X, RowFile) else X
+        X = X if isinstance(X, np.memmap) else _as_floats(X)
         self.feature_names = names if feature_names is None else feature_names
         if X.ndim != 2 or X.shape[0] != found.n_rows:
             raise InputError(f"X has shape {X.shape}, but the verdicts are on {found.n_rows} rows")
@@ -657,28 +658,6 @@ def _column_rows(matrix: Any, column: int) -> Array:
 def _row_squares(Z: Any) -> Array:
     squares = Z.multiply(Z).sum(axis=1) if sp.issparse(Z) else np.einsum("ij,ij->i", Z, Z)
     return np.asarray(squares).ravel()
-
-
-def _read(X: Any) -> tuple[Any, Sequence[str] | None, bool]:
-    """Features as floats, their names, and whether they were texts."""
-    X = as_plain(X)
-    X = X.mapped() if isinstance(X, RowFile) else X
-    if sp.issparse(X):
-        return _as_floats(canonical(X)), None, False
-    # The columns of an Arrow table are arrays; those of a DataFrame are names.
-    columns = getattr(X, "column_names", getattr(X, "columns", None))
-    names = None if columns is None else list(map(str, columns))
-    if names is None:
-        values = X if hasattr(X, "shape") else list(X)
-        flat = values if getattr(values, "ndim", 1) == 1 else ()
-        if isinstance(next((value for value in flat if not is_missing(value)), None), str):
-            features = TextFeatures()
-            weights = arrays_of(features, values, learn=True)
-            return weights, features.get_feature_names_out().tolist(), True
-        X = values
-    if isinstance(X, np.memmap):
-        return X, None, False
-    return _as_floats(np.asarray(X)), names, False
 
 
 def _as_floats(X: Array) -> Array:

@@ -111,11 +111,15 @@ def _sentence(error: Exception, args: argparse.Namespace) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     sentence = " ".join(str(error).split())
-    option = _option(getattr(error, "parameter", None), args)
-    return f"{sentence.rstrip('.')} (see {option})" if option else sentence
+    names = getattr(error, "parameter", None)
+    options = [
+        _option(name, args) for name in ((names,) if isinstance(names, str) else names or ())
+    ]
+    shown = " and ".join(filter(None, options))
+    return f"{sentence.rstrip('.')} (see {shown})" if shown else sentence
 
 
-def _option(parameter: str | None, args: argparse.Namespace) -> str | None:
+def _option(parameter: str, args: argparse.Namespace) -> str | None:
     """The option for a parameter of the library, if the command has one."""
     # What was typed comes first: --param features=... is not --features.
     for name in ("param", "option"):

@@ -23,7 +23,7 @@ from schirn.labels.matrix import (
 
 
 class Tags(NamedTuple):
-    """Rows and columns of the tags, sorted by row, and the names of the columns."""
+    """Rows and columns of the tags, sorted by row and column, and the names of the columns."""
 
     row: Array
     column: Array
@@ -39,6 +39,12 @@ class Tags(NamedTuple):
     def counts(self) -> Array:
         """Number of rows that carry each tag."""
         return np.bincount(self.column, minlength=len(self.names))
+
+    def lists(self, row: Array, column: Array) -> Array:
+        """Return whether each of these cells is listed."""
+        listed, cells = self.row * len(self.names) + self.column, row * len(self.names) + column
+        place = np.searchsorted(listed, cells).clip(max=len(listed) - 1)
+        return np.asarray(listed[place] == cells)
 
     def dense(self, columns: Array | None = None, values: Array | None = None) -> Array:
         """Return the matrix of some or all columns: 1, or the value of the tag a row has."""

@@ -153,7 +153,7 @@ class Schirn(RowSpaceMethod):
         cost="n l min(n, d)",
         memory="n min(n, d) + n l",
     )
-    _locations: ClassVar = ("device", "dask", "files")
+    row_locations: ClassVar = ("device", "dask", "files")
     _grid: ClassVar = {
         "alpha": (2.0, 1.0, 0.95, 0.8, 0.5, 0.2, 0.0),
         "beta": (0.01, 0.1),

@@ -73,7 +73,7 @@ _SPARSE: dict[str, Any] = {
     "csc_matrix": sp.csc_matrix,
 }
 # Set by scikit-learn for metadata routing and `set_output`; they belong to the caller's pipeline.
-_NOT_STATE = {"_metadata_request", "_sklearn_output_config"}
+_NOT_STATE = {"_metadata_request", "_sklearn_output_config", "keeps_log_odds"}
 
 _HEADER = "header.json"
 # Bytes in memory per byte of JSON, at most.

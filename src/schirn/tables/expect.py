@@ -131,7 +131,7 @@ class RunSummary:
         """Read what `write` wrote; raises DataError for any other file."""
         document = _json(Path(path))
         if not isinstance(document, dict) or document.get("format") != _FORMAT:
-            raise DataError(f"{path}: not the summary of a run; schirn clean --summary writes one")
+            raise DataError(f"{path}: not the summary of a run", parameter="summary")
         if document.get("version") != 1:
             raise DataError(f"{path}: written by a newer version of schirn")
         values: dict[str, Any] = {each.name: document.get(each.name) for each in fields(cls)}

@@ -135,7 +135,8 @@ def unusable(data: Dataset, level: Level) -> str | None:
     if level is None and data.candidates is None:
         raise InputError(
             f"{data.name} has no candidates of its own; give the number of wrong labels to add per "
-            f"row, as in {data.name}:2 or with --r (r=)"
+            f"row, as in {data.name}:2",
+            parameter="r",
         )
     return None
 
