@@ -144,6 +144,7 @@ def test_a_fit_that_is_stopped_by_the_clock_leaves_no_trace(place, capsys):
     assert not (place / "reproduction" / "rows" / "claims").exists()
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_gives_the_same_results(place):
     (place / "slow.py").write_text(SLOW)
     arguments = ["--quick", "--datasets", "tiny.npz:1", "--folds", "3", "--quiet", "--rows-only"]
