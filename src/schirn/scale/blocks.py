@@ -190,8 +190,6 @@ class Block(NamedTuple):
     in_place: bool = True
     root: Array | None = None
     """Square roots of the weights of the rows, which have been multiplied by them; None is 1."""
-    empty: Callable[[tuple[int, ...], Any], Array] | None = None
-    """Uninitialised array of a shape and dtype, for a state; None if memory is not used again."""
 
 
 Step = Callable[..., tuple[Any, tuple[Any, ...]]]
@@ -213,15 +211,6 @@ class RowStore(Protocol):
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
 
-    def later(self, function: Step, *message: Any) -> Callable[[], tuple[Any, ...]]:
-        """Run one step, now or together with the next one; return a function that gives the sums.
-
-        Stores for which an exchange is expensive save one if the sums are asked for after the next
-        step.
-        """
-        sums = self.step(function, *message)
-        return lambda: sums
-
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""
 
@@ -229,7 +218,10 @@ class RowStore(Protocol):
         """Replace every block by f(block, *message)."""
 
     def start(self, function: Step, *message: Any) -> list[Any]:
-        """Run one step on all blocks and return sums over groups of blocks, for `near`."""
+        """Run one step on all blocks and return sums over groups of blocks, for `near` or `here`.
+
+        Where the rows are far away, the program goes on while the step runs.
+        """
         return [self.step(function, *message)]
 
     def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
@@ -246,7 +238,7 @@ class RowStore(Protocol):
         return function(*args)
 
     def here(self, value: Any) -> Any:
-        """Bring a result of `near` to this process."""
+        """Bring a result of `start` or `near` to this process."""
         return value
 
 
