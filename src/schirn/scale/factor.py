@@ -157,9 +157,9 @@ def column_sums(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def centre(block: Block, mean: Array) -> Block:
     """The block with the mean subtracted from its dense rows."""
-    X, first = block.rows
+    X = block.rows.X
     centred = np.subtract(X, mean, out=X) if block.in_place else X - mean
-    return block._replace(rows=FeatureRows(centred, first))
+    return block._replace(rows=FeatureRows(centred, block.rows.first))
 
 
 def gram(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -285,8 +285,8 @@ def column_sums_and_squares(block: Block, state: Any) -> tuple[Any, tuple[Any, .
 
 def probe(block: Block, state: Any, count: int) -> tuple[Any, tuple[Any, ...]]:
     """Z'X for random signs Z of the rows, and the sums of Z."""
-    X, first = block.rows
-    rng = np.random.default_rng([1, first])
+    X = block.rows.X
+    rng = np.random.default_rng([1, block.rows.first])
     Z = rng.choice([-1.0, 1.0], size=(count, X.shape[0])).astype(X.dtype)
     return state, (_times_rows(Z, X),)
 

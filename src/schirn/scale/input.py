@@ -101,7 +101,7 @@ class BlockSummary(NamedTuple):
 
 def summarise(block: Block, state: Any) -> BlockSummary:
     """Summarise a block in one pass over its rows."""
-    X, first = block.rows
+    X, first = block.rows.X, block.rows.first
     n, l = block.cells.shape
     empty = np.flatnonzero(np.bincount(block.cells.row, minlength=n) == 0)
     return BlockSummary(
