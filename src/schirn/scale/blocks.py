@@ -58,22 +58,6 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
     return Cells(label, row, shape, label * shape[0] + row)
 
 
-class Rows(Protocol):
-    """The features of a block, as a step sees them."""
-
-    def expand(self, message: Any, out: Array | None = None) -> Array:
-        """Scores (l, n) of the rows for the coordinates in the message."""
-
-    def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'F (l, p) for the sparse B with these cells."""
-
-    def total(self) -> Array:
-        """Sum of the rows, (p,)."""
-
-    def squares(self, weights: Array) -> Array:
-        """Diagonal of F diag(weights) F'."""
-
-
 class DenseRows(NamedTuple):
     """Rows of F, the features in the basis of their singular vectors."""
 
@@ -96,8 +80,8 @@ class DenseRows(NamedTuple):
         """Diagonal of F diag(weights) F', some rows at a time."""
         n, r = self.F.shape
         step = max(1, _BLOCK_CELLS // max(1, r))
-        found = [self.F[i : i + step] ** 2 @ weights for i in range(0, n, step)]
-        return namespace(self.F).concat(found) if found else weights[:0]
+        pieces = [self.F[i : i + step] ** 2 @ weights for i in range(0, n, step)]
+        return namespace(self.F).concat(pieces) if pieces else weights[:0]
 
 
 class FeatureRows(NamedTuple):
@@ -134,12 +118,12 @@ class FeatureRows(NamedTuple):
         """||A'x - a||^2 + c of each row x, some rows at a time."""
         A, a, c = message
         step = max(1, _PROJECTED_CELLS // max(1, A.shape[1]))
-        found = []
+        pieces = []
         for i in range(0, self.X.shape[0], step):
             projected = self.X[i : i + step] @ A
             projected -= a
-            found.append(np.einsum("ij,ij->i", projected, projected))
-        return np.concatenate(found) + self.X.dtype.type(c)
+            pieces.append(np.einsum("ij,ij->i", projected, projected))
+        return np.concatenate(pieces) + self.X.dtype.type(c)
 
 
 @dataclass(eq=False)
@@ -149,12 +133,12 @@ class Coordinates:
     eigenvalues: Array
     penalty: Array
     n_rows: int
-    basis: np.ndarray | None = None
-    """The basis of the features; None if blocks hold rows of F themselves."""
+    basis: Any = None
+    """The basis of the features, dense or sparse; None if blocks hold rows of F themselves."""
     mean: np.ndarray | None = None
 
     def send(self, w: Array) -> Any:
-        """The message for `Rows.expand`."""
+        """The message for `FeatureRows.expand`."""
         if self.basis is None:
             return w
         if self.mean is None:
@@ -163,7 +147,7 @@ class Coordinates:
         return W, w[-1] - self.mean @ W
 
     def receive(self, total: Array) -> Array:
-        """F'B from the sums of `Rows.project` (or `Rows.total`) over all blocks."""
+        """F'B from the sums of `FeatureRows.project` (or `total`) over all blocks."""
         if self.basis is None:
             return total if total.ndim == 1 else total.T
         XtB, sums = total[..., :-1].T, total[..., -1]
@@ -251,11 +235,10 @@ class MemoryRows(RowStore):
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
-        sums: tuple[Any, ...] | None = None
+        sums: Any = None
         for i, block in enumerate(self.blocks):
-            self.states[i], own = function(block, self.states[i], *message)
-            sums = own if sums is None else add_sums(sums, own)
-        assert sums is not None
+            self.states[i], block_sums = function(block, self.states[i], *message)
+            sums = add_sums(sums, block_sums)
         return sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:

@@ -123,7 +123,8 @@ class FileRows(RowStore):
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
-        sums, writing = None, None
+        sums: Any = None
+        writing = None
         for k, (block, state) in enumerate(track(self._fetch_all(function), "block")):
             new, block_sums = function(block, state, *message)
             self._uses_rows[function] = block.rows.is_read
@@ -131,9 +132,9 @@ class FileRows(RowStore):
             if writing is not None:
                 writing.result()
             writing = self._writer.submit(self._save_state, k, state, new)
-        assert writing is not None
-        writing.result()
-        return sums  # type: ignore[return-value]
+        if writing is not None:
+            writing.result()
+        return sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""

@@ -71,8 +71,8 @@ def fit_store(model: Any, store: RowStore, names: Any) -> None:
     """Train a model on the blocks of a store."""
     blocks = store.gather(summarise)
     layout = check_blocks(blocks)
-    known = column_names(blocks[0].n_labels, distinct_names(names), "candidates")
-    _set_input(model, layout.d, known)
+    names = column_names(blocks[0].n_labels, distinct_names(names), "candidates")
+    _set_input(model, layout.d, names)
     _finish(model, model._fit_blocks(store, layout))
 
 
@@ -140,16 +140,6 @@ class _LeaveOneOut(NamedTuple):
     """Leave-one-out scores (l, m) of the sampled rows."""
 
 
-class _Verdicts(NamedTuple):
-    """Noise and confidence of the candidates of a block, sorted by row."""
-
-    counts: np.ndarray
-    """Candidates of each row."""
-    labels: np.ndarray
-    noise: np.ndarray
-    confidence: np.ndarray
-
-
 def judge_by_ridge(
     model: Any, store: RowStore, factor: Factor, kept: Array, lam: float
 ) -> BlockFit:
@@ -205,14 +195,15 @@ def _sample(block: Block, state: _LeaveOneOut, stride: int) -> tuple[np.ndarray,
     return np.ascontiguousarray(to_numpy(state.sample).T), sample_candidates(block, stride)
 
 
-def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> _Verdicts:
+def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> tuple[np.ndarray, ...]:
+    """Candidates of each row; their labels, noise and confidence, sorted by row."""
     scores = to_numpy(state.scores)
     confidence = calibration.confidence(scores, np.ones(len(scores), dtype=np.uint8))
     row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
     order = np.argsort(row, kind="stable")
     counts = np.bincount(row, minlength=block.cells.shape[0])
     noise = to_numpy(state.noise)[order]
-    return _Verdicts(counts, label[order].astype(np.int32), noise, confidence[order])
+    return counts, label[order].astype(np.int32), noise, confidence[order]
 
 
 def sample_stride(n: int, l: int) -> int:
@@ -239,8 +230,7 @@ def sample_rows(store: RowStore, layout: Layout) -> tuple[Any, np.ndarray]:
     """Evenly spaced rows of all blocks that fit in main memory, and their candidates (m, l)."""
     count = layout.n if layout.device else max(_SEARCH_ROWS, _SEARCH_CELLS // layout.d)
     stride = max(1, -(-layout.n // count))
-    found = store.gather(_sample_features, stride)
-    X, listed = zip(*found, strict=True)
+    X, listed = zip(*store.gather(_sample_features, stride), strict=True)
     if layout.sparse:
         return sp.csr_array(sp.vstack(X)), np.concatenate(listed)
     return (X[0] if len(X) == 1 else np.concatenate(X)), np.concatenate(listed)
