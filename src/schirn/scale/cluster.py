@@ -136,14 +136,10 @@ class DaskRows(RowStore):
         The candidates.
     read_candidates : callable
         f(block, first row) -> 0/1 CSR matrix, run on the workers.
-    client : dask.distributed.Client or None
-        None takes the current one.
     """
 
-    def __init__(
-        self, X: Any, Y: Any, read_candidates: Callable[[Any, int], Any], client: Any = None
-    ):
-        self._client = current_client() if client is None else client
+    def __init__(self, X: Any, Y: Any, read_candidates: Callable[[Any, int], Any]):
+        self._client = current_client()
         self._source = X, Y, read_candidates
         self._open()
 

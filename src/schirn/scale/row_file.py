@@ -268,8 +268,7 @@ def _load(block: Any) -> Any:
                     f"{path}: not a sparse matrix written by scipy.sparse.save_npz"
                 ) from error
         else:
-            with RowFile(path, block_rows=2**62) as whole:
-                block = whole.read(0)
+            block = _npy_block(path).read()
     rows = sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise InputError(
