@@ -44,14 +44,11 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
     >>> cells.label.tolist(), cells.row.tolist()
     ([0, 1, 1], [1, 0, 1])
     """
-    if sp.issparse(Y):
-        columns = sp.csc_array(Y)
-        columns.sum_duplicates()
-        columns.eliminate_zeros()
-        label = np.repeat(np.arange(Y.shape[1]), np.diff(columns.indptr))
-        row = columns.indices.astype(np.int64)
-    else:
-        label, row = np.nonzero(np.asarray(Y).T)
+    columns = sp.csc_array(Y)
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    label = np.repeat(np.arange(Y.shape[1]), np.diff(columns.indptr))
+    row = columns.indices.astype(np.int64)
     if other is not None:
         label, row = like(label, other, "own"), like(row, other, "own")
     shape = int(Y.shape[0]), int(Y.shape[1])

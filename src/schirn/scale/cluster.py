@@ -154,7 +154,7 @@ class DaskRows(RowStore):
         rows, labels, sizes = ([items[k] for k in filled] for items in (rows, labels, sizes))
         ends = np.cumsum([size.n for size in sizes]).tolist()
         first = [0, *ends[:-1]]
-        rows, owners = _balance(client, rows)
+        rows, owners = self._balance(rows)
         with _large_graphs():
             cells = client.map(_cells, labels, rows, first, read=read, pure=False)
         if not all(size.is_float for size in sizes):
@@ -184,6 +184,25 @@ class DaskRows(RowStore):
                 f"the same blocks of rows"
             )
         return blocks
+
+    def _balance(self, blocks: list[Any]) -> tuple[list[Any], list[str]]:
+        """The blocks, some copied to workers that hold fewer than their share; their workers."""
+        threads, holders = self._client.nthreads(), self._client.who_has(blocks)
+        total = sum(threads.values())
+        room = {worker: -(-len(blocks) * n // total) for worker, n in threads.items()}
+        owners: list[str | None] = []
+        for block in blocks:
+            workers = (worker for worker in holders.get(block.key, ()) if room.get(worker))
+            owners.append(next(workers, None))
+            if owners[-1] is not None:
+                room[owners[-1]] -= 1
+        balanced = list(blocks)
+        for k, owner in enumerate(owners):
+            if owner is None:
+                owners[k] = worker = max(room, key=room.__getitem__)
+                room[worker] -= 1
+                balanced[k] = self._submit(worker, _same, blocks[k])
+        return balanced, [owner for owner in owners if owner is not None]
 
     def run(self, function: Callable[[], _T]) -> _T:
         """Run a whole fit; restart it if data were lost that Dask cannot recompute."""
@@ -259,8 +278,7 @@ class DaskRows(RowStore):
         sizes = optional("dask.sizeof", "distributed", "training on a Dask cluster")
         if sizes.sizeof(message) > MESSAGE_BYTES and not _holds_future(message):
             return self._client.scatter([message], hash=False)[0]
-        with _large_graphs():
-            return self._client.submit(_same, message, pure=False)
+        return self.near(_same, message) if message else message
 
 
 def map_lazy(call: Callable[..., Any], X: Any, args: tuple[Any, ...], n_columns: int) -> Any:
@@ -308,26 +326,6 @@ def _futures(client: Any, X: Any, what: str, reread: bool = False) -> list[Any]:
         X = [block if _is_future(block) else same(block) for block in X]
     # Futures stay as they are.
     return list(client.compute(list(X), sync=False))
-
-
-def _balance(client: Any, blocks: list[Any]) -> tuple[list[Any], list[str]]:
-    """The blocks, some copied to workers that hold fewer than their share; the worker of each."""
-    threads = client.nthreads()
-    room = {worker: -(-len(blocks) * n // sum(threads.values())) for worker, n in threads.items()}
-    holders, owners = client.who_has(blocks), dict[int, str]()
-    for k, block in enumerate(blocks):
-        worker = next((name for name in holders.get(block.key, ()) if room.get(name)), None)
-        if worker is not None:
-            owners[k] = worker
-            room[worker] -= 1
-    blocks = list(blocks)
-    for k in range(len(blocks)):
-        if k not in owners:
-            owners[k] = max(room, key=room.__getitem__)
-            room[owners[k]] -= 1
-            options = {"workers": [owners[k]], "allow_other_workers": True, "pure": False}
-            blocks[k] = client.submit(_same, blocks[k], **options)
-    return blocks, [owners[k] for k in range(len(blocks))]
 
 
 def _groups(owners: list[str], sizes: list[int], threads: dict[str, int]) -> list[list[int]]:
