@@ -90,10 +90,12 @@ def remembered(name: str, compute: Callable[[], T]) -> T:
     """Return what an earlier run computed under this name, or compute and save it."""
     if _SECTION.get() is None:
         return compute()
-    if load(name) is None:
+    record = load(name)
+    if record is None:
+        # Only what is stored is returned, so that both runs go on with the same numbers.
         save(name, {"value": compute()})
-    # Only what is stored is returned, so that both runs go on with the same numbers.
-    value: T = load(name)["value"]
+        record = load(name)
+    value: T = record["value"]
     return value
 
 
@@ -131,23 +133,53 @@ class Rounds:
     def save(self, done: int, state: Any) -> None:
         """Save the state after some rounds; until then, that of an earlier round is valid."""
         assert self._section is not None
-        self._section.save(self._name, {"done": done, "state": state})
-        self._section.drop(f"{self._name}-", except_for=self.blocks(done))
+        save(self._name, {"done": done, "state": state})
+        for path in self._section.glob(f"{self._name}-*.npz"):
+            if not path.name.startswith(self.blocks(done)):
+                path.unlink()
         self._saved = time.monotonic()
         self._took = self._saved - self._start
 
 
 def save(name: str, value: Any) -> None:
     """Save a value in the open section."""
-    section = _SECTION.get()
-    if section is not None:
-        section.save(name, value)
+    folder = _SECTION.get()
+    if folder is None:
+        return
+    arrays: dict[str, np.ndarray] = {}
+
+    def replace(item: Any) -> Any:
+        """JSON for what is none: the key of an array, the value of a NumPy number."""
+        if isinstance(item, np.generic):
+            return item.item()
+        if not isinstance(item, np.ndarray):
+            raise TypeError(f"a checkpoint cannot hold {type(item).__name__}")
+        key = f"a{len(arrays)}"
+        arrays[key] = item
+        return {_ARRAY: key}
+
+    text = json.dumps(value, default=replace)
+    with atomic_write(folder / f"{name}.npz") as stream:
+        np.savez(stream, structure=np.array(text), **arrays)  # type: ignore[arg-type]
 
 
 def load(name: str) -> Any:
     """A value that an earlier run saved in the open section, or None."""
-    section = _SECTION.get()
-    return None if section is None else section.load(name)
+    folder = _SECTION.get()
+    if folder is None or not (folder / f"{name}.npz").exists():
+        return None
+    path = folder / f"{name}.npz"
+    try:
+        arrays = read_archive(path)
+        return json.loads(
+            str(arrays["structure"]),
+            object_hook=lambda item: arrays[item[_ARRAY]] if _ARRAY in item else item,
+        )
+    except (DataError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: damaged ({error}); delete the folder to start over",
+            parameter="checkpoint",
+        ) from None
 
 
 def is_open() -> bool:
@@ -169,7 +201,8 @@ class _Folder:
         with disk_errors_named(path):
             path.mkdir(parents=True, exist_ok=True)
 
-    def section(self, what: str, params: dict[str, Any], data: tuple[Any, ...]) -> "_Section":
+    def section(self, what: str, params: dict[str, Any], data: tuple[Any, ...]) -> Path:
+        """The subfolder of a fit."""
         version = schirn.__version__
         stamp = {"method": what, "version": version, "parameters": joblib.hash(params)}
         stamp["data"] = _digest(data)
@@ -179,7 +212,7 @@ class _Folder:
         name = hashlib.sha256(json.dumps(stamp, sort_keys=True).encode()).hexdigest()[:16]
         path = self.path / name
         path.mkdir(exist_ok=True)
-        return _Section(path)
+        return path
 
     def _check(self, stamp: dict[str, str]) -> None:
         """Raise InputError if the folder belongs to another fit."""
@@ -215,53 +248,8 @@ class _Folder:
             self.path.rmdir()
 
 
-class _Section:
-    """The saved values of one fit."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def save(self, name: str, value: Any) -> None:
-        arrays: dict[str, np.ndarray] = {}
-
-        def replace(item: Any) -> Any:
-            """JSON for what is none: the place of an array, the value of a NumPy number."""
-            if isinstance(item, np.generic):
-                return item.item()
-            if not isinstance(item, np.ndarray):
-                raise TypeError(f"a checkpoint cannot hold {type(item).__name__}")
-            key = f"a{len(arrays)}"
-            arrays[key] = item
-            return {_ARRAY: key}
-
-        text = json.dumps(value, default=replace)
-        with atomic_write(self.path / f"{name}.npz") as stream:
-            np.savez(stream, structure=np.array(text), **arrays)  # type: ignore[arg-type]
-
-    def load(self, name: str) -> Any:
-        path = self.path / f"{name}.npz"
-        if not path.exists():
-            return None
-        try:
-            arrays = read_archive(path)
-            return json.loads(
-                str(arrays["structure"]),
-                object_hook=lambda item: arrays[item[_ARRAY]] if _ARRAY in item else item,
-            )
-        except (DataError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path}: damaged ({error}); delete the folder to start over",
-                parameter="checkpoint",
-            ) from None
-
-    def drop(self, start: str, *, except_for: str) -> None:
-        for path in self.path.glob(f"{start}*.npz"):
-            if not path.name.startswith(except_for):
-                path.unlink()
-
-
 _FOLDER: ContextVar[_Folder | None] = ContextVar("folder", default=None)
-_SECTION: ContextVar[_Section | None] = ContextVar("section", default=None)
+_SECTION: ContextVar[Path | None] = ContextVar("section", default=None)
 
 
 def _digest(data: tuple[Any, ...]) -> str:
