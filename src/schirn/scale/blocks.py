@@ -267,9 +267,7 @@ def memory_rows(
 ) -> tuple[MemoryRows, Coordinates]:
     """All rows of a factored X as one block; `root` as in `Block`."""
     cells = candidate_cells(Y, None if namespace(space.eigenvalues) is np else space.F)
-    n = space.shape[0]
-    if space.F is not None:
-        coordinates = Coordinates(space.eigenvalues, space.penalty, n)
-        return MemoryRows([Block(DenseRows(space.F), cells, root=root)]), coordinates
-    coordinates = Coordinates(space.eigenvalues, space.penalty, n, space.basis, space.mean)
-    return MemoryRows([Block(FeatureRows(space.X), cells, root=root)]), coordinates
+    rows: Any = FeatureRows(space.X) if space.F is None else DenseRows(space.F)
+    frame = (space.basis, space.mean) if space.F is None else ()
+    coordinates = Coordinates(space.eigenvalues, space.penalty, space.shape[0], *frame)
+    return MemoryRows([Block(rows, cells, root=root)]), coordinates

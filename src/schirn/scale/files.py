@@ -59,10 +59,10 @@ def peak_bytes(
     cells = float(n_labels if per_row is None else per_row)
     features = 2 * block_rows * n_features * size
     states = 7 * block_rows * n_labels * size
-    listed = block_rows * cells * (5 * 24 + 4 * size)
-    kept = n_rows * cells * (2 * 4 + 2 * size + 16)
+    candidates = block_rows * cells * (5 * 24 + 4 * size)
+    verdicts = n_rows * cells * (2 * 4 + 2 * size + 16)
     square = 4 * 8 * n_features**2
-    return int(features + states + listed + kept + square) + _FIXED_BYTES
+    return int(features + states + candidates + verdicts + square) + _FIXED_BYTES
 
 
 class _LazyRows:

@@ -141,7 +141,7 @@ class _LeaveOneOut(NamedTuple):
 
 
 def judge_by_ridge(
-    model: Any, store: RowStore, factor: Factor, kept: Array, lam: float
+    model: Any, store: RowStore, factor: Factor, targets: Array, lam: float
 ) -> BlockFit:
     """Judge candidates by leave-one-out scores of the ridge on Y - N; sets `calibration_`.
 
@@ -151,13 +151,13 @@ def judge_by_ridge(
     store : RowStore
         The states of its blocks have `noise`.
     factor : Factor
-    kept : array
+    targets : array
         F'(Y - N)
     lam : float
         Ridge weight.
     """
     coordinates = factor.coordinates
-    w, _ = coordinates.solve(kept, 1.0, lam)
+    w, _ = coordinates.solve(targets, 1.0, lam)
     n, l = coordinates.n_rows, w.shape[1]
     stride = sample_stride(n, l)
     store.step(_leave_one_out, coordinates.send(w), factor.leverage(lam), stride)
@@ -181,10 +181,10 @@ def _leave_one_out(
     scores = block.rows.expand(message)
     xp = namespace(scores)
     flat = xp.reshape(scores, (-1,))
-    kept = block.cells.flat[~state.noise]
-    flat[kept] -= 1
+    clean = block.cells.flat[~state.noise]
+    flat[clean] -= 1
     scores /= 1 - below_one(block.rows.squares(weights))
-    flat[kept] += 1
+    flat[clean] += 1
     candidates = xp.take(flat, block.cells.flat)
     sample = scores[:, sample_start(block, stride) :: stride] + 0
     return _LeaveOneOut(candidates, state.noise, sample), ()

@@ -155,6 +155,8 @@ def schirn_rounds(
     term = "none" if beta == 0 else rank_term
     sign = {"high": -1, "low": 1, "none": 0}[term]
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
+    # The Gram matrix of G that the rank term needs.
+    side = None if term == "none" else "rows" if wide else "labels"
     roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
     # The arguments of `make_C` travel with the next round, unless something waits for its sums.
@@ -169,7 +171,7 @@ def schirn_rounds(
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
         sums, (change, gram, floor, changed, n_noise, noise) = store.step(
-            make_round, pending, (coordinates.send(mu * w), threshold, _side(term, wide))
+            make_round, pending, (coordinates.send(mu * w), threshold, side)
         )
         if pending is not None and last is not None:
             trace.append(last.measure(*sums))
@@ -225,13 +227,6 @@ class _Round(NamedTuple):
         square = norm if self.square is None else self.square
         loss = square - 2 * inside + self.n_cells - self.noise
         return sum(self.penalties, loss), float(np.sqrt(residual)) / self.mu, self.n_noise
-
-
-def _side(term: RankTerm, wide: bool) -> str | None:
-    """The Gram matrix of G that the rank term needs."""
-    if term == "none":
-        return None
-    return "rows" if wide else "labels"
 
 
 class _Shift(NamedTuple):
