@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -238,7 +239,7 @@ class DaskRows(RowStore):
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""
         results = chain(*self._client.gather(self._map(_call_each, function, message)))
-        return [result for _, result in sorted(results, key=lambda pair: pair[0])]
+        return [result for _, result in sorted(results, key=itemgetter(0))]
 
     def prepare(self, function: Callable[..., Block], *message: Any) -> None:
         """Replace every block by f(block, *message)."""
@@ -251,7 +252,7 @@ class DaskRows(RowStore):
     def _run(self, function: Step, message: tuple[Any, ...]) -> list[Any]:
         """Run one step; futures of at most `_SUMS` sums over some blocks each."""
         self._pairs = self._map(_step_each, function, message)
-        sums = self._client.map(_second, self._pairs, pure=False)
+        sums = self._client.map(itemgetter(1), self._pairs, pure=False)
         while len(sums) > _SUMS:
             parts = [sums[i : i + _SUMS] for i in range(0, len(sums), _SUMS)]
             sums = self._client.map(_add_up, parts, pure=False)
@@ -412,10 +413,6 @@ def _step_each(
 
 def _add_up(sums: list[Any]) -> Any:
     return reduce(add_sums, sums)
-
-
-def _second(pair: tuple[Any, _T]) -> _T:
-    return pair[1]
 
 
 def _same(value: _T) -> _T:
