@@ -88,11 +88,11 @@ def test_verdicts_are_those_in_memory(client, data, storage):
 def travelled(monkeypatch, X, Y, rounds):
     """Bytes that messages and sums take on their way to the blocks and back."""
     sent, received = [], []
-    send, gather = cluster.DaskRows._send, distributed.Client.gather
+    near, gather = cluster.DaskRows.near, distributed.Client.gather
 
-    def counted_send(self, message, tasks):
-        sent.append(len(cluster._pack(message)[0]))
-        return send(self, message, tasks)
+    def counted_near(self, function, *args, **options):
+        sent.append(len(pickle.dumps(args, protocol=5)))
+        return near(self, function, *args, **options)
 
     def counted_gather(self, *args, **options):
         found = gather(self, *args, **options)
@@ -100,7 +100,7 @@ def travelled(monkeypatch, X, Y, rounds):
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(cluster.DaskRows, "_send", counted_send)
+        patched.setattr(cluster.DaskRows, "near", counted_near)
         patched.setattr(distributed.Client, "gather", counted_gather)
         Sieve(max_kernel_rows=100, n_landmarks=200, max_iter=rounds).fit(X, Y)
     return np.array([sum(sent), sum(received)])

@@ -30,7 +30,6 @@ from schirn.scale.factor import LOG, Factor, choose_solver, factor_blocks, itera
 from schirn.scale.fit import BlockFit, judge_by_ridge, sample_rows
 from schirn.solvers.ridge import ridge
 from schirn.solvers.schirn import (
-    SchirnResult,
     SchirnTrace,
     noise_matrix,
     schirn,
@@ -317,18 +316,14 @@ class Schirn(RowSpaceMethod):
             return schirn_rounds(store, coordinates, **self._options()).w
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
-        result = self._solve(space, Y)
+        with threads_for(2 * np.prod(space.shape) * Y.shape[1]):
+            result = schirn(space, Y, **self._options())
         self._set_weights(space, result.w)
         self.residual_, self.n_noise_ = result.residual, result.n_noise
         # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
         kept = (Y.astype(bool) & ~result.N).astype(space.dtype)
         loo_scores = ridge(space, kept, self.lam_).loo_scores
         return Fit(result.N, loo_scores, result.n_iter, result.objective)
-
-    def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
-        rows, rank = space.shape
-        with threads_for(2 * rows * rank * Y.shape[1]):
-            return schirn(space, Y, **self._options())
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         X, Y = sample_rows(store, layout) if self._is_open() else (None, None)
