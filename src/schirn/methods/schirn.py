@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Number, OneOf, declare_parameters, parameter
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import namespace
 from schirn.linalg.leave_one_out import leave_one_out
@@ -41,6 +41,7 @@ from schirn.solvers.self_tuning import Filters, Point, ridge_filters
 Array = np.ndarray
 
 
+@declare_parameters
 class Schirn(RowSpaceMethod):
     r"""Sparse label noise under a high-rank prediction.
 
@@ -133,21 +134,23 @@ class Schirn(RowSpaceMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "alpha": Number(none=True),
-        "beta": Number(none=True),
-        "lam": Number(open_low=True, none=True),
-        "noise_rule": OneOf(("exact", "printed")),
-        "rank_term": OneOf(("high", "low", "none")),
-        "sparsity": OneOf((True, False)),
-        "mu": Number(open_low=True),
-        "mu_max": Number(open_low=True),
-        "rho": Number(low=1.0),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-        "fit_intercept": OneOf((True, False)),
-        "solver": OneOf(("auto", "factor", "cg")),
-    }
+    alpha: float | None = parameter(None, Number(none=True))
+    beta: float | None = parameter(None, Number(none=True))
+    lam: float | None = parameter(None, Number(open_low=True, none=True))
+    noise_rule: NoiseRule = parameter("exact", OneOf(("exact", "printed")))
+    rank_term: RankTerm = parameter("high", OneOf(("high", "low", "none")))
+    sparsity: bool = parameter(True, OneOf((True, False)))
+    mu: float = parameter(1e-4, Number(open_low=True))
+    mu_max: float = parameter(10.0, Number(open_low=True))
+    rho: float = parameter(1.1, Number(low=1.0))
+    max_iter: int = parameter(100, Number(low=1, integer=True))
+    tol: float = parameter(0.0, Number())
+    fit_intercept: bool = parameter(False, OneOf((True, False)))
+    solver: str = parameter("auto", OneOf(("auto", "factor", "cg")))
+    threshold: ThresholdRule = "cardinality"
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="sparse noise, high rank",
         reference="Revisiting Sparsity Constraint Under High-Rank Property in Partial "
@@ -171,43 +174,6 @@ class Schirn(RowSpaceMethod):
         "beta_": "[float 0..]",
         "lam_": "[float 0..]",
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float | None = None,
-        beta: float | None = None,
-        lam: float | None = None,
-        noise_rule: NoiseRule = "exact",
-        rank_term: RankTerm = "high",
-        sparsity: bool = True,
-        mu: float = 1e-4,
-        mu_max: float = 10.0,
-        rho: float = 1.1,
-        max_iter: int = 100,
-        tol: float = 0.0,
-        fit_intercept: bool = False,
-        solver: str = "auto",
-        threshold: ThresholdRule = "cardinality",
-        checkpoint: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-    ):
-        self.alpha = alpha
-        self.beta = beta
-        self.lam = lam
-        self.noise_rule = noise_rule
-        self.rank_term = rank_term
-        self.sparsity = sparsity
-        self.mu = mu
-        self.mu_max = mu_max
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.threshold = threshold
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(
         self,

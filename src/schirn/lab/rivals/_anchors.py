@@ -8,22 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._input import Constraint, Number, Seed
+from schirn._input import Number, Seed, declare_parameters, parameter
 from schirn._progress import stage
 from schirn.lab.rivals.solvers.anchors import MOST_ANCHORS, AnchorMap, anchor_map
 from schirn.lab.rivals.solvers.graph import NeighbourGraph, neighbour_graph
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, PartialMultiLabelClassifier
+from schirn.noise.thresholds import ThresholdRule
 
 Array = np.ndarray
-
-ANCHOR_CONSTRAINTS: dict[str, Constraint] = {
-    "n_anchors": Number(low=1, integer=True, none=True),
-    "n_neighbors": Number(low=1, integer=True),
-    "max_iter": Number(low=1, integer=True),
-    "tol": Number(),
-    "random_state": Seed(),
-}
 
 
 class Rows(NamedTuple):
@@ -35,15 +28,20 @@ class Rows(NamedTuple):
     graph: NeighbourGraph
 
 
+@declare_parameters
 class AnchorMethod(PartialMultiLabelClassifier):
     """A method whose scores are a kernel map of the features times weights.
 
     A search over parameters makes the map and the graph of each fold once.
     """
 
-    n_anchors: int | None
-    n_neighbors: int
-    random_state: Any
+    n_anchors: int | None = parameter(None, Number(low=1, integer=True, none=True))
+    n_neighbors: int = parameter(5, Number(low=1, integer=True))
+    tol: float = parameter(1e-4, Number())
+    threshold: ThresholdRule = 0.5
+    random_state: Any = parameter(0, Seed())
+    verbose: bool = False
+
     _fitted: ClassVar = {
         "map_": "AnchorMap",
         "dual_coef_": "float (*, l)",

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf, check_same_length
+from schirn._input import Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn.lab.rivals.solvers.pard import PARDResult, Schedule, pard
 from schirn.lab.rivals.solvers.pard_torch import pard_with_features
 from schirn.labels.matrix import as_labels
@@ -17,6 +17,7 @@ from schirn.noise.thresholds import ThresholdRule
 Array = np.ndarray
 
 
+@declare_parameters
 class PARD(PartialMultiLabelClassifier):
     r"""A network trained on a likelihood bound in which the true labels are hidden variables.
 
@@ -111,24 +112,25 @@ class PARD(PartialMultiLabelClassifier):
     True
     """
 
-    _constraints: ClassVar = {
-        "beta_y": Number(open_low=True),
-        "beta_0": Number(),
-        "feature_weight": Number(),
-        "feature_noise": Number(open_low=True),
-        "latent_size": Number(low=1, integer=True),
-        "device": OneOf(("auto", "cpu", "cuda")),
-        "hidden_size": Number(low=1, integer=True),
-        "warm_up": Number(integer=True),
-        "max_iter": Number(low=1, integer=True),
-        "batch_size": Number(low=1, integer=True),
-        "learning_rate": Number(open_low=True),
-        "weight_decay": Number(),
-        "scale": OneOf(("minmax", "none")),
-        "validation_fraction": Number(high=0.9),
-        "n_iter_no_change": Number(low=1, integer=True),
-        "random_state": Number(integer=True, none=True),
-    }
+    beta_y: float = parameter(1.0, Number(open_low=True))
+    beta_0: float = parameter(0.1, Number())
+    hidden_size: int = parameter(256, Number(low=1, integer=True))
+    warm_up: int = parameter(5, Number(integer=True))
+    max_iter: int = parameter(60, Number(low=1, integer=True))
+    batch_size: int = parameter(128, Number(low=1, integer=True))
+    learning_rate: float = parameter(1e-3, Number(open_low=True))
+    weight_decay: float = parameter(1e-4, Number())
+    scale: Literal["minmax", "none"] = parameter("minmax", OneOf(("minmax", "none")))
+    validation_fraction: float = parameter(0.0, Number(high=0.9))
+    n_iter_no_change: int = parameter(10, Number(low=1, integer=True))
+    feature_weight: float = parameter(0.0, Number())
+    feature_noise: float = parameter(1.0, Number(open_low=True))
+    latent_size: int = parameter(50, Number(low=1, integer=True))
+    device: Literal["auto", "cpu", "cuda"] = parameter("auto", OneOf(("auto", "cpu", "cuda")))
+    threshold: ThresholdRule = 0.0
+    random_state: int | None = parameter(0, Number(integer=True, none=True))
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="variational network",
         reference="Partial Multi-Label Learning with Probabilistic Graphical Disambiguation",
@@ -144,47 +146,6 @@ class PARD(PartialMultiLabelClassifier):
         "held_out_bound_": "trace (*)",
         "_label_model": "PARDLabelModel",
     }
-
-    def __init__(
-        self,
-        *,
-        beta_y: float = 1.0,
-        beta_0: float = 0.1,
-        hidden_size: int = 256,
-        warm_up: int = 5,
-        max_iter: int = 60,
-        batch_size: int = 128,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-4,
-        scale: Literal["minmax", "none"] = "minmax",
-        validation_fraction: float = 0.0,
-        n_iter_no_change: int = 10,
-        feature_weight: float = 0.0,
-        feature_noise: float = 1.0,
-        latent_size: int = 50,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        threshold: ThresholdRule = 0.0,
-        random_state: int | None = 0,
-        verbose: bool = False,
-    ):
-        self.beta_y = beta_y
-        self.beta_0 = beta_0
-        self.hidden_size = hidden_size
-        self.warm_up = warm_up
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.scale = scale
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.feature_weight = feature_weight
-        self.feature_noise = feature_noise
-        self.latent_size = latent_size
-        self.device = device
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         result = self._solve(X, Y)
