@@ -30,7 +30,6 @@ from schirn.scale.factor import LOG, Factor, choose_solver, factor_blocks, itera
 from schirn.scale.fit import BlockFit, judge_by_ridge, sample_rows
 from schirn.solvers.ridge import ridge
 from schirn.solvers.schirn import (
-    SchirnResult,
     SchirnTrace,
     noise_matrix,
     schirn,
@@ -219,16 +218,16 @@ class Schirn(RowSpaceMethod):
         space = row_space(
             sp.csr_array(rows) if sp.issparse(X) else rows, ridge=self._smallest_ridge()
         )
-        result = schirn(space, Y[inside], root, **self._options())
-        self._set_weights(space, result.w)
-        self.residual_, self.n_noise_ = result.residual, result.n_noise
-        kept = (Y[inside].astype(bool) & ~result.N).astype(X.dtype)
+        trace, N = schirn(space, Y[inside], root, **self._options())
+        self._set_weights(space, trace.w)
+        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
+        kept = (Y[inside].astype(bool) & ~N).astype(X.dtype)
         judged = ridge(space, kept * root[:, None], self.lam_)
         # Rows without a weight are judged by the scores of the others.
         scores = np.asarray(X @ space.coefficients(judged.w)[0])
         noise = (Y == 1) & (scores < noise_threshold(self._options()["alpha"], self.noise_rule))
-        scores[inside], noise[inside] = judged.loo_scores / root[:, None], result.N
-        return Fit(noise, scores, result.n_iter, result.objective)
+        scores[inside], noise[inside] = judged.loo_scores / root[:, None], N
+        return Fit(noise, scores, len(trace.objective), trace.objective)
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"] * self._ridge_per_lam()
@@ -285,18 +284,14 @@ class Schirn(RowSpaceMethod):
             return schirn_rounds(store, coordinates, **self._options()).w
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
-        result = self._solve(space, Y)
-        self._set_weights(space, result.w)
-        self.residual_, self.n_noise_ = result.residual, result.n_noise
+        with threads_for(2 * np.prod(space.shape) * Y.shape[1]):
+            trace, N = schirn(space, Y, **self._options())
+        self._set_weights(space, trace.w)
+        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
         # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
-        kept = (Y.astype(bool) & ~result.N).astype(space.dtype)
+        kept = (Y.astype(bool) & ~N).astype(space.dtype)
         loo_scores = ridge(space, kept, self.lam_).loo_scores
-        return Fit(result.N, loo_scores, result.n_iter, result.objective)
-
-    def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
-        rows, rank = space.shape
-        with threads_for(2 * rows * rank * Y.shape[1]):
-            return schirn(space, Y, **self._options())
+        return Fit(N, loo_scores, len(trace.objective), trace.objective)
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         X, Y = sample_rows(store, layout) if self._is_open() else (None, None)

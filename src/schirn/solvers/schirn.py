@@ -42,21 +42,11 @@ from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore,
 _MANY_LABELS = 256
 
 
-class SchirnResult(NamedTuple):
-    """Coordinates w of W in the row space, the noise N, and one trace entry per round."""
-
-    w: Array
-    N: np.ndarray
-    n_iter: int
-    objective: np.ndarray
-    residual: np.ndarray
-    n_noise: np.ndarray
-
-
 class SchirnTrace(NamedTuple):
-    """The result of the rounds outside the blocks; the noise stays with the blocks."""
+    """The result of the rounds, with one trace entry per round; the noise stays with the blocks."""
 
     w: Array
+    """Coordinates of W in the row space."""
     kept: Array
     """F'(Y - N)"""
     objective: np.ndarray
@@ -87,8 +77,8 @@ class State(NamedTuple):
 
 def schirn(
     space: RowSpace, Y: np.ndarray, root: np.ndarray | None = None, **options: Any
-) -> SchirnResult:
-    """Run `schirn_rounds` on an X that is factored in memory.
+) -> tuple[SchirnTrace, np.ndarray]:
+    """Run `schirn_rounds` on an X that is factored in memory; return its result and the noise N.
 
     Parameters
     ----------
@@ -108,8 +98,7 @@ def schirn(
         return (G if mean is None else G + mean[:, None]).T
 
     trace = schirn_rounds(store, coordinates, whole=whole, **options)
-    N, n_iter = noise_matrix(store, Y.shape), len(trace.objective)
-    return SchirnResult(trace.w, N, n_iter, trace.objective, trace.residual, trace.n_noise)
+    return trace, noise_matrix(store, Y.shape)
 
 
 def schirn_rounds(
@@ -155,6 +144,8 @@ def schirn_rounds(
     term = "none" if beta == 0 else rank_term
     sign = {"high": -1, "low": 1, "none": 0}[term]
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
+    # The Gram matrix of G that the rank term needs.
+    side = None if term == "none" else "rows" if wide else "labels"
     roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
     last: _Round | None = None
@@ -167,7 +158,7 @@ def schirn_rounds(
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
         change, gram, floor, changed, n_noise, noise = store.step(
-            make_G, coordinates.send(mu * w), threshold, _side(term, wide)
+            make_G, coordinates.send(mu * w), threshold, side
         )
         if last is not None:
             trace.append(last.measured())
@@ -225,13 +216,6 @@ class _Round(NamedTuple):
         """Whether the residual is small beside ||C||_F."""
         square = self.sums()[2] if self.square is None else self.square
         return bool(self.measured()[1] <= tol * np.sqrt(square))
-
-
-def _side(term: RankTerm, wide: bool) -> str | None:
-    """The Gram matrix of G that the rank term needs."""
-    if term == "none":
-        return None
-    return "rows" if wide else "labels"
 
 
 class _Shift(NamedTuple):

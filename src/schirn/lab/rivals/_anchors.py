@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from schirn._input import Number, Seed, declare_parameters, parameter
 from schirn._progress import stage
-from schirn.lab.rivals.solvers.anchors import MOST_ANCHORS, AnchorMap, anchor_map
+from schirn.lab.rivals.solvers.anchors import MOST_ANCHORS, AnchorMap, AnchorResult, anchor_map
 from schirn.lab.rivals.solvers.graph import NeighbourGraph, neighbour_graph
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, PartialMultiLabelClassifier
@@ -61,12 +61,8 @@ class AnchorMethod(PartialMultiLabelClassifier):
         """Factor the map for ridge weights from this one on."""
 
     @abstractmethod
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> Any:
+    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> AnchorResult:
         """Call the solver."""
-
-    @abstractmethod
-    def _keep(self, result: Any) -> Fit:
-        """Set what is special to the method."""
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         rows = self._rows(X)
@@ -74,16 +70,17 @@ class AnchorMethod(PartialMultiLabelClassifier):
         space = self._factor(rows, self._ridge())
         result = self._solve(rows, space, Y)
         self.map_, self.dual_coef_ = rows.map, space.coefficients(result.w)[0]
-        return self._keep(result)
+        self.pseudo_labels_ = result.pseudo_labels
+        return Fit(None, result.loo_scores, result.n_iter, result.objective)
 
     def _rows(self, X: "Array | sp.csr_array") -> Rows:
         released = min(self._released_anchors(*X.shape), MOST_ANCHORS)
         n_anchors = released if self.n_anchors is None else self.n_anchors
         stage("computing the kernel")
-        found, Phi = anchor_map(X, n_anchors, check_random_state(self.random_state))
-        Z = found.scaled(X)
+        kernel_map, Phi = anchor_map(X, n_anchors, check_random_state(self.random_state))
+        Z = kernel_map.scaled(X)
         stage("finding neighbours")
-        return Rows(found, Phi, Z, neighbour_graph(Z, self.n_neighbors))
+        return Rows(kernel_map, Phi, Z, neighbour_graph(Z, self.n_neighbors))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         return self.map_.scores(X, self.dual_coef_)

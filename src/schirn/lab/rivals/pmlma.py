@@ -7,9 +7,10 @@ import numpy as np
 
 from schirn._input import Number, declare_parameters, parameter
 from schirn.lab.rivals._anchors import AnchorMethod, Rows
-from schirn.lab.rivals.solvers.pmlma import PMLMAResult, pmlma, weighted_space
+from schirn.lab.rivals.solvers.anchors import AnchorResult
+from schirn.lab.rivals.solvers.pmlma import pmlma, weighted_space
 from schirn.linalg.row_space import RowSpace
-from schirn.methods import Fit, MethodInfo
+from schirn.methods import MethodInfo
 
 Array = np.ndarray
 
@@ -117,9 +118,5 @@ class PMLMA(AnchorMethod):
     def _factor_key(self) -> Hashable:
         return self.alpha
 
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> PMLMAResult:
+    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> AnchorResult:
         return pmlma(space, Y, rows.graph, **self._solver_options(pmlma))
-
-    def _keep(self, result: PMLMAResult) -> Fit:
-        self.pseudo_labels_ = result.R
-        return Fit(None, result.loo_scores, result.n_iter, result.objective)

@@ -9,9 +9,10 @@ from sklearn.utils import check_random_state
 from schirn._input import Number, OneOf, declare_parameters, parameter
 from schirn.exceptions import ApproximationWarning
 from schirn.lab.rivals._anchors import AnchorMethod, Rows
-from schirn.lab.rivals.solvers.pmlplr import PMLPLRResult, pmlplr
+from schirn.lab.rivals.solvers.anchors import AnchorResult
+from schirn.lab.rivals.solvers.pmlplr import pmlplr
 from schirn.linalg.row_space import RowSpace, row_space
-from schirn.methods import Fit, MethodInfo
+from schirn.methods import MethodInfo
 
 Array = np.ndarray
 
@@ -122,7 +123,7 @@ class PMLPLR(AnchorMethod):
     def _factor(self, rows: Rows, ridge: float) -> RowSpace:
         return row_space(rows.Phi, ridge=ridge)
 
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> PMLPLRResult:
+    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> AnchorResult:
         n = len(Y)
         reconstruct = n <= MOST_RECONSTRUCTED if self.reconstruct == "auto" else self.reconstruct
         if self.reconstruct == "auto" and not reconstruct:
@@ -140,7 +141,3 @@ class PMLPLR(AnchorMethod):
             rng=check_random_state(self.random_state),
             **self._solver_options(pmlplr),
         )
-
-    def _keep(self, result: PMLPLRResult) -> Fit:
-        self.pseudo_labels_ = result.F
-        return Fit(None, result.loo_scores, result.n_iter, result.objective)
