@@ -2,9 +2,9 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -103,6 +103,32 @@ def check_params(values: dict[str, Any], constraints: dict[str, Constraint]) -> 
     """Check every parameter that has a constraint."""
     for name, constraint in constraints.items():
         constraint.check(name, values[name])
+
+
+Estimator = TypeVar("Estimator")
+
+
+def parameter(default: Any, constraint: Constraint) -> Any:
+    """Default and allowed values of a parameter, in a class with `declare_parameters`."""
+    return field(default=default, metadata={"constraint": constraint})
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def declare_parameters(cls: type[Estimator]) -> type[Estimator]:
+    """Make the annotated attributes of a class the keyword-only parameters of its `__init__`.
+
+    The allowed values of `parameter` are collected in `_constraints`. Subclasses inherit both.
+
+    >>> @declare_parameters
+    ... class Ridge:
+    ...     lam: float = parameter(1.0, Number(open_low=True))
+    ...     verbose: bool = False
+    >>> Ridge(verbose=True).lam, list(Ridge._constraints)
+    (1.0, ['lam'])
+    """
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    made._constraints = {f.name: f.metadata["constraint"] for f in fields(made) if f.metadata}
+    return cls
 
 
 # Far below the square root of the largest double, to leave room for products of many squares.

@@ -478,7 +478,10 @@ class Decoder:
     def estimator(self, entry: dict[str, Any], find: Callable[[str], Any]) -> Any:
         """Return an estimator; `find` returns the class of a name."""
         cls = find(entry["class"])
-        model = cls(**{key: self.value(value) for key, value in entry["params"].items()})
+        # Parameters that only earlier versions had do not change a fitted model.
+        retired = getattr(cls, "_retired", ())
+        params = {k: self.value(v) for k, v in entry["params"].items() if k not in retired}
+        model = cls(**params)
         for key, value in entry["attributes"].items():
             if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
                 raise ValueError(f"{key!r} is not the name of a fitted attribute")

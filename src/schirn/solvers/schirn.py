@@ -42,21 +42,11 @@ from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore,
 _MANY_LABELS = 256
 
 
-class SchirnResult(NamedTuple):
-    """Coordinates w of W in the row space, the noise N, and one trace entry per round."""
-
-    w: Array
-    N: np.ndarray
-    n_iter: int
-    objective: np.ndarray
-    residual: np.ndarray
-    n_noise: np.ndarray
-
-
 class SchirnTrace(NamedTuple):
-    """The result of the rounds outside the blocks; the noise stays with the blocks."""
+    """The result of the rounds, with one trace entry per round; the noise stays with the blocks."""
 
     w: Array
+    """Coordinates of W in the row space."""
     kept: Array
     """F'(Y - N)"""
     objective: np.ndarray
@@ -87,8 +77,8 @@ class State(NamedTuple):
 
 def schirn(
     space: RowSpace, Y: np.ndarray, root: np.ndarray | None = None, **options: Any
-) -> SchirnResult:
-    """Run `schirn_rounds` on an X that is factored in memory.
+) -> tuple[SchirnTrace, np.ndarray]:
+    """Run `schirn_rounds` on an X that is factored in memory; return its result and the noise N.
 
     Parameters
     ----------
@@ -108,8 +98,7 @@ def schirn(
         return (G if mean is None else G + mean[:, None]).T
 
     trace = schirn_rounds(store, coordinates, whole=whole, **options)
-    N, n_iter = noise_matrix(store, Y.shape), len(trace.objective)
-    return SchirnResult(trace.w, N, n_iter, trace.objective, trace.residual, trace.n_noise)
+    return trace, noise_matrix(store, Y.shape)
 
 
 def schirn_rounds(

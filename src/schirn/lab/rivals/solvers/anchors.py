@@ -43,6 +43,19 @@ class AnchorMap(NamedTuple):
         return np.vstack([self.transform(X[s]) @ W for s in row_slices(X.shape[0], len(W))])
 
 
+class AnchorResult(NamedTuple):
+    """Coordinates w of W in the row space, the pseudo-labels, and the trace."""
+
+    w: Array
+    pseudo_labels: Array
+    loo_scores: Array
+    """Scores of each row by the weights fitted to all others, with their targets held fixed."""
+    n_iter: int
+    objective: Array
+    C: "sp.csr_array | None" = None
+    """The matrix that reconstructs the candidates in PML-PLR."""
+
+
 def anchor_map(
     X: "Array | sp.csr_array", n_anchors: int, rng: np.random.RandomState
 ) -> tuple[AnchorMap, Array]:
