@@ -91,11 +91,11 @@ def test_single_precision_and_integers(data, tmp_path):
 def test_sieve_on_files(data, kernel_rows, scratch, monkeypatch):
     X, Y = data
     options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 2}
-    sieve = sys.modules["schirn.methods.sieve"]
     # A sample of the rows decides how much to trust, and labels are missing.
-    monkeypatch.setattr(sieve, "JUDGED_ROWS", 100)
-    monkeypatch.setattr(sieve, "missing_rate", lambda *sample: 0.3)
-    monkeypatch.setattr(sieve, "_STRONG", -1.0)
+    monkeypatch.setattr(sys.modules["schirn.methods.sieve"], "JUDGED_ROWS", 100)
+    monkeypatch.setattr("schirn.noise.caution.JUDGED_ROWS", 100)
+    monkeypatch.setattr("schirn.noise.caution.missing_rate", lambda *sample: 0.3)
+    monkeypatch.setattr("schirn.noise.caution._STRONG", -1.0)
     expected = Sieve(**options).fit(X, Y)
     with RowFile([X], block_rows=60, scratch=scratch) as rows:
         found = Sieve(**options).fit(rows, Y)
