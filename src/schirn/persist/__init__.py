@@ -333,13 +333,17 @@ def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, 
             f"{path}: the header does not match its checksum; the file was changed or truncated"
         )
     header: dict[str, Any] = json.loads(text)
-    version = header["version"]
-    if type(version) is not int or version > VERSION:
+    check_version(path, header["version"], VERSION)
+    return header
+
+
+def check_version(path: Path, version: Any, newest: int) -> None:
+    """Raise ModelFileError if the format of a file is newer than the newest one known."""
+    if type(version) is not int or version > newest:
         raise ModelFileError(
             f"{path}: written by a newer version of schirn (file format {brief(version)}, this "
-            f"version reads up to {VERSION}); update schirn"
+            f"version reads up to {newest}); update schirn"
         )
-    return header
 
 
 def _find_class(path: Path, header: dict[str, Any]) -> type[PartialMultiLabelClassifier]:
