@@ -3,10 +3,9 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import joblib
-import numpy as np
 import scipy.sparse as sp
 import torch
 
@@ -27,7 +26,7 @@ _MODEL = "schirn-deep-model"
 _FREE = {"checkpoint", "checkpoint_every", "verbose", "max_iter", "device", "threshold"}
 
 
-def stamp(model: "DeepSieve", X: "np.ndarray | sp.csr_array", Y: np.ndarray) -> str:
+def stamp(model: "DeepSieve", X: Any, Y: Any) -> str:
     """Return a hash of everything a run depends on: data, parameters and initial weights."""
     params = {k: v for k, v in model.get_params(deep=False).items() if k not in _FREE}
     params["module"] = str(params["module"])
@@ -127,5 +126,7 @@ def _without_networks(model: "DeepSieve") -> "DeepSieve":
     params = {**model.get_params(deep=False), "module": None, "checkpoint": None}
     plain = type(model)(**params)
     skipped = {*params, "network_", "_learned", "_backbone", "_device"}
-    vars(plain).update({key: value for key, value in vars(model).items() if key not in skipped})
+    for key, value in vars(model).items():
+        if key not in skipped:
+            setattr(plain, key, value)
     return plain

@@ -27,8 +27,17 @@ _SHORTEST, _STALE = 3, 3
 
 
 # Attributes that a resumed run continues from, besides the noise law and the learners.
-_STATE = ("Q", "n_iter", "best_iter", "moved", "best_score", "objective", "held_out_score")
-_STATE += ("warmest", "best")
+_STATE = [
+    "Q",
+    "n_iter",
+    "best_iter",
+    "moved",
+    "best_score",
+    "objective",
+    "held_out_score",
+    "warmest",
+    "best",
+]
 
 
 class Schedule(NamedTuple):

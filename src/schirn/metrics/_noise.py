@@ -176,7 +176,7 @@ def noise_report(
     wrong = int(np.count_nonzero(~truth))
     report: dict[str, float] = {"n_candidates": truth.size, "n_wrong": wrong}
     if noise is not None:
-        flagged, both = np.count_nonzero(flags), np.count_nonzero(flags * ~truth)
+        flagged, both = (int(np.count_nonzero(cells)) for cells in (flags, flags * ~truth))
         report["n_flagged"] = flagged
         report["precision"] = _ratio(both, flagged)
         report["recall"] = _ratio(both, wrong)
