@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 from torch import nn
 
-from schirn._input import Number, OneOf, check_same_length
+from schirn._input import Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn._progress import stage, track
 from schirn.deep import checkpoint as files
 from schirn.deep.crossfit import CrossFit, Schedule
@@ -27,6 +27,7 @@ from schirn.noise.thresholds import ThresholdRule
 Array = np.ndarray
 
 
+@declare_parameters
 class DeepSieve(PartialMultiLabelClassifier):
     r"""Neural networks trained on cross-fitted soft labels.
 
@@ -145,88 +146,38 @@ class DeepSieve(PartialMultiLabelClassifier):
     True
     """
 
-    _constraints: ClassVar = {
-        "dropout": Number(high=0.99),
-        "scale": OneOf(("standard", "none")),
-        "folds": Number(low=1, integer=True),
-        "warm_up": Number(low=1, integer=True, none=True),
-        "momentum": Number(high=1.0),
-        "counts": OneOf((True, False)),
-        "rank_weight": Number(),
-        "noise_level": Number(high=0, none=True),
-        "max_iter": Number(low=1, integer=True),
-        "n_iter_no_change": Number(low=1, integer=True),
-        "validation_fraction": Number(high=0.9),
-        "batch_size": Number(low=1, integer=True),
-        "learning_rate": Number(open_low=True),
-        "weight_decay": Number(),
-        "average": Number(high=0.99999),
-        "precision": OneOf(("float32", "bfloat16")),
-        "device": OneOf(("auto", "cpu", "cuda")),
-        "checkpoint_every": Number(low=1, integer=True),
-        "random_state": Number(integer=True, none=True),
-    }
+    module: nn.Module | None = None
+    hidden_sizes: Sequence[int] = (256, 256)
+    dropout: float = parameter(0.3, Number(high=0.99))
+    input_shape: Sequence[int] | None = None
+    scale: Literal["standard", "none"] = parameter("standard", OneOf(("standard", "none")))
+    folds: int = parameter(3, Number(low=1, integer=True))
+    warm_up: int | None = parameter(None, Number(low=1, integer=True, none=True))
+    momentum: float = parameter(0.7, Number(high=1.0))
+    counts: bool = parameter(True, OneOf((True, False)))
+    rank_weight: float = parameter(0.0, Number())
+    noise_level: int | None = parameter(None, Number(high=0, none=True))
+    max_iter: int = parameter(100, Number(low=1, integer=True))
+    n_iter_no_change: int = parameter(10, Number(low=1, integer=True))
+    validation_fraction: float = parameter(0.1, Number(high=0.9))
+    batch_size: int = parameter(32, Number(low=1, integer=True))
+    learning_rate: float = parameter(1e-3, Number(open_low=True))
+    weight_decay: float = parameter(1e-3, Number())
+    average: float = parameter(0.99, Number(high=0.99999))
+    precision: Literal["float32", "bfloat16"] = parameter("float32", OneOf(("float32", "bfloat16")))
+    device: Literal["auto", "cpu", "cuda"] = parameter("auto", OneOf(("auto", "cpu", "cuda")))
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: int = parameter(1, Number(low=1, integer=True))
+    threshold: ThresholdRule = 0.0
+    random_state: int | None = parameter(0, Number(integer=True, none=True))
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="neural network",
         reference="ours: cross-fitted networks and the posterior of Sieve",
         cost="(folds + 1) network epochs",
         memory="n (d + l) + network",
     )
-
-    def __init__(
-        self,
-        *,
-        module: nn.Module | None = None,
-        hidden_sizes: Sequence[int] = (256, 256),
-        dropout: float = 0.3,
-        input_shape: Sequence[int] | None = None,
-        scale: Literal["standard", "none"] = "standard",
-        folds: int = 3,
-        warm_up: int | None = None,
-        momentum: float = 0.7,
-        counts: bool = True,
-        rank_weight: float = 0.0,
-        noise_level: int | None = None,
-        max_iter: int = 100,
-        n_iter_no_change: int = 10,
-        validation_fraction: float = 0.1,
-        batch_size: int = 32,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-3,
-        average: float = 0.99,
-        precision: Literal["float32", "bfloat16"] = "float32",
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int = 1,
-        threshold: ThresholdRule = 0.0,
-        random_state: int | None = 0,
-        verbose: bool = False,
-    ):
-        self.module = module
-        self.hidden_sizes = hidden_sizes
-        self.dropout = dropout
-        self.input_shape = input_shape
-        self.scale = scale
-        self.folds = folds
-        self.warm_up = warm_up
-        self.momentum = momentum
-        self.counts = counts
-        self.rank_weight = rank_weight
-        self.noise_level = noise_level
-        self.max_iter = max_iter
-        self.n_iter_no_change = n_iter_no_change
-        self.validation_fraction = validation_fraction
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.average = average
-        self.precision = precision
-        self.device = device
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         self._start(X, Y.shape[1])

@@ -175,7 +175,7 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         before = dict(vars(self))
         try:
             with (
-                kept_in(getattr(self, "checkpoint", None)),
+                kept_in(self.checkpoint if self._continues else None),
                 shown(type(self).__name__, getattr(self, "verbose", False)),
             ):
                 yield
