@@ -16,9 +16,8 @@ import schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.lab import bench
-from schirn.lab.bench import BoostingBaseline, CleanlabBaseline, LogisticBaseline
+from schirn.lab.bench import BoostingBaseline, CleanlabBaseline, LogisticBaseline, tables
 from schirn.lab.bench.baselines import BASELINES
-from schirn.lab.bench import tables
 from schirn.metrics import noise_report
 from schirn.testing import check_method, contract_checks
 
