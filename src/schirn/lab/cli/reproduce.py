@@ -39,7 +39,6 @@ execution
 --time-limit T: stop a fit after this time, such as 90, 9m or 2h
 --retry: repeat fits that failed or timed out
 --stop-after T: stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits remain
---partial: with --stop-after: write the pages from the finished fits and list the missing ones
 --no-scores: do not store the scores of the test rows
 --rows-only: run the fits only; run the command again without this option to write tables and pages
 --page FILE: also write the page to this file, with its figures next to it
@@ -103,16 +102,14 @@ def run(args: argparse.Namespace) -> int:
         )
     if left:
         note(f"stopped with {left} fits left to do; run the same command again to resume")
-        if not args.partial:
-            return UNFINISHED
+        return UNFINISHED
     day = args.date or date.today().isoformat()
     written: list[Path] = []
     if not args.rows_only:
         written = write_results(args.output, plan, chosen=chosen, date=day, say=say_step)
         written += publish(args.output, args.page) if args.page else []
     _report(args, plan, written)
-    failed = _verdict(Path(args.output) / "rows")
-    return UNFINISHED if left else failed
+    return _verdict(Path(args.output) / "rows")
 
 
 def _report(args: argparse.Namespace, plan: Plan, written: list[Path]) -> None:
