@@ -9,6 +9,8 @@ SOAK_SECONDS ?= 600
 RELEASE := .venv-release
 RELEASE_STAMP := $(RELEASE)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
+# One test process per core. The tests of a file share fixtures, hence stay in one process.
+PARALLEL ?= -n logical --maxprocesses 8 --dist loadfile
 
 # One interpreter per Python version from 3.11 on, found on the PATH and in pyenv.
 PYTHONS = $(shell for p in python3.11 python3.12 python3.13 python3.14 python3.15 \
@@ -17,11 +19,11 @@ PYTHONS = $(shell for p in python3.11 python3.12 python3.13 python3.14 python3.1
 	2>/dev/null; done | sort -V | awk '!seen[$$1]++ { print $$2 }')
 WHEEL = $(shell ls -t dist/schirn-*.whl 2>/dev/null | head -n 1)
 
-.PHONY: install demo test check lint types docs docs-test fuzz benchmark clean
+.PHONY: install demo test test-all check lint types docs docs-test site fuzz benchmark clean
 .PHONY: test-oldest test-newest test-pythons api coverage mutants dist smoke soak audit lock
 
 # Matrices in tests and examples are small: more threads would only slow them down.
-test docs-test docs fuzz soak test-oldest test-newest coverage mutants: export OMP_NUM_THREADS ?= 1
+test test-all docs-test docs fuzz soak test-oldest test-newest coverage mutants: export OMP_NUM_THREADS ?= 1
 
 install: $(STAMP)
 
@@ -35,11 +37,15 @@ $(STAMP): pyproject.toml
 demo: $(STAMP)
 	$(BIN)/schirn demo
 
-# PYTEST="-n 2 --dist loadfile" runs the tests in two processes.
+# PYTEST adds arguments: make test PYTEST="tests/linalg -x".
 test: $(STAMP)
-	$(BIN)/python -m pytest $(PYTEST)
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(PYTEST)
 
-check: lint types docs-test test
+test-all: $(STAMP)
+	$(BIN)/python -m pytest $(PARALLEL) $(PYTEST)
+
+# All that a change must pass, and all that CI runs.
+check: lint types docs-test site test-all
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -49,8 +55,8 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 docs-test: $(STAMP)
-	$(BIN)/python -m pytest --doctest-modules src/schirn
-	$(BIN)/python -m pytest --doctest-glob='*.md' README.md docs
+	$(BIN)/python -m pytest $(PARALLEL) --doctest-modules --doctest-ignore-import-errors --doctest-glob='*.md' \
+		--ignore-glob='docs/*.py' src/schirn README.md docs
 
 $(DOCS_STAMP): $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs]"
@@ -59,6 +65,11 @@ $(DOCS_STAMP): $(STAMP)
 # Build the site in docs/_build/html. Runs every example of the gallery; warnings are errors.
 docs: $(DOCS_STAMP)
 	$(BIN)/python -m sphinx -E -W --keep-going -q docs docs/_build/html
+
+# The site as part of the check: without a network its tools may be missing.
+site: $(STAMP)
+	@if $(MAKE) --no-print-directory $(DOCS_STAMP); then $(MAKE) --no-print-directory docs; \
+		else echo "The tools of the site cannot be installed here: it is not built"; fi
 
 fuzz: $(STAMP)
 	$(BIN)/python tests/fuzz --seconds $(FUZZ_SECONDS)
@@ -72,7 +83,7 @@ define fresh-suite
 $(2) -m venv --clear $(1)
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check $(3) -e ".[test]"
-$(1)/bin/python -m pytest -p no:cacheprovider
+$(1)/bin/python -m pytest $(PARALLEL) -p no:cacheprovider
 endef
 
 # The oldest dependencies that pyproject.toml allows, on the oldest Python. Without this SciPy

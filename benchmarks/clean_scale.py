@@ -8,7 +8,7 @@
 
 Every shape runs in a process of its own, which reads the features from an .npy file (`--map` maps
 it), calls `find_noisy_labels`, and reports its highest resident size (VmHWM). The series double one
-of rows, features and labels at a time. `--compare` cleans one table on several roads, and prints
+of rows, features and labels at a time. `--compare` cleans one table in several storages, and prints
 how far their verdicts and confidences are from those of the first.
 """
 
@@ -40,7 +40,7 @@ BLOCK_ROWS = 20_000
 
 
 def main() -> None:
-    """Measure one shape, the series, or the difference between roads."""
+    """Measure one shape, the series, or the difference between storages."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--shape", default="200000,512,50", help="rows, features, labels")
     parser.add_argument("--map", action="store_true", help="map the features instead of reading")
@@ -49,11 +49,11 @@ def main() -> None:
     parser.add_argument("--svg", help="file of the plot of the series")
     parser.add_argument(
         "--compare", nargs="?", const="memory,landmarks,blocks,dask",
-        help="roads to compare with the first: memory, landmarks (in a file), blocks, dask, device",
+        help="storages to compare with the first: memory, landmarks (a file), blocks, dask, device",
     )  # fmt: skip
-    parser.add_argument("--device", default="cpu", help="PyTorch device of the road 'device'")
+    parser.add_argument("--device", default="cpu", help="PyTorch device of the storage 'device'")
     parser.add_argument("--child", help=argparse.SUPPRESS)
-    parser.add_argument("--road", default="memory", help=argparse.SUPPRESS)
+    parser.add_argument("--storage", default="memory", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         print(json.dumps(measured(args)))
@@ -83,7 +83,7 @@ def point(shape: dict[str, int], options: list[str] | None = None) -> dict[str, 
 
 
 def compare(shape: dict[str, int], args: argparse.Namespace) -> None:
-    """Clean one table on every road, and print differences from the first."""
+    """Clean one table in every storage, and print differences from the first."""
     n, l = shape["rows"], shape["labels"]
     # What Sieve computes needs the second, of which its landmark features take more than half.
     gigabytes = {"landmarks": n * (75 * l + 6000) / 1e9, "blocks": n * 1500 / 1e9}
@@ -91,19 +91,19 @@ def compare(shape: dict[str, int], args: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder), **shape)
         first: Any = None
-        for road in args.compare.split(","):
+        for storage in args.compare.split(","):
             command = [sys.executable, "-m", "benchmarks.clean_scale", "--child", folder]
-            command += ["--road", road, "--device", args.device]
-            command += ["--max-memory", str(gigabytes[road])] if road in gigabytes else []
+            command += ["--storage", storage, "--device", args.device]
+            command += ["--max-memory", str(gigabytes[storage])] if storage in gigabytes else []
             out = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-            with np.load(Path(folder) / f"{road}.npz") as stored:
+            with np.load(Path(folder) / f"{storage}.npz") as stored:
                 found = {name: stored[name] for name in stored.files}
             first = first or found
             gap = np.abs(found["confidence"] - first["confidence"])
             others = np.setxor1d(found["missing"], first["missing"])
             turned = (found["removed"] != first["removed"]).sum()
             line = "{cpu:.0f} s of CPU time, peak {peak:.2f} GB, noise AUC {auc:.4f}"
-            print(f"{road}: {line.format(**json.loads(out.stdout))}")
+            print(f"{storage}: {line.format(**json.loads(out.stdout))}")
             print(
                 f"    confidences of {len(gap):,} tags differ by at most {gap.max():.1e}, in the "
                 f"median {np.median(gap):.1e}; {turned} of {first['removed'].sum():,} removals and "
@@ -129,18 +129,18 @@ def generate(folder: Path, rows: int, features: int, labels: int) -> None:
 
 
 def measured(args: argparse.Namespace) -> dict[str, float]:
-    """Clean the table in this process, on the road that was asked for; leave the verdicts there."""
+    """Clean the table in this process and in one storage, and leave the verdicts there."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     folder = Path(args.child)
     X: Any = np.load(folder / "X.npy", mmap_mode="r" if args.map else None)
     with np.load(folder / "labels.npz") as stored:
         truth, candidates = stored["truth"], stored["candidates"]
     with ExitStack() as stack:
-        if args.road == "device":
+        if args.storage == "device":
             import torch
 
             X = torch.asarray(X, device=args.device)
-        elif args.road == "dask":
+        elif args.storage == "dask":
             import dask.array as da
             from distributed import LocalCluster
 
@@ -158,7 +158,7 @@ def measured(args: argparse.Namespace) -> dict[str, float]:
     )
     missing = found.missing.row * candidates.shape[1] + found.missing.column
     columns = {"confidence": found.confidence, "removed": found.removed, "missing": missing}
-    np.savez(folder / f"{args.road}.npz", **columns)
+    np.savez(folder / f"{args.storage}.npz", **columns)
     confidence = np.zeros(candidates.shape)
     confidence[found.row, found.column] = found.confidence
     auc = float(noise_auc(truth, candidates, confidence))

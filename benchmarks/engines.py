@@ -1,4 +1,4 @@
-"""Tree engines of extreme classification as two functions for `find_noisy_labels_sparse`.
+"""Tree engines of extreme classification as two functions for `CentroidRanker`.
 
     pip install napkinxc omikuji                      (both work with NumPy 2)
 
@@ -10,7 +10,7 @@ PECOS needs NumPy below 2, and therefore an environment of its own. Data go to i
 
     from benchmarks.engines import ENGINES
     fit, score, rank = ENGINES["napkinxc"]
-    found = find_noisy_labels_sparse(X, candidates, fit=fit, score=score)
+    found = find_noisy_labels(X, candidates, method=CentroidRanker(fit, score))
 
     SCHIRN_DATA=... python -m benchmarks.many_labels --eurlex --engines napkinxc,omikuji,pecos
 

@@ -6,7 +6,7 @@
     python -m benchmarks.many_labels --rows 200000 --features 100000 --labels 100000
 
 --eurlex adds wrong labels to the training rows, drawn as often as the labels occur or uniformly;
-removes what `find_noisy_labels_sparse` puts below one half, by label centroids and with the ridge
+removes what `CentroidRanker` puts below one half, by label centroids and with the ridge
 of scikit-learn as an engine, or with those of `benchmarks.engines`; and prints precision at 1, 3
 and 5 on the test rows of a ridge that has learned from the candidates, from what is left of them,
 and from the true labels. An engine of `benchmarks.engines` given as --learner takes its place.
@@ -39,7 +39,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.engines import ENGINES
 from benchmarks.measure import peak_gigabytes
-from schirn.cleaning import find_noisy_labels_sparse
+from schirn.cleaning import CentroidRanker, NoisyLabels, find_noisy_labels
 from schirn.datasets import load
 
 CARDINALITY, WORDS = 5, 10
@@ -91,14 +91,18 @@ def eurlex(engines: list[str], noises: list[str], learner: str, rows: int | None
             known = {"ridge": (fit_ridge, score_ridge), "centroids": (None, None), **ENGINES}
             fit, score = known[engine][:2]
             start = time.process_time()
-            found = find_noisy_labels_sparse(
-                X[:n], candidates, precision=None, fit=fit, score=score
-            )
+            ranker = CentroidRanker(fit, score)
+            found = find_noisy_labels(X[:n], candidates, method=ranker, precision=None)
             took = time.process_time() - start
             print(f"  cleaned by {engine}: {learn.precision(found.clean_sparse)}")
             print(f"    {quality(found, y)}; {took:.1f} s", flush=True)
             print(f"    {found.trust.sentence if found.trust else ''}", flush=True)
     print(f"peak memory {peak_gigabytes():.1f} GB")
+
+
+def judge(X: Any, candidates: sp.csr_array, **options: Any) -> NoisyLabels:
+    """Judge tags by label centroids, however many labels there are."""
+    return find_noisy_labels(X, candidates, method=CentroidRanker(), **options)
 
 
 def no_harm() -> None:
@@ -118,7 +122,7 @@ def no_harm() -> None:
         candidates = with_noise(y, r, True, np.random.default_rng(0))
         for name, features in tables.items():
             rows = features.shape[0]
-            line(find_noisy_labels_sparse(features, candidates[:rows]), y[:rows], str(r), name)
+            line(judge(features, candidates[:rows]), y[:rows], str(r), name)
     # Nothing was chosen on these.
     for name in ("bibtex", "corel5k", "delicious", "enron"):
         data = load(name)
@@ -126,7 +130,7 @@ def no_harm() -> None:
         for r, popular in ((0, True), (1, True), (3, True), (3, False)):
             candidates = with_noise(y, r, popular, np.random.default_rng(0))
             kind = f"{r}{'' if popular else ' uniform'}"
-            line(find_noisy_labels_sparse(data.X, candidates), y, kind, name)
+            line(judge(data.X, candidates), y, kind, name)
 
 
 def head(*first: str) -> None:
@@ -264,7 +268,7 @@ def promise(seed: int) -> None:
         for share, popular in SHARES:
             X, y, candidates = table(n, l, share, popular, seed=seed, **options)
             kind = "by frequency" if popular else "uniform"
-            line(find_noisy_labels_sparse(X, candidates), y, name, kind if share else "none")
+            line(judge(X, candidates), y, name, kind if share else "none")
 
 
 def table(
@@ -342,7 +346,7 @@ def generated(n: int, d: int, l: int) -> None:
         flush=True,
     )
     start, clock = time.process_time(), time.perf_counter()
-    found = find_noisy_labels_sparse(X, candidates, verbose=True)
+    found = judge(X, candidates, verbose=True)
     took, clock = time.process_time() - start, time.perf_counter() - clock
     print(f"CPU {took:.0f} s (wall {clock:.0f} s), peak memory {peak_gigabytes():.2f} GB")
     print(quality(found, y))

@@ -24,8 +24,9 @@ from schirn.exceptions import EmptyCandidatesWarning
 from schirn.linalg.features import learn_scale
 from schirn.linalg.inverse import KernelInverse, LeftOut
 from schirn.metrics import average_precision
+from schirn.solvers import kernel_ridges as solver
 from schirn.solvers import sieve as rounds
-from schirn.solvers import sieve_kernel as solver
+from schirn.solvers.candidates import Knowledge
 
 update_noise = rounds.update_noise
 SETTINGS = [
@@ -71,11 +72,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def variant(K: Any, K_test: Any, Y: np.ndarray, change: dict[str, Any]) -> np.ndarray:
     """Test scores of one variant."""
     rng = check_random_state(0)
-    lams = solver.choose_lams(K, Y, kernel="rbf", lam=None, trusting=False, rng=rng)
+    lams = solver.kernel_lams(K, Y, Knowledge(), kernel="rbf", trusting=False, rng=rng)
     lams = lams[-1:] if change.get("one") else lams
     with patch.object(*change.get("patch", (rounds, "sieve", rounds.sieve))):
-        problem = solver.KernelProblem(K, Y, lams, rng=rng)
-        result = rounds.sieve(problem, lams, rng=rng, **change.get("options", {}))
+        ridges = solver.KernelRidges(K, Y, lams, rng=rng)
+        result = rounds.sieve(ridges, rng=rng, **change.get("options", {}))
     return np.asarray(result.scores(K_test))
 
 
@@ -93,7 +94,7 @@ def run_fold(name: str, r: int | None, fold: int) -> dict[str, Any]:
         kernel, K = solver.kernel_matrix(Z, "rbf", check_random_state(0))
         K_test = kernel(Z_test, Z)
         for key, Y in (("candidates", C), ("truth", T)):
-            result = solver.solve(K, Y[train], kernel="rbf", trusting=True)
+            result = solver.fit_kernel(K, Y[train], kernel="rbf", trusting=True)
             found[key] = average_precision(T[test], result.scores(K_test))
         for key, change in VARIANTS.items():
             found[key] = average_precision(T[test], variant(K, K_test, C[train], change))

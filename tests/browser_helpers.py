@@ -11,9 +11,12 @@ support = pytest.importorskip("selenium.webdriver.support.ui", reason="selenium 
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome") or shutil.which("chrome")
 DRIVER = shutil.which("chromedriver")
-needs_browser = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason="no Chromium or no chromedriver is installed"
-)
+needs_browser = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (BROWSER and DRIVER), reason="no Chromium or no chromedriver is installed"
+    ),
+]
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync "

@@ -136,7 +136,7 @@ def test_cleaning_in_folds_goes_on(data, tmp_path, monkeypatch, always, method):
     expected = schirn.find_noisy_labels(data.X, data.candidates, **options)
     options["checkpoint"] = tmp_path / "kept"
     with monkeypatch.context() as patch:
-        stop_after(patch, "cleaning.find", 2, "fold")
+        stop_after(patch, "cleaning.model_rankers", 2, "fold")
         with pytest.raises(Stopped):
             schirn.find_noisy_labels(data.X, data.candidates, **options)
     with pytest.raises(InputError, match="with other parameters"):

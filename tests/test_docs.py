@@ -17,6 +17,7 @@ def python_blocks(page):
     return [block for block in blocks if ">>>" not in block]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_python_blocks_run(page, tmp_path):
     blocks = python_blocks(page)

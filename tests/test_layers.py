@@ -243,3 +243,29 @@ def test_lower_packages_know_no_names_of_the_package():
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 assert node.value.id != "schirn" or node.attr == "__version__", path
+
+
+def options_in_errors(source):
+    """Options of the program that the errors of a module name."""
+    errors = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Raise)]
+    texts = [
+        node.value
+        for error in errors
+        for node in ast.walk(error)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    return [option for text in texts for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", text)]
+
+
+@pytest.mark.parametrize(
+    "path", MODULES, ids=lambda path: path.relative_to(PACKAGE).with_suffix("").as_posix()
+)
+def test_errors_of_the_library_name_no_options(path):
+    """They name the parameter; `schirn.cli` adds its option."""
+    if package(path) not in ("cli", "review") and path.parent.name != "cli":
+        assert not options_in_errors(path.read_text("utf-8"))
+
+
+def test_an_option_in_an_error_is_found():
+    assert options_in_errors("raise ValueError(f'{x}: see --text')") == ["--text"]
+    assert options_in_errors("print('--text')\nraise ValueError('a -- b')") == []

@@ -196,9 +196,16 @@ def test_missing_attributes_are_named(saved):
 
 def test_class_attributes_cannot_be_overwritten(saved):
     header, arrays = read(saved)
-    write(saved, changed(header, ("attributes", "_locations"), {"tuple": ["memory"]}), arrays)
-    with pytest.raises(ModelFileError, match="'_locations' is not the name of a fitted attribute"):
+    write(saved, changed(header, ("attributes", "row_locations"), {"tuple": ["memory"]}), arrays)
+    with pytest.raises(ModelFileError, match="'row_locations' is not the name of a fitted"):
         schirn.load(saved)
+
+
+def test_what_a_fit_was_asked_to_keep_is_no_part_of_the_file(small, tmp_path):
+    model = schirn.Sieve(max_iter=2)
+    model.keeps_log_odds = True
+    schirn.save(model.fit(small.X, small.candidates), tmp_path / "model.schirn")
+    assert not schirn.load(tmp_path / "model.schirn").keeps_log_odds
 
 
 @pytest.mark.parametrize("dtype", ["<U200000000", "|S800000000", "|V800000000", "O", "M8[s]"])

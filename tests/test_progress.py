@@ -73,7 +73,7 @@ def test_the_first_fold_is_estimated_from_its_rounds(display, clock):
         clock.now += 2
         for k in track(range(8), "round"):
             if k == 4:
-                left = 5 * 10 - 6
+                left = 10 * 6 - 6
                 assert display.text() == (
                     f"[6 s] work: fold 1 of 5, round 5 of 8, 10%, about {left} s left"
                 )
@@ -164,25 +164,38 @@ class Terminal(io.StringIO):
         raise OSError("no file behind it")
 
 
-def test_one_line_on_a_terminal(monkeypatch):
+def test_a_bar_on_a_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(_progress, "_REDRAW", 0.01)
     screen = Terminal()
     monkeypatch.setattr(sys, "stderr", screen)
     with shown("work", summary=False) as display:
         for k in track(range(3), "round"):
             while f"round {k + 1} of 3" not in screen.getvalue():
                 pass
-        display.say("a note")
+        display.say("a [b]note[/b]")
         stage("x" * 200)
         while "xxx" not in screen.getvalue():
             pass
-    text = screen.getvalue()
-    assert "\n" not in text.replace("a note\n", "")
-    drawn = text.split("\r")
-    assert max(map(len, drawn)) < 80
-    assert drawn[-1] == ""
-    assert not drawn[-2].strip()
+    text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", screen.getvalue())
+    assert "a [b]note[/b]\n" in text
+    assert max(map(len, re.split("[\r\n]", text))) <= 80
+    # The bar is erased and the cursor shown again.
+    assert screen.getvalue().rstrip("\r").endswith("\x1b[2K")
+    assert screen.getvalue().rindex("\x1b[?25h") > screen.getvalue().rindex("\x1b[?25l")
+
+
+def test_a_terminal_without_rich_gets_lines(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    monkeypatch.setattr(_progress, "_FIRST_LINE", 0.01)
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with shown("work"):
+        for _ in track(range(1), "round"):
+            while "round 1 of 1" not in screen.getvalue():
+                pass
+    assert not re.search("[\r\x1b]", screen.getvalue())
+    assert screen.getvalue().splitlines()[-1].startswith("work: done in")
 
 
 def test_lines_in_a_pipe(monkeypatch, capsys):
@@ -287,7 +300,7 @@ PROGRAM = """
 import sys, time
 from schirn import _progress
 from schirn.solvers import sieve
-_progress._FIRST_LINE = _progress._GAP = _progress._REDRAW = 0.05
+_progress._FIRST_LINE = _progress._GAP = 0.05
 before = sieve.track
 def slow(items, what, **options):
     for item in before(items, what, **options):
@@ -345,10 +358,9 @@ def test_the_program_on_a_terminal(table, tmp_path):
         text += part
     os.close(ours)
     assert process.wait() == 0
-    lines = text.decode().replace("\r\n", "\n").split("\n")
-    drawn = lines[0].split("\r")
-    assert any(re.search("round [2-7] of 8", state) for state in drawn)
-    # The line is gone before the summary.
-    assert not drawn[-2].strip()
-    assert lines[0].rpartition("\r")[2].startswith("data")
-    assert not any("\r" in line for line in lines[1:])
+    shown, _, after = text.decode().rpartition("\x1b[2K")
+    assert re.search("━.*round [2-7] of 8", shown)
+    # The bar is gone before the summary.
+    assert after.lstrip("\r").startswith("data")
+    assert "\x1b[2K" not in after
+    assert "━" not in after

@@ -12,6 +12,7 @@ import smoke
 import schirn
 
 ROOT = Path(__file__).parents[1]
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +117,28 @@ def test_the_smoke_test_writes_a_table(tmp_path):
 def test_documents_that_a_release_needs_are_there():
     for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"):
         assert (ROOT / name).stat().st_size > 200, name
+
+
+def test_ci_runs_the_check():
+    commands = (ROOT / ".ci" / "run").read_text("utf-8").splitlines()
+    assert "make check" in commands
+    (needs,) = re.findall(r"^check: (.*)$", MAKEFILE, re.M)
+    assert set(needs.split()) == {"lint", "types", "docs-test", "site", "test-all"}
+
+
+def test_the_readme_names_the_two_commands_of_a_newcomer():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert re.search(r"^\$ make demo\b.*\n\$ make test\b", text, re.M)
+    assert "](docs/trust.md)" in text
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_every_make_target_that_is_named_exists(page):
+    text = (ROOT / page).read_text("utf-8")
+    named = set(re.findall(r"(?:^\$ |`)make ([a-z-]+)", text, re.M))
+    targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.M))
+    assert named
+    assert named <= targets
 
 
 def locked(name):

@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,10 @@ T = TypeVar("T")
 # Seconds between two saved states, and how many times longer than the last one took to save.
 _EVERY, _PAUSE = 20.0, 20.0
 _HEAD = "checkpoint.json"
+# Parameters that do not change the course of a fit.
+_FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
+# Key of an array in JSON.
+_ARRAY = "__array__"
 
 
 @contextmanager
@@ -49,17 +53,13 @@ def kept_in(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     if folder is None or _FOLDER.get() is not None:
         yield
         return
-    found = _Folder(Path(folder))
-    token = _FOLDER.set(found)
-    try:
+    opened = _Folder(Path(folder))
+    with _setting(_FOLDER, opened):
         yield
-    finally:
-        _FOLDER.reset(token)
-    found.remove()
+    opened.remove()
 
 
-@contextmanager
-def section(what: str, params: dict[str, Any], *data: Any) -> Iterator[None]:
+def section(what: str, params: dict[str, Any], *data: Any) -> AbstractContextManager[None]:
     """Open a section of the folder, if one is open, for one fit.
 
     Parameters
@@ -71,37 +71,42 @@ def section(what: str, params: dict[str, Any], *data: Any) -> Iterator[None]:
     *data : arrays, sparse matrices, lists of text or blocks of rows
     """
     folder = _FOLDER.get()
-    if folder is None:
-        yield
-        return
-    token = _SECTION.set(folder.section(what, params, data))
-    try:
-        yield
-    finally:
-        _SECTION.reset(token)
+    return _setting(_SECTION, None if folder is None else folder.section(what, params, data))
+
+
+def no_section() -> AbstractContextManager[None]:
+    """Keep nothing of what happens inside: it is part of something that is kept."""
+    return _setting(_SECTION, None)
+
+
+def fit_settings(model: Any) -> dict[str, Any]:
+    """Return what a fit depends on besides the data: the class and its parameters."""
+    params = model.get_params(deep=False)
+    return {
+        "method": type(model).__name__,
+        "params": {name: value for name, value in params.items() if name not in _FREE},
+    }
 
 
 @contextmanager
-def no_section() -> Iterator[None]:
-    """Keep nothing of what happens inside: it is part of something that is kept."""
-    token = _SECTION.set(None)
+def _setting(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        _SECTION.reset(token)
+        variable.reset(token)
 
 
 def remembered(name: str, compute: Callable[[], T]) -> T:
     """Return what an earlier run computed under this name, or compute and save it."""
-    own = _SECTION.get()
-    if own is None:
+    if _SECTION.get() is None:
         return compute()
-    found = own.load(name)
-    if found is None:
+    record = load(name)
+    if record is None:
         # Only what is stored is returned, so that both runs go on with the same numbers.
-        own.save(name, {"value": compute()})
-        found = own.load(name)
-    value: T = found["value"]
+        save(name, {"value": compute()})
+        record = load(name)
+    value: T = record["value"]
     return value
 
 
@@ -112,10 +117,10 @@ class Rounds:
         self._max_iter, self._name, self._section = max_iter, name, _SECTION.get()
         self._start = self._saved = time.monotonic()
         self._took = 0.0
-        found = None if self._section is None else self._section.load(name)
-        self.state: Any = None if found is None else found["state"]
+        record = load(name) or {"done": 0, "state": None}
+        self.state: Any = record["state"]
         """What an earlier run saved last, or None."""
-        self.done = 0 if found is None else int(found["done"])
+        self.done = int(record["done"])
         """Rounds that it had finished."""
         display = current()
         if self.done and display is not None:
@@ -139,23 +144,53 @@ class Rounds:
     def save(self, done: int, state: Any) -> None:
         """Save the state after some rounds; until then, that of an earlier round is valid."""
         assert self._section is not None
-        self._section.save(self._name, {"done": done, "state": state})
-        self._section.drop(f"{self._name}-", except_for=self.blocks(done))
+        save(self._name, {"done": done, "state": state})
+        for path in self._section.glob(f"{self._name}-*.npz"):
+            if not path.name.startswith(self.blocks(done)):
+                path.unlink()
         self._saved = time.monotonic()
         self._took = self._saved - self._start
 
 
 def save(name: str, value: Any) -> None:
     """Save a value in the open section."""
-    own = _SECTION.get()
-    if own is not None:
-        own.save(name, value)
+    folder = _SECTION.get()
+    if folder is None:
+        return
+    arrays: dict[str, np.ndarray] = {}
+
+    def replace(item: Any) -> Any:
+        """JSON for what is none: the key of an array, the value of a NumPy number."""
+        if isinstance(item, np.generic):
+            return item.item()
+        if not isinstance(item, np.ndarray):
+            raise TypeError(f"a checkpoint cannot hold {type(item).__name__}")
+        key = f"a{len(arrays)}"
+        arrays[key] = item
+        return {_ARRAY: key}
+
+    text = json.dumps(value, default=replace)
+    with atomic_write(folder / f"{name}.npz") as stream:
+        np.savez(stream, structure=np.array(text), **arrays)  # type: ignore[arg-type]
 
 
 def load(name: str) -> Any:
     """A value that an earlier run saved in the open section, or None."""
-    own = _SECTION.get()
-    return None if own is None else own.load(name)
+    folder = _SECTION.get()
+    if folder is None or not (folder / f"{name}.npz").exists():
+        return None
+    path = folder / f"{name}.npz"
+    try:
+        arrays = read_archive(path)
+        return json.loads(
+            str(arrays["structure"]),
+            object_hook=lambda item: arrays[item[_ARRAY]] if _ARRAY in item else item,
+        )
+    except (DataError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"{path}: damaged ({error}); delete the folder to start over",
+            parameter="checkpoint",
+        ) from None
 
 
 def is_open() -> bool:
@@ -177,7 +212,8 @@ class _Folder:
         with disk_errors_named(path):
             path.mkdir(parents=True, exist_ok=True)
 
-    def section(self, what: str, params: dict[str, Any], data: tuple[Any, ...]) -> "_Section":
+    def section(self, what: str, params: dict[str, Any], data: tuple[Any, ...]) -> Path:
+        """The subfolder of a fit."""
         version = schirn.__version__
         stamp = {"method": what, "version": version, "parameters": joblib.hash(params)}
         stamp["data"] = _digest(data)
@@ -187,16 +223,20 @@ class _Folder:
         name = hashlib.sha256(json.dumps(stamp, sort_keys=True).encode()).hexdigest()[:16]
         path = self.path / name
         path.mkdir(exist_ok=True)
-        return _Section(path)
+        return path
 
     def _check(self, stamp: dict[str, str]) -> None:
         """Raise InputError if the folder belongs to another fit."""
         head, what, version = self.path / _HEAD, stamp["method"], stamp["version"]
         if not head.exists():
-            _write_json(head, stamp)
-        before = _read_json(head)
-        other = [name for name, value in stamp.items() if before.get(name) != value]
-        if other:
+            with atomic_write(head) as stream:
+                stream.write(json.dumps(stamp).encode())
+        try:
+            before = dict(json.loads(head.read_text("utf-8")))
+        except (ValueError, TypeError):
+            before = {}
+        differences = [name for name, value in stamp.items() if before.get(name) != value]
+        if differences:
             words = {
                 "method": f"of {before.get('method')}, not of {what}",
                 "version": f"of version {before.get('version')} of schirn, and this is {version}",
@@ -204,8 +244,8 @@ class _Folder:
                 "data": "of a fit on other data",
             }
             raise InputError(
-                f"{self.path}: this is a checkpoint {words[other[0]]}; delete it to start over, or "
-                f"name another folder",
+                f"{self.path}: this is a checkpoint {words[differences[0]]}; delete it to start "
+                f"over, or name another folder",
                 parameter="checkpoint",
             )
 
@@ -219,114 +259,29 @@ class _Folder:
             self.path.rmdir()
 
 
-class _Section:
-    """The saved values of one fit."""
-
-    def __init__(self, path: Path):
-        self.path = path
-
-    def save(self, name: str, value: Any) -> None:
-        arrays: list[np.ndarray] = []
-        text = json.dumps(_pack(value, arrays))
-        named = {f"a{k}": array for k, array in enumerate(arrays)}
-        with atomic_write(self.path / f"{name}.npz") as stream:
-            np.savez(stream, structure=np.array(text), **named)  # type: ignore[arg-type]
-
-    def load(self, name: str) -> Any:
-        path = self.path / f"{name}.npz"
-        if not path.exists():
-            return None
-        try:
-            arrays = read_archive(path)
-            return _unpack(json.loads(str(arrays["structure"])), arrays)
-        except (DataError, ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"{path}: damaged ({error}); delete the folder to start over",
-                parameter="checkpoint",
-            ) from None
-
-    def drop(self, start: str, *, except_for: str) -> None:
-        for path in self.path.glob(f"{start}*.npz"):
-            if not path.name.startswith(except_for):
-                path.unlink()
-
-
 _FOLDER: ContextVar[_Folder | None] = ContextVar("folder", default=None)
-_SECTION: ContextVar[_Section | None] = ContextVar("section", default=None)
+_SECTION: ContextVar[Path | None] = ContextVar("section", default=None)
 
 
-def _pack(value: Any, arrays: list[np.ndarray]) -> Any:
-    """A value as JSON that refers to arrays."""
-    if isinstance(value, dict):
-        return {"dict": {str(key): _pack(item, arrays) for key, item in value.items()}}
-    if isinstance(value, list | tuple):
-        return [_pack(item, arrays) for item in value]
-    if isinstance(value, np.ndarray):
-        arrays.append(value)
-        return {"array": len(arrays) - 1}
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError(f"a checkpoint cannot hold {type(value).__name__}")
-
-
-def _unpack(found: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(found, list):
-        return [_unpack(item, arrays) for item in found]
-    if isinstance(found, dict) and "array" in found:
-        return arrays[f"a{found['array']}"]
-    if isinstance(found, dict):
-        return {key: _unpack(item, arrays) for key, item in found["dict"].items()}
-    return found
-
-
-def _digest(data: Any) -> str:
-    """Hash of data, whatever holds it."""
-    found = hashlib.blake2b(digest_size=32)
-
-    def add(value: Any) -> None:
-        if value is None or isinstance(value, bool | int | float | str | np.generic):
-            found.update(repr(value).encode())
-        elif hasattr(value, "columns") and hasattr(value, "to_numpy"):
-            add((list(value.columns), value.to_numpy()))
-        elif sp.issparse(value):
-            add((value.shape, value.data, value.indices, value.indptr))
-        elif isinstance(value, np.ndarray) and value.dtype != object:
-            found.update(f"{value.dtype.str}{value.shape}".encode())
-            found.update(np.ascontiguousarray(value).data)
-        elif hasattr(value, "blocks"):
-            # Rows in files are the same data as those in memory, whatever their blocks.
-            found.update(f"{value.dtype.str}{value.shape}".encode())
-            for block in value.blocks():
-                if sp.issparse(block):
-                    add(block)
-                else:
-                    found.update(np.ascontiguousarray(block).data)
-        elif isinstance(value, list | tuple) or hasattr(value, "__iter__"):
-            found.update(b"[")
-            for item in value:
-                add(item)
-            found.update(b"]")
-        else:
+def _digest(data: tuple[Any, ...]) -> str:
+    """Hash of data in main memory or in files."""
+    digests = []
+    for value in data:
+        library = type(value).__module__.partition(".")[0]
+        if library in ("dask", "distributed", "torch", "cupy"):
             raise InputError(
                 f"a checkpoint needs data in main memory or in files, not {type(value).__name__}; "
                 f"leave it out",
                 parameter="checkpoint",
             )
-
-    add(data)
-    return found.hexdigest()
-
-
-def _write_json(path: Path, value: dict[str, Any]) -> None:
-    with atomic_write(path) as stream:
-        stream.write(json.dumps(value).encode())
+        digests.append(_digest_file(value) if hasattr(value, "blocks") else joblib.hash(value))
+    return str(joblib.hash(digests))
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {}
+def _digest_file(X: Any) -> str:
+    """Hash of rows in files, whatever their blocks if they are dense."""
+    digest = hashlib.blake2b(f"{X.dtype.str}{X.shape}".encode(), digest_size=32)
+    for block in X.blocks():
+        for array in (block.data, block.indices, block.indptr) if sp.issparse(block) else (block,):
+            digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()

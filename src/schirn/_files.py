@@ -1,7 +1,8 @@
-"""Files: size limits, atomic writes, and arrays read without unpickling."""
+"""Files: size limits, atomic writes, lines of CSV, and arrays read without unpickling."""
 
 from __future__ import annotations
 
+import csv
 import errno
 import io
 import lzma
@@ -181,11 +182,11 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         with disk_errors_named(path):
             yield part
-            for found in part.rglob("*"):
-                if found.is_dir():
-                    sync_folder(found)
+            for item in part.rglob("*"):
+                if item.is_dir():
+                    sync_folder(item)
                     continue
-                with found.open("r+b") as stream:
+                with item.open("r+b") as stream:
                     os.fsync(stream.fileno())
             sync_folder(part)
         umask = os.umask(0)
@@ -236,23 +237,27 @@ DAMAGE = (
 def read_archive(path: Path, max_bytes: int | None = None) -> dict[str, np.ndarray]:
     """Read every array of an npz archive after checking all sizes."""
     limit = byte_limit(max_bytes)
+    with _damage_named(path, "npz archive, or truncated"), zipfile.ZipFile(path) as archive:
+        _check_total(path, archive, limit)
+        entries = {
+            entry.filename.removesuffix(".npy"): entry
+            for entry in archive.infolist()
+            if entry.filename.endswith(".npy")
+        }
+        return dict(_read_entry(path, archive, key, entries) for key in entries)
+
+
+@contextmanager
+def _damage_named(path: Path, what: str) -> Iterator[None]:
+    """Raise DataError for a file that is missing, or no such file as expected."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            _check_total(path, archive, limit)
-            entries = {
-                entry.filename.removesuffix(".npy"): entry
-                for entry in archive.infolist()
-                if entry.filename.endswith(".npy")
-            }
-            return dict(_read_entry(path, archive, key, entries) for key in entries)
+        yield
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except DataError:
         raise
     except DAMAGE as error:
-        raise DataError(
-            f"{path}: not a readable npz archive, or truncated ({reason_of(error)})."
-        ) from error
+        raise DataError(f"{path}: not a readable {what} ({reason_of(error)}).") from error
 
 
 def _check_total(path: Path, archive: zipfile.ZipFile, limit: int) -> None:
@@ -294,20 +299,14 @@ def read_array(stream: Any) -> np.ndarray:
 def read_npy(path: Path, max_bytes: int | None = None) -> np.ndarray:
     """Read one array from an .npy file after checking its size."""
     limit = byte_limit(max_bytes)
-    try:
+    with _damage_named(path, ".npy file"):
         size = path.stat().st_size
         if size > limit:
             raise DataError(f"{path}: {too_large(f'has {size:,} bytes', limit)}")
         with path.open("rb") as stream:
             _check_header(f"{path}: the file", stream, size)
-        with path.open("rb") as stream:
+            stream.seek(0)
             return read_array(stream)
-    except FileNotFoundError:
-        raise DataError(f"{path}: there is no such file.") from None
-    except DataError:
-        raise
-    except DAMAGE as error:
-        raise DataError(f"{path}: not a readable .npy file ({reason_of(error)}).") from error
 
 
 class NpyHeader(NamedTuple):
@@ -359,6 +358,24 @@ def check_sparse(matrix: Any) -> None:
     if len(matrix.indptr) > 1 and np.diff(matrix.indptr).min() < 0:
         raise ValueError("the index pointers are not in order")
     matrix.check_format(full_check=True)
+
+
+def csv_rows(
+    rows: Iterable[Iterable[Any]], *, delimiter: str = ",", newline: str = "\n"
+) -> Iterator[str]:
+    r"""Yield each row as a line of CSV that every reader splits into the same cells.
+
+    >>> list(csv_rows([["a", "b,c"], ["d\re", 1]]))
+    ['a,"b,c"\n', '"d\re",1\n']
+    """
+    buffer = io.StringIO(newline="")
+    # Before Python 3.13, csv quotes a line break only if it is part of the line terminator.
+    writer = csv.writer(buffer, delimiter=delimiter, lineterminator="\r\n")
+    for row in rows:
+        writer.writerow(row)
+        yield buffer.getvalue().removesuffix("\r\n") + newline
+        buffer.seek(0)
+        buffer.truncate()
 
 
 def spreadsheet_safe(text: str) -> str:

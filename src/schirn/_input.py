@@ -2,15 +2,18 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_array, validate_data
 
 from schirn.exceptions import InputError
+
+Array = np.ndarray
+"""A NumPy array; `schirn.linalg.arrays.Array` is one of any library."""
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,14 @@ class Number:
             above = number > self.low if self.open_low else number >= self.low
             if above and number <= self.high and number != float("inf"):
                 return
+        raise self._error(name, value)
+
+    def _error(self, name: str, value: Any) -> InputError:
         article = "an integer" if self.integer else "a number"
         bound = f"{'more than' if self.open_low else 'at least'} {self.low:g}"
         top = "" if self.high == float("inf") else f" and at most {self.high:g}"
         none = " or None" if self.none else ""
-        raise InputError(
+        return InputError(
             f"{name} must be {article} of {bound}{top}{none}, got {value!r}", parameter=name
         )
 
@@ -99,7 +105,31 @@ def check_params(values: dict[str, Any], constraints: dict[str, Constraint]) -> 
         constraint.check(name, values[name])
 
 
-Array = np.ndarray
+Estimator = TypeVar("Estimator")
+
+
+def parameter(default: Any, constraint: Constraint) -> Any:
+    """Default and allowed values of a parameter, in a class with `declare_parameters`."""
+    return field(default=default, metadata={"constraint": constraint})
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def declare_parameters(cls: type[Estimator]) -> type[Estimator]:
+    """Make the annotated attributes of a class the keyword-only parameters of its `__init__`.
+
+    The allowed values of `parameter` are collected in `_constraints`. Subclasses inherit both.
+
+    >>> @declare_parameters
+    ... class Ridge:
+    ...     lam: float = parameter(1.0, Number(open_low=True))
+    ...     verbose: bool = False
+    >>> Ridge(verbose=True).lam, list(Ridge._constraints)
+    (1.0, ['lam'])
+    """
+    made: Any = dataclass(kw_only=True, eq=False, repr=False)(cls)
+    made._constraints = {f.name: f.metadata["constraint"] for f in fields(made) if f.metadata}
+    return cls
+
 
 # Far below the square root of the largest double, to leave room for products of many squares.
 _LARGEST_DOUBLE = 1e140
@@ -155,13 +185,7 @@ def as_plain(data: Any) -> Any:
     packages needs to be installed.
     """
     if hasattr(data, "with_format") and hasattr(data, "column_names"):
-        if isinstance(data, Mapping):
-            raise InputError(f"choose one of the splits {', '.join(map(str, data))}")
-        if not hasattr(data, "__len__"):
-            raise InputError(
-                f"the rows of {type(data).__name__} come as a stream; make a Dataset of them first"
-            )
-        return data.with_format("arrow")[:]
+        return _arrow_table(data)
     if hasattr(data, "to_pylist") and not hasattr(data, "column_names"):
         return data.to_pylist()
     # Series of pandas have no `to_arrow`; NumPy and scikit-learn take them.
@@ -172,12 +196,37 @@ def as_plain(data: Any) -> Any:
     return data
 
 
+def _arrow_table(data: Any) -> Any:
+    """The rows of a `datasets.Dataset`."""
+    if isinstance(data, Mapping):
+        raise InputError(f"choose one of the splits {', '.join(map(str, data))}")
+    if not hasattr(data, "__len__"):
+        raise InputError(
+            f"the rows of {type(data).__name__} come as a stream; make a Dataset of them first"
+        )
+    return data.with_format("arrow")[:]
+
+
 def is_missing(value: Any) -> bool:
     """Return True for None, NaN, and the NA and NaT of pandas."""
     # By name, because pandas may not be installed.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, float | np.floating) and bool(np.isnan(value))
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value read from JSON is a whole number of at least 0."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def is_share(value: Any) -> bool:
+    """Whether a value read from JSON is a number from 0 to 1.
+
+    >>> [is_share(value) for value in (0.5, 1, 1.5, float("nan"), True, "0.5")]
+    [True, True, False, False, False, False]
+    """
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def whole_text(text: str) -> str:

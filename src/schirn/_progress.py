@@ -1,12 +1,12 @@
 """Progress of long work: steps, rounds, the share done and the time left.
 
 Code that runs long wraps its loops in `track` and names its stages with `stage`. Nothing happens
-unless somebody up the call stack has opened a display with `shown`: then a thread of its own shows
-where the work is, as one line on a terminal that is drawn again and again, and otherwise as a line
-every few seconds, less often the longer it takes.
+unless a caller has opened a display with `shown`. It draws a bar with Rich if that is installed and
+stderr is a terminal, and otherwise prints a line every few seconds, less often the longer the work
+takes.
 
-The share and the time left are those of the outermost loop that is counted. Time left follows from
-the passes of this loop that are done, or of the loops inside its first pass.
+The share and the time left are those of the outermost counted loop, including the passes of loops
+inside it.
 """
 
 import os
@@ -20,9 +20,8 @@ from typing import Any, NamedTuple, TextIO, TypeVar
 
 T = TypeVar("T")
 
-# Seconds between two drawings on a terminal. Elsewhere: before the first line, at least between
-# two lines, the same as a share of the time so far, and at most.
-_REDRAW = 0.25
+# Seconds before the first line, at least between two lines, the same as a share of the time so
+# far, and at most.
 _FIRST_LINE, _GAP, _GAP_SHARE, _LARGEST_GAP = 3.0, 5.0, 0.05, 600.0
 
 
@@ -91,10 +90,11 @@ def shown(
         return
     display = Display(title, sys.stderr, prefix)
     token = _DISPLAY.set(display)
+    display.open()
     try:
-        with display:
-            yield display
+        yield display
     finally:
+        display.close()
         _DISPLAY.reset(token)
     if summary:
         display.say(f"{title}: done in {duration(time.monotonic() - display.start)}")
@@ -127,7 +127,7 @@ class Level(NamedTuple):
 
 
 class Display:
-    """The loops that run now, and the thread that shows them."""
+    """The loops that run now, shown by a Rich bar or by a thread that prints lines."""
 
     def __init__(self, title: str, stream: TextIO, prefix: str = ""):
         self.title, self.stream, self.prefix = title, stream, prefix
@@ -136,25 +136,24 @@ class Display:
         self.start = time.monotonic()
         # The share never falls while the same outermost loop runs.
         self._share = (0.0, 0.0)
-        self._moving = is_terminal(stream)
-        self._drawn = 0
-        self._lock = threading.Lock()
+        self._bar = _rich_bar(self) if is_terminal(stream) else None
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._show, daemon=True)
+        self._thread = threading.Thread(target=self._print_lines, daemon=True)
 
-    def __enter__(self) -> "Display":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
+    def open(self) -> None:
+        """Begin to show what is counted."""
+        if self._bar is None:
+            self._thread.start()
+        else:
+            self._bar.start()
 
     def close(self) -> None:
         """Show nothing any more."""
         self._stopped.set()
-        self._thread.join()
-        with self._lock:
-            self._erase()
+        if self._bar is None:
+            self._thread.join()
+        else:
+            self._bar.stop()
 
     def count(self, items: Iterable[T], level: "Level") -> Iterator[T]:
         """Iterate over items as the innermost loop."""
@@ -177,59 +176,53 @@ class Display:
         self.levels, self.doing = (Level(what, done, total, self.start, now, left),), doing
 
     def say(self, text: str) -> None:
-        """Print a line that stays, above the one that is drawn."""
-        with self._lock, suppress(OSError, ValueError):
-            self._erase()
-            self.stream.write(f"{self.prefix}{printable(text)}\n")
-            self.stream.flush()
+        """Print a line that stays, above the bar."""
+        line = f"{self.prefix}{printable(text)}"
+        with suppress(OSError, ValueError):
+            if self._bar is None:
+                self.stream.write(f"{line}\n")
+                self.stream.flush()
+            else:
+                self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def share(self) -> float | None:
+        """Share of the outermost loop that is done, if known."""
+        first = self.levels[0] if self.levels else None
+        if first is None or first.total is None or first.minor:
+            return None
+        passes = first.before + first.total * _share(self.levels)
+        start, highest = self._share
+        highest = highest if start == first.start else 0.0
+        share = max(passes / max(first.before + first.total, 1), highest)
+        self._share = first.start, share
+        return share
 
     def text(self) -> str:
         """One line: the time so far, the loops, the share, the time left and the stage."""
         levels, doing, now = self.levels, self.doing, time.monotonic()
-        where = [_place(level) for level in levels] or [doing]
-        if levels and levels[0].total and not levels[0].minor:
-            of, before = self._share
-            share = max(_share(levels), before if of == levels[0].start else 0.0)
-            self._share = levels[0].start, share
-            where.append(f"{int(100 * share)}%")
-        left = _left(levels, now)
+        parts = [_place(level) for level in levels] or [doing]
+        share, left = self.share(), _left(levels, now)
+        if share is not None:
+            parts.append(f"{int(100 * share)}%")
         if left is not None:
             about = "at most" if levels[0].may_stop else "about"
-            where.append(f"{about} {duration(max(left, 1.0))} left")
+            parts.append(f"{about} {duration(max(left, 1.0))} left")
         elif levels or doing:
-            where.append("time left unknown")
+            parts.append("time left unknown")
         if levels and doing:
-            where.append(doing)
-        rest = f": {', '.join(where)}" if any(where) else ""
-        return printable(f"[{duration(now - self.start)}] {self.title}{rest}")
+            parts.append(doing)
+        ending = f": {', '.join(parts)}" if any(parts) else ""
+        return printable(f"[{duration(now - self.start)}] {self.title}{ending}")
 
-    def _show(self) -> None:
-        pause = _REDRAW if self._moving else _FIRST_LINE
+    def _print_lines(self) -> None:
+        pause = _FIRST_LINE
         # A closed stream shows nothing any more.
         with suppress(OSError, ValueError):
             while not self._stopped.wait(pause):
-                text = self.text()
-                with self._lock:
-                    if self._moving:
-                        self._draw(text)
-                        continue
-                    self.stream.write(f"{self.prefix}{text}\n")
-                    self.stream.flush()
+                self.stream.write(f"{self.prefix}{self.text()}\n")
+                self.stream.flush()
                 passed = time.monotonic() - self.start
                 pause = min(max(_GAP, _GAP_SHARE * passed), _LARGEST_GAP)
-
-    def _draw(self, text: str) -> None:
-        text = text[: max(_width(self.stream) - 1, 0)]
-        self.stream.write("\r" + text.ljust(self._drawn))
-        self.stream.flush()
-        self._drawn = len(text)
-
-    def _erase(self) -> None:
-        if self._drawn:
-            with suppress(OSError, ValueError):
-                self.stream.write("\r" + " " * self._drawn + "\r")
-                self.stream.flush()
-        self._drawn = 0
 
 
 _DISPLAY: ContextVar[Display | None] = ContextVar("display", default=None)
@@ -276,42 +269,49 @@ def _place(level: Level) -> str:
 
 
 def _share(levels: tuple[Level, ...]) -> float:
-    """Share of the outermost loop that is done, counting the passes of loops inside."""
-    first, inside = levels[0], levels[1:]
-    if not first.total:
+    """Share of the outermost loop that this run has done, counting the passes of loops inside."""
+    if not levels or levels[0].minor or not levels[0].total:
         return 0.0
-    within = 0.0 if not inside or inside[0].minor else _share(inside)
-    return min((first.before + first.done + within) / (first.before + first.total), 1.0)
+    return min((levels[0].done + _share(levels[1:])) / levels[0].total, 1.0)
 
 
 def _left(levels: tuple[Level, ...], now: float) -> float | None:
     """Seconds left of the outermost loop, if known."""
-    if not levels:
+    share = _share(levels)
+    if not levels or (levels[0].left is None and not share):
         return None
     first = levels[0]
     if first.left is not None:
         return max(first.left - (now - first.seen), 0.0)
-    expected = _expected(levels)
-    if expected is None or first.total is None or first.minor:
-        return None
+    expected = (max(level.seen for level in levels if level.done) - first.start) / share
     # A pass may take longer than those before it; the ones that are not begun are still to come.
-    to_come = expected * max(first.total - first.done - 1, 0) / first.total
+    to_come = expected * max((first.total or 0) - first.done - 1, 0) / (first.total or 1)
     return max(first.start + expected - now, to_come)
 
 
-def _expected(levels: tuple[Level, ...]) -> float | None:
-    """Seconds that the outermost loop takes as a whole, if known."""
-    first, inside = levels[0], levels[1:]
-    if not first.total:
-        return None
-    if first.done:
-        return (first.seen - first.start) / first.done * first.total
-    within = None if not inside or inside[0].minor else _expected(inside)
-    return None if within is None else (inside[0].start - first.start + within) * first.total
-
-
-def _width(stream: Any) -> int:
+def _rich_bar(display: Display) -> Any:
+    """A bar of Rich under the line of a display; None if Rich is not installed."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns or 80
-    except (OSError, ValueError):
-        return 80
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, ProgressColumn, Task
+        from rich.table import Column
+        from rich.text import Text
+    except ImportError:
+        return None
+
+    class Line(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            share = display.share()
+            bar.update(task.id, total=None if share is None else 1.0, completed=share or 0.0)
+            return Text(display.text(), no_wrap=True, overflow="ellipsis")
+
+    bar = Progress(
+        BarColumn(bar_width=12, table_column=Column(no_wrap=True)),
+        Line(),
+        console=Console(file=display.stream),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    bar.add_task("", total=None)
+    return bar

@@ -10,13 +10,12 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from schirn._input import Array
 from schirn.datasets import Dataset, load_digits_attributes
 from schirn.exceptions import InputError
 from schirn.methods import CandidateRidge, OracleRidge, PartialMultiLabelClassifier, Schirn, Sieve
 from schirn.metrics import evaluate, noise_report
 from schirn.model_selection import CandidateSearchCV
-
-Array = np.ndarray
 
 _LAMS = (0.1, 0.3, 1.0)
 # Sieve chooses its own parameters.

@@ -8,11 +8,12 @@ class InputError(ValueError):
     ----------
     message : str
         What is wrong, where, and what to do.
-    parameter : str or None
-        Name of the argument to change, for callers that know it under another name.
+    parameter : str, tuple of str or None
+        Name of the argument to change, or names of several, for callers that know them under other
+        names.
     """
 
-    def __init__(self, message: str = "", *, parameter: str | None = None):
+    def __init__(self, message: str = "", *, parameter: str | tuple[str, ...] | None = None):
         super().__init__(message)
         self.parameter = parameter
 

@@ -16,6 +16,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._checkpoint import kept_in, load, no_section, save, section
+from schirn._input import Array
 from schirn._progress import shown, stage, track
 from schirn.exceptions import EmptyCandidatesWarning, InputError
 from schirn.labels.matrix import as_labels
@@ -24,7 +25,6 @@ from schirn.methods import PartialMultiLabelClassifier, RowSpaceMethod, sees_tru
 from schirn.metrics import METRICS
 from schirn.scale.input import check_device_rows
 
-Array = np.ndarray
 Split = tuple[Array, Array]
 
 # Parameters that do not change a search.
@@ -143,9 +143,8 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
         labels = as_labels(y)
         self._label_names = labels.names
         truth = self._truth(y_clean, labels.names)
-        metric, by_prediction = self._metric(), self._by_prediction()
+        self._metric()  # An unknown name is an error before any work.
         splits = self._splits(X, labels.matrix, groups)
-        target = labels.matrix if truth is None else truth
         params = {k: v for k, v in self.get_params(deep=False).items() if k not in _FREE}
         with (
             kept_in(self.checkpoint),
@@ -155,17 +154,7 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
             found = load("folds")
             results = [] if found is None else [[_Result(*e) for e in f] for f in found["results"]]
             folds = Parallel(n_jobs=self.n_jobs, return_as="generator")(
-                delayed(_run_fold)(
-                    self.estimator,
-                    settings,
-                    X,
-                    labels.matrix,
-                    truth,
-                    target,
-                    split,
-                    metric,
-                    by_prediction,
-                )
+                delayed(self._run_fold)(settings, X, labels.matrix, truth, split)
                 for split in splits[len(results) :]
             )
             for result in track(folds, "fold", len(splits) - len(results), before=len(results)):
@@ -273,96 +262,81 @@ class CandidateSearchCV(MetaEstimatorMixin, BaseEstimator):
             splitter = KFold(int(splitter), shuffle=True, random_state=self.random_state)
         return list(check_cv(splitter).split(X, Y, groups))
 
+    def _run_fold(
+        self, settings: list[dict[str, Any]], X: Any, Y: Array, truth: Array | None, split: Split
+    ) -> list[_Result]:
+        """All settings on one fold."""
+        train, test = split
+        rows = _rows(X, train), _rows(X, test)
+        models = [clone(self.estimator).set_params(**setting) for setting in settings]
+        for model in models:
+            # The search itself keeps what is done.
+            if getattr(model, "_continues", ()):
+                model.set_params(checkpoint=None)
+        truth_train = None if truth is None else truth[train]
+        target = (Y if truth is None else truth)[test]
+        shared = not self._by_prediction() and all(_shares(model, X) for model in models)
+        fit_models = self._fit_shared if shared else self._fit_each
+        with warnings.catch_warnings(), no_section():
+            # The final fit on all rows warns about these rows.
+            warnings.simplefilter("ignore", EmptyCandidatesWarning)
+            return fit_models(models, *rows, Y[train], truth_train, target)
+
+    def _fit_each(
+        self, models: list[Any], train: Any, test: Any, Y: Array, truth: Array | None, target: Array
+    ) -> list[_Result]:
+        """One `fit` per setting."""
+        results = []
+        for model in track(models, "setting"):
+            start = time.perf_counter()
+            _fit_model(model, train, Y, truth)
+            fitted = time.perf_counter()
+            response = model.predict if self._by_prediction() else model.decision_function
+            score = self._held_out_score(target, response(test))
+            results.append(_Result(score, fitted - start, time.perf_counter() - fitted))
+        return results
+
+    def _fit_shared(
+        self, models: list[Any], train: Any, test: Any, Y: Array, truth: Array | None, target: Array
+    ) -> list[_Result]:
+        """One factorisation for all settings with the same key."""
+        if is_device_array(train):
+            train, test = (check_device_rows(models[0], X, reset=True) for X in (train, test))
+        else:
+            train = models[0]._validate_rows(train, reset=True)
+            test = models[0]._validate_rows(test)
+        groups: dict[Hashable, list[int]] = {}
+        for k, model in enumerate(models):
+            model._check()
+            groups.setdefault(model._share_key(), []).append(k)
+        results: list[_Result] = [_Result(np.nan, 0.0, 0.0)] * len(models)
+        for members in track(groups.values(), "factorisation"):
+            stage("factoring the features")
+            start = time.perf_counter()
+            scores = models[members[0]]._share([models[k] for k in members], train, test)
+            share = (time.perf_counter() - start) / len(members)
+            for k in track(members, "setting"):
+                start = time.perf_counter()
+                learns = truth if truth is not None and sees_truth(models[k]) else Y
+                test_scores = scores(models[k], learns)
+                fitted = time.perf_counter()
+                score = self._held_out_score(target, test_scores)
+                results[k] = _Result(score, fitted - start + share, time.perf_counter() - fitted)
+        return results
+
+    def _held_out_score(self, labels: Array, scores: Array) -> float:
+        """The score, or NaN if the fold has no row that the metric can score."""
+        try:
+            return float(self._metric()(labels, to_numpy(scores)))
+        except InputError:
+            return np.nan
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         inner = self.estimator.__sklearn_tags__()
         tags.estimator_type, tags.input_tags = inner.estimator_type, inner.input_tags
         tags.classifier_tags, tags.target_tags = inner.classifier_tags, inner.target_tags
         return tags
-
-
-def _run_fold(
-    estimator: Any,
-    settings: list[dict[str, Any]],
-    X: Any,
-    Y: Array,
-    truth: Array | None,
-    target: Array,
-    split: Split,
-    metric: Callable[[Array, Array], float],
-    by_prediction: bool,
-) -> list[_Result]:
-    """All settings on one fold."""
-    train, test = split
-    data = _rows(X, train), _rows(X, test)
-    models = [clone(estimator).set_params(**setting) for setting in settings]
-    for model in models:
-        # The search itself keeps what is done.
-        if getattr(model, "_continues", ()):
-            model.set_params(checkpoint=None)
-    truth_train = None if truth is None else truth[train]
-    with warnings.catch_warnings(), no_section():
-        # The final fit on all rows warns about these rows.
-        warnings.simplefilter("ignore", EmptyCandidatesWarning)
-        if not by_prediction and all(_shares(model, X) for model in models):
-            return _fit_shared(models, data, Y[train], truth_train, target[test], metric)
-        return _fit_each(models, data, Y[train], truth_train, target[test], metric, by_prediction)
-
-
-def _fit_each(
-    models: list[Any],
-    data: tuple[Any, Any],
-    Y: Array,
-    truth: Array | None,
-    target: Array,
-    metric: Callable[[Array, Array], float],
-    by_prediction: bool,
-) -> list[_Result]:
-    """One `fit` per setting."""
-    results = []
-    for model in track(models, "setting"):
-        start = time.perf_counter()
-        _fit_model(model, data[0], Y, truth)
-        fitted = time.perf_counter()
-        response = model.predict if by_prediction else model.decision_function
-        score = _score(metric, target, response(data[1]))
-        results.append(_Result(score, fitted - start, time.perf_counter() - fitted))
-    return results
-
-
-def _fit_shared(
-    models: list[PartialMultiLabelClassifier],
-    data: tuple[Any, Any],
-    Y: Array,
-    truth: Array | None,
-    target: Array,
-    metric: Callable[[Array, Array], float],
-) -> list[_Result]:
-    """One factorisation for all settings with the same key."""
-    if is_device_array(data[0]):
-        train = check_device_rows(models[0], data[0], reset=True)
-        test = check_device_rows(models[0], data[1], reset=True)
-    else:
-        train = models[0]._validate_rows(data[0], reset=True)
-        test = models[0]._validate_rows(data[1])
-    groups: dict[Hashable, list[int]] = {}
-    for k, model in enumerate(models):
-        model._check()
-        groups.setdefault(model._share_key(), []).append(k)
-    results: list[_Result] = [_Result(np.nan, 0.0, 0.0)] * len(models)
-    for members in track(groups.values(), "factorisation"):
-        stage("factoring the features")
-        start = time.perf_counter()
-        scores = models[members[0]]._share([models[k] for k in members], train, test)
-        share = (time.perf_counter() - start) / len(members)
-        for k in track(members, "setting"):
-            start = time.perf_counter()
-            learns = truth if truth is not None and sees_truth(models[k]) else Y
-            test_scores = scores(models[k], learns)
-            fitted = time.perf_counter()
-            score = _score(metric, target, test_scores)
-            results[k] = _Result(score, fitted - start + share, time.perf_counter() - fitted)
-    return results
 
 
 def _shares(model: Any, X: Any) -> bool:
@@ -377,14 +351,6 @@ def _fit_model(model: Any, X: Any, y: Any, y_clean: Any) -> None:
         model.fit(X, y, y_clean=y_clean)
     else:
         model.fit(X, y)
-
-
-def _score(metric: Callable[[Array, Array], float], labels: Array, scores: Array) -> float:
-    """The score, or NaN if the fold has no row that the metric can score."""
-    try:
-        return float(metric(labels, to_numpy(scores)))
-    except InputError:
-        return np.nan
 
 
 def _rows(X: Any, rows: Array) -> Any:

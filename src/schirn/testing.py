@@ -19,11 +19,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import get_tags
 from threadpoolctl import threadpool_limits
 
+from schirn._input import Array
 from schirn.datasets import Dataset, make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning
 from schirn.metrics import average_precision
 
-Array = np.ndarray
 Factory = Callable[..., Any]
 
 

@@ -133,8 +133,11 @@ def test_hostile_answers(asked):
         ([*good, other], "is not in the sample; leave the column 'sample' empty"),
         ([*good, {**good[0], "sample": "audit:9:9:0123456789abcdef"}], "several samples"),
         ([{**row, "sample": ""} for row in good], "no line names a sample"),
-        ([{**row, "sample": "mine"} for row in good], "'mine' was not written by"),
-        ([{**row, "sample": "audit:0:0:0123456789abcdef"} for row in good], "not written by"),
+        (
+            [{**row, "sample": "mine"} for row in good],
+            "'mine' in the column 'sample' is not the name",
+        ),
+        ([{**row, "sample": "audit:0:0:0123456789abcdef"} for row in good], "is not the name of a"),
         ([{**row, "right": ""} for row in good], "there is no answer yet"),
         ([{"row": 1, "tag": "x", "right": "yes"}], "there is no column 'sample'"),
     ):

@@ -4,12 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import logit
 from scipy.stats import beta, binom, hypergeom
 
 from schirn import find_noisy_labels
 from schirn.cleaning import Certificate, MissingTags, NoisyLabels
 from schirn.cleaning.audit import _logistic, _tag_offsets, precision_bound
-from schirn.cleaning.trust import Planted, assess
+from schirn.cleaning.ranker import PlantedTags
+from schirn.cleaning.trust import assess
 from schirn.datasets import load_digits_attributes
 from schirn.exceptions import InputError
 
@@ -555,7 +557,7 @@ def trusted(found, planted, share=0.5):
     trust = assess(
         found.confidence,
         found.column,
-        Planted(np.zeros(len(planted), dtype=int), np.zeros(len(planted), dtype=int), planted),
+        PlantedTags(column=np.zeros(len(planted), dtype=int), log_odds=logit(planted)),
         share=share,
         threshold=found.threshold,
         precision=0.9,

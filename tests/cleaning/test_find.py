@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold, KFold
 
@@ -381,7 +381,7 @@ def test_little_memory_changes_no_verdict(small, monkeypatch, storage):
         made.append(RowFile(*blocks))
         return made[-1]
 
-    monkeypatch.setattr("schirn.cleaning.road.RowFile", recording)
+    monkeypatch.setattr("schirn.cleaning.storage.RowFile", recording)
     # 200 rows x (6 labels x 75 bytes + 20 landmarks x 4 bytes) are 106 kB.
     scarce = find_noisy_labels(X, small.candidates, method=few, max_memory=1e-4)
     assert len(made) == 1
@@ -553,7 +553,7 @@ def test_containers_agree(small):
     ("change", "words"),
     [
         ({"method": "Siev"}, "there is no method 'Siev'"),
-        ({"method": LogisticRegression()}, "must be a method of this library"),
+        ({"method": LinearRegression()}, "classifier that has predict_proba, not LinearRegression"),
         ({"method": OracleRidge()}, "OracleRidge needs the true labels"),
         ({"cv": 1}, "200 rows can be split into 2 to 200 folds, not 1"),
         ({"cv": 201}, "2 to 200 folds, not 201"),

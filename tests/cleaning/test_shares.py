@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from schirn.cleaning import find_noisy_labels_sparse
+from schirn import find_noisy_labels
+from schirn.cleaning import CentroidRanker
 
 N, L = 4000, 2000
 
@@ -29,7 +30,7 @@ def table(seed, *, wrong=3, popular=True, words=8, n_words=4000, other=20):
 
 
 def judge(X, truth, candidates):
-    found = find_noisy_labels_sparse(X, sp.csr_array(candidates))
+    found = find_noisy_labels(X, sp.csr_array(candidates), method=CentroidRanker())
     return found, ~truth[found.row, found.column]
 
 

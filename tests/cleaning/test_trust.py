@@ -73,6 +73,7 @@ def test_nothing_is_removed_if_the_features_say_nothing(digits, method):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "draw"), [(1, 0), (3, 1), (6, 2)])
 def test_removals_of_weak_features_are_held_back(n, draw):
     data = load_digits_attributes(r=2)

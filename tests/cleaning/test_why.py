@@ -289,7 +289,7 @@ def test_features_without_columns():
 
 
 def test_features_in_a_file_stay_there(monkeypatch, tmp_path):
-    monkeypatch.setattr(why, "_PIECE_CELLS", 100)
+    monkeypatch.setattr("schirn.linalg.arrays.BLOCK_CELLS", 100)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 7)).astype(np.float32)
     np.save(tmp_path / "x.npy", X)

@@ -162,6 +162,7 @@ def test_encodings(items, tmp_path, capsys):
     assert "no encoding 'klingon'" in refused(capsys, *argv[:5], "klingon")
 
 
+@pytest.mark.slow
 def test_fifty_thousand_distinct_tags(items, tmp_path, capsys):
     many = [
         (text, [*tags, *(f"rare {313 * i + k}" for k in range(313))], wrong)

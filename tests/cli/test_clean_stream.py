@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from schirn.cleaning import find_noisy_labels_sparse
+from schirn import find_noisy_labels
 from schirn.cli import main
 from schirn.datasets import make_partial_multilabel
 
@@ -69,7 +69,7 @@ def assert_same(found, expected):
     for name in ("removed", "learned_from", "left_out", "tags", "close_calls", "unjudged"):
         assert found[name] == expected[name], name
     assert found["removed"] > 0
-    for name in ("estimated_noise_rate", "claimed_wrong_share", "missing_rate"):
+    for name in ("estimated_wrong_share", "claimed_wrong_share", "missing_rate"):
         assert found[name] == pytest.approx(expected[name], abs=1e-4), name
     assert found["trust"]["caught"] == pytest.approx(expected["trust"]["caught"])
 
@@ -186,7 +186,7 @@ def test_vectors_that_are_none(tmp_path, scratch, capsys, bad):
 @pytest.fixture
 def many(tmp_path, monkeypatch):
     """A table with more tags than Sieve is for, by a limit that is lowered."""
-    monkeypatch.setattr("schirn.cleaning.road.MANY_LABELS", 30)
+    monkeypatch.setattr("schirn.cleaning.find.MANY_LABELS", 30)
     data = make_partial_multilabel(400, 30, 40, cardinality=3, r=2, random_state=0)
     tags = [[f"t{j}" for j in np.flatnonzero(row)] for row in data.candidates]
     with open(tmp_path / "many.csv", "w", newline="") as stream:
@@ -215,7 +215,7 @@ def test_very_many_tags(many, tmp_path, capsys):
     assert "(label centroids, " in out
     assert "since Sieve is for fewer tags" in out
     checked = np.arange(400) < 5
-    expected = find_noisy_labels_sparse(X, tags, known_clean=checked, precision=None)
+    expected = find_noisy_labels(X, tags, known_clean=checked, precision=None)
     assert expected.removed.any()
     assert not expected.removed[checked[expected.row]].any()
     with written["copy.csv"].open(newline="") as stream:

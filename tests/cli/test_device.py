@@ -109,7 +109,9 @@ def test_clean_on_a_device_gives_the_verdicts_of_numpy(tmp_path, capsys):
         found.append(json.loads(capsys.readouterr().out))
     for key in ("tags", "removed", "rows"):
         assert found[0][key] == found[1][key]
-    assert found[1]["estimated_noise_rate"] == pytest.approx(found[0]["estimated_noise_rate"], 1e-3)
+    assert found[1]["estimated_wrong_share"] == pytest.approx(
+        found[0]["estimated_wrong_share"], 1e-3
+    )
 
 
 def test_bench_on_a_device_records_it_for_the_methods_that_use_it(tmp_path, capsys):
@@ -121,7 +123,7 @@ def test_bench_on_a_device_records_it_for_the_methods_that_use_it(tmp_path, caps
     found = []
     for name, options in (("here", []), ("there", ["--device", "cpu"])):
         assert main([*argv, "--output", str(tmp_path / name), *options]) == 0
-        found.append(json.loads(capsys.readouterr().out)["rows"])
+        found.append(json.loads(capsys.readouterr().out)["results"])
     assert {row["method"]: row["device"] for row in found[1]} == {"Sieve": "cpu", "FPML": None}
     for here, there in zip(*found, strict=True):
         score = here["metrics"]["average_precision"]
@@ -145,7 +147,7 @@ def test_bench_tunes_on_the_device(tmp_path, capsys, tuning, monkeypatch):
     found = []
     for name, options in (("here", []), ("there", ["--device", "cpu"])):
         assert main([*argv, "--output", str(tmp_path / name), *options]) == 0
-        found.append(json.loads(capsys.readouterr().out)["rows"])
+        found.append(json.loads(capsys.readouterr().out)["results"])
     assert searched == ["numpy"] * 4 + ["torch"] * 4
     for here, there in zip(*found, strict=True):
         assert there["device"] == "cpu"

@@ -53,7 +53,7 @@ def test_fit_reports_and_writes_the_same_model_as_the_library(npz, data, tmp_pat
     assert main([*argv, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["judged_wrong"] == expected.noise_.sum()
-    assert report["estimated_noise_rate"] == expected.calibration_.noise_rate
+    assert report["share_of_false_labels_listed"] == expected.calibration_.noise_rate
     assert report["params"]["alpha"] == 0.3
     assert report["noise_finding"]["n_wrong"] == (data.candidates > data.y_true).sum()
 

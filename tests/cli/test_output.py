@@ -75,7 +75,6 @@ def calls(tmp_path_factory):
         "methods": ["methods"],
         "data": ["data", "list"],
         "doctor": ["doctor"],
-        "completion": ["completion", "bash"],
     }
 
 

@@ -154,13 +154,15 @@ def test_doubtful_guesses_are_errors(rows, tmp_path, capsys, command):
     output = ["-o", str(tmp_path / "o.csv")]
     message = refused(capsys, command, table, *output)
     assert "learn from the text in 'title', or the numbers in size? Choose" in message
+    assert "(see --text and --columns)" in message
     several = [{**row, "tags": [*row["tags"], "shop"]} for row in rows]
     table = write(tmp_path / "commas.csv", several, ["title", "tags"], separator=", ")
     message = refused(capsys, command, table, "--text", "title", *output)
     assert "most cells of 'tags' contain ',' and none ';'" in message
     argv = ["--text", "title", "--columns", "size"]
     message = refused(capsys, command, str(tmp_path / "both.csv"), *argv, *output)
-    assert "give only one of --text and --columns" in message
+    assert "give only one of text and columns" in message
+    assert "(see --text and --columns)" in message
     argv = [command, table, "--text", "title", "--separator", ",", *output, "--json"]
     assert main(argv) == 0
     assert json.loads(capsys.readouterr().out)["labels"] == 4

@@ -47,7 +47,7 @@ def test_unknown_name_suggests_the_nearest(folders):
         load("secnd_only")
     assert "digits_attributes" in str(caught.value)
     assert "emotions" in str(caught.value)
-    with pytest.raises(DataError, match=r"download it with schirn\.datasets\.fetch\('emotions'\)"):
+    with pytest.raises(DataError, match=r"download it with schirn\.lab\.data\.fetch\('emotions'\)"):
         load("emotions")
 
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
 
 from schirn.deep import DeepSieve
-from schirn.deep.learner import Rows, _batches
+from schirn.deep.learner import NetworkInput, _batches
 
 
 def test_no_batch_is_empty_or_of_one_row_at_the_end():
@@ -19,13 +19,13 @@ def test_no_batch_is_empty_or_of_one_row_at_the_end():
 def test_sparse_rows_are_made_dense_batch_by_batch(monkeypatch):
     X = sp.random_array((300, 50), density=0.1, format="csr", random_state=0)
     asked = []
-    take = Rows.__getitem__
+    take = NetworkInput.__getitem__
 
     def watch(self, rows):
         asked.append(len(rows))
         return take(self, rows)
 
-    monkeypatch.setattr(Rows, "__getitem__", watch)
+    monkeypatch.setattr(NetworkInput, "__getitem__", watch)
     monkeypatch.setattr("schirn.deep.learner._EVALUATION_ROWS", 100)
     Y = (np.random.default_rng(0).random((300, 4)) < 0.5).astype(int)
     Y[:, 0] = 1

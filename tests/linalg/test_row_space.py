@@ -165,7 +165,7 @@ def test_leverage_is_the_diagonal_of_the_hat_matrix(name, storage, intercept, mo
     space = factored(X, storage, ridge=t, intercept=intercept)
     hat = space.expand(space.ridge(space.project(np.eye(len(X))), t))
     np.testing.assert_allclose(space.leverage(t), np.diag(hat), atol=1e-12)
-    monkeypatch.setattr(MODULE, "_BLOCK_CELLS", 3 * space.shape[1])
+    monkeypatch.setattr("schirn.linalg.arrays.BLOCK_CELLS", 3 * space.shape[1])
     np.testing.assert_allclose(space.leverage(t), np.diag(hat), atol=1e-12)
 
 
@@ -243,7 +243,7 @@ def test_single_precision_keeps_small_directions(shape, storage, intercept, monk
     U, V = (np.linalg.qr(rng.normal(size=(k, 30)))[0] for k in shape)
     X = ((U * np.geomspace(100, 0.1, 30)) @ V.T).astype(np.float32)
     B = rng.normal(size=(shape[0], 3)).astype(np.float32)
-    monkeypatch.setattr(MODULE, "_BLOCK_CELLS", 1000)
+    monkeypatch.setattr("schirn.linalg.arrays.BLOCK_CELLS", 1000)
     space = factored(X, storage, ridge=0.1, intercept=intercept)
     assert space.how != "svd"
     assert space.shape[1] == 30 + intercept

@@ -62,6 +62,7 @@ def results():
     return alone, shared
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_threads_do_not_change_the_result(results, name):
     alone, shared = (result[name] for result in results)

@@ -97,6 +97,7 @@ def test_a_broken_promise_is_named(cls):
     assert found in message
 
 
+@pytest.mark.slow
 def test_promises_are_also_checked_without_assert_statements():
     program = (
         "from methods.test_contract import ForgetsTheMask\n"

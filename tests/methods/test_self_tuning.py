@@ -7,10 +7,12 @@ import scipy.sparse as sp
 import schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import EmptyCandidatesWarning
+from schirn.lab import NLR
 from schirn.metrics import average_precision
 from schirn.model_selection import CandidateSearchCV
 from schirn.scale.row_file import RowFile
 
+METHOD_CLASSES = {"Schirn": schirn.Schirn, "NLR": NLR, "CandidateRidge": schirn.CandidateRidge}
 METHODS = {"Schirn": "alpha beta lam", "NLR": "beta gamma lam", "CandidateRidge": "lam"}
 methods = pytest.mark.parametrize("name", METHODS)
 
@@ -21,7 +23,7 @@ def tuned(model):
 
 @methods
 def test_defaults_are_chosen_and_numbers_are_used_as_they_are(small, name):
-    cls = getattr(schirn, name)
+    cls = METHOD_CLASSES[name]
     model = cls().fit(small.X, small.candidates)
     chosen = tuned(model)
     assert all(value is None for key, value in model.get_params().items() if key in chosen)
@@ -35,7 +37,7 @@ def test_defaults_are_chosen_and_numbers_are_used_as_they_are(small, name):
 
 @methods
 def test_half_of_the_numbers(small, name):
-    model = getattr(schirn, name)(lam=3.0).fit(small.X, small.candidates)
+    model = METHOD_CLASSES[name](lam=3.0).fit(small.X, small.candidates)
     assert model.lam_ == 3.0
     assert name == "CandidateRidge" or set(model.search_["lam"]) == {3.0}
 
@@ -69,11 +71,11 @@ def test_is_as_good_on_new_rows_as_a_search_over_all_points(name):
         n_samples=360, n_features=15, n_labels=8, r=3, density=0.5, random_state=2
     )
     X, Y, new = data.X[:240], data.candidates[:240], data.X[240:]
-    model = getattr(schirn, name)().fit(X, Y)
+    model = METHOD_CLASSES[name]().fit(X, Y)
     grid = {key: sorted(set(model.search_[key])) for key in tuned(model)}
     if name != "CandidateRidge":
         grid = {key: values[::2] for key, values in grid.items()}
-    search = CandidateSearchCV(getattr(schirn, name)(), grid, cv=3).fit(X, Y)
+    search = CandidateSearchCV(METHOD_CLASSES[name](), grid, cv=3).fit(X, Y)
     own, full = (
         average_precision(data.y_true[240:], m.decision_function(new)) for m in (model, search)
     )
@@ -119,7 +121,7 @@ def test_degenerate_candidates(name, case):
     X = rng.normal(size=(n, d)) + 1
     Y = (rng.random((n, l)) < 0.6).astype(int) if value is None else np.full((n, l), value)
     Y[0, 0] = 1
-    model = getattr(schirn, name)()
+    model = METHOD_CLASSES[name]()
     if l > 1 and not Y.any(axis=1).all():
         with pytest.warns(EmptyCandidatesWarning):
             model.fit(X, Y)
@@ -136,15 +138,15 @@ def test_a_label_without_candidates_and_constant_features(small, name):
     X = small.X.copy()
     X[:, :3] = 0
     for rows in (X, 0 * X + 1):
-        model = getattr(schirn, name)().fit(rows, Y)
+        model = METHOD_CLASSES[name]().fit(rows, Y)
         assert np.isfinite(model.decision_function(rows)).all()
 
 
 @methods
 def test_sparse_rows_are_searched_as_they_are(small, name):
     X = np.where(np.abs(small.X) > 0.5, small.X, 0)
-    dense = getattr(schirn, name)().fit(X, small.candidates)
-    sparse = getattr(schirn, name)().fit(sp.csr_array(X), small.candidates)
+    dense = METHOD_CLASSES[name]().fit(X, small.candidates)
+    sparse = METHOD_CLASSES[name]().fit(sp.csr_array(X), small.candidates)
     assert tuned(sparse) == tuned(dense)
 
 
@@ -173,7 +175,7 @@ def test_rows_in_files_give_the_choice_of_memory(small, tmp_path):
 
 @methods
 def test_the_search_is_saved_with_the_model(small, name, tmp_path):
-    model = getattr(schirn, name)().fit(small.X, small.candidates)
+    model = METHOD_CLASSES[name]().fit(small.X, small.candidates)
     schirn.save(model, tmp_path / "model.schirn")
     again = schirn.load(tmp_path / "model.schirn")
     assert tuned(again) == tuned(model)

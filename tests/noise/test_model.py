@@ -23,7 +23,7 @@ def plain_update(sums):
     l = len(sums.candidates)
     noise = sum(c - s for c, s in zip(sums.candidates, sums.soft, strict=True))
     false = sum(sums.n_rows - s for s in sums.soft)
-    rate = min(max(noise / false, 1e-4), 0.99)
+    rate = min(max(noise / false, 1e-4), 0.98)
     rows = sum(sums.true_counts)
     tilt = []
     for r in range(l + 1):

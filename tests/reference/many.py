@@ -1,4 +1,4 @@
-"""`find_noisy_labels_sparse` cell by cell, from its formulas: dense arrays, plain loops."""
+"""`CentroidRanker` cell by cell, from its formulas: dense arrays, plain loops."""
 
 import numpy as np
 from sklearn.isotonic import IsotonicRegression

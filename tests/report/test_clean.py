@@ -91,7 +91,7 @@ def test_cards_show_row_text_and_tags():
     )
     first = report.cards()[0]
     assert (first.id, first.label, first.removed, first.text) == ("i-1", "a", True, "first text")
-    assert [(tag.name, tag.removed) for tag in first.tags] == [("a", True), ("b", False)]
+    assert [(tag["name"], tag["removed"]) for tag in first.tags] == [("a", True), ("b", False)]
     assert max(len(card.text) for card in report.cards()) < 500
     assert len(report.cards()) == 8
     assert "The cards show all 8 tags." in report.html()
@@ -99,10 +99,10 @@ def test_cards_show_row_text_and_tags():
 
 def test_the_histogram_counts():
     report = make(confidence=[0.1, 0.9, 0.2, 0.8, 0.7, 0.3, 1, 1]).report()
-    bars = report.histogram().bars
-    assert sum(bar.n_tags for bar in bars) == 8
-    assert bars[-1].n_tags == 2
-    assert [bar.removed for bar in bars] == [bar.high <= 0.5 for bar in bars]
+    bars = report.histogram()
+    assert sum(bar["n_tags"] for bar in bars) == 8
+    assert bars[-1]["n_tags"] == 2
+    assert [bar["removed"] for bar in bars] == [bar["high"] <= 0.5 for bar in bars]
 
 
 def confused(n=400, seed=0, chosen="b"):
@@ -128,12 +128,12 @@ def confused(n=400, seed=0, chosen="b"):
 def test_a_tag_that_others_are_confused_with_is_listed():
     found = confused()
     (pair,) = found.report().confusions()
-    assert (pair.removed, pair.kept, pair.n_rows, pair.share) == ("a", "b", 30, 0.75)
+    assert (pair["removed"], pair["kept"], pair["n_rows"], pair["share"]) == ("a", "b", 30, 0.75)
     # "b" is in about a quarter of the rows that do not keep "a".
     rows = np.setdiff1d(np.arange(400), found.row[(found.column == 0) & ~found.removed])
     usual = np.isin(rows, found.row[found.column == 1]).mean()
-    assert pair.usual == pytest.approx(usual)
-    assert pair.p_value < 1e-4
+    assert pair["usual"] == pytest.approx(usual)
+    assert pair["p_value"] < 1e-4
     assert "Tags kept alongside removed ones" in found.report().html()
 
 
@@ -278,7 +278,7 @@ def test_nothing_judged_still_makes_a_page():
     text = none.report().html()
     Page(text)
     assert "no tag could be judged" in text
-    assert json.loads(none.report().json())["summary"]["estimated_noise_rate"] is None
+    assert json.loads(none.report().json())["summary"]["estimated_wrong_share"] is None
     assert "not judged" in none.report().markdown()
 
 
@@ -299,7 +299,7 @@ def test_tags_that_are_held_back_are_shown_as_kept():
     assert found.held_back
     text = found.report().html()
     assert f"{found.held_back:,} of them are kept" in text
-    highest = max(bar.high for bar in found.report().histogram().bars if bar.removed)
+    highest = max(bar["high"] for bar in found.report().histogram() if bar["removed"])
     assert highest <= found.confidence[found.removed].max() < 0.5
 
 
@@ -321,7 +321,7 @@ def test_suggestions_are_shown_beside_removals():
         ("4", "a", "suggested"),
         ("2", "a", "suggested"),
     ]
-    assert [tag.name for tag in cards[0].tags] == ["a"]
+    assert [tag["name"] for tag in cards[0].tags] == ["a"]
     page = Page(report.html())
     verdicts = [card["data-verdict"] for card in page.cards]
     assert sorted(verdicts) == ["kept"] * 2 + ["removed"] * 2 + ["suggested"] * 3
@@ -339,15 +339,15 @@ def test_the_curve_is_drawn_and_told(found):
     text, curve = report.html(), report.curve()
     Page(text)
     now = found.threshold_curve.at(0.5)
-    assert curve.points[curve.now] == now
+    assert curve["points"][curve["now"]] == now
     assert now.sentence in text
     assert now.sentence in report.markdown()
-    xs, ys = zip(*(map(float, pair.split(",")) for pair in curve.precision.split()), strict=True)
+    xs, ys = zip(*(map(float, pair.split(",")) for pair in curve["precision"].split()), strict=True)
     assert list(xs) == sorted(xs)
     assert ys[xs.index(50.0)] == pytest.approx(100 * (1 - now.precision), abs=0.01)
-    assert len(curve.precision_band.split()) == 2 * len(xs)
-    assert [point.threshold for point in curve.rows] == [k / 10 for k in range(1, 10)]
-    assert len(json.loads(report.json())["threshold_curve"]) == len(curve.points)
+    assert len(curve["precision_band"].split()) == 2 * len(xs)
+    assert [point.threshold for point in curve["rows"]] == [k / 10 for k in range(1, 10)]
+    assert len(json.loads(report.json())["threshold_curve"]) == len(curve["points"])
     assert "planted wrong tags and from the claimed share" in text
     assert make().report().curve() is None
     assert "another threshold" not in make().report().html()

@@ -1,8 +1,9 @@
 """Schirn on a Dask cluster: the result of one machine, also when workers die."""
 
 import os
-import pickle
 import signal
+from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -23,14 +24,27 @@ ROWS, BLOCK = 240, 70
 OPTIONS = {"lam": 1.0, "alpha": 0.0, "beta": 0.05, "max_iter": 6, "mu": 0.01, "rho": 4.0}
 
 
-@pytest.fixture(scope="module")
-def client():
+@contextmanager
+def two_workers():
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as workers,
         distributed.Client(workers) as found,
     ):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def client():
+    with two_workers() as found:
+        yield found
+
+
+@pytest.fixture
+def mortal_client():
+    """Workers of one test, since one that is killed while it starts is never replaced."""
+    with two_workers() as found:
         yield found
 
 
@@ -100,13 +114,12 @@ def test_dense_blocks_with_an_intercept_and_candidates_of_dask(client, data):
     np.testing.assert_allclose(np.vstack(scores), found.decision_function(X.astype(np.float32)))
 
 
-@pytest.mark.parametrize("inline", [True, False])
-def test_large_messages_and_many_blocks(client, monkeypatch, inline):
+@pytest.mark.parametrize("kept", [True, False], ids=["messages kept", "messages scattered"])
+def test_large_messages_and_many_blocks(client, monkeypatch, kept):
     found = make_partial_multilabel(
         n_samples=400, n_features=150, n_labels=100, r=1, random_state=0
     )
-    if not inline:
-        monkeypatch.setattr(cluster, "_INLINE_BYTES", 0)
+    monkeypatch.setattr(cluster, "MESSAGE_BYTES", 2**30 if kept else 0)
     options = {"alpha": 0.2, "beta": 0.05, "lam": 10.0, "max_iter": 2, "mu": 1.0}
     expected = Schirn(**options).fit(found.X, found.candidates).decision_function(found.X)
     lazy = da.from_array(found.X, chunks=(20, -1))
@@ -127,41 +140,31 @@ def test_blocks_are_shared_out(client, data):
     store.close()
 
 
-def test_sums_do_not_depend_on_the_groups(client, data, monkeypatch):
+def test_sums_are_added_along_a_tree(client, data, monkeypatch):
     X, Y = data
-    blocks = da.from_array(X, chunks=(35, -1))
-
-    def column_sums():
-        store = cluster.DaskRows(blocks, sp.csr_array(Y), lambda y, _: y)
-        (found,) = store.step(lambda block, state: (None, (block.rows.X.sum(axis=0),)))
-        n_groups = len(store._groups)
-        store.close()
-        return found, n_groups
-
-    few, n_few = column_sums()
     monkeypatch.setattr(cluster, "_GROUP_BYTES", 1)
     monkeypatch.setattr(cluster, "_SUMS", 2)
-    many, n_many = column_sums()
-    assert (n_few, n_many) == (2, 7)
-    np.testing.assert_array_equal(few, many)
-    np.testing.assert_allclose(few, X.sum(axis=0), rtol=1e-12)
+    store = cluster.DaskRows(da.from_array(X, chunks=(35, -1)), sp.csr_array(Y), lambda y, _: y)
+    (found,) = store.step(lambda block, state: (None, (block.rows.X.sum(axis=0),)))
+    assert len(store._pairs) == 7
+    np.testing.assert_allclose(found, X.sum(axis=0), rtol=1e-12)
+    store.close()
 
 
-def test_a_step_that_can_wait_travels_with_the_next_one(client, data, monkeypatch):
+def test_a_round_is_one_step(client, data, monkeypatch):
     X, Y = data
-    exchanges = []
-    exchange = cluster.DaskRows._exchange
+    steps = []
+    run = cluster.DaskRows.step
 
-    def counted(self, *steps):
-        exchanges.append([function.__name__ for function, _ in steps])
-        return exchange(self, *steps)
+    def counted(self, function, *message):
+        steps.append(function.__name__)
+        return run(self, function, *message)
 
-    monkeypatch.setattr(cluster.DaskRows, "_exchange", counted)
-    lazy = da.from_array(X, chunks=(BLOCK, -1))
-    found = Schirn(**OPTIONS).fit(lazy, Y)
-    assert exchanges.count(["make_C", "make_G"]) == OPTIONS["max_iter"] - 1
-    # Only the first and the last of these are alone.
-    assert exchanges.count(["make_G"]) == exchanges.count(["make_C"]) == 1
+    monkeypatch.setattr(cluster.DaskRows, "step", counted)
+    found = Schirn(**OPTIONS).fit(da.from_array(X, chunks=(BLOCK, -1)), Y)
+    assert steps.count("make_round") == OPTIONS["max_iter"]
+    # Only the last round waits for its sums.
+    assert steps.count("make_C") == 1
     assert_same_model(found, Schirn(**OPTIONS).fit(X, Y), X)
 
 
@@ -173,22 +176,9 @@ def test_a_fit_that_stops_early_asks_for_every_residual(client, data):
     assert_same_model(found, Schirn(**options).fit(X, Y), X)
 
 
-def test_memory_is_used_again_when_nobody_needs_it(monkeypatch):
-    memory = cluster._Memory()
-    first = memory.empty((2, 3), np.float32)
-    address, view = first.ctypes.data, first[1:]
-    first[:] = 1
-    assert memory.empty((2, 3), np.float32).ctypes.data != address
-    del first
-    assert memory.empty((2, 3), np.float32).ctypes.data != address
-    np.testing.assert_array_equal(view, 1)
-    del view
-    others = [memory.empty((6,), np.float32) for _ in range(2)]
-    assert address in [other.ctypes.data for other in others]
-    assert pickle.loads(pickle.dumps(memory)).empty((6,), np.float32).flags.writeable
-    monkeypatch.setattr(cluster, "_KEPT_BYTES", 24)
-    del others
-    assert len(memory._free[24]) == 1
+class Sized(NamedTuple):
+    n: int
+    unit: str
 
 
 def add_up(sums, factor):
@@ -200,7 +190,8 @@ def test_results_stay_on_workers_and_travel_in_messages(client, data):
     store = cluster.DaskRows(da.from_array(X, chunks=(BLOCK, -1)), sp.csr_array(Y), lambda y, _: y)
     sums = store.start(lambda block, state: (None, (block.rows.X.shape[0],)))
     once, twice = (store.near(add_up, sums, k + 1, place=k) for k in range(2))
-    found = store.gather(lambda block, state, message: message["n"][1], {"n": [once, twice]})
+    message = {"n": [Sized(once, "rows"), Sized(twice, "rows")]}
+    found = store.gather(lambda block, state, message: message["n"][1].n, message)
     assert found == [2 * ROWS] * 4
     assert store.here(once) == ROWS
     store.close()
@@ -244,23 +235,23 @@ def count_starts(monkeypatch):
     starts = []
     open_store = cluster.DaskRows._open
 
-    def counted(self, again):
-        starts.append(again)
-        open_store(self, again)
+    def counted(self, reread=False):
+        starts.append(reread)
+        open_store(self, reread)
 
     monkeypatch.setattr(cluster.DaskRows, "_open", counted)
     return starts
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["messages kept", "messages lost"])
-def test_a_killed_worker_changes_nothing(client, data, monkeypatch, kept):
+def test_a_killed_worker_changes_nothing(mortal_client, data, monkeypatch, kept):
     X, Y = data
     lazy = da.from_array(X, chunks=(BLOCK, -1))
     expected = Schirn(**OPTIONS).fit(lazy, Y)
     starts = count_starts(monkeypatch)
-    killed = kill_worker_after(monkeypatch, client, rounds=3)
+    killed = kill_worker_after(monkeypatch, mortal_client, rounds=3)
     if not kept:
-        monkeypatch.setattr(cluster, "LINEAGE_BYTES", 0)
+        monkeypatch.setattr(cluster, "MESSAGE_BYTES", 0)
     found = Schirn(**OPTIONS).fit(lazy, Y)
     assert len(killed) == 1
     assert starts == ([False] if kept else [False, True])
@@ -272,7 +263,9 @@ def test_a_killed_worker_changes_nothing(client, data, monkeypatch, kept):
     np.testing.assert_allclose(confidence, expected.label_confidence_.toarray(), atol=1e-9)
 
 
-def test_a_worker_killed_while_tags_are_judged_loses_nothing(client, data, monkeypatch, tmp_path):
+def test_a_worker_killed_while_tags_are_judged_loses_nothing(
+    mortal_client, data, monkeypatch, tmp_path
+):
     X, Y = data
     files = [tmp_path / f"{k}.npy" for k in range(4)]
     for path, block in zip(files, cut(X), strict=True):
@@ -280,22 +273,19 @@ def test_a_worker_killed_while_tags_are_judged_loses_nothing(client, data, monke
     blocks = [dask.delayed(np.load)(path) for path in files]
     method = Sieve(max_kernel_rows=100, n_landmarks=40, max_iter=4)
     expected = find_noisy_labels(X, Y, method=method)
-    killed = kill_worker_after(monkeypatch, client, rounds=2)
+    killed = kill_worker_after(monkeypatch, mortal_client, rounds=2)
     found = find_noisy_labels(blocks, Y, method=method)
     assert len(killed) == 1
     np.testing.assert_array_equal(found.removed, expected.removed)
     np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-4)
-    client.wait_for_workers(2, timeout=60)
 
 
-def test_blocks_that_are_gone_for_good_are_named(client, data, monkeypatch):
+def test_blocks_that_are_gone_for_good_are_named(mortal_client, data, monkeypatch):
     X, Y = data
-    client.wait_for_workers(2, timeout=30)
-    futures = client.scatter(cut(X), hash=False)
-    kill_worker_after(monkeypatch, client, rounds=3)
+    futures = mortal_client.scatter(cut(X), hash=False)
+    kill_worker_after(monkeypatch, mortal_client, rounds=3)
     with pytest.raises(InputError, match="of X is a future whose data were lost"):
         Schirn(**OPTIONS).fit(futures, Y)
-    client.wait_for_workers(2, timeout=30)
 
 
 def test_bad_blocks_are_refused_in_one_sentence(client, data):

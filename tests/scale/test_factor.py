@@ -41,7 +41,7 @@ def test_rounds_are_those_of_the_factored_solver(storage, intercept):
     X, Y = problem()
     options = {"alpha": 0.5, "beta": 0.1, "lam": 0.5}
     space = row_space(X, ridge=0.1, fit_intercept=intercept)
-    expected = schirn(space, Y, **options)
+    expected, _ = schirn(space, Y, **options)
     store = blocks(storage(X), Y)
     factor = iterative_factor(store, layout(X), fit_intercept=intercept)
     found = schirn_rounds(store, factor.coordinates, **options)

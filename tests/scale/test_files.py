@@ -14,8 +14,7 @@ from schirn import Schirn, Sieve
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import DataError, InputError
 from schirn.scale import RowFile, peak_bytes
-from schirn.scale.files import ArrayFiles, FileRows
-from schirn.scale.row_file import BufferPool
+from schirn.scale.files import FileRows
 from schirn.solvers import schirn as solver
 
 OPTIONS = {"lam": 1.0, "alpha": 0.0, "beta": 0.05, "max_iter": 20, "mu": 0.01, "rho": 1.5}
@@ -92,11 +91,11 @@ def test_single_precision_and_integers(data, tmp_path):
 def test_sieve_on_files(data, kernel_rows, scratch, monkeypatch):
     X, Y = data
     options = {"max_kernel_rows": kernel_rows, "n_landmarks": 40, "max_iter": 2}
-    sieve = sys.modules["schirn.methods.sieve"]
     # A sample of the rows decides how much to trust, and labels are missing.
-    monkeypatch.setattr(sieve, "JUDGED_ROWS", 100)
-    monkeypatch.setattr(sieve, "missing_rate", lambda *sample: 0.3)
-    monkeypatch.setattr(sieve, "_STRONG", -1.0)
+    monkeypatch.setattr(sys.modules["schirn.methods.sieve"], "JUDGED_ROWS", 100)
+    monkeypatch.setattr("schirn.noise.caution.JUDGED_ROWS", 100)
+    monkeypatch.setattr("schirn.noise.caution.missing_rate", lambda *sample: 0.3)
+    monkeypatch.setattr("schirn.noise.caution._STRONG", -1.0)
     expected = Sieve(**options).fit(X, Y)
     with RowFile([X], block_rows=60, scratch=scratch) as rows:
         found = Sieve(**options).fit(rows, Y)
@@ -188,10 +187,10 @@ def test_a_full_disk_raises_one_sentence(data, scratch, monkeypatch):
         Schirn(**OPTIONS).fit(rows, Y)
     monkeypatch.undo()
 
-    def full(stream, array):
+    def full(*args, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("schirn.scale.files.write_all", full)
+    monkeypatch.setattr("schirn.scale.files.pickle.dump", full)
     with pytest.raises(DataError, match=r"temporary files \(No space left on device\)"):
         Schirn(**OPTIONS).fit(rows, Y)
     rows.close()
@@ -271,26 +270,16 @@ def test_memory_is_bounded_by_the_blocks(tmp_path):
     assert peak < 0.7 * size
 
 
-def test_buffers_are_used_again():
-    pool = BufferPool()
-    first = pool.take(1000)
-    address = first.ctypes.data
-    assert address % 64 == 0
-    pool.give([first])
-    assert pool.take(900).ctypes.data == address
-    assert pool.take(900).ctypes.data != address
-
-
 def test_unchanged_parts_of_a_state_are_not_written_again(data, monkeypatch):
     X, Y = data
     written = []
-    write = ArrayFiles.write
+    save = FileRows._save
 
-    def spy(self, name, *packed):
+    def spy(self, name, value):
         written.append(name)
-        write(self, name, *packed)
+        save(self, name, value)
 
-    monkeypatch.setattr(ArrayFiles, "write", spy)
+    monkeypatch.setattr(FileRows, "_save", spy)
     store = FileRows(RowFile([X], block_rows=115), sp.csr_array(Y))
     state = solver.State(*(np.zeros(3) for _ in range(4)))
     store.step(lambda block, old: (state, (1,)))

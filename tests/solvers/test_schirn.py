@@ -1,6 +1,7 @@
 import os
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -45,7 +46,7 @@ def solve(X, Y, alpha=0.3, beta=0.1, lam=0.5, rule="exact", term="high", rounds=
     largest = min(options.get("mu_max", 10.0), mu * rho ** (rounds - 1))
     fit_intercept = options.pop("fit_intercept", False)
     space = row_space(X, ridge=2 * lam / largest, fit_intercept=fit_intercept)
-    result = schirn(
+    trace, N = schirn(
         space,
         Y,
         alpha=alpha,
@@ -56,7 +57,7 @@ def solve(X, Y, alpha=0.3, beta=0.1, lam=0.5, rule="exact", term="high", rounds=
         max_iter=rounds,
         **options,
     )
-    return space, result
+    return space, SimpleNamespace(**trace._asdict(), N=N, n_iter=len(trace.objective))
 
 
 def assert_same(X, Y, got, expected, rtol=1e-6):

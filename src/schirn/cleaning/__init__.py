@@ -1,11 +1,20 @@
 """Find wrong tags, and train on the tags that are left."""
 
 from schirn.cleaning.audit import Audit, AuditSample, Certificate
+from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.clean_then_fit import CleanThenFit
-from schirn.cleaning.find import find_noisy_labels
-from schirn.cleaning.found import Annotator, LabelSummary, MissingTags, NoisyLabels
-from schirn.cleaning.many import find_noisy_labels_sparse
-from schirn.cleaning.road import Road
+from schirn.cleaning.find import find_noisy_labels, find_noisy_labels_sparse
+from schirn.cleaning.found import LabelSummary, MissingTags, NoisyLabels
+from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
+from schirn.cleaning.ranker import (
+    Annotator,
+    Evidence,
+    PlantedTags,
+    Ranker,
+    RankingTask,
+    UnlistedCells,
+)
+from schirn.cleaning.storage import Storage
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
 from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
 from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
@@ -25,13 +34,16 @@ __all__ = [
     "Annotator",
     "Audit",
     "AuditSample",
+    "CentroidRanker",
     "Certificate",
     "Change",
     "ChangeList",
     "CleanThenFit",
+    "Evidence",
     "Expectations",
     "Explanation",
     "Finding",
+    "FoldRanker",
     "LabelSummary",
     "LabelTrust",
     "Merge",
@@ -39,13 +51,18 @@ __all__ = [
     "Neighbour",
     "NoisyLabels",
     "OtherTag",
+    "PlantedTags",
+    "Ranker",
+    "RankingTask",
     "Reasons",
-    "Road",
     "RunSummary",
+    "SieveRanker",
+    "Storage",
     "ThresholdCurve",
     "ThresholdPoint",
     "Trust",
     "TrustPoint",
+    "UnlistedCells",
     "Violation",
     "Votes",
     "Word",

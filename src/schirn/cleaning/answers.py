@@ -4,16 +4,14 @@ The file tells neither what the verdict on a tag is nor why the tag was drawn: w
 differently. Its last column names the sample, so that the same tags can be drawn again.
 """
 
-import csv
-import io
 import os
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import atomic_write, brief, spreadsheet_safe
+from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
 from schirn._input import is_missing
 from schirn.cleaning.audit import MISSING, TAGS, AuditSample
 from schirn.cleaning.found import NoisyLabels
@@ -66,17 +64,15 @@ def write_questions(
     if not len(cells):
         what = "judged" if of == TAGS else "suggested"
         raise InputError(f"no tag was {what}, so there is none to check")
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     shown = {"id": ids, "text": texts}
     columns = [name for name, cells_of in shown.items() if cells_of is not None]
-    writer.writerow(("row", *columns, "tag", "right", "sample"))
+    sample = f"audit:{of}:{n}:{random_state}:{cells.sha256[:16]}"
+    lines: list[Any] = [("row", *columns, "tag", "right", "sample")]
     for i, label in zip(cells.row.tolist(), cells.label.tolist(), strict=True):
         values = [spreadsheet_safe(str(shown[name][i])) for name in columns]  # type: ignore[index]
-        sample = f"audit:{of}:{n}:{random_state}:{cells.sha256[:16]}"
-        writer.writerow((i + 1, *values, spreadsheet_safe(label), "", sample))
+        lines.append((i + 1, *values, spreadsheet_safe(label), "", sample))
     with atomic_write(path) as stream:
-        stream.write(buffer.getvalue().encode("utf-8", "replace"))
+        stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
     return cells
 
 
@@ -139,7 +135,8 @@ def _lines(path: str | os.PathLike[str]) -> list[tuple[str, int, str, bool | Non
     if absent:
         raise InputError(
             f"{path}: there is no column {absent[0]!r}, so these are not the answers of an audit; "
-            f"draw the tags to check with --audit-sample FILE"
+            f"draw the tags to check first",
+            parameter="audit_sample",
         )
     lines = []
     cells = zip(*(table.column(name) for name in _NEEDED), strict=True)
@@ -171,12 +168,15 @@ def _same_sample(path: str | os.PathLike[str], names: list[str], found: NoisyLab
     distinct = sorted(set(filter(None, names)))
     if len(distinct) != 1:
         what = "no line names a sample" if not distinct else "the lines belong to several samples"
-        raise InputError(f"{path}: {what}; keep the column 'sample' as --audit-sample wrote it")
+        raise InputError(
+            f"{path}: {what}; keep the column 'sample' as it was written", parameter="audit_sample"
+        )
     pattern = rf"audit:({TAGS}|{MISSING}):([1-9][0-9]{{0,8}}):([0-9]{{1,18}}):([0-9a-f]{{16}})"
     parts = re.fullmatch(pattern, distinct[0])
     if parts is None:
         raise InputError(
-            f"{path}: the sample {brief(distinct[0])} was not written by --audit-sample"
+            f"{path}: {brief(distinct[0])} in the column 'sample' is not the name of a sample",
+            parameter="audit_sample",
         )
     cells = found.audit_sample(int(parts[2]), of=parts[1], random_state=int(parts[3]))
     if cells.sha256[:16] != parts[4]:

@@ -7,13 +7,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._progress import track
-from schirn.linalg.arrays import release, row_pieces
+from schirn.linalg.arrays import BLOCK_CELLS, release, row_pieces, row_slices, rows_per_block
 from schirn.scale.memory import large_array
 
 Array = np.ndarray
-
-# Cells of a block of centroids, and entries of the rows that are multiplied with them at a time.
-_BLOCK_CELLS = 4_000_000
 
 
 class Centroids(NamedTuple):
@@ -67,7 +64,7 @@ def score_centroids(model: Centroids, X: Any, rows: Array, labels: Array) -> Arr
     ends = np.r_[starts[1:], len(order)]
     n_features = X.shape[1]
     sizes = np.diff(X.indptr) if sp.issparse(X) else np.full(X.shape[0], n_features)
-    step = max(1, _BLOCK_CELLS // max(n_features, 1))
+    step = rows_per_block(n_features)
     scores = np.zeros(len(rows))
     buffer = np.zeros((min(step, len(distinct)), n_features), dtype=np.float32)
     for first in track(range(0, len(distinct), step), "block of labels"):
@@ -86,7 +83,7 @@ def score_centroids(model: Centroids, X: Any, rows: Array, labels: Array) -> Arr
         far = off > 1e-9 * (squares + g @ g)
         norm = np.sqrt(np.where(far, off, 1))
         cells = order[starts[first] : ends[min(first + step, len(distinct)) - 1]]
-        for piece in _pieces(sizes[rows[cells]], _BLOCK_CELLS):
+        for piece in _pieces(sizes[rows[cells]], BLOCK_CELLS):
             k = cells[piece]
             place = np.searchsorted(some, labels[k])
             x = X[rows[k]]
@@ -118,7 +115,7 @@ def _row_blocks(X: Any) -> Iterator[tuple[int, Any]]:
     """First row and rows of each block: products in double precision copy no more than that."""
     if sp.issparse(X):
         return iter([(0, X)])
-    return row_pieces(X, max(1, _BLOCK_CELLS // max(X.shape[1], 1)))
+    return row_pieces(X)
 
 
 def _pieces(sizes: Array, most: int) -> Iterator[slice]:
@@ -136,10 +133,9 @@ def taken(X: Any, rows: Array) -> Any:
     if not isinstance(X, np.memmap):
         return X[rows]
     out = large_array((len(rows), X.shape[1]), X.dtype)
-    step = max(1, _BLOCK_CELLS // X.shape[1])
-    for i in range(0, len(rows), step):
-        some = rows[i : i + step]
-        out[i : i + step] = X[some]
+    for block in row_slices(len(rows), X.shape[1]):
+        some = rows[block]
+        out[block] = X[some]
         release(X[some[0] : some[-1] + 1])
-        release(out[i : i + step])
+        release(out[block])
     return out

@@ -11,12 +11,11 @@ from schirn._files import brief, brief_list, read_npy
 from schirn._input import suggest
 from schirn._progress import stage
 from schirn.cleaning.found import NoisyLabels
-from schirn.cleaning.road import choose_road
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
 from schirn.labels.tags import split_tags
 from schirn.scale.cluster import lazy_blocks
-from schirn.scale.memory import check_room, free_bytes
+from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile
 from schirn.tables.annotations import Verdict, label_studio_config
 from schirn.tables.arrow import ParquetNumbers, number_blocks
@@ -138,12 +137,13 @@ class TagTable:
         self._encoder = encoder
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
         self._check_delimiter()
-        given = {"--text": text, "--columns": columns, "--features": features}
+        given = {"text": text, "columns": columns, "features": features}
         chosen = [name for name, value in given.items() if value is not None]
         if len(chosen) > 1:
             raise InputError(
                 f"give only one of {' and '.join(chosen)}: a model learns from texts, from columns "
-                f"of numbers or from embeddings"
+                f"of numbers or from embeddings",
+                parameter=tuple(chosen),
             )
         single = (labels, id, image, group, known_clean)
         self._unread = list(getattr(table, "unread", ()))
@@ -426,7 +426,7 @@ class TagTable:
             raise DataError(f"{self.path}: {brief_list(self._unread, 6)} can no longer be read")
         n, size, blocks = self.table.n_rows, numbers.n_bytes, numbers.blocks()
         X: Any
-        if not choose_road(size, n).in_file:
+        if fits(size):
             X = np.empty((n, size // (n * numbers.dtype.itemsize)), numbers.dtype)
             first = 0
             for block in blocks:
@@ -480,8 +480,9 @@ class TagTable:
             choices += [f"the numbers in {brief_list(numbers, 6)}"] * bool(numbers)
             pictures = [f"the pictures in {brief(self._image)}"] if self._image is not None else []
             raise InputError(
-                f"{self.path}: learn from {', or '.join(choices + pictures)}? Choose columns with "
-                f"--text or --columns" + (", or pictures with --encoder" if pictures else "")
+                f"{self.path}: learn from {', or '.join(choices + pictures)}? Choose columns of "
+                f"text or of numbers" + (", or an encoder for the pictures" if pictures else ""),
+                parameter=("text", "columns", "encoder")[: 3 if pictures else 2],
             )
         lengths = {
             name: sum(map(len, text_cells(self.table, name))) for name in self._free_columns()
@@ -649,7 +650,7 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
         )
     size = sum(path.stat().st_size for path in files if path.exists())
     rows: Any
-    if choose_road(size, n_rows).in_file:
+    if not fits(size):
         if len(files) > 1:
             check_room(size, f"the numbers in {features}")
         opened = [RowFile(path) for path in files]
@@ -666,8 +667,8 @@ def rows_for(features: str, n_rows: int, table: str) -> "Array | RowFile":
             )
         rows = matrices[0] if len(files) == 1 else np.concatenate(matrices)
     shape = rows.shape
-    fits = len(shape) == 2 and shape[0] == n_rows and shape[1] > 0
-    if not fits or rows.dtype.kind not in "biuf":
+    is_matrix = len(shape) == 2 and shape[0] == n_rows and shape[1] > 0
+    if not is_matrix or rows.dtype.kind not in "biuf":
         raise DataError(
             f"{features}: {rows.dtype} of shape {shape}, but {table} has {n_rows} rows; give a "
             f"matrix of numbers with as many rows and at least one column"

@@ -1,20 +1,20 @@
 """The result of `find_noisy_labels`: a verdict on every tag, and summaries."""
 
-import csv
-import io
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._files import atomic_write, spreadsheet_safe
+from schirn._files import atomic_write, csv_rows, spreadsheet_safe
 from schirn._optional import optional
 from schirn.cleaning.audit import Audit, AuditSample, Certificate, audit_sample, audited
-from schirn.cleaning.road import Road
+from schirn.cleaning.ranker import Annotator
+from schirn.cleaning.storage import Storage
 from schirn.cleaning.threshold_curve import ThresholdCurve
 from schirn.cleaning.trust import Trust
 from schirn.cleaning.why import Reasons
@@ -54,28 +54,10 @@ class LabelSummary:
     worst: list[int]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the summary for JSON; a noise rate of NaN becomes None."""
-        return {**vars(self), "noise_rate": self.noise_rate if self.judged else None}
-
-
-class Annotator(NamedTuple):
-    """Quality of one annotator, as far as votes and features tell.
-
-    Attributes
-    ----------
-    name : object
-    ballots : int
-        Number of rows that the annotator looked at.
-    sensitivity : float
-        Probability that a correct tag gets their vote.
-    false_factor : float
-        How much more often than average they vote for wrong tags.
-    """
-
-    name: Any
-    ballots: int
-    sensitivity: float
-    false_factor: float
+        """Return the summary for JSON; a share of NaN becomes None."""
+        values = {**vars(self), "estimated_wrong_share": self.noise_rate if self.judged else None}
+        del values["noise_rate"]
+        return values
 
 
 def _no_rows() -> Array:
@@ -174,8 +156,8 @@ class NoisyLabels:
         What the answers of a person say, if the verdicts were `audited`.
     threshold_curve : ThresholdCurve or None
         Expected precision and recall of the removals against the threshold, with bands.
-    road : Road or None
-        Where the features were and what was computed of them, and why.
+    storage : Storage or None
+        Where the features and what was computed from them were stored, and why.
     """
 
     n_rows: int
@@ -198,7 +180,7 @@ class NoisyLabels:
     keep_one: bool = False
     audit: Audit | None = None
     threshold_curve: ThresholdCurve | None = None
-    road: Road | None = None
+    storage: Storage | None = None
 
     def __repr__(self) -> str:
         return (
@@ -208,6 +190,12 @@ class NoisyLabels:
 
     def _repr_html_(self) -> str:
         return self.report()._repr_html_()
+
+    @property
+    def road(self) -> Storage | None:
+        """Deprecated name of `storage`."""
+        warnings.warn("road is now called storage", DeprecationWarning, stacklevel=2)
+        return self.storage
 
     @property
     def label(self) -> Array:
@@ -357,7 +345,7 @@ class NoisyLabels:
             "trust": trust,
             "unjudged": int((~self.judged).sum()),
             "close_calls": int((self.judged & close).sum()),
-            "estimated_noise_rate": None if not self.judged.any() else self.noise_rate,
+            "estimated_wrong_share": None if not self.judged.any() else self.noise_rate,
             "claimed_wrong_share": self.wrong_share,
             "largest_wrong_share": self.largest_wrong_share,
             "missing_rate": self.missing_rate,
@@ -396,14 +384,12 @@ class NoisyLabels:
 
         A label that a spreadsheet would run as a formula gets an apostrophe in front.
         """
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(("row", "label", "confidence", "verdict"))
+        rows: list[Any] = [("row", "label", "confidence", "verdict")]
         for record in self.records():
             label, confidence = spreadsheet_safe(record["label"]), f"{record['confidence']:.6g}"
-            writer.writerow((record["row"], label, confidence, record["verdict"]))
+            rows.append((record["row"], label, confidence, record["verdict"]))
         with atomic_write(path) as stream:
-            stream.write(buffer.getvalue().encode())
+            stream.writelines(line.encode() for line in csv_rows(rows))
 
     def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return summary, labels, verdicts, suggestions, trust and audit as one JSON document.

@@ -13,14 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit
 
-from schirn.noise.votes import anchored
+from schirn.cleaning.ranker import PlantedTags
 
 Array = np.ndarray
 
-MAX_PLANTED = 5000
-_MAX_CELLS = 20_000_000
 # Below this expected precision, no removal is worth making.
 _LEAST_PRECISION = 0.8
 # Levels by the caught share if no listed tag is flagged.
@@ -28,7 +25,6 @@ _MOST_CAUGHT, _FEW_CAUGHT = 0.5, 0.05
 # Half-width of a two-sided 95 % interval in standard errors, and of a one-sided one.
 _TWO_SIDED, ONE_SIDED = 1.96, 1.645
 _STEPS = 100
-_TRIES = 30
 
 
 class LabelTrust(NamedTuple):
@@ -131,98 +127,10 @@ class Trust:
         return float(threshold[enough].max(initial=0.0))
 
 
-class Planted(NamedTuple):
-    """Planted tags: the tags they replace, their labels and their confidences."""
-
-    replaced: Array
-    """Indices into the listed tags."""
-    column: Array
-    confidence: Array
-
-    @classmethod
-    def none(cls) -> "Planted":
-        """Nothing was planted."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(nothing, nothing, np.zeros(0))
-
-    @classmethod
-    def together(cls, parts: "list[Planted]") -> "Planted":
-        """Planted tags of several folds."""
-        return cls(*map(np.concatenate, zip(*parts, strict=True))) if parts else cls.none()
-
-
-class Draw(NamedTuple):
-    """Tags to replace and the labels to plant, as indices into the tags and columns of a matrix."""
-
-    tag: Array
-    label: Array
-
-
-def draw(
-    wrong: Array,
-    row: Array,
-    Y: Array,
-    rng: np.random.Generator,
-    *,
-    most: int = MAX_PLANTED,
-    weights: Array | None = None,
-) -> Draw:
-    """Draw tags to replace, in proportion to how likely they are wrong, and unlisted labels.
-
-    Parameters
-    ----------
-    wrong : ndarray
-        Probability that each tag is wrong; 0 for tags that stay.
-    row : ndarray
-        Row of each tag in Y.
-    Y : ndarray of shape (n, l)
-        Listed tags, 0/1.
-    rng : Generator
-    most : int
-        Number of tags to plant.
-    weights : ndarray of shape (l,), optional
-        How often each label is planted, relative to the others.
-    """
-    n_labels = Y.shape[1]
-    most = min(most, len(wrong), max(1, _MAX_CELLS // max(n_labels, 1)))
-    if not wrong.any() or not most:
-        return Draw(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    tag = rng.choice(len(wrong), most, p=wrong / wrong.sum())
-    p = None if weights is None else weights / weights.sum()
-    label = rng.choice(n_labels, most, p=p)
-    for _ in range(_TRIES):
-        listed = np.flatnonzero(Y[row[tag], label])
-        if not len(listed):
-            break
-        label[listed] = rng.choice(n_labels, len(listed), p=p)
-    free = Y[row[tag], label] == 0
-    return Draw(tag[free], label[free])
-
-
-def replaced(Y: Array, row: Array, old: Array, new: Array) -> Array:
-    """Rows of Y with label `new` in the place of `old`."""
-    planted = Y[row]
-    k = np.arange(len(row))
-    planted[k, old], planted[k, new] = 0, 1
-    return planted
-
-
-def left_out_confidence(fitted: Any, Y: Array, row: Array, old: Array, new: Array) -> Array:
-    """Confidences of planted tags by the leave-one-out scores of a fitted `Sieve`."""
-    k, votes = np.arange(len(row)), fitted.vote_model_
-    if votes is None:
-        planted = replaced(Y, row, old, new)
-        return np.asarray(fitted._confidences(fitted.training_log_odds_[row], planted)[k, new])
-    # A planted tag has the votes of the tag that it replaces.
-    z = anchored(np.clip(fitted.training_log_odds_, -11, 11), votes.frequency)
-    given = logit(np.clip(fitted.label_confidence_[row, old].astype(np.float64), 1e-9, 1 - 1e-9))
-    return np.asarray(expit(given - z[row, old] + z[row, new]))
-
-
 def assess(
     confidence: Array,
     column: Array,
-    planted: Planted,
+    planted: PlantedTags,
     *,
     share: float,
     threshold: float,
@@ -235,7 +143,7 @@ def assess(
     ----------
     confidence, column : ndarray
         Confidence and label of the listed tags that were judged.
-    planted : Planted
+    planted : PlantedTags
     share : float
         Cautious share of wrong tags.
     threshold : float

@@ -18,10 +18,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import logit
 
 from schirn._files import brief
-from schirn._input import as_plain, canonical, check_values, is_missing, suggest
+from schirn._input import check_values, suggest
 from schirn.exceptions import InputError
-from schirn.features import TextFeatures
-from schirn.features.table import arrays_of
+from schirn.features.table import read_features
 from schirn.linalg.arrays import row_pieces
 from schirn.linalg.conjugate_gradients import conjugate_gradients
 from schirn.linalg.features import FeatureScale, has_unit_rows, learn_scale
@@ -47,8 +46,8 @@ _TOLERANCE = 1e-3
 # Ridge weights to try, relative to the mean variance, on a sample of rows and frequent tags.
 _GRID = 10.0 ** np.arange(-3, 2.01, 0.5)
 _TUNING_ROWS, _TUNING_TAGS = 600, 256
-# Numbers of a file to scale at a time, and products with all rows to hold at a time.
-_PIECE_CELLS, _PRODUCTS = 2**23, 2**25
+# Products with all rows to hold at a time.
+_PRODUCTS = 2**25
 # Ridge solutions to keep for the next question.
 _REMEMBERED = 256
 # 1 minus the leverage of a row like no other is at least this.
@@ -168,15 +167,6 @@ class Explanation(NamedTuple):
 _LISTS = ("with_tag", "without_tag", "words", "other_tags")
 
 
-class _Tag(NamedTuple):
-    """What is known about one tag in all rows."""
-
-    carried: Array
-    """Whether each row lists the tag, and it is not judged wrong."""
-    settled: Array
-    """Whether the row counts: its tag is neither judged wrong nor suggested."""
-
-
 class _Row(NamedTuple):
     """A row in the linear ridge."""
 
@@ -242,7 +232,9 @@ class Reasons:
         feature_names: Sequence[str] | None = None,
         scaled: bool | None = None,
     ) -> None:
-        X, names, is_text = _read(X)
+        X, names, is_text = read_features(X)
+        X = X.mapped() if isinstance(X, RowFile) else X
+        X = X if isinstance(X, np.memmap) else _as_floats(X)
         self.feature_names = names if feature_names is None else feature_names
         if X.ndim != 2 or X.shape[0] != found.n_rows:
             raise InputError(f"X has shape {X.shape}, but the verdicts are on {found.n_rows} rows")
@@ -333,12 +325,11 @@ class Reasons:
 
     def _explain(self, row: int, column: int, similarity: Array) -> Explanation:
         found, label = self.found, self.found.label_names[column]
-        tag = self._tag(column)
-        others = tag.settled.copy()
+        carried, others = self._tag(column)
         others[row] = False
         neighbours = [
             [Neighbour(int(i), float(similarity[i])) for i in _largest(similarity, mask, _MAX_ROWS)]
-            for mask in (others & tag.carried, others & ~tag.carried)
+            for mask in (others & carried, others & ~carried)
         ]
         nearest = _largest(similarity, others, NEAR)
         words, base, rest = self._words(row, column)
@@ -351,9 +342,9 @@ class Reasons:
             summary="",
             with_tag=neighbours[0],
             without_tag=neighbours[1],
-            near=int(tag.carried[nearest].sum()),
+            near=int(carried[nearest].sum()),
             n_near=len(nearest),
-            usual=float(tag.carried[others].mean()) if others.any() else 0.0,
+            usual=float(carried[others].mean()) if others.any() else 0.0,
             words=words,
             score=base + rest + sum(word.contribution for word in words),
             base=base,
@@ -434,14 +425,15 @@ class Reasons:
         right.eliminate_zeros()
         self._carried = sp.csc_array(right)
 
-    def _tag(self, column: int) -> _Tag:
+    def _tag(self, column: int) -> tuple[Array, Array]:
+        """Rows that carry a tag, and rows that count: it is neither judged wrong nor suggested."""
         n, missing = self.found.n_rows, self.found.missing
         carried = np.zeros(n, dtype=bool)
         carried[_column_rows(self._carried, column)] = True
         settled = np.ones(n, dtype=bool)
         settled[_column_rows(self._listed, column)] = False
         settled[missing.row[missing.column == column]] = False
-        return _Tag(carried, settled | carried)
+        return carried, settled | carried
 
     def _sample(self) -> Array:
         """Sorted rows for the ridge: half of them in turn from all tags, half at random."""
@@ -527,7 +519,7 @@ class _ScaledRows:
         if self._Z is not None:
             yield self._Z
             return
-        for _, piece in row_pieces(self._X, max(1, _PIECE_CELLS // max(1, self.shape[1]))):
+        for _, piece in row_pieces(self._X):
             yield self._scale.transform(_as_floats(np.asarray(piece)))
 
     def distances(self, rows: list[int]) -> Array:
@@ -666,28 +658,6 @@ def _column_rows(matrix: Any, column: int) -> Array:
 def _row_squares(Z: Any) -> Array:
     squares = Z.multiply(Z).sum(axis=1) if sp.issparse(Z) else np.einsum("ij,ij->i", Z, Z)
     return np.asarray(squares).ravel()
-
-
-def _read(X: Any) -> tuple[Any, Sequence[str] | None, bool]:
-    """Features as floats, their names, and whether they were texts."""
-    X = as_plain(X)
-    X = X.mapped() if isinstance(X, RowFile) else X
-    if sp.issparse(X):
-        return _as_floats(canonical(X)), None, False
-    # The columns of an Arrow table are arrays; those of a DataFrame are names.
-    columns = getattr(X, "column_names", getattr(X, "columns", None))
-    names = None if columns is None else list(map(str, columns))
-    if names is None:
-        values = X if hasattr(X, "shape") else list(X)
-        flat = values if getattr(values, "ndim", 1) == 1 else ()
-        if isinstance(next((value for value in flat if not is_missing(value)), None), str):
-            features = TextFeatures()
-            weights = arrays_of(features, values, learn=True)
-            return weights, features.get_feature_names_out().tolist(), True
-        X = values
-    if isinstance(X, np.memmap):
-        return X, None, False
-    return _as_floats(np.asarray(X)), names, False
 
 
 def _as_floats(X: Array) -> Array:

@@ -14,7 +14,6 @@ from threadpoolctl import threadpool_limits
 import schirn.cli.apply as apply
 import schirn.cli.certificate as certificate
 import schirn.cli.clean as clean
-import schirn.cli.completion as completion
 import schirn.cli.demo as demo
 import schirn.cli.doctor as doctor
 import schirn.cli.export as export
@@ -31,7 +30,6 @@ from schirn.exceptions import InputError, MissingExtraError
 __all__ = ["main"]
 
 _COMMANDS = (demo, fit, predict, export, clean, apply, undo, review, certificate)
-_ABOUT_THE_PROGRAM = (doctor, completion)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -93,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def commands() -> list[Any]:
     """Return the modules of all commands, in the order of the help."""
-    return [*_COMMANDS, *from_plugins("cli", "COMMANDS").values(), *_ABOUT_THE_PROGRAM]
+    return [*_COMMANDS, *from_plugins("cli", "COMMANDS").values(), doctor]
 
 
 def _bug(error: Exception) -> str:
@@ -113,11 +111,15 @@ def _sentence(error: Exception, args: argparse.Namespace) -> str:
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     sentence = " ".join(str(error).split())
-    option = _option(getattr(error, "parameter", None), args)
-    return f"{sentence.rstrip('.')} (see {option})" if option else sentence
+    names = getattr(error, "parameter", None)
+    options = [
+        _option(name, args) for name in ((names,) if isinstance(names, str) else names or ())
+    ]
+    shown = " and ".join(filter(None, options))
+    return f"{sentence.rstrip('.')} (see {shown})" if shown else sentence
 
 
-def _option(parameter: str | None, args: argparse.Namespace) -> str | None:
+def _option(parameter: str, args: argparse.Namespace) -> str | None:
     """The option for a parameter of the library, if the command has one."""
     # What was typed comes first: --param features=... is not --features.
     for name in ("param", "option"):

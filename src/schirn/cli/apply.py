@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
 def _print(args: argparse.Namespace, changes: ChangeList, same_table: bool) -> None:
     counts = changes.counts()
     if args.json:
-        summary = {"changes": len(changes), **{f"{kind}s": n for kind, n in counts.items()}}
+        summary = {"n_changes": len(changes), **{f"{kind}s": n for kind, n in counts.items()}}
         summary |= {"rows_changed": len(changes.cells), "same_table": same_table}
         print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
         return

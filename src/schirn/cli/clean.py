@@ -23,17 +23,15 @@ from schirn.cleaning import (
     RunSummary,
     Violation,
     find_noisy_labels,
-    find_noisy_labels_sparse,
     look_at_table,
     read_merges,
     write_merges,
 )
 from schirn.cleaning.answers import read_answers, write_questions
 from schirn.cleaning.audit import MISSING, TAGS
+from schirn.cleaning.centroid_ranker import CENTROIDS
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
-from schirn.cleaning.find import MIN_COUNT
-from schirn.cleaning.many import CENTROIDS
-from schirn.cleaning.road import choose_road, size_of
+from schirn.cleaning.ranker import MIN_COUNT
 from schirn.cleaning.verdicts import PRECISION
 from schirn.cli.device import add_device, to_device
 from schirn.cli.fit import make_model
@@ -41,7 +39,6 @@ from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.parser import Parser, add_checkpoint, add_command, natural, positive
 from schirn.cli.reading import add_columns, add_group, assignment, check_copy, check_not_input
 from schirn.exceptions import InputError
-from schirn.labels.tags import read_tags
 from schirn.review.project import write_project
 from schirn.review.table import TableRoles
 from schirn.scale.cluster import connected
@@ -322,35 +319,23 @@ def _judge(
     tags: list[list[str]],
     model: Any,
 ) -> NoisyLabels:
-    """Judge the tags, in the way for very many labels if there are."""
-    options: dict[str, Any] = {
-        "threshold": args.keep_threshold,
-        "max_remove_per_row": args.max_remove_per_row,
-        "precision": args.precision or None,
-        "keep_one": not args.allow_empty,
-        "known_clean": source.known_clean(),
-        "groups": features.groups,
-        "min_count": args.min_count,
-        "random_state": args.seed,
-    }
-    chosen = args.method != "Sieve" or args.param or args.folds or args.device or args.scheduler
-    X = features.X
-    road = choose_road(
-        size_of(X),
-        len(tags),
-        location(X),
-        n_labels=int((read_tags(tags, None).counts >= args.min_count).sum()),
-        may_change_method=not chosen,
-    )
-    if road.name == "many labels":
-        return replace(find_noisy_labels_sparse(X, tags, **options), road=road)
+    """Judge the tags; the library chooses the method unless an option asks for one."""
+    is_chosen = args.method != "Sieve" or args.param or args.folds or args.device or args.scheduler
     return find_noisy_labels(
-        to_device(X, args, model),
+        to_device(features.X, args, model),
         tags,
-        method=model,
+        method=model if is_chosen else None,
         cv=None if args.folds is None else min(args.folds, source.table.n_rows),
+        threshold=args.keep_threshold,
+        max_remove_per_row=args.max_remove_per_row,
+        precision=args.precision or None,
+        keep_one=not args.allow_empty,
+        known_clean=source.known_clean(),
+        groups=features.groups,
+        min_count=args.min_count,
+        scaled=features.is_scaled,
         max_memory=args.max_memory,
-        **options,
+        random_state=args.seed,
     )
 
 
@@ -512,8 +497,8 @@ def _print(
     """Print the summary, or one JSON document."""
     whole = {"data": args.data, "learned_from": features.source, "left_out": features.left_out}
     whole |= {"encoder": features.encoder, "in_files": location(features.X) == "files"}
-    road: Any = found.road
-    whole |= {"road": road.name, "road_reason": road.reason}
+    storage: Any = found.storage
+    whole |= {"storage": storage.name, "storage_reason": storage.reason}
     whole |= found.summary()
     whole["missing_sentence"] = found.missing_sentence
     whole["added"] = 0 if args.add is None else len(found.suggestions(args.add))
@@ -541,7 +526,7 @@ def _print(
         print_json({**whole, **_checks(findings, violations), **written})
         _note_violations(args, violations)
         return
-    memory = road.reason if road.is_short_of_memory else None
+    memory = storage.reason if storage.is_short_of_memory else None
     facts([*_lines(whole, memory), *_missing_lines(args, found)])
     if findings:
         say("\nLook at the table")
@@ -600,7 +585,7 @@ def _note_violations(args: argparse.Namespace, violations: list[Violation]) -> N
 
 
 def _lines(whole: dict[str, Any], memory: str | None) -> list[tuple[str, str]]:
-    rate = whole["estimated_noise_rate"]
+    rate = whole["estimated_wrong_share"]
     lines = [
         ("table", f"{whole['data']}, {_number(whole['rows'], 'row')}"),
         ("learned from", f"{whole['learned_from']} ({whole['method']}, {whole['seconds']:.1f} s)"),

@@ -75,7 +75,7 @@ def _checked(name: str) -> Any:
 def _gpu(X: Any = None, model: Any = None) -> str | None:
     """The GPU to use, or None; prints which, or why none is used."""
     why = "no GPU was found"
-    if model is not None and "device" not in getattr(model, "_locations", ()):
+    if model is not None and "device" not in getattr(model, "row_locations", ()):
         why = f"{type(model).__name__} has no version for GPUs"
     elif sp.issparse(X):
         why = "the features are sparse"

@@ -57,14 +57,15 @@ def run(args: argparse.Namespace) -> None:
                 f"texts or pictures as this library does; --classifier writes the part after it"
             )
         model = model.method_ if args.classifier else model
-    to_onnx(model, args.output, dtype="float64" if args.double else "float32")
+    dtype = "float64" if args.double else "float32"
+    to_onnx(model, args.output, dtype=dtype)
     method = getattr(model, "method_", model)
     summary = {
         "model": args.model,
         "method": type(method).__name__,
         "features": int(method.n_features_in_),
         "labels": len(method.label_names_),
-        "precision": "double" if args.double else "single",
+        "dtype": dtype,
         "output": args.output,
     }
     if args.json:
@@ -76,7 +77,7 @@ def run(args: argparse.Namespace) -> None:
             ("model", f"{args.model} ({summary['method']})"),
             ("input", f"X: {numbers}" + (f", made from {source}" if source else "")),
             ("outputs", f"scores, probabilities and labels: {summary['labels']:,} per row"),
-            ("precision", summary["precision"]),
+            ("precision", "double" if args.double else "single"),
             ("output", args.output),
         ]
     )

@@ -233,7 +233,7 @@ def _report(model: PartialMultiLabelClassifier, data: Dataset, seconds: float) -
         "labels": data.n_labels,
         "candidates": int(data.candidates.sum()),
         "judged_wrong": int(model.noise_.sum()),
-        "estimated_noise_rate": model.calibration_.noise_rate,
+        "share_of_false_labels_listed": model.calibration_.noise_rate,
         "rounds": int(model.n_iter_),
         "seconds": round(seconds, 3),
     }
@@ -248,7 +248,7 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
     found = report.get("noise_finding")
     rounds = "1 round" if report["rounds"] == 1 else f"{report['rounds']} rounds"
     share = report["judged_wrong"] / max(1, report["candidates"])
-    learned = report.get("learned_from")
+    learned, listed = report.get("learned_from"), report["share_of_false_labels_listed"]
     lines = [
         ("data", report["data"]),
         *[("learned from", learned)] * bool(learned),
@@ -259,10 +259,7 @@ def _lines(report: dict[str, Any]) -> list[tuple[str, str]]:
         ("labels", f"{report['labels']:,}"),
         ("candidates", f"{report['candidates']:,}"),
         ("judged wrong", f"{report['judged_wrong']:,} ({share:.1%} of the candidates)"),
-        (
-            "noise rate",
-            f"an estimated {report['estimated_noise_rate']:.1%} of the false labels are candidates",
-        ),
+        ("noise rate", f"an estimated {listed:.1%} of the false labels are candidates"),
     ]
     if found:
         text = (

@@ -50,8 +50,6 @@ def build_parser(commands: Iterable[Any]) -> Parser:
         "--version", action="version", version=version, help="show the version and exit"
     )
     _add_common(parser, default=True)
-    # For the command that describes all others.
-    parser.set_defaults(parser=parser)
     found = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in commands:
         command.add(found)

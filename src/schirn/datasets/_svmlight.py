@@ -57,7 +57,7 @@ def read_svmlight(
     lines = read_text(path, max_bytes).removesuffix("\n").split("\n")
     header = _header(lines[0])
     first = 1 if header else 0
-    rows = _Rows(path)
+    rows = _SparseLines(path)
     for number, line in enumerate(lines[first:], start=first + 1):
         # After a header an empty line is a row without labels and features.
         if header or line.strip():
@@ -80,7 +80,7 @@ def read_svmlight(
     return dataset_from_file(path, max_bytes, X=X, y_true=labels, zero_based=start == 0)
 
 
-class _Rows:
+class _SparseLines:
     """Labels and features, collected line by line."""
 
     def __init__(self, path: Path) -> None:

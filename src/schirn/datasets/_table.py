@@ -14,14 +14,12 @@ import numpy as np
 from scipy import sparse
 
 from schirn._files import brief, brief_list
-from schirn._input import is_missing
+from schirn._input import Array, is_missing
 from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import split_tags
 from schirn.tables.files import LABEL_COLUMNS, Table, open_table
 from schirn.tables.text import to_numbers
-
-Array = np.ndarray
 
 
 def read_table(

@@ -64,8 +64,8 @@ def recorded_options(path: Path) -> dict[str, Any]:
     if sha256_of(path) != expected:
         raise DataError(
             f"{path}: the file has changed since it was downloaded; "
-            f"download it again with schirn.lab.data.fetch({path.stem!r}, force=True), or in a "
-            f"terminal with: schirn data fetch {path.stem} --force"
+            f"download it again with schirn.lab.data.fetch({path.stem!r}, force=True)",
+            parameter="force",
         )
     return options
 

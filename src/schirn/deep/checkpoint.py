@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor, nn
 
 from schirn._files import atomic_write, brief, reason_of
 from schirn._optional import optional
@@ -20,12 +21,9 @@ from schirn.noise.calibration import Calibration
 from schirn.persist import Decoder, Encoder, check_model, damage_named
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from schirn.deep.deep_sieve import DeepSieve
 
 Array = np.ndarray
-Tensor = torch.Tensor
 
 VERSION = 2
 _MODEL, _CHECKPOINT = "schirn-deep-model", "schirn-deep-checkpoint"

@@ -6,10 +6,9 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from schirn.exceptions import InputError
-
-Tensor = torch.Tensor
 
 _TYPES = {"float32": torch.float32, "float16": torch.float16}
 _ROWS_AT_ONCE = 100_000

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from schirn.deep.learner import Learner, Rows
+from schirn.deep.learner import Learner, NetworkInput
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.deep.ridge import RidgeSums
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 
 Array = np.ndarray
-Tensor = torch.Tensor
 
 # Alternations between the posterior and the noise law, for one set of scores.
 _LAW_ROUNDS = 3
@@ -49,20 +49,12 @@ class Verdict(NamedTuple):
     calibration: Calibration
 
 
-class HeldOut(NamedTuple):
-    """Logits and ridge scores (n, l), and the rows scored by networks not trained on them."""
-
-    network: Tensor
-    ridge: Tensor
-    unseen: Array
-
-
 class CrossFit:
     """State of a training run: learners, confidences, noise law and best epoch."""
 
     def __init__(
         self,
-        rows: Rows,
+        rows: NetworkInput,
         Y: Array,
         make: Callable[[int], Learner],
         folds: int,
@@ -147,25 +139,26 @@ class CrossFit:
 
     def _judge(self) -> tuple[Verdict, float]:
         """Judge all rows by networks not trained on them; return the verdict and its score."""
-        found = self._held_out()
-        unseen = found.unseen if len(found.unseen) else np.arange(len(self.Q))
+        logits, ridge = self._held_out()
+        unseen = np.concatenate([held for _, held in self.splits])
+        unseen = unseen if len(unseen) else np.arange(len(self.Q))
         listed = self.Y[unseen].numpy()
-        score = held_out_score(listed, found.network[unseen].numpy())
+        score = held_out_score(listed, logits[unseen].numpy())
         if self.schedule.trust:
             identity = Calibration(1.0, 0.0, 1e-4)
-            return Verdict(found.network, self.Q, self.law, identity), score
-        calibration = calibrate(found.network[unseen].numpy(), listed)
-        log_odds = self._pool(found, calibration)
+            return Verdict(logits, self.Q, self.law, identity), score
+        calibration = calibrate(logits[unseen].numpy(), listed)
+        log_odds = self._pool(logits, ridge, calibration)
         Q, law = self._posterior(log_odds.sigmoid(), calibration.noise_rate)
         return Verdict(log_odds, Q, law, calibration), score
 
-    def _pool(self, found: HeldOut, calibration: Calibration) -> Tensor:
+    def _pool(self, logits: Tensor, ridge: Tensor, calibration: Calibration) -> Tensor:
         """Average the log-odds of network and ridge; a single network leaves it to the ridge."""
-        ridge = calibrate(found.ridge.numpy(), self.Y.numpy())
-        by_ridge = ridge.slope * found.ridge + ridge.offset
+        slope, offset, _ = calibrate(ridge.numpy(), self.Y.numpy())
+        by_ridge = slope * ridge + offset
         if len(self.learners) == 1:
             return by_ridge
-        return (calibration.slope * found.network + calibration.offset + by_ridge) / 2
+        return (calibration.slope * logits + calibration.offset + by_ridge) / 2
 
     def _posterior(self, p: Tensor, first_rate: float) -> tuple[Tensor, NoiseLaw]:
         """Alternate between the posterior of the candidates and the noise law."""
@@ -177,8 +170,11 @@ class CrossFit:
             law = sums.law(self.schedule.counts)
         return row_posterior(p, self.Y, law).Q.float(), law
 
-    def _held_out(self) -> HeldOut:
-        """Score all rows; a single network scores its own rows by leave-one-out."""
+    def _held_out(self) -> tuple[Tensor, Tensor]:
+        """Logits and ridge scores (n, l) of all rows by networks not trained on them.
+
+        A single network scores its own rows, by leave-one-out of its ridge.
+        """
         network, ridge = torch.zeros(self.Q.shape), torch.zeros(self.Q.shape)
         single = len(self.learners) == 1
         for learner, (train, held) in zip(self.learners, self.splits, strict=True):
@@ -199,7 +195,7 @@ class CrossFit:
             if single:
                 network[train] = logits.cpu()
                 ridge[train] = solved.leave_one_out(own, targets).cpu()
-        return HeldOut(network, ridge, np.concatenate([held for _, held in self.splits]))
+        return network, ridge
 
 
 def held_out_score(listed: Array, logits: Array) -> float:

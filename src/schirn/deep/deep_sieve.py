@@ -14,7 +14,7 @@ from schirn._input import Number, OneOf, check_same_length
 from schirn._progress import stage, track
 from schirn.deep import checkpoint as files
 from schirn.deep.crossfit import CrossFit, Schedule
-from schirn.deep.learner import Learner, Network, Rows, Steps, mlp, n_outputs, seeded
+from schirn.deep.learner import Learner, Network, NetworkInput, Steps, mlp, n_outputs, seeded
 from schirn.deep.posterior import NoiseLaw, NoiseSums, row_posterior
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
@@ -297,8 +297,8 @@ class DeepSieve(PartialMultiLabelClassifier):
             self.counts,
         )
 
-    def _rows(self, X: "Array | sp.csr_array") -> Rows:
-        return Rows(X, self._scaling, self.input_shape, self._device)
+    def _rows(self, X: "Array | sp.csr_array") -> NetworkInput:
+        return NetworkInput(X, self._scaling, self.input_shape, self._device)
 
     def _take(self, run: CrossFit) -> Fit:
         """Turn the best epoch of a run into the fitted model."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from schirn._input import Number
 from schirn.deep.confidences import Confidences
@@ -13,8 +13,6 @@ from schirn.deep.ridge import Ridge, RidgeSums
 from schirn.exceptions import InputError
 from schirn.linalg.prox import noise_threshold
 from schirn.noise.calibration import calibrate
-
-Tensor = torch.Tensor
 
 # Number of rows per epoch whose features are kept to calibrate the scores of the new ridge.
 _SAMPLE = 4096

@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from schirn.deep.losses import soft_cross_entropy
 from schirn.exceptions import InputError
 
 Array = np.ndarray
-Tensor = torch.Tensor
 
 _EVALUATION_ROWS = 1024
 
@@ -61,7 +60,7 @@ def _batches(order: Array, size: int) -> list[Array]:
     return np.split(order, ends) if len(order) else []
 
 
-class Rows:
+class NetworkInput:
     """Scaled rows of X as tensors on a device; a sparse X is densified batch by batch."""
 
     def __init__(
@@ -121,7 +120,9 @@ class Learner:
             network.load_state_dict(weights)
         self._begin()
 
-    def epoch(self, rows: Rows, targets: Tensor, which: Array, seed: tuple[int, ...]) -> float:
+    def epoch(
+        self, rows: NetworkInput, targets: Tensor, which: Array, seed: tuple[int, ...]
+    ) -> float:
         """Train one pass over the rows `which`, and return the mean loss."""
         order = np.random.default_rng(seed).permutation(which)
         total = torch.zeros((), device=self.device)
@@ -143,7 +144,7 @@ class Learner:
         return loss.detach()
 
     @torch.no_grad()
-    def outputs(self, rows: Rows, which: Array) -> tuple[Tensor, Tensor]:
+    def outputs(self, rows: NetworkInput, which: Array) -> tuple[Tensor, Tensor]:
         """Return features and logits of the rows `which` by the averaged weights."""
         self.averaged.eval()
         batches = []
@@ -196,7 +197,7 @@ def under(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
 
 
-def n_outputs(backbone: nn.Module, rows: Rows) -> int:
+def n_outputs(backbone: nn.Module, rows: NetworkInput) -> int:
     """Return the number of features of a backbone's output."""
     backbone.eval()
     with torch.no_grad():

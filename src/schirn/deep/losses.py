@@ -4,7 +4,7 @@ from collections import deque
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, logsigmoid
 
 from schirn._input import Number
@@ -13,8 +13,6 @@ from schirn.deep.posterior import NoiseLaw, NoiseSums, RowPosterior, bayes, row_
 from schirn.deep.rank import rank_loss
 from schirn.exceptions import InputError
 from schirn.noise.calibration import calibrate
-
-Tensor = torch.Tensor
 
 # Number of most recent rows whose logits are kept to fit the sigmoid at the end of a pass.
 _SAMPLE = 4096

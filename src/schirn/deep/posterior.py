@@ -13,13 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from schirn.noise.model import count_tilt, log_normaliser, padded_posterior, propensities
-
-Tensor = torch.Tensor
+from schirn.noise.model import (
+    LARGEST_RATE,
+    SMALLEST_RATE,
+    count_tilt,
+    log_normaliser,
+    padded_posterior,
+    propensities,
+)
 
 _MARGIN = 1e-4
-_LOWEST_RATE, _HIGHEST_RATE = 1e-4, 0.98
 # Rows per block are chosen so that a table of (row, candidate, number) has this many entries: on
 # the CPU it stays in the cache, and a GPU is kept busy.
 _CPU_CELLS, _GPU_CELLS = 400_000, 16_000_000
@@ -41,7 +46,7 @@ class NoiseLaw(NamedTuple):
     def independent(cls, rates: Tensor) -> "NoiseLaw":
         """Return a law under which false labels are listed independently of each other."""
         flat = rates.new_zeros(len(rates) + 1, dtype=torch.float64)
-        return cls(rates.clamp(_LOWEST_RATE, _HIGHEST_RATE), flat, flat)
+        return cls(rates.clamp(SMALLEST_RATE, LARGEST_RATE), flat, flat)
 
     def to(self, device: torch.device) -> "NoiseLaw":
         """Copy the law to another device."""
@@ -150,10 +155,10 @@ class NoiseSums:
     def law(self, counts: bool = True) -> NoiseLaw:
         """Estimate the law from the rows added so far; `counts=False` leaves the tilt at zero."""
         noise, false = self.noise.cpu().numpy(), self.false.cpu().numpy()
-        rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), _LOWEST_RATE, 0.95))
+        rate = float(np.clip(noise.sum() / max(false.sum(), 1e-9), SMALLEST_RATE, LARGEST_RATE))
         relative = propensities(noise, false, rate, float(self.listed))
         each = np.full(len(noise), rate) if relative is None else rate * np.exp(relative)
-        rates = torch.tensor(np.clip(each, _LOWEST_RATE, _HIGHEST_RATE))
+        rates = torch.tensor(np.clip(each, SMALLEST_RATE, LARGEST_RATE))
         rates = rates.to(self.noise.device, torch.float32)
         if not counts:
             return NoiseLaw.independent(rates)

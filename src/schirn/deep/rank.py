@@ -4,9 +4,8 @@ from math import sqrt
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.autograd.function import once_differentiable
-
-Tensor = torch.Tensor
 
 
 def rank_loss(predictions: Tensor, *, smoothing: float = 1e-3) -> Tensor:

@@ -3,10 +3,9 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 from schirn.linalg.leave_one_out import leave_one_out
-
-Tensor = torch.Tensor
 
 # Candidate ridge weights, relative to the mean squared norm of a centred feature column.
 _GRID = 10.0 ** torch.arange(-4, 2.1, 0.5, dtype=torch.float64)

@@ -33,13 +33,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, reason_of
-from schirn._input import is_missing, suggest
+from schirn._input import Array, is_missing, suggest
 from schirn._optional import optional
 from schirn._progress import track
 from schirn.datasets.cache import cache_folder
 from schirn.exceptions import InputError, MissingExtraError
-
-Array = np.ndarray
 
 CACHE_FILE = "encoded.sqlite"
 MAX_CACHE_BYTES = 1 << 30

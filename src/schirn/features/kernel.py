@@ -8,6 +8,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import (
+    Array,
     Constraint,
     Number,
     OneOf,
@@ -17,8 +18,6 @@ from schirn._input import (
 )
 from schirn.linalg.features import learn_scale
 from schirn.linalg.kernels import Kernel, nystroem_map, sample_width, width_sample
-
-Array = np.ndarray
 
 _BLOCK_ROWS = 5000
 

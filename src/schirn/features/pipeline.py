@@ -7,12 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from schirn._input import Array
 from schirn.exceptions import InputError
 from schirn.features.table import TableFeatures, arrays_of
 from schirn.labels.tags import read_tags
 from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
-
-Array = np.ndarray
 
 
 class TagPipeline(ClassifierMixin, BaseEstimator):

@@ -11,14 +11,14 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
-from schirn._input import as_plain, is_missing, suggest
+from schirn._input import Array, as_plain, canonical, is_missing, suggest
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.features.encoders import Encoder
+from schirn.linalg.arrays import is_device_array
+from schirn.scale.input import location
 from schirn.tables.arrow import ArrowTable
 from schirn.tables.text import to_numbers
-
-Array = np.ndarray
 
 TFIDF = "tf-idf"
 _MAX_WORDS = 50_000
@@ -309,6 +309,42 @@ def arrays_of(transformer: Any, X: Any, *, learn: bool = False) -> "Array | sp.c
     with config_context(transform_output="default"):
         found: Any = transformer.fit_transform(X) if learn else transformer.transform(X)
         return found
+
+
+def read_features(X: Any) -> tuple[Any, list[str] | None, bool]:
+    """Return the features of a user, their names, and whether they were texts.
+
+    Parameters
+    ----------
+    X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
+        Rows on a device, in files or on Dask workers are returned as they are.
+
+    Returns
+    -------
+    (array or CSR matrix, list of str or None, bool)
+    """
+    X = X if location(X) == "dask" else as_plain(X)
+    # The columns of an Arrow table are arrays; those of a DataFrame are names.
+    columns = getattr(X, "column_names", getattr(X, "columns", None))
+    names = None if columns is None else list(map(str, columns))
+    if is_device_array(X) or location(X) in ("dask", "files"):
+        return X, None, False
+    if sp.issparse(X):
+        return canonical(X), None, False
+    if names is None:
+        X = X if hasattr(X, "shape") else list(X)
+        cells = X if getattr(X, "ndim", 1) == 1 else ()
+        if isinstance(next((cell for cell in cells if not is_missing(cell)), None), str):
+            transformer = TextFeatures()
+            rows = arrays_of(transformer, X, learn=True)
+            return rows, transformer.get_feature_names_out().tolist(), True
+    X = X if isinstance(X, np.memmap) else np.asarray(X)
+    if X.dtype.kind not in "biuf":
+        try:
+            X = X.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"X must hold numbers, or one text per row ({error})") from None
+    return X, names, False
 
 
 class Columns(NamedTuple):

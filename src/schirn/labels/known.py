@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import repeated
+from schirn._input import Array, repeated
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_numbers
-
-Array = np.ndarray
+from schirn.labels.tags import Tags
 
 
 def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:
@@ -41,6 +40,43 @@ def as_known(known: Any, Y: Array, names: Sequence[str]) -> Array | None:
             f"add it to them"
         )
     return values.astype(np.int8) if values.any() else None
+
+
+def known_tags(known: Any, known_clean: Any, tags: Tags) -> Array:
+    """Return what is known about each tag: 1 correct, -1 wrong, 0 nothing."""
+    certain = np.zeros(len(tags.row), dtype=np.int8)
+    if known is not None:
+        values = as_known(known, tags.dense(), tags.names)
+        certain = certain if values is None else values[tags.row, tags.column]
+    if known_clean is None:
+        return certain
+    checked = read_cells(known_clean, tags.names, "known_clean")
+    if checked.shape not in ((tags.n_rows,), tags.shape) or not np.isin(checked, (0, 1)).all():
+        raise InputError(
+            f"known_clean must hold one truth value per row ({tags.n_rows}) or per cell "
+            f"{tags.shape}, got {checked.dtype} of shape {checked.shape}"
+        )
+    correct = checked[tags.row] if checked.ndim == 1 else checked[tags.row, tags.column]
+    both = np.flatnonzero((correct == 1) & (certain < 0))
+    if len(both):
+        row, name = tags.row[both[0]], tags.names[tags.column[both[0]]]
+        raise InputError(
+            f"row {row}, label {name!r} is wrong by known but correct by known_clean; change one"
+        )
+    return np.where(correct == 1, np.int8(1), certain)
+
+
+def read_prior(prior: Any, tags: Tags) -> Array:
+    """Return the prior probability of each tag, from one per row and label."""
+    values = read_cells(prior, tags.names, "prior", default=0.5)
+    if values.shape != tags.shape:
+        raise InputError(f"prior has shape {values.shape}, but the tags have {tags.shape}")
+    p = values[tags.row, tags.column]
+    bad = np.flatnonzero(~((p >= 0) & (p <= 1)))
+    if len(bad):
+        where = f"row {tags.row[bad[0]]}, label {tags.column[bad[0]]}"
+        raise InputError(f"prior must be between 0 and 1, but {where} holds {p[bad[0]]}")
+    return np.asarray(p)
 
 
 def read_cells(given: Any, names: Sequence[str], what: str, default: float = 0) -> Array:

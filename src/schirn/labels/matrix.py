@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import as_plain, is_missing, repeated, whole_text
+from schirn._input import Array, as_plain, is_missing, repeated, whole_text
 from schirn.exceptions import EmptyCandidatesWarning, InputError
-
-Array = np.ndarray
 
 
 class Labels(NamedTuple):
@@ -89,28 +87,31 @@ def as_binary(
     -------
     uint8 ndarray of shape (n, l), or csr_array without stored zeros or duplicates for sparse input
     """
-    if sp.issparse(values):
-        matrix = sp.csr_array(values, copy=True)
-        matrix.sum_duplicates()
-        stored = matrix.data
-    else:
-        matrix = stored = as_numbers(
-            values, what, "a 0/1 matrix or one list of label names per row"
-        )
-        if matrix.ndim == 1:
-            matrix = stored = matrix[:, None]
-        if matrix.ndim != 2:
-            raise InputError(f"{what} must have rows and label columns, got shape {matrix.shape}")
+    sparse = sp.issparse(values)
+    matrix: Any = _csr(values) if sparse else _dense(values, what)
+    stored = matrix.data if sparse else matrix
     if stored.dtype != bool:
-        wrong = (stored != 0) & (stored != 1)
-        if signed:
-            wrong &= stored != -1
+        wrong = (stored != 0) & (stored != 1) & ~(signed & (stored == -1))
         if wrong.any():
             _refuse_cell(matrix, wrong, what, names, first_row, signed)
-    if not sp.issparse(values):
+    if not sparse:
         return (matrix == 1 if signed else matrix).astype(np.uint8, copy=False)
     matrix.data = (stored == 1).astype(np.uint8)
     matrix.eliminate_zeros()
+    return matrix
+
+
+def _csr(values: Any) -> sp.csr_array:
+    matrix = sp.csr_array(values, copy=True)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def _dense(values: Any, what: str) -> Array:
+    matrix = as_numbers(values, what, "a 0/1 matrix or one list of label names per row")
+    matrix = matrix[:, None] if matrix.ndim == 1 else matrix
+    if matrix.ndim != 2:
+        raise InputError(f"{what} must have rows and label columns, got shape {matrix.shape}")
     return matrix
 
 
@@ -212,9 +213,10 @@ def are_name_lists(y: Any) -> bool:
         return False
     if isinstance(y, np.ndarray) and y.dtype != object:
         return False
-    if not isinstance(y, Iterable) or isinstance(y, str):
-        return False
-    rows = list(y)
+    return isinstance(y, Iterable) and not isinstance(y, str) and _hold_names(list(y))
+
+
+def _hold_names(rows: list[Any]) -> bool:
     if any(isinstance(row, set | frozenset) for row in rows):
         return True
     lists = [row for row in rows if isinstance(row, list | tuple | np.ndarray)]

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief
-from schirn._input import as_plain, is_missing
+from schirn._input import Array, as_plain, is_missing
 from schirn.exceptions import InputError
 from schirn.labels.matrix import (
     are_name_lists,
@@ -21,11 +21,9 @@ from schirn.labels.matrix import (
     name_rows,
 )
 
-Array = np.ndarray
-
 
 class Tags(NamedTuple):
-    """Rows and columns of the tags, sorted by row, and the names of the columns."""
+    """Rows and columns of the tags, sorted by row and column, and the names of the columns."""
 
     row: Array
     column: Array
@@ -41,6 +39,12 @@ class Tags(NamedTuple):
     def counts(self) -> Array:
         """Number of rows that carry each tag."""
         return np.bincount(self.column, minlength=len(self.names))
+
+    def lists(self, row: Array, column: Array) -> Array:
+        """Return whether each of these cells is listed."""
+        listed, cells = self.row * len(self.names) + self.column, row * len(self.names) + column
+        place = np.searchsorted(listed, cells).clip(max=len(listed) - 1)
+        return np.asarray(listed[place] == cells)
 
     def dense(self, columns: Array | None = None, values: Array | None = None) -> Array:
         """Return the matrix of some or all columns: 1, or the value of the tag a row has."""

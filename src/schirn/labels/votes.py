@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import is_missing
+from schirn._input import Array, is_missing
 from schirn.exceptions import InputError
-
-Array = np.ndarray
+from schirn.labels.known import read_cells
+from schirn.labels.tags import Tags
 
 
 class Ballots(NamedTuple):
@@ -177,3 +177,16 @@ def read_votes(votes: Any, Y: Array, names: Sequence[str]) -> tuple[Array, Array
             parameter="votes",
         )
     return counts, voters, ballots
+
+
+def votes_for_columns(votes: Any, tags: Tags, columns: Array) -> Any:
+    """Return the votes for some columns of the tags; those of `Votes` are found by name."""
+    if isinstance(votes, Votes) or not (isinstance(votes, tuple) and len(votes) == 2):
+        return votes
+    counts = read_cells(votes[0], tags.names, "votes")
+    if counts.shape != tags.shape:
+        raise InputError(
+            f"votes has counts of shape {counts.shape}, but the tags have {tags.shape}",
+            parameter="votes",
+        )
+    return counts[:, columns], votes[1]

@@ -20,6 +20,8 @@ _STRIPED = 256
 _STRIPES = 8
 # For fewer labels, splitting a matrix into halves takes longer than a product saves.
 _HALVES = 512
+# Numbers of a block of rows: 32 MB in double precision.
+BLOCK_CELLS = 2**22
 # Cells of a piece of a matrix that is multiplied in half precision.
 _PIECE = 2**24
 
@@ -69,12 +71,30 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, dtype=kind, device=other.device)
 
 
-def row_pieces(X: Any, step: int) -> Iterator[tuple[int, Any]]:
-    """First row and rows of each piece of X; pages of a file are released after use.
+def rows_per_block(width: int) -> int:
+    """Number of rows of `width` numbers that are handled at a time."""
+    return max(1, BLOCK_CELLS // max(1, width))
+
+
+def row_slices(n: int, width: int) -> list[slice]:
+    """Slices of n rows of `width` numbers, each a block.
+
+    >>> row_slices(5, BLOCK_CELLS // 3)
+    [slice(0, 3, None), slice(3, 5, None)]
+    """
+    step = rows_per_block(width)
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def row_pieces(X: Any, step: int | None = None) -> Iterator[tuple[int, Any]]:
+    """First row and rows of each piece of X, by default a block.
+
+    Pages of a file are released after use.
 
     >>> [(first, piece.shape) for first, piece in row_pieces(np.zeros((5, 2)), 3)]
     [(0, (3, 2)), (3, (2, 2))]
     """
+    step = rows_per_block(X.shape[1]) if step is None else step
     for i in range(0, max(X.shape[0], 1), step):
         piece = X[i : i + step]
         yield i, piece

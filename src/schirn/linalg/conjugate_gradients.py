@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-Array = np.ndarray
+from schirn._input import Array
 
 _STEPS = 500
 

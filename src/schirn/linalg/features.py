@@ -6,11 +6,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn.linalg.arrays import Array, is_device_array, like, namespace, row_pieces, to_numpy
+from schirn.linalg.arrays import (
+    BLOCK_CELLS,
+    Array,
+    is_device_array,
+    like,
+    namespace,
+    row_pieces,
+    rows_per_block,
+    to_numpy,
+)
 from schirn.linalg.scaling import deviation_factor, moments
 
-# Statistics of large arrays are taken in pieces of this size, for memory.
-_PIECE_CELLS = 2**23
 # Non-negative data with a smaller share of non-zero cells are treated as word counts.
 _TEXT_DENSITY = 0.2
 
@@ -39,8 +46,9 @@ class FeatureScale(NamedTuple):
                 return sp.csr_array(X * self.weights[None, :])
             X = X.toarray() if sp.issparse(X) else X
             return (X - like(self.shift, X)) * like(self.weights, X)
-        if is_device_array(X):
-            return self._dense_text(X)
+        return self._dense_text(X) if is_device_array(X) else self._sparse_text(X)
+
+    def _sparse_text(self, X: Any) -> sp.csr_array:
         X = sp.csr_array(X, copy=True)
         X.data = np.sign(X.data) * np.log1p(np.abs(X.data))
         X = sp.csr_array(X * self.weights[None, :])
@@ -83,8 +91,8 @@ def feature_statistics(X: Any) -> FeatureStatistics:
     """Statistics of the rows of X."""
     if is_device_array(X):
         return _device_statistics(X)
-    if not sp.issparse(X) and X.size > _PIECE_CELLS:
-        pieces = row_pieces(X, max(1, _PIECE_CELLS // X.shape[1]))
+    if not sp.issparse(X) and X.size > BLOCK_CELLS:
+        pieces = row_pieces(X)
         return reduce(FeatureStatistics.merge, (feature_statistics(A) for _, A in pieces))
     values: np.ndarray = X.data if sp.issparse(X) else X
     filled = np.asarray((X != 0).sum(axis=0)).ravel()
@@ -94,7 +102,7 @@ def feature_statistics(X: Any) -> FeatureStatistics:
 
 def _device_statistics(X: Array) -> FeatureStatistics:
     xp, found = namespace(X), []
-    for _, A in row_pieces(X, max(1, 16 * _PIECE_CELLS // X.shape[1])):
+    for _, A in row_pieces(X, 32 * rows_per_block(X.shape[1])):
         double = xp.astype(A, xp.float64)
         mean = xp.mean(double, axis=0)
         square = xp.sum((double - mean) ** 2, axis=0)

@@ -86,10 +86,9 @@ class KernelInverse:
     ) -> None:
         xp, n = namespace(K), K.shape[0]
         C, mean = _centred(K)
-        share, smallest = 1 / n, min(lams)
-        if weights is not None:
-            share, smallest = weights / weights.sum(), smallest / weights.max()
-            mean = share @ K
+        share = 1 / n if weights is None else weights / weights.sum()
+        mean = mean if weights is None else share @ K
+        smallest = min(lams) / (1 if weights is None else weights.max())
         # A bound of the largest eigenvalue; that of K would be far larger, for the constant.
         norm = float(xp.max(xp.sum(abs(C), axis=1)))
         double = n < _SINGLE_ROWS or norm > _SINGLE_CONDITION * smallest
@@ -101,8 +100,7 @@ class KernelInverse:
         self.lams, self.groups = tuple(lams), groups
         self._M, self._intercepts = [], []
         for lam in lams:
-            ridge = float(lam) if weights is None else lam / weights
-            M = _invert(C, max(ridge, least) if weights is None else np.maximum(ridge, least))
+            M = _invert(C, np.maximum(lam / (1 if weights is None else weights), least))
             total = xp.sum(M, axis=1)
             M = _minus_square(M, total, float(xp.sum(total)))
             self._M.append(M)
@@ -212,7 +210,16 @@ def _left_out(
     if rows is not None:
         diagonal = xp.take(diagonal, like(rows, M, "own")) - xp.sum(back * cross, axis=0)
     diagonal = np.maximum(to_numpy(diagonal).astype(np.float64), _SMALLEST)
-    found = []
+    return LeftOut(
+        diagonal, _group_inverses(M, groups, rows, back, cross) if groups is not None else []
+    )
+
+
+def _group_inverses(
+    M: Array, groups: np.ndarray, rows: np.ndarray | None, back: Array, cross: Array
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows of the groups with several members, and the inverses of their blocks."""
+    xp, found = namespace(M), []
     for members in groups_by_size(groups):
         own = members if rows is None else rows[members]
         index = like(own, M, "own")
@@ -222,13 +229,11 @@ def _left_out(
             left, right = back.T[inside], xp.permute_dims(cross.T[inside], (0, 2, 1))
             blocks = blocks - xp.matmul(left, right)
         found.append((members, np.linalg.inv(to_numpy(blocks).astype(np.float64))))
-    return LeftOut(diagonal, found)
+    return found
 
 
-def groups_by_size(groups: np.ndarray | None) -> list[np.ndarray]:
+def groups_by_size(groups: np.ndarray) -> list[np.ndarray]:
     """Rows (g, k) of all groups with the same number k > 1 of members."""
-    if groups is None:
-        return []
     order = np.argsort(groups, kind="stable")
     starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
     sizes = np.diff(np.r_[starts, len(order)])

@@ -6,9 +6,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.linalg import svd
 
+from schirn._input import Array
 from schirn.linalg.arrays import namespace
 
-Array = np.ndarray
 RankTerm = Literal["high", "low", "none"]
 NoiseRule = Literal["exact", "printed"]
 

@@ -20,10 +20,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from schirn.linalg.arrays import Array, eps, namespace
+from schirn.linalg.arrays import Array, eps, namespace, row_slices, rows_per_block
 from schirn.linalg.leave_one_out import below_one, leave_one_out
-
-_BLOCK_CELLS = 2**22
 
 
 class DensifyWarning(UserWarning):
@@ -127,8 +125,7 @@ class RowSpace:
 
     def diagonal(self, weights: Array) -> Array:
         """Diagonal of F diag(weights) F'; one column for each column of the weights."""
-        step = max(1, _BLOCK_CELLS // max(1, len(weights)))
-        blocks = [slice(i, i + step) for i in range(0, self.shape[0], step)]
+        blocks = row_slices(self.shape[0], len(weights))
         if self.F is not None:
             return np.concatenate([self.F[rows] ** 2 @ weights for rows in blocks])
         return np.concatenate([self._times_basis(self.X[rows]) ** 2 @ weights for rows in blocks])
@@ -238,7 +235,7 @@ def gram_matrix(A: Any) -> Array:
         return A.T @ A
     K = xp.zeros((d, d), dtype=xp.float64, device=A.device)
     # A device is kept busy by larger blocks.
-    step = max(1, (1 if xp is np else 4) * _BLOCK_CELLS // d)
+    step = (1 if xp is np else 4) * rows_per_block(d)
     for i in range(0, A.shape[0], step):
         block = xp.astype(A[i : i + step], xp.float64)
         K += block.T @ block

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn.linalg.row_space import DensifyWarning, RowSpace, row_space, space_of_gram
-
-Array = np.ndarray
 
 # A mean up to this share of a column's length counts as zero.
 _CENTRED = 1e-5

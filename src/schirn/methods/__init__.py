@@ -3,7 +3,6 @@
 from schirn._input import find_name, suggest
 from schirn._plugins import from_plugins, moved_names
 from schirn.exceptions import InputError
-from schirn.methods._base import FREE as FREE
 from schirn.methods._base import (
     Fit,
     LinearMethod,

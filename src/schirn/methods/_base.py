@@ -13,8 +13,16 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from schirn._checkpoint import is_open, kept_in, no_section, remembered, section
+from schirn._checkpoint import (
+    fit_settings,
+    is_open,
+    kept_in,
+    no_section,
+    remembered,
+    section,
+)
 from schirn._input import (
+    Array,
     Constraint,
     check_params,
     check_same_length,
@@ -28,7 +36,6 @@ from schirn.linalg.row_space import RowSpace, coarsest_gram_ridge, row_space
 from schirn.linalg.scaling import is_centred
 from schirn.linalg.threads import threads_for
 from schirn.linalg.weights import as_weights, copies, repeat
-from schirn.methods._notebook import NotebookView
 from schirn.metrics import average_precision
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, label_threshold
@@ -37,12 +44,8 @@ from schirn.scale.fit import fit_rows, map_rows
 from schirn.scale.input import check_device_rows, check_in_memory, location
 from schirn.solvers.self_tuning import Filters, Point, search_grid, search_rows, take_rows
 
-Array = np.ndarray
-
 # An SVD of this many operations takes seconds; larger searches use Gram matrices only.
 _SVD_OPERATIONS = 1e9
-# Parameters that do not change the course of a fit.
-FREE = {"checkpoint", "verbose", "threshold", "n_jobs"}
 _PLACES = {"device": "on a device", "dask": "on Dask workers", "files": "in files"}
 
 
@@ -69,7 +72,7 @@ class MethodInfo(NamedTuple):
     reconstructed: bool = False
 
 
-class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
+class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCMeta):
     """Base class of all methods. Subclasses implement `_fit` and `_scores`.
 
     `predict_proba` is calibrated without true labels: a sigmoid of the score and the rate at which
@@ -79,14 +82,11 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
 
     _constraints: ClassVar[dict[str, Constraint]] = {}
     _info: ClassVar[MethodInfo]
-    _locations: ClassVar[tuple[str, ...]] = ()
+    row_locations: ClassVar[tuple[str, ...]] = ()
     """Where rows may live besides main memory, as in `schirn.scale.input.location`; a method that
     names any has the hook `_fit_blocks(store, layout)` of `schirn.scale.fit`."""
     _takes_sparse: ClassVar[bool] = True
     """Whether X may be sparse. A method that is declared dense-only refuses sparse features."""
-    _judges_own_rows: ClassVar[bool] = False
-    """Whether `label_confidence_` leaves each row out of its own verdicts. Such a method also has
-    `missing_` and `wrong_share_`, and up to `max_kernel_rows` rows its `fit` takes `groups`."""
     _fitted: ClassVar[dict[str, str]] = {
         "n_features_in_": "int 1..",
         "feature_names_in_": "[names (d)]",
@@ -127,7 +127,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         """
         self._check()
         with self._fitting():
-            if location(X) in self._locations:
+            if location(X) in self.row_locations:
                 with self._continued(X, y):
                     fit_rows(self, X, y, label_names)
                 self._label_dtype = _integer_type(y)
@@ -144,21 +144,19 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
                 self._finish(self._fit(X, Y), Y)
         return self
 
-    def _kept_folder(self) -> Any:
-        """The folder for checkpoints, of a method that keeps them."""
-        return self.checkpoint if self._continues else None
-
     def _continued(self, X: Any, *data: Any) -> AbstractContextManager[None]:
         """Around the work of a fit: it goes on where an earlier one was killed, if it was kept."""
-        if not is_open() or not self._continues:
-            return no_section()
+        return self._section(X, *data) if is_open() and self._continues else no_section()
+
+    def _section(self, X: Any, *data: Any) -> AbstractContextManager[None]:
+        """The section of the open checkpoint for this fit."""
         name, where = type(self).__name__, location(X)
         if where not in self._continues:
             raise InputError(
                 f"{name} keeps no checkpoint of rows {_PLACES[where]}; leave checkpoint out",
                 parameter="checkpoint",
             )
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in FREE}
+        params = fit_settings(self)["params"]
         if params.get("random_state", 0) is None:
             raise InputError(
                 f"a fit of {name} with random_state=None cannot be continued; set it to a number",
@@ -177,7 +175,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         before = dict(vars(self))
         try:
             with (
-                kept_in(self._kept_folder()),
+                kept_in(getattr(self, "checkpoint", None)),
                 shown(type(self).__name__, getattr(self, "verbose", False)),
             ):
                 yield
@@ -225,7 +223,7 @@ class PartialMultiLabelClassifier(NotebookView, ClassifierMixin, BaseEstimator, 
         where = location(X)
         if where in ("dask", "files"):
             return self._map("decision_function", X)
-        if where == "device" and "device" in self._locations:
+        if where == "device" and "device" in self.row_locations:
             return self._scores(check_device_rows(self, X))
         return self._scores(self._validate_rows(X))
 

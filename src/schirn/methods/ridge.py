@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf, check_same_length
+from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
 from schirn.exceptions import InputError
 from schirn.labels.matrix import as_labels
 from schirn.linalg.leave_one_out import leave_one_out
@@ -18,34 +18,20 @@ from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import RidgeResult, ridge
 from schirn.solvers.self_tuning import Filters, Point, ridge_filters
 
-Array = np.ndarray
 
-
+@declare_parameters
 class _Ridge(RowSpaceMethod):
     """Ridge regression of a label matrix."""
 
-    _constraints: ClassVar = {
-        "lam": Number(open_low=True, none=True),
-        "fit_intercept": OneOf((True, False)),
-    }
+    lam: float | None = parameter(None, Number(open_low=True, none=True))
+    fit_intercept: bool = parameter(False, OneOf((True, False)))
+    threshold: ThresholdRule = "cardinality"
+    verbose: bool = False
 
     _grid: ClassVar = {"lam": (10_000.0, 1000.0, 100.0, 10.0, 1.0, 0.1, 0.01)}
     _search_rounds: ClassVar = 1
     _fitted: ClassVar = {"lam_": "[float 0..]"}
     _untuned: ClassVar = {"lam": 1.0}
-
-    def __init__(
-        self,
-        *,
-        lam: float | None = None,
-        fit_intercept: bool = False,
-        threshold: ThresholdRule = "cardinality",
-        verbose: bool = False,
-    ):
-        self.lam = lam
-        self.fit_intercept = fit_intercept
-        self.threshold = threshold
-        self.verbose = verbose
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"]

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import namespace
 from schirn.linalg.leave_one_out import leave_one_out
@@ -30,7 +30,6 @@ from schirn.scale.factor import LOG, Factor, choose_solver, factor_blocks, itera
 from schirn.scale.fit import BlockFit, judge_by_ridge, sample_rows
 from schirn.solvers.ridge import ridge
 from schirn.solvers.schirn import (
-    SchirnResult,
     SchirnTrace,
     noise_matrix,
     schirn,
@@ -38,9 +37,8 @@ from schirn.solvers.schirn import (
 )
 from schirn.solvers.self_tuning import Filters, Point, ridge_filters
 
-Array = np.ndarray
 
-
+@declare_parameters
 class Schirn(RowSpaceMethod):
     r"""Sparse label noise under a high-rank prediction.
 
@@ -133,21 +131,23 @@ class Schirn(RowSpaceMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "alpha": Number(none=True),
-        "beta": Number(none=True),
-        "lam": Number(open_low=True, none=True),
-        "noise_rule": OneOf(("exact", "printed")),
-        "rank_term": OneOf(("high", "low", "none")),
-        "sparsity": OneOf((True, False)),
-        "mu": Number(open_low=True),
-        "mu_max": Number(open_low=True),
-        "rho": Number(low=1.0),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-        "fit_intercept": OneOf((True, False)),
-        "solver": OneOf(("auto", "factor", "cg")),
-    }
+    alpha: float | None = parameter(None, Number(none=True))
+    beta: float | None = parameter(None, Number(none=True))
+    lam: float | None = parameter(None, Number(open_low=True, none=True))
+    noise_rule: NoiseRule = parameter("exact", OneOf(("exact", "printed")))
+    rank_term: RankTerm = parameter("high", OneOf(("high", "low", "none")))
+    sparsity: bool = parameter(True, OneOf((True, False)))
+    mu: float = parameter(1e-4, Number(open_low=True))
+    mu_max: float = parameter(10.0, Number(open_low=True))
+    rho: float = parameter(1.1, Number(low=1.0))
+    max_iter: int = parameter(100, Number(low=1, integer=True))
+    tol: float = parameter(0.0, Number())
+    fit_intercept: bool = parameter(False, OneOf((True, False)))
+    solver: str = parameter("auto", OneOf(("auto", "factor", "cg")))
+    threshold: ThresholdRule = "cardinality"
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="sparse noise, high rank",
         reference="Revisiting Sparsity Constraint Under High-Rank Property in Partial "
@@ -155,7 +155,7 @@ class Schirn(RowSpaceMethod):
         cost="n l min(n, d)",
         memory="n min(n, d) + n l",
     )
-    _locations: ClassVar = ("device", "dask", "files")
+    row_locations: ClassVar = ("device", "dask", "files")
     _grid: ClassVar = {
         "alpha": (2.0, 1.0, 0.95, 0.8, 0.5, 0.2, 0.0),
         "beta": (0.01, 0.1),
@@ -171,43 +171,6 @@ class Schirn(RowSpaceMethod):
         "beta_": "[float 0..]",
         "lam_": "[float 0..]",
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float | None = None,
-        beta: float | None = None,
-        lam: float | None = None,
-        noise_rule: NoiseRule = "exact",
-        rank_term: RankTerm = "high",
-        sparsity: bool = True,
-        mu: float = 1e-4,
-        mu_max: float = 10.0,
-        rho: float = 1.1,
-        max_iter: int = 100,
-        tol: float = 0.0,
-        fit_intercept: bool = False,
-        solver: str = "auto",
-        threshold: ThresholdRule = "cardinality",
-        checkpoint: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-    ):
-        self.alpha = alpha
-        self.beta = beta
-        self.lam = lam
-        self.noise_rule = noise_rule
-        self.rank_term = rank_term
-        self.sparsity = sparsity
-        self.mu = mu
-        self.mu_max = mu_max
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.threshold = threshold
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(
         self,
@@ -253,16 +216,16 @@ class Schirn(RowSpaceMethod):
         space = row_space(
             sp.csr_array(rows) if sp.issparse(X) else rows, ridge=self._smallest_ridge()
         )
-        result = schirn(space, Y[inside], root, **self._options())
-        self._set_weights(space, result.w)
-        self.residual_, self.n_noise_ = result.residual, result.n_noise
-        kept = (Y[inside].astype(bool) & ~result.N).astype(X.dtype)
+        trace, N = schirn(space, Y[inside], root, **self._options())
+        self._set_weights(space, trace.w)
+        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
+        kept = (Y[inside].astype(bool) & ~N).astype(X.dtype)
         judged = ridge(space, kept * root[:, None], self.lam_)
         # Rows without a weight are judged by the scores of the others.
         scores = np.asarray(X @ space.coefficients(judged.w)[0])
         noise = (Y == 1) & (scores < noise_threshold(self._options()["alpha"], self.noise_rule))
-        scores[inside], noise[inside] = judged.loo_scores / root[:, None], result.N
-        return Fit(noise, scores, result.n_iter, result.objective)
+        scores[inside], noise[inside] = judged.loo_scores / root[:, None], N
+        return Fit(noise, scores, len(trace.objective), trace.objective)
 
     def _smallest_ridge(self) -> float:
         return self._numbers()["lam"] * self._ridge_per_lam()
@@ -319,18 +282,14 @@ class Schirn(RowSpaceMethod):
             return schirn_rounds(store, coordinates, **self._options()).w
 
     def _fit_space(self, space: RowSpace, Y: Array) -> Fit:
-        result = self._solve(space, Y)
-        self._set_weights(space, result.w)
-        self.residual_, self.n_noise_ = result.residual, result.n_noise
+        with threads_for(2 * np.prod(space.shape) * Y.shape[1]):
+            trace, N = schirn(space, Y, **self._options())
+        self._set_weights(space, trace.w)
+        self.residual_, self.n_noise_ = trace.residual, trace.n_noise
         # At the solution W is the ridge on Y - N, whose leave-one-out scores are known.
-        kept = (Y.astype(bool) & ~result.N).astype(space.dtype)
+        kept = (Y.astype(bool) & ~N).astype(space.dtype)
         loo_scores = ridge(space, kept, self.lam_).loo_scores
-        return Fit(result.N, loo_scores, result.n_iter, result.objective)
-
-    def _solve(self, space: RowSpace, Y: Array) -> SchirnResult:
-        rows, rank = space.shape
-        with threads_for(2 * rows * rank * Y.shape[1]):
-            return schirn(space, Y, **self._options())
+        return Fit(N, loo_scores, len(trace.objective), trace.objective)
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         X, Y = sample_rows(store, layout) if self._is_open() else (None, None)

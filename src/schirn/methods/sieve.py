@@ -24,7 +24,12 @@ from schirn.linalg.weights import as_weights, copies, repeat, whole
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
 from schirn.noise.caution import JUDGED_ROWS, judge
-from schirn.noise.missing import least_log_odds, likely_missing, missing_cells
+from schirn.noise.missing import (
+    least_log_odds,
+    likely_missing,
+    missing_cells,
+    unlisted_probability,
+)
 from schirn.noise.model import candidate_posterior, known_rates
 from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import vote_model
@@ -147,10 +152,9 @@ class Sieve(PartialMultiLabelClassifier):
         memory="n^2 + n l, or n landmarks + n l",
     )
 
-    _locations: ClassVar = ("device", "dask", "files")
-    _judges_own_rows: ClassVar = True
-    _keeps_log_odds = False
-    """Whether rows elsewhere leave the log-odds of all cells here, as cleaning needs them."""
+    row_locations: ClassVar = ("device", "dask", "files")
+    keeps_log_odds = False
+    """Set it to True to get `training_log_odds_` also of rows in files or on Dask workers."""
     _continues: ClassVar = ("memory", "files")
     _fitted: ClassVar = {
         "transformer_": "transformer?",
@@ -238,9 +242,9 @@ class Sieve(PartialMultiLabelClassifier):
         """
         extras = {"known": known, "votes": votes, "groups": groups, "sample_weight": sample_weight}
         extras = {name: value for name, value in extras.items() if value is not None}
-        if location(X) in self._locations:
+        if location(X) in self.row_locations:
             X = self._rows_elsewhere(X, y, extras)
-        if location(X) in self._locations:
+        if location(X) in self.row_locations:
             super().fit(X, y, label_names=label_names)
             return self
         self._check()
@@ -312,10 +316,20 @@ class Sieve(PartialMultiLabelClassifier):
         labels = as_labels(candidates, names=self.label_names_)
         check_same_length(len(scores), len(labels.matrix))
         log_odds = to_numpy(scores)
-        return near(self._confidences(log_odds, labels.matrix).astype(log_odds.dtype), scores)
+        return near(
+            self.posterior_of_candidates(log_odds, labels.matrix).astype(log_odds.dtype), scores
+        )
 
-    def _confidences(self, log_odds: Array, Y: Array) -> Array:
-        """Confidences in candidates of rows that were left out of the fit of their log-odds."""
+    def posterior_of_candidates(self, log_odds: Array, Y: Array) -> Array:
+        """Return the confidence (n, l) in candidates Y, from log-odds of rows that were left out.
+
+        Parameters
+        ----------
+        log_odds : array of shape (n, l)
+            Rows of `training_log_odds_`, or the `decision_function` of unseen rows.
+        Y : array of shape (n, l)
+            Candidates, 0/1.
+        """
         if self._trusts():
             return Y.astype(np.float64)
         P = np.clip(self.calibration_.probability(log_odds), 1e-4, 1 - 1e-4)
@@ -351,6 +365,10 @@ class Sieve(PartialMultiLabelClassifier):
         """Probability that labels outside Y are true, where it is at least `min_confidence`."""
         return likely_missing(log_odds, Y, *self._listing_rates(), min_confidence)
 
+    def probability_unlisted(self, z: Array) -> Array:
+        """Return the probability that labels with log-odds `z` are true although not listed."""
+        return unlisted_probability(z, *self._listing_rates())
+
     def _listing_rates(self) -> tuple[float, float]:
         """Rate at which false labels are listed, and share of the true ones that are not."""
         return float(np.mean(self.noise_model_.rate)), getattr(self, "missing_rate_", 0.0)
@@ -385,7 +403,7 @@ class Sieve(PartialMultiLabelClassifier):
         if used.all():
             return
         scores = self._scores(X[~used])
-        unseen = self._confidences(scores, Y[~used]).astype(X.dtype)
+        unseen = self.posterior_of_candidates(scores, Y[~used]).astype(X.dtype)
         self.training_log_odds_ = whole(used, fit.scores, scores)
         self.missing_ = self._missing(self.training_log_odds_, Y)
         self.label_confidence_ = whole(used, self.label_confidence_, unseen)
@@ -477,7 +495,7 @@ class Sieve(PartialMultiLabelClassifier):
         OneOf(("auto", "text", "spread", "none")).check("features", self.features)
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
-        options |= {"sample_rows": JUDGED_ROWS, "all_log_odds": self._keeps_log_odds}
+        options |= {"sample_rows": JUDGED_ROWS, "all_log_odds": self.keeps_log_odds}
         fit = sieve_blocks(store, **options)
         self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
         scores, listed, _ = fit.sample
@@ -486,7 +504,7 @@ class Sieve(PartialMultiLabelClassifier):
         self.calibration_ = self._calibrate(scores, listed)
         if fit.log_odds is not None:
             self.training_log_odds_ = fit.log_odds
-        elif self._keeps_log_odds:
+        elif self.keeps_log_odds:
             self.training_log_odds_ = scores
         rates = self._listing_rates()
         if is_device_array(fit.log_odds):
@@ -535,19 +553,21 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _learn_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> None:
         stage("scaling the features")
-        (rows,) = repeat(counts, X)
+        rows = X if counts is None else X[np.repeat(np.arange(len(counts)), counts)]
         if isinstance(self.features, str):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
-            self.transformer_ = None
-            self.scale_ = learn_scale(rows, self.features)
-        elif not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
+            self.transformer_, self.scale_ = None, learn_scale(rows, self.features)
+        else:
+            self._learn_transformer(rows)
+
+    def _learn_transformer(self, rows: "Array | sp.csr_array") -> None:
+        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
             raise InputError(
                 f"features must be 'auto', 'text', 'spread', 'none' or a transformer of "
                 f"scikit-learn, got {self.features!r}"
             )
-        else:
-            self.transformer_ = clone(self.features).fit(rows)
-            self.scale_ = learn_scale(rows, "none")
+        self.transformer_ = clone(self.features).fit(rows)
+        self.scale_ = learn_scale(rows, "none")
 
     def _scaled(self, X: "Array | sp.csr_array") -> Any:
         if self.transformer_ is not None:

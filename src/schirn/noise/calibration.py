@@ -15,9 +15,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 
+from schirn._input import Array
 from schirn.linalg.arrays import is_device_array, namespace
-
-Array = np.ndarray
 
 _BINS = 400
 _MOST_CELLS = 4_000_000

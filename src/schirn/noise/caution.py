@@ -23,10 +23,9 @@ import scipy.sparse as sp
 from scipy.special import betaincinv, expit
 from scipy.stats import rankdata
 
+from schirn._input import Array
 from schirn.linalg.weights import repeat
 from schirn.noise.missing import missing_rate
-
-Array = np.ndarray
 
 _MARGIN = 1e-4
 # Rows that decide how much of the claimed noise to believe.

@@ -7,9 +7,8 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 from scipy.stats import beta
 
+from schirn._input import Array
 from schirn.linalg.arrays import is_device_array, like, namespace, to_numpy
-
-Array = np.ndarray
 
 # Surest shares of the expected true cells, of at least 50 cells, that show how many are listed.
 _SUREST, _LEAST_CELLS = (0.02, 0.05, 0.1), 50

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from schirn._input import Array
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import like, namespace, to_numpy
-
-Array = np.ndarray
 
 # Bounds of the rate at which false labels are listed.
 SMALLEST_RATE, LARGEST_RATE = 1e-4, 0.98
@@ -178,11 +177,7 @@ def cell_posterior(
         normaliser = log_normaliser(model.tilt, float(model.rate), largest)
     tilt, normaliser = like(model.tilt, p), like(normaliser, p)
     rate: Any = model.rate if np.ndim(model.rate) == 0 else like(model.rate, p)
-    weight = None
-    if model.propensity is not None:
-        # Of every candidate; like p, with an entry for padding.
-        weight = like(np.exp(model.propensity), p)[like(label, p, "own")]
-        weight = xp.concat([weight, xp.ones_like(p[:1])])
+    weight = None if model.propensity is None else _cell_weights(model.propensity, label, p)
     for block in blocks:
         width = int(block.sizes[-1])
         weights = None if row_weights is None else row_weights[to_numpy(block.rows)]
@@ -202,6 +197,13 @@ def cell_posterior(
             noise_counts[size - np.arange(most + 1)] += sums[: most + 1]
             true_counts[: most + 1] += sums[: most + 1]
     return CellPosterior(q[:-1], noise_counts, true_counts)
+
+
+def _cell_weights(propensity: Array, label: Any, p: Any) -> Any:
+    """Relative weight of every candidate among the false labels; like p, with one for padding."""
+    xp = namespace(p)
+    weight = like(np.exp(propensity), p)[like(label, p, "own")]
+    return xp.concat([weight, xp.ones_like(p[:1])])
 
 
 class CellBlock(NamedTuple):

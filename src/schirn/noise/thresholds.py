@@ -5,10 +5,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schirn._input import Array
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import is_device_array, like, namespace
 
-Array = np.ndarray
 ThresholdRule = float | str | Sequence[float] | Array
 
 
@@ -103,27 +103,33 @@ def label_threshold(
     >>> label_threshold("cardinality", 2, scores=scores, cardinality=0.5).apply(scores).tolist()
     [[1, 0], [0, 0]]
     """
-    if isinstance(rule, str):
-        if rule == "cardinality":
-            if scores is None:
-                raise InputError('threshold "cardinality" needs the scores of some rows, got None')
-            return LabelThreshold(np.asarray(_cardinality_cut(scores, cardinality)))
-        if rule == "linear":
-            if scores is None or candidates is None:
-                raise InputError(
-                    'threshold "linear" is learned from the training rows; '
-                    'set threshold="linear" on the model before fit'
-                )
-            return _linear_threshold(scores, candidates)
-        kind, _, number = rule.partition("-")
-        if kind == "top" and number.isdecimal() and int(number) > 0:
-            return LabelThreshold(None, int(number))
-        if kind == "row" and _is_number(number):
-            return LabelThreshold(np.asarray(float(number)), scale_rows=True)
-        raise InputError(
-            f'threshold {rule!r} is unknown; give a number, one number per label, "top-3", '
-            f'"row-0.9", "cardinality" or "linear"'
-        )
+    if isinstance(rule, str) and rule == "cardinality":
+        if scores is None:
+            raise InputError('threshold "cardinality" needs the scores of some rows, got None')
+        return LabelThreshold(np.asarray(_cardinality_cut(scores, cardinality)))
+    if isinstance(rule, str) and rule == "linear":
+        if scores is None or candidates is None:
+            raise InputError(
+                'threshold "linear" is learned from the training rows; '
+                'set threshold="linear" on the model before fit'
+            )
+        return _linear_threshold(scores, candidates)
+    return _named_threshold(rule) if isinstance(rule, str) else _fixed_threshold(rule, n_labels)
+
+
+def _named_threshold(rule: str) -> LabelThreshold:
+    kind, _, number = rule.partition("-")
+    if kind == "top" and number.isdecimal() and int(number) > 0:
+        return LabelThreshold(None, int(number))
+    if kind == "row" and _is_number(number):
+        return LabelThreshold(np.asarray(float(number)), scale_rows=True)
+    raise InputError(
+        f'threshold {rule!r} is unknown; give a number, one number per label, "top-3", '
+        f'"row-0.9", "cardinality" or "linear"'
+    )
+
+
+def _fixed_threshold(rule: Any, n_labels: int) -> LabelThreshold:
     try:
         cut = np.asarray(rule, dtype=np.float64)
         fits = cut.ndim == 0 or cut.shape == (n_labels,)

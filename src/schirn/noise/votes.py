@@ -12,9 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, logit
 
+from schirn._input import Array
 from schirn.labels.votes import Ballots
-
-Array = np.ndarray
 
 # Pseudo-votes that pull the rate of a label, and the quality of an annotator, to the common one.
 _LABEL_VOTES = 20.0

@@ -10,7 +10,8 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from schirn._files import (
     too_large,
 )
 from schirn._files import MAX_BYTES as MAX_BYTES
+from schirn._input import Array
 from schirn.exceptions import InputError, ModelFileError
 from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
@@ -37,8 +39,6 @@ from schirn.methods import PartialMultiLabelClassifier, method_named, methods
 from schirn.persist._model import RECORDS as RECORDS
 from schirn.persist._model import all_records, check_model, class_of
 from schirn.persist._onnx import to_onnx as to_onnx
-
-Array = np.ndarray
 
 FORMAT = "schirn-model"
 VERSION = 2
@@ -73,7 +73,7 @@ _SPARSE: dict[str, Any] = {
     "csc_matrix": sp.csc_matrix,
 }
 # Set by scikit-learn for metadata routing and `set_output`; they belong to the caller's pipeline.
-_NOT_STATE = {"_metadata_request", "_sklearn_output_config"}
+_NOT_STATE = {"_metadata_request", "_sklearn_output_config", "keeps_log_odds"}
 
 _HEADER = "header.json"
 # Bytes in memory per byte of JSON, at most.
@@ -283,22 +283,17 @@ class _Hashing:
         return data
 
 
-class damage_named:
+@contextmanager
+def damage_named(path: Path) -> Iterator[None]:
     """Turn any error that a damaged file causes into a ModelFileError that names it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, ModelFileError) or not isinstance(error, _DAMAGE):
-            return
-        if isinstance(error, OSError) and error.filename is not None:
-            return
+    try:
+        yield
+    except _DAMAGE as error:
+        is_named = isinstance(error, OSError) and error.filename is not None
+        if isinstance(error, ModelFileError) or is_named:
+            raise
         reason = reason_of(error)
-        raise ModelFileError(f"{self._path}: the model file is damaged ({reason})") from error
+        raise ModelFileError(f"{path}: the model file is damaged ({reason})") from error
 
 
 def _open(path: Path) -> zipfile.ZipFile:
@@ -483,7 +478,10 @@ class Decoder:
     def estimator(self, entry: dict[str, Any], find: Callable[[str], Any]) -> Any:
         """Return an estimator; `find` returns the class of a name."""
         cls = find(entry["class"])
-        model = cls(**{key: self.value(value) for key, value in entry["params"].items()})
+        # Parameters that only earlier versions had do not change a fitted model.
+        retired = getattr(cls, "_retired", ())
+        params = {k: self.value(v) for k, v in entry["params"].items() if k not in retired}
+        model = cls(**params)
         for key, value in entry["attributes"].items():
             if not key.isidentifier() or key.startswith("__") or hasattr(cls, key):
                 raise ValueError(f"{key!r} is not the name of a fitted attribute")

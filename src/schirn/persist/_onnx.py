@@ -24,8 +24,6 @@ from schirn.methods import LinearMethod, Sieve
 from schirn.noise.thresholds import LabelThreshold
 from schirn.solvers.sieve import SOFT, LabelStack
 
-Array = np.ndarray
-
 _OPSET, _IR_VERSION = 18, 9
 # A file of ONNX holds at most 2 GiB.
 _MOST_BYTES = 2 * 1024**3 - 10**7

@@ -14,15 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammainc, gammaln
 
-from schirn.report.page import png_uri, render
+from schirn._input import Array
+from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
     from schirn.cleaning.found import NoisyLabels
     from schirn.cleaning.threshold_curve import ThresholdPoint
-    from schirn.cleaning.why import Explanation, Neighbour, Reasons, Word
+    from schirn.cleaning.why import Neighbour, Reasons, Word
     from schirn.tables.checks import Finding
 
-Array = np.ndarray
 
 MAX_CARDS = 240
 MAX_SUGGESTIONS = 80
@@ -41,33 +41,6 @@ _BINS = 20
 _MAX_STRATUM = 10
 _MAX_TESTED = 2000
 _TABLE_AT = [k / 10 for k in range(1, 10)]
-_MAGIC = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpeg", b"GIF8": "gif", b"RIFF": "webp"}
-
-
-class Tag(NamedTuple):
-    """A tag of a row."""
-
-    name: str
-    removed: bool
-    confidence: float
-
-
-class SimilarRow(NamedTuple):
-    """A row that is similar to that of a tag."""
-
-    id: str
-    similarity: float
-    text: str
-
-
-class Why(NamedTuple):
-    """Why a tag was judged as it was, for the page."""
-
-    explanation: "Explanation"
-    words: "list[Word]"
-    """The words to show; none if the features have no names."""
-    with_tag: list[SimilarRow]
-    without_tag: list[SimilarRow]
 
 
 class Card(NamedTuple):
@@ -80,63 +53,17 @@ class Card(NamedTuple):
     removed: bool
     text: str
     image: str
-    tags: list[Tag]
+    tags: list[dict[str, Any]]
+    """Names of the tags of the row, and whether they were removed."""
     n_more: int
     suggested: bool = False
-    why: Why | None = None
+    why: dict[str, Any] | None = None
+    """Explanation, the words to show, and similar rows with and without the tag."""
 
     @property
     def verdict(self) -> str:
         """Return "suggested", "removed" or "kept"."""
         return "suggested" if self.suggested else "removed" if self.removed else "kept"
-
-
-class Confusion(NamedTuple):
-    """How often a tag was removed from rows that keep another one."""
-
-    removed: str
-    kept: str
-    n_rows: int
-    share: float
-    """Share of the removals of the first tag."""
-    usual: float
-    """Share to expect if the removals had nothing to do with the second tag."""
-    p_value: float
-    """Probability of so many rows by chance, times the number of pairs (Holm)."""
-
-
-class Bar(NamedTuple):
-    """A histogram bar: x and width in percent, height in percent of the highest bar."""
-
-    x: float
-    width: float
-    height: float
-    n_tags: int
-    low: float
-    high: float
-    removed: bool
-
-
-class Histogram(NamedTuple):
-    """Bars of the confidences, and the threshold."""
-
-    bars: list[Bar]
-    threshold: float
-
-
-class CurvePlot(NamedTuple):
-    """Precision and recall against the threshold; points of SVG lines and areas, in percent."""
-
-    precision: str
-    precision_band: str
-    recall: str
-    recall_band: str
-    points: "list[ThresholdPoint]"
-    rows: "list[ThresholdPoint]"
-    """Some of the points, for a table."""
-    now: int
-    """Index of the point with the threshold in force."""
-    source: str
 
 
 class CleanReport:
@@ -207,8 +134,8 @@ class CleanReport:
             confusions=self.confusions(),
             confusion_level=CONFUSION_LEVEL,
             explained=self.reasons is not None,
-            named=any(card.why is not None and card.why.words for card in cards + suggestions),
-            histogram=self.histogram(),
+            named=any(card.why is not None and card.why["words"] for card in cards + suggestions),
+            bars=self.histogram(),
             curve=self.curve(),
             cards=cards,
             suggestions=suggestions,
@@ -260,8 +187,8 @@ class CleanReport:
             "summary": self.found.summary(),
             "findings": [finding.to_dict() for finding in self.findings],
             "labels": [label.to_dict() for label in self.found.labels()],
-            "confusions": [pair._asdict() for pair in self.confusions()],
-            "histogram": [bar.n_tags for bar in self.histogram().bars],
+            "confusions": self.confusions(),
+            "histogram": [bar["n_tags"] for bar in self.histogram()],
         }
         if self.found.threshold_curve is not None:
             document["threshold_curve"] = list(self.found.threshold_curve.records())
@@ -309,8 +236,11 @@ class CleanReport:
             for row, column, confidence in zip(*chosen, strict=True)
         ]
 
-    def curve(self) -> CurvePlot | None:
-        """Return precision and recall against the threshold as points of a drawing."""
+    def curve(self) -> dict[str, Any] | None:
+        """Return precision and recall against the threshold as points of a drawing, in percent.
+
+        `rows` are some of the points, for a table; `now` is the point with the threshold in force.
+        """
         curve = self.found.threshold_curve
         if curve is None:
             return None
@@ -327,24 +257,25 @@ class CleanReport:
         }
         now = curve.at(self.found.threshold)
         rows = {point.threshold: point for point in (*map(curve.at, _TABLE_AT), now)}
-        return CurvePlot(
-            line("precision", drawn),
-            areas["precision"],
-            line("recall", curve.points),
-            areas["recall"],
-            curve.points,
-            [rows[threshold] for threshold in sorted(rows)],
-            curve.points.index(now),
-            curve.source,
-        )
+        return {
+            "precision": line("precision", drawn),
+            "precision_band": areas["precision"],
+            "recall": line("recall", curve.points),
+            "recall_band": areas["recall"],
+            "points": curve.points,
+            "rows": [rows[threshold] for threshold in sorted(rows)],
+            "now": curve.points.index(now),
+            "source": curve.source,
+        }
 
-    def confusions(self) -> list[Confusion]:
+    def confusions(self) -> list[dict[str, Any]]:
         """Return the pairs of a removed and a kept tag that share more rows than by chance.
 
         If a tag were removed from rows at random, among all rows that do not keep it and that have
         as many other tags, the number of these rows with the second tag would be a sum of
         hypergeometric numbers. Pairs are listed whose number is too large for that, after Holm's
-        correction for the number of pairs; the one with the largest excess comes first.
+        correction for the number of pairs; the one with the largest excess comes first. `share` is
+        the share of the removals of the first tag, `usual` the share to expect by chance.
         """
         found = self.found
         shape = (found.n_rows, len(found.label_names))
@@ -390,14 +321,23 @@ class CleanReport:
             highest = max(highest, p * (n_pairs - k))
             if highest > CONFUSION_LEVEL:
                 break
-            names = found.label_names[i], found.label_names[j]
-            shares = count / int(removals[i]), expected / int(removals[i])
-            listed.append((expected - count, Confusion(*names, count, *shares, highest)))
+            pair = {
+                "removed": found.label_names[i],
+                "kept": found.label_names[j],
+                "n_rows": count,
+                "share": count / int(removals[i]),
+                "usual": expected / int(removals[i]),
+                "p_value": highest,
+            }
+            listed.append((expected - count, pair))
         listed.sort(key=lambda pair: pair[0])
         return [pair for _, pair in listed[:MAX_CONFUSIONS]]
 
-    def histogram(self) -> Histogram:
-        """Count the judged tags by confidence; the heights are square roots of the counts."""
+    def histogram(self) -> list[dict[str, Any]]:
+        """Return bars of the confidences of the judged tags; x, width and height in percent.
+
+        The heights are square roots of the numbers of tags, relative to the highest.
+        """
         edges = np.linspace(0, 1, _BINS + 1)
         counts = np.histogram(self.found.confidence[self.found.judged], edges)[0]
         highest = np.sqrt(max(1, int(counts.max(initial=0))))
@@ -405,19 +345,18 @@ class CleanReport:
         limit = found.threshold
         if found.held_back:
             limit = float(found.confidence[found.removed].max(initial=0))
-        bars = [
-            Bar(
-                k * width,
-                width,
-                100 * float(np.sqrt(count) / highest),
-                int(count),
-                float(edges[k]),
-                float(edges[k + 1]),
-                bool(edges[k + 1] <= limit + 1e-9),
-            )
+        return [
+            {
+                "x": k * width,
+                "width": width,
+                "height": 100 * float(np.sqrt(count) / highest),
+                "n_tags": count,
+                "low": float(edges[k]),
+                "high": float(edges[k + 1]),
+                "removed": bool(edges[k + 1] <= limit + 1e-9),
+            }
             for k, count in enumerate(counts.tolist())
         ]
-        return Histogram(bars, self.found.threshold)
 
     def _explained(self, cards: list[Card]) -> list[Card]:
         """Return the cards with the reasons for their verdicts."""
@@ -429,23 +368,24 @@ class CleanReport:
         whys = reasons.explain_all((card.row, card.label) for card in cards)
         return [
             card._replace(
-                why=Why(
-                    why,
-                    [word for word in why.words[:_MAX_WORDS] if shows(word)] if why.named else [],
-                    self._similar(why.with_tag),
-                    self._similar(why.without_tag),
-                )
+                why={
+                    "explanation": why,
+                    "words": [w for w in why.words[:_MAX_WORDS] if shows(w)] if why.named else [],
+                    "with_tag": self._similar(why.with_tag),
+                    "without_tag": self._similar(why.without_tag),
+                }
             )
             for card, why in zip(cards, whys, strict=True)
         ]
 
-    def _similar(self, neighbours: "list[Neighbour]") -> list[SimilarRow]:
+    def _similar(self, neighbours: "list[Neighbour]") -> list[dict[str, Any]]:
         return [
-            SimilarRow(
-                self._id(row),
-                similarity,
-                self._text(row, _MAX_NEIGHBOUR_TEXT) or self._tags(row, _MAX_NEIGHBOUR_TEXT),
-            )
+            {
+                "id": self._id(row),
+                "similarity": similarity,
+                "text": self._text(row, _MAX_NEIGHBOUR_TEXT)
+                or self._tags(row, _MAX_NEIGHBOUR_TEXT),
+            }
             for row, similarity in neighbours[:_MAX_NEIGHBOURS]
         ]
 
@@ -478,11 +418,7 @@ class CleanReport:
             text=self._text(row, _MAX_TEXT),
             image="" if self.images is None else _image(self.images[row]),
             tags=[
-                Tag(
-                    found.label_names[found.column[j]],
-                    bool(found.removed[j]),
-                    float(found.confidence[j]),
-                )
+                {"name": found.label_names[found.column[j]], "removed": bool(found.removed[j])}
                 for j in shown
             ],
             n_more=len(of_row) - len(shown),
@@ -524,8 +460,8 @@ def _image(image: Any) -> str:
         raw = path.read_bytes()
     except OSError:
         return ""
-    kind = next((name for magic, name in _MAGIC.items() if raw.startswith(magic)), None)
-    return f"data:image/{kind};base64,{base64.b64encode(raw).decode()}" if kind else ""
+    kind = image_type(raw)
+    return "" if kind is None else f"data:{kind};base64,{base64.b64encode(raw).decode()}"
 
 
 def _cut(text: str, most: int) -> str:

@@ -1,6 +1,6 @@
 """The page of the demonstration: one self-contained HTML file."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,21 +27,6 @@ _KIND = {
     (True, False): "mistake",
     (False, True): "missed",
 }
-
-
-class Tag(NamedTuple):
-    """A tag of an image; kind is kept, found, mistake or missed."""
-
-    name: str
-    kind: str
-
-
-class Card(NamedTuple):
-    """One image with the verdicts of each method on its tags."""
-
-    title: str
-    image: str
-    verdicts: list[tuple[str, list[Tag]]]
 
 
 def demo_page(demo: "Demo") -> str:
@@ -90,18 +75,23 @@ def _remaining(result: "DemoResult") -> dict[str, Any]:
     return {"name": result.name, "kept": kept, "wrong": wrong, "share": wrong / max(1, kept)}
 
 
-def _card(demo: "Demo", row: int) -> Card:
+def _card(demo: "Demo", row: int) -> dict[str, Any]:
+    """One image with the verdicts of each method on its tags."""
     data = demo.train
     images: Any = data.images
     verdicts = []
     for method in _METHODS:
         removed = demo.result(method).model.noise_[row]
         tags = [
-            Tag(data.label_names[j], _KIND[bool(removed[j]), not data.y_true[row, j]])
+            {
+                "name": data.label_names[j],
+                "kind": _KIND[bool(removed[j]), not data.y_true[row, j]],
+            }
             for j in np.flatnonzero(data.candidates[row])
         ]
         verdicts.append((method, tags))
-    return Card(_DIGITS[demo.digits[row]], png_uri(images[row] / 16), verdicts)
+    image = png_uri(images[row] / 16)
+    return {"title": _DIGITS[demo.digits[row]], "image": image, "verdicts": verdicts}
 
 
 def _most_mistakes(demo: "Demo") -> list[int]:

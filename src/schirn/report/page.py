@@ -1,6 +1,7 @@
 """Self-contained HTML pages: the template environment and inline images."""
 
 import base64
+import re
 import struct
 import zlib
 from importlib.resources import files
@@ -8,9 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from schirn._input import Array
 from schirn._optional import optional
 
-Array = np.ndarray
+# What an image file starts with. No SVG: that is a program rather than an image.
+_IMAGES = re.compile(
+    rb"(?P<png>\x89PNG\r\n\x1a\n)|(?P<jpeg>\xff\xd8\xff)|(?P<gif>GIF8[79]a)|(?P<bmp>BM)"
+    rb"|(?P<webp>RIFF....WEBP)|(?P<avif>....ftypavi[fs])",
+    re.DOTALL,
+)
 
 
 def render(
@@ -37,6 +44,16 @@ def render(
     )
     source = files(package).joinpath("templates", template).read_text(encoding="utf-8")
     return str(environment.from_string(source).render(**context))
+
+
+def image_type(content: bytes) -> str | None:
+    """Return the media type of an image file by its first twelve bytes; None if it is none.
+
+    >>> image_type(b"GIF89a"), image_type(b"<svg>")
+    ('image/gif', None)
+    """
+    start = _IMAGES.match(content)
+    return None if start is None else f"image/{start.lastgroup}"
 
 
 def png_uri(image: Array) -> str:

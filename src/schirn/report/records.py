@@ -1,31 +1,24 @@
 """Records as CSV and JSON lines; files written whole."""
 
-import csv
-import io
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from schirn._files import atomic_write, spreadsheet_safe
+from schirn._files import atomic_write, csv_rows, spreadsheet_safe
 
 Record = dict[str, Any]
 
 
 def csv_lines(records: Iterable[Record]) -> Iterator[str]:
     """Yield a header and one line per record; lists are joined, dictionaries get columns."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    for k, record in enumerate(records):
-        flat = dict(_flat(record))
-        if k == 0:
-            writer.writerow(flat)
-        writer.writerow(flat.values())
-        yield buffer.getvalue()
-        buffer.seek(0)
-        buffer.truncate()
+    columns = (dict(_flat(record)) for record in records)
+    for first in islice(columns, 1):
+        yield from csv_rows([first, first.values()])
+    yield from csv_rows(each.values() for each in columns)
 
 
 def json_lines(records: Iterable[Record]) -> Iterator[str]:

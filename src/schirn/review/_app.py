@@ -4,7 +4,7 @@ import json
 import secrets
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schirn._files import reason_of
-from schirn._input import whole_text
+from schirn._input import is_count, whole_text
 from schirn.exceptions import DataError, InputError
 from schirn.report.records import csv_lines, json_lines
 from schirn.review import _browse as browse
@@ -95,13 +95,13 @@ def create_app(
     """
     session.on_decision = trainer.start_if_due
     routes = [Route(path, _asset(*asset)) for path, asset in _ASSETS.items()]
-    routes += [Route(f"/tags.{kind}", _export(session, kind)) for kind in _EXPORTS]
-    view = _Api(session, trainer, name)
+    view, downloads = _Api(session, trainer, name), _Downloads(session)
     routes += [
-        Route("/certificate.json", _certificate(session)),
-        Route("/table", _table(session)),
-        Route("/changes.csv", _changes(session)),
-        Route("/image/{row:int}", _image(session)),
+        Route("/tags.{kind}", downloads.tags),
+        Route("/certificate.json", downloads.certificate),
+        Route("/table", downloads.table),
+        Route("/changes.csv", downloads.changes),
+        Route("/image/{row:int}", downloads.image),
         Route("/api/state", view.state),
         *(Route(f"/api/{name}", view.listing(name)) for name in _LISTS),
         Route("/api/why", view.why),
@@ -262,74 +262,61 @@ def _asset(name: str, kind: str) -> Any:
     return send
 
 
-def _export(session: Session, kind: str) -> Any:
-    lines, media = _EXPORTS[kind]
+class _Downloads:
+    """Files to download: the final tags, the table, the changes, the certificate and images."""
 
-    def send(request: Request) -> Response:
-        content: Iterator[str] = lines(session.final_tags())
-        name = f'attachment; filename="tags.{kind}"'
-        return StreamingResponse(content, media_type=media, headers={"Content-Disposition": name})
+    def __init__(self, session: Session):
+        self._session = session
 
-    return send
+    def tags(self, request: Request) -> Response:
+        """Send the final tags of each item."""
+        kind = request.path_params["kind"]
+        if kind not in _EXPORTS:
+            return PlainTextResponse("Not Found", 404)
+        lines, media = _EXPORTS[kind]
+        content = lines(self._session.final_tags())
+        return StreamingResponse(content, media_type=media, headers=_attachment(f"tags.{kind}"))
 
-
-def _table(session: Session) -> Any:
-    """Send the whole table with the final tags."""
-
-    def send(request: Request) -> Response:
-        roles = session.project.table
+    def table(self, request: Request) -> Response:
+        """Send the whole table with the final tags."""
+        roles = self._session.project.table
         if roles is None:
             return PlainTextResponse("This project keeps no table.", 404)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, roles.file)
-            session.write_table(path)
-            content = path.read_bytes()
-        name = f'attachment; filename="reviewed{roles.file.removeprefix("table")}"'
-        headers = {"Content-Disposition": name}
-        return Response(content, media_type="application/octet-stream", headers=headers)
+        name = f"reviewed{roles.file.removeprefix('table')}"
+        return _sent(name, "application/octet-stream", self._session.write_table)
 
-    return send
+    def changes(self, request: Request) -> Response:
+        """Send the list of changes, for `schirn apply`."""
+        return _sent("changes.csv", "text/csv", self._session.changes().write)
 
+    def certificate(self, request: Request) -> Response:
+        """Send the certificate of a complete audit."""
+        certificate = self._session.certificate
+        if certificate is None:
+            return PlainTextResponse("The audit is not complete, so nothing is certified.", 404)
+        return _sent("certificate.json", "application/json", certificate.to_json)
 
-def _changes(session: Session) -> Any:
-    """Send the list of changes, for `schirn apply`."""
-
-    def send(request: Request) -> Response:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "changes.csv")
-            session.changes().write(path)
-            content = path.read_bytes()
-        headers = {"Content-Disposition": 'attachment; filename="changes.csv"'}
-        return Response(content, media_type="text/csv", headers=headers)
-
-    return send
-
-
-def _image(session: Session) -> Any:
-    """Send the image that the table names for a row; the request gives only the number."""
-
-    def send(request: Request) -> Response:
-        row, table = request.path_params["row"], session.table
+    def image(self, request: Request) -> Response:
+        """Send the image that the table names for a row; the request gives only the number."""
+        row, table = request.path_params["row"], self._session.table
         found = None
-        if table is not None and 0 <= row < len(session.project.items):
+        if table is not None and 0 <= row < len(self._session.project.items):
             found = table.image(row)
         if found is None:
             return PlainTextResponse("Not Found", 404)
         return Response(found[0], media_type=found[1])
 
-    return send
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f'attachment; filename="{name}"'}
 
 
-def _certificate(session: Session) -> Any:
-    def send(request: Request) -> Response:
-        certificate = session.certificate
-        if certificate is None:
-            return PlainTextResponse("The audit is not complete, so nothing is certified.", 404)
-        name = 'attachment; filename="certificate.json"'
-        headers = {"Content-Disposition": name}
-        return Response(certificate.to_json(), media_type="application/json", headers=headers)
-
-    return send
+def _sent(name: str, media: str, write: Callable[[Path], Any]) -> Response:
+    """Send a file that a function writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        write(path)
+        return Response(path.read_bytes(), media_type=media, headers=_attachment(name))
 
 
 async def _body(request: Request) -> bytes:
@@ -356,7 +343,7 @@ def _wanted(body: bytes) -> dict[str, Any]:
         if not isinstance(wanted.get(key), str):
             raise InputError(f"the request must give {key!r} as text")
         wanted[key] = whole_text(wanted[key])
-    if not isinstance(seen, int) or isinstance(seen, bool) or seen < 0:
+    if not is_count(seen):
         raise InputError("the request must give 'seen' as a whole number of at least 0")
     checked_person(wanted.get("person", ""))
     return wanted

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from schirn._input import Array
 from schirn.cleaning.audit import Certificate
 from schirn.cleaning.found import NoisyLabels
 from schirn.exceptions import InputError
 from schirn.review.project import Project
-
-Array = np.ndarray
 
 
 class ReviewAudit:

@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from schirn._files import brief
+from schirn._input import Array
 from schirn.cleaning.found import CLOSE
 from schirn.exceptions import InputError
 from schirn.review._state import DROP, KEEP, SKIP
 from schirn.review.session import Session
-
-Array = np.ndarray
 
 PAGE = 50
 SHOWN = ("doubtful", "removed", "suggested", "decided", "all")

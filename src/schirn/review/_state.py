@@ -15,13 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schirn._files import brief
+from schirn._input import Array, is_share
 from schirn.cleaning.limits import least_likely, with_one_left
 from schirn.exceptions import InputError
 from schirn.review._audit import ReviewAudit
 from schirn.review._journal import Record
 from schirn.review.project import Project
-
-Array = np.ndarray
 
 OPEN, KEEP, DROP, SKIP = range(4)
 STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
@@ -261,8 +260,7 @@ class ReviewState:
 
     def _of_threshold(self, record: Record) -> list[int]:
         value: Any = record.get("value")
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 <= value <= 1:
+        if not is_share(value):
             raise InputError(f"the threshold must be a number from 0 to 1, not {brief(value)}")
         if self.audit is not None:
             raise InputError("the certificate is about one threshold, so it stays")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import read_archive
+from schirn._input import Array
 from schirn._progress import shown
 from schirn.datasets.npz import features_of
 from schirn.exceptions import DataError, EmptyCandidatesWarning
@@ -26,8 +27,6 @@ from schirn.review._journal import Journal
 from schirn.review._state import DROP, KEEP
 from schirn.review.project import Project, read_project
 from schirn.review.session import Session
-
-Array = np.ndarray
 
 # -P: a module in the user's folder must not replace one of ours.
 # The server holds the other end of stdin; when it is gone, reading returns and the process ends.

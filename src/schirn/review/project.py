@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief, whole_folder
-from schirn._input import repeated, whole_text
+from schirn._input import Array, is_count, is_share, repeated, whole_text
 from schirn.cleaning.found import NoisyLabels
 from schirn.cleaning.groups import group_numbers
 from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
@@ -21,8 +21,6 @@ from schirn.cleaning.verdicts import PRECISION
 from schirn.exceptions import DataError
 from schirn.review.table import TableRoles, read_roles, write_copy
 from schirn.tables.files import Table
-
-Array = np.ndarray
 
 FORMAT, VERSION = "schirn-review", 2
 FEATURES = "features.npz"
@@ -276,7 +274,7 @@ def _labels(folder: Path, head: dict[str, Any]) -> list[str]:
 
 def _threshold(folder: Path, head: dict[str, Any]) -> float:
     value = head.get("threshold")
-    if not _is_share(value):
+    if not is_share(value):
         raise DataError(
             f"{folder / 'project.json'}: 'threshold' must be a number from 0 to 1, not "
             f"{brief(value)}"
@@ -286,7 +284,7 @@ def _threshold(folder: Path, head: dict[str, Any]) -> float:
 
 def _precision(folder: Path, head: dict[str, Any]) -> float | None:
     value = head.get("precision", PRECISION)
-    if value is not None and not (_is_share(value) and value > 0):
+    if value is not None and not (is_share(value) and value > 0):
         raise DataError(
             f"{folder / 'project.json'}: 'precision' must be null or a number from 0 to 1, not "
             f"{brief(value)}"
@@ -297,8 +295,7 @@ def _precision(folder: Path, head: dict[str, Any]) -> float | None:
 def _limits(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
     """Return trust and limits per row of the verdicts; other programs need not write them."""
     most, trust = head.get("max_remove_per_row"), head.get("trust")
-    whole = isinstance(most, int) and not isinstance(most, bool) and most >= 0
-    if most is not None and not whole:
+    if most is not None and not is_count(most):
         raise DataError(
             f"{folder / 'project.json'}: 'max_remove_per_row' must be null or a whole number, not "
             f"{brief(most)}"
@@ -306,7 +303,7 @@ def _limits(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
     if trust is not None:
         try:
             curve = [TrustPoint(*map(float, point)) for point in trust["curve"]]
-            shares = all(_is_share(value) for point in curve for value in point)
+            shares = all(is_share(value) for point in curve for value in point)
             planted, level = trust["planted"], trust["level"]
             fits = isinstance(planted, int) and planted >= bool(curve) and level in _LEVELS
             if not shares or not fits:
@@ -330,7 +327,7 @@ def _curve(folder: Path, head: dict[str, Any]) -> ThresholdCurve | None:
             at, removed, *shares = (math.nan if value is None else float(value) for value in point)
             points.append(ThresholdPoint(at, int(removed), *shares))
         known = [value for point in points for value in (point[0], *point[2:]) if value == value]
-        if not points or not all(map(_is_share, known)):
+        if not points or not all(map(is_share, known)):
             raise ValueError
     except (TypeError, ValueError, KeyError, OverflowError):
         raise DataError(
@@ -417,7 +414,7 @@ def _tags(
                 f"{where}: the tag {brief(label)} is not among the labels of project.json"
             )
         confidence, kept = tag.get("confidence"), False if suggested else tag.get("kept")
-        if not _is_share(confidence) or not isinstance(kept, bool):
+        if not is_share(confidence) or not isinstance(kept, bool):
             raise DataError(
                 f"{where}: the tag {brief(label)} needs a 'confidence' from 0 to 1 and 'kept' true "
                 f"or false, not {brief(confidence)} and {brief(kept)}"
@@ -425,8 +422,3 @@ def _tags(
         # Tags that could not be judged have one half.
         judged = tag.get("judged", confidence != 0.5) is True
         yield column[label], float(confidence), kept, judged, not suggested  # type: ignore[arg-type]
-
-
-def _is_share(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and math.isfinite(value) and 0 <= value <= 1

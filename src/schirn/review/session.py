@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from schirn._files import atomic_write, brief, read_archive
+from schirn._input import Array
 from schirn.cleaning.audit import Certificate
 from schirn.cleaning.found import CLOSE
 from schirn.exceptions import DataError, InputError
@@ -33,8 +34,6 @@ from schirn.review._state import (
 from schirn.review.project import Project, read_project
 from schirn.review.table import ProjectTable
 from schirn.tables.changes import Change, ChangeList
-
-Array = np.ndarray
 
 ACTIONS = (*STATUS, "undo")
 # Records that say nothing new to the model.

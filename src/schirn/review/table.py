@@ -11,18 +11,11 @@ from schirn._input import is_missing
 from schirn.cleaning.columns import is_inside
 from schirn.exceptions import DataError
 from schirn.labels.tags import split_tags
+from schirn.report.page import image_type
 from schirn.tables.files import Table, folder_format, open_table
 
 MAX_IMAGE_BYTES = 32 * 1024**2
 _MAX_CELL = 2000
-# What a file starts with, and what it is. No SVG: that is a program rather than an image.
-_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"),
-    (b"\xff\xd8\xff", "image/jpeg"),
-    (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"),
-    (b"BM", "image/bmp"),
-)
 
 
 class TableRoles(NamedTuple):
@@ -165,14 +158,9 @@ class ProjectTable:
             if not path.is_file() or path.stat().st_size > MAX_IMAGE_BYTES:
                 return None
             with path.open("rb") as stream:
-                start = stream.read(12)
+                kind = image_type(stream.read(12))
         except (OSError, ValueError):
             return None
-        kind = next((kind for magic, kind in _MAGIC if start.startswith(magic)), None)
-        if start[:4] == b"RIFF" and start[8:] == b"WEBP":
-            kind = "image/webp"
-        if start[4:] in (b"ftypavif", b"ftypavis"):
-            kind = "image/avif"
         return None if kind is None else (path, kind)
 
     def image(self, row: int) -> tuple[bytes, str] | None:

@@ -44,34 +44,15 @@ def candidate_cells(Y: Any, other: Array | None = None) -> Cells:
     >>> cells.label.tolist(), cells.row.tolist()
     ([0, 1, 1], [1, 0, 1])
     """
-    if sp.issparse(Y):
-        columns = sp.csc_array(Y)
-        columns.sum_duplicates()
-        columns.eliminate_zeros()
-        label = np.repeat(np.arange(Y.shape[1]), np.diff(columns.indptr))
-        row = columns.indices.astype(np.int64)
-    else:
-        label, row = np.nonzero(np.asarray(Y).T)
+    columns = sp.csc_array(Y)
+    columns.sum_duplicates()
+    columns.eliminate_zeros()
+    label = np.repeat(np.arange(Y.shape[1]), np.diff(columns.indptr))
+    row = columns.indices.astype(np.int64)
     if other is not None:
         label, row = like(label, other, "own"), like(row, other, "own")
     shape = int(Y.shape[0]), int(Y.shape[1])
     return Cells(label, row, shape, label * shape[0] + row)
-
-
-class Rows(Protocol):
-    """The features of a block, as a step sees them."""
-
-    def expand(self, message: Any, out: Array | None = None) -> Array:
-        """Scores (l, n) of the rows for the coordinates in the message."""
-
-    def project(self, label: Array, row: Array, values: Array, n_labels: int) -> Array:
-        """B'F (l, p) for the sparse B with these cells."""
-
-    def total(self) -> Array:
-        """Sum of the rows, (p,)."""
-
-    def squares(self, weights: Array) -> Array:
-        """Diagonal of F diag(weights) F'."""
 
 
 class DenseRows(NamedTuple):
@@ -96,8 +77,8 @@ class DenseRows(NamedTuple):
         """Diagonal of F diag(weights) F', some rows at a time."""
         n, r = self.F.shape
         step = max(1, _BLOCK_CELLS // max(1, r))
-        found = [self.F[i : i + step] ** 2 @ weights for i in range(0, n, step)]
-        return namespace(self.F).concat(found) if found else weights[:0]
+        pieces = [self.F[i : i + step] ** 2 @ weights for i in range(0, n, step)]
+        return namespace(self.F).concat(pieces) if pieces else weights[:0]
 
 
 class FeatureRows(NamedTuple):
@@ -134,12 +115,12 @@ class FeatureRows(NamedTuple):
         """||A'x - a||^2 + c of each row x, some rows at a time."""
         A, a, c = message
         step = max(1, _PROJECTED_CELLS // max(1, A.shape[1]))
-        found = []
+        pieces = []
         for i in range(0, self.X.shape[0], step):
             projected = self.X[i : i + step] @ A
             projected -= a
-            found.append(np.einsum("ij,ij->i", projected, projected))
-        return np.concatenate(found) + self.X.dtype.type(c)
+            pieces.append(np.einsum("ij,ij->i", projected, projected))
+        return np.concatenate(pieces) + self.X.dtype.type(c)
 
 
 @dataclass(eq=False)
@@ -149,12 +130,12 @@ class Coordinates:
     eigenvalues: Array
     penalty: Array
     n_rows: int
-    basis: np.ndarray | None = None
-    """The basis of the features; None if blocks hold rows of F themselves."""
+    basis: Any = None
+    """The basis of the features, dense or sparse; None if blocks hold rows of F themselves."""
     mean: np.ndarray | None = None
 
     def send(self, w: Array) -> Any:
-        """The message for `Rows.expand`."""
+        """The message for `FeatureRows.expand`."""
         if self.basis is None:
             return w
         if self.mean is None:
@@ -163,7 +144,7 @@ class Coordinates:
         return W, w[-1] - self.mean @ W
 
     def receive(self, total: Array) -> Array:
-        """F'B from the sums of `Rows.project` (or `Rows.total`) over all blocks."""
+        """F'B from the sums of `FeatureRows.project` (or `total`) over all blocks."""
         if self.basis is None:
             return total if total.ndim == 1 else total.T
         XtB, sums = total[..., :-1].T, total[..., -1]
@@ -190,8 +171,6 @@ class Block(NamedTuple):
     in_place: bool = True
     root: Array | None = None
     """Square roots of the weights of the rows, which have been multiplied by them; None is 1."""
-    empty: Callable[[tuple[int, ...], Any], Array] | None = None
-    """Uninitialised array of a shape and dtype, for a state; None if memory is not used again."""
 
 
 Step = Callable[..., tuple[Any, tuple[Any, ...]]]
@@ -223,20 +202,11 @@ def message_for(message: tuple[Any, ...], block: int) -> tuple[Any, ...]:
 class RowStore(Protocol):
     """Blocks that live together; runs steps on all of them and adds up the sums in block order.
 
-    Lists among the sums are joined in that order.
+    Lists among the sums are joined, in any order.
     """
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
-
-    def later(self, function: Step, *message: Any) -> Callable[[], tuple[Any, ...]]:
-        """Run one step, now or together with the next one; return a function that gives the sums.
-
-        Stores for which an exchange is expensive save one if the sums are asked for after the next
-        step.
-        """
-        sums = self.step(function, *message)
-        return lambda: sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
         """Return f(block, state, *message) of every block, in order."""
@@ -245,7 +215,10 @@ class RowStore(Protocol):
         """Replace every block by f(block, *message)."""
 
     def start(self, function: Step, *message: Any) -> list[Any]:
-        """Run one step on all blocks and return sums over groups of blocks, for `near`."""
+        """Run one step on all blocks and return sums over groups of blocks, for `near` or `here`.
+
+        Where the rows are far away, the program goes on while the step runs.
+        """
         return [self.step(function, *message)]
 
     def near(self, function: Callable[..., Any], *args: Any, place: int = 0) -> Any:
@@ -262,7 +235,7 @@ class RowStore(Protocol):
         return function(*args)
 
     def here(self, value: Any) -> Any:
-        """Bring a result of `near` to this process."""
+        """Bring a result of `start` or `near` to this process."""
         return value
 
 
@@ -275,11 +248,11 @@ class MemoryRows(RowStore):
 
     def step(self, function: Step, *message: Any) -> tuple[Any, ...]:
         """Run one step on all blocks and return the sums."""
-        sums: tuple[Any, ...] | None = None
+        sums: Any = None
         for i, block in enumerate(self.blocks):
-            self.states[i], own = function(block, self.states[i], *message_for(message, i))
-            sums = own if sums is None else add_sums(sums, own)
-        assert sums is not None
+            message_here = message_for(message, i)
+            self.states[i], block_sums = function(block, self.states[i], *message_here)
+            sums = add_sums(sums, block_sums)
         return sums
 
     def gather(self, function: Callable[..., Any], *message: Any) -> list[Any]:
@@ -316,9 +289,7 @@ def memory_rows(
 ) -> tuple[MemoryRows, Coordinates]:
     """All rows of a factored X as one block; `root` as in `Block`."""
     cells = candidate_cells(Y, None if namespace(space.eigenvalues) is np else space.F)
-    n = space.shape[0]
-    if space.F is not None:
-        coordinates = Coordinates(space.eigenvalues, space.penalty, n)
-        return MemoryRows([Block(DenseRows(space.F), cells, root=root)]), coordinates
-    coordinates = Coordinates(space.eigenvalues, space.penalty, n, space.basis, space.mean)
-    return MemoryRows([Block(FeatureRows(space.X), cells, root=root)]), coordinates
+    rows: Any = FeatureRows(space.X) if space.F is None else DenseRows(space.F)
+    frame = (space.basis, space.mean) if space.F is None else ()
+    coordinates = Coordinates(space.eigenvalues, space.penalty, space.shape[0], *frame)
+    return MemoryRows([Block(rows, cells, root=root)]), coordinates

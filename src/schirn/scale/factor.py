@@ -12,6 +12,8 @@ Blocks keep their rows of X as they are, dense or sparse. Two ways lead to the r
 
 import logging
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,7 +47,7 @@ class Factor(NamedTuple):
     coefficients: Callable[[Array], tuple[Array, Array]]
     """Weights W (d, l) and intercepts b (l,) for coordinates w."""
     leverage: Callable[[float], Any]
-    """Message for `Rows.squares` that yields the diagonal of the ridge hat matrix of weight t."""
+    """Message for `squares` of the rows: the diagonal of the ridge hat matrix of weight t."""
 
 
 def choose_solver(shape: tuple[int, int], solver: str = "auto") -> tuple[str, str]:
@@ -117,15 +119,9 @@ def _factor(eigenvalues: Array, basis: Array, mean: Array | None, n: int, sparse
     penalty = np.ones_like(eigenvalues)
     if mean is not None:
         eigenvalues, penalty = with_intercept(eigenvalues, n)
+        mean = mean.astype(dtype)
         # Dense blocks are centred already.
-        shift = mean.astype(dtype) if sparse else np.zeros(len(mean), dtype=dtype)
-    coordinates = Coordinates(eigenvalues, penalty, n, basis, shift)
-
-    def coefficients(w: Array) -> tuple[Array, Array]:
-        if mean is None:
-            return basis @ w, np.zeros(w.shape[1], dtype=dtype)
-        W = basis @ w[:-1]
-        return W, w[-1] - mean.astype(dtype) @ W
+        shift = mean if sparse else np.zeros_like(mean)
 
     def leverage(t: float) -> tuple[Array, Array, float]:
         weights = 1 / (eigenvalues + t * penalty)
@@ -134,7 +130,8 @@ def _factor(eigenvalues: Array, basis: Array, mean: Array | None, n: int, sparse
             return A, np.zeros(A.shape[1], dtype=dtype), 0.0
         return A, shift @ A, float(weights[-1])
 
-    return Factor(coordinates, coefficients, leverage)
+    coordinates = Coordinates(eigenvalues, penalty, n, basis, shift)
+    return Factor(coordinates, replace(coordinates, mean=mean).send, leverage)
 
 
 def _factor_device(store: RowStore, ridge: float, fit_intercept: bool) -> Factor:
@@ -157,9 +154,9 @@ def column_sums(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
 
 def centre(block: Block, mean: Array) -> Block:
     """The block with the mean subtracted from its dense rows."""
-    X, first = block.rows
+    X = block.rows.X
     centred = np.subtract(X, mean, out=X) if block.in_place else X - mean
-    return block._replace(rows=FeatureRows(centred, first))
+    return block._replace(rows=FeatureRows(centred, block.rows.first))
 
 
 def gram(block: Block, state: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -174,6 +171,8 @@ class FeatureCoordinates(Coordinates):
 
     Attributes
     ----------
+    last : NormalSolution or None
+        The solution that the next systems start from.
     n_steps : int
         Steps of conjugate gradients so far; each takes two products with X.
     """
@@ -184,58 +183,37 @@ class FeatureCoordinates(Coordinates):
         penalty = np.ones(len(diagonal) + (mean is not None), dtype=dtype)
         if mean is not None:
             penalty[-1] = 0
-        super().__init__(diagonal.astype(dtype), penalty, n, None, mean)
+        basis = sp.csr_array(sp.identity(len(diagonal), dtype))
+        super().__init__(diagonal.astype(dtype), penalty, n, basis, mean)
         self._store = store
-        self._last: NormalSolution | None = None
+        self.last: NormalSolution | None = None
         self.n_steps = 0
-
-    def send(self, w: Array) -> Any:
-        """Weights of the features and intercepts."""
-        if self.mean is None:
-            return w, np.zeros(w.shape[1], dtype=w.dtype)
-        return w[:-1], w[-1] - self.mean @ w[:-1]
-
-    def receive(self, total: Array) -> Array:
-        """F'B from B'X and the sums of B."""
-        XtB, sums = total[..., :-1].T, total[..., -1]
-        if self.mean is None:
-            return XtB
-        return np.concatenate([XtB - np.multiply.outer(self.mean, sums), sums[None]])
 
     def solve(self, rhs: Array, mu: float, ridge: float) -> tuple[Array, Array]:
         """w with (mu F'F + ridge) w = rhs, and F'F w, starting from the last solution."""
         features = rhs if self.mean is None else rhs[:-1]
-        self._last = conjugate_gradients(
+        self.last = conjugate_gradients(
             self._normal,
             features,
             mu=mu,
             ridge=ridge,
             diagonal=self.eigenvalues,
-            start=self._last,
+            start=self.last,
         )
         if self.mean is None:
-            return self._last
+            return self.last
         # Centred features and the column of ones are orthogonal.
-        w, product = self._last
+        w, product = self.last
         intercept = rhs[-1:] / (mu * self.n_rows)
         return np.concatenate([w, intercept]), np.concatenate([product, self.n_rows * intercept])
-
-    def solve_afresh(self, rhs: Array, ridge: float) -> Array:
-        """w with (F'F + ridge) w = rhs, without touching the last solution."""
-        last, self._last = self._last, None
-        w, _ = self.solve(rhs, 1.0, ridge)
-        self._last = last
-        return w
 
     def _normal(self, p: Array) -> Array:
         """X'X p of the centred features."""
         self.n_steps += 1
-        if self.mean is None:
-            (total,) = self._store.step(normal_product, self.send(p))
-            return self.receive(total)
-        none = np.zeros((1, p.shape[1]), dtype=p.dtype)
-        (total,) = self._store.step(normal_product, self.send(np.concatenate([p, none])))
-        return self.receive(total)[:-1]
+        if self.mean is not None:
+            p = np.concatenate([p, np.zeros((1, p.shape[1]), dtype=p.dtype)])
+        (total,) = self._store.step(normal_product, self.send(p))
+        return self.receive(total)[: len(self.eigenvalues)]
 
 
 def iterative_factor(store: RowStore, layout: Layout, *, fit_intercept: bool) -> Factor:
@@ -249,9 +227,9 @@ def iterative_factor(store: RowStore, layout: Layout, *, fit_intercept: bool) ->
 
     def leverage(t: float) -> tuple[Array, Array, float]:
         A = _sketch(store, coordinates, t)
-        inner = A if mean is None else A[:-1]
-        none = np.zeros(A.shape[1], dtype=A.dtype)
-        return inner, none if mean is None else mean @ inner, 0.0 if mean is None else 1 / n
+        if mean is None:
+            return A, np.zeros(A.shape[1], dtype=A.dtype), 0.0
+        return A[:-1], mean @ A[:-1], 1 / n
 
     return Factor(coordinates, coordinates.send, leverage)
 
@@ -265,7 +243,11 @@ def _sketch(store: RowStore, coordinates: FeatureCoordinates, t: float) -> Array
     B = coordinates.receive(total)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], size=B.shape).astype(B.dtype)
     B = B + np.sqrt(t) * coordinates.penalty[:, None] * signs
-    return coordinates.solve_afresh(B, t) / np.sqrt(B.dtype.type(_PROBES))
+    # The solutions of these systems are no first guess for those of the rounds, nor the reverse.
+    coordinates = copy(coordinates)
+    coordinates.last = None
+    w, _ = coordinates.solve(B, 1.0, t)
+    return w / np.sqrt(B.dtype.type(_PROBES))
 
 
 def normal_product(block: Block, state: Any, message: Any) -> tuple[Any, tuple[Any, ...]]:
@@ -285,8 +267,8 @@ def column_sums_and_squares(block: Block, state: Any) -> tuple[Any, tuple[Any, .
 
 def probe(block: Block, state: Any, count: int) -> tuple[Any, tuple[Any, ...]]:
     """Z'X for random signs Z of the rows, and the sums of Z."""
-    X, first = block.rows
-    rng = np.random.default_rng([1, first])
+    X = block.rows.X
+    rng = np.random.default_rng([1, block.rows.first])
     Z = rng.choice([-1.0, 1.0], size=(count, X.shape[0])).astype(X.dtype)
     return state, (_times_rows(Z, X),)
 

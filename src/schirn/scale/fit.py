@@ -71,8 +71,8 @@ def fit_store(model: Any, store: RowStore, names: Any) -> None:
     """Train a model on the blocks of a store."""
     blocks = store.gather(summarise)
     layout = check_blocks(blocks)
-    known = column_names(blocks[0].n_labels, distinct_names(names), "candidates")
-    _set_input(model, layout.d, known)
+    names = column_names(blocks[0].n_labels, distinct_names(names), "candidates")
+    _set_input(model, layout.d, names)
     _finish(model, model._fit_blocks(store, layout))
 
 
@@ -140,18 +140,8 @@ class _LeaveOneOut(NamedTuple):
     """Leave-one-out scores (l, m) of the sampled rows."""
 
 
-class _Verdicts(NamedTuple):
-    """Noise and confidence of the candidates of a block, sorted by row."""
-
-    counts: np.ndarray
-    """Candidates of each row."""
-    labels: np.ndarray
-    noise: np.ndarray
-    confidence: np.ndarray
-
-
 def judge_by_ridge(
-    model: Any, store: RowStore, factor: Factor, kept: Array, lam: float
+    model: Any, store: RowStore, factor: Factor, targets: Array, lam: float
 ) -> BlockFit:
     """Judge candidates by leave-one-out scores of the ridge on Y - N; sets `calibration_`.
 
@@ -161,13 +151,13 @@ def judge_by_ridge(
     store : RowStore
         The states of its blocks have `noise`.
     factor : Factor
-    kept : array
+    targets : array
         F'(Y - N)
     lam : float
         Ridge weight.
     """
     coordinates = factor.coordinates
-    w, _ = coordinates.solve(kept, 1.0, lam)
+    w, _ = coordinates.solve(targets, 1.0, lam)
     n, l = coordinates.n_rows, w.shape[1]
     stride = sample_stride(n, l)
     store.step(_leave_one_out, coordinates.send(w), factor.leverage(lam), stride)
@@ -191,10 +181,10 @@ def _leave_one_out(
     scores = block.rows.expand(message)
     xp = namespace(scores)
     flat = xp.reshape(scores, (-1,))
-    kept = block.cells.flat[~state.noise]
-    flat[kept] -= 1
+    clean = block.cells.flat[~state.noise]
+    flat[clean] -= 1
     scores /= 1 - below_one(block.rows.squares(weights))
-    flat[kept] += 1
+    flat[clean] += 1
     candidates = xp.take(flat, block.cells.flat)
     sample = scores[:, sample_start(block, stride) :: stride] + 0
     return _LeaveOneOut(candidates, state.noise, sample), ()
@@ -205,14 +195,15 @@ def _sample(block: Block, state: _LeaveOneOut, stride: int) -> tuple[np.ndarray,
     return np.ascontiguousarray(to_numpy(state.sample).T), sample_candidates(block, stride)
 
 
-def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> _Verdicts:
+def _judge(block: Block, state: _LeaveOneOut, calibration: Any) -> tuple[np.ndarray, ...]:
+    """Candidates of each row; their labels, noise and confidence, sorted by row."""
     scores = to_numpy(state.scores)
     confidence = calibration.confidence(scores, np.ones(len(scores), dtype=np.uint8))
     row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
     order = np.argsort(row, kind="stable")
     counts = np.bincount(row, minlength=block.cells.shape[0])
     noise = to_numpy(state.noise)[order]
-    return _Verdicts(counts, label[order].astype(np.int32), noise, confidence[order])
+    return counts, label[order].astype(np.int32), noise, confidence[order]
 
 
 def sample_stride(n: int, l: int) -> int:
@@ -239,8 +230,7 @@ def sample_rows(store: RowStore, layout: Layout) -> tuple[Any, np.ndarray]:
     """Evenly spaced rows of all blocks that fit in main memory, and their candidates (m, l)."""
     count = layout.n if layout.device else max(_SEARCH_ROWS, _SEARCH_CELLS // layout.d)
     stride = max(1, -(-layout.n // count))
-    found = store.gather(_sample_features, stride)
-    X, listed = zip(*found, strict=True)
+    X, listed = zip(*store.gather(_sample_features, stride), strict=True)
     if layout.sparse:
         return sp.csr_array(sp.vstack(X)), np.concatenate(listed)
     return (X[0] if len(X) == 1 else np.concatenate(X)), np.concatenate(listed)

@@ -21,7 +21,6 @@ from schirn.scale.row_file import RowFile
 
 # Rows of a dense candidate matrix that are converted to CSR at a time.
 _CANDIDATE_ROWS = 10_000
-_LIBRARIES = {"dask": "dask", "distributed": "dask", "torch": "device", "cupy": "device"}
 
 
 def location(X: Any) -> str:
@@ -30,17 +29,11 @@ def location(X: Any) -> str:
     >>> location(np.zeros((2, 2)))
     'memory'
     """
-    if isinstance(X, list | tuple):
-        found = {_LIBRARIES.get(_package(block)) for block in X}
-        return "dask" if found == {"dask"} else "memory"
     if isinstance(X, RowFile):
         return "files"
-    found_in = _LIBRARIES.get(_package(X), "memory")
-    return "memory" if found_in == "dask" and not is_lazy(X) else found_in
-
-
-def _package(X: Any) -> str:
-    return type(X).__module__.partition(".")[0]
+    if is_lazy(X):
+        return "dask"
+    return "device" if is_device_array(X) else "memory"
 
 
 def check_in_memory(name: str, X: Any) -> None:
@@ -101,7 +94,7 @@ class BlockSummary(NamedTuple):
 
 def summarise(block: Block, state: Any) -> BlockSummary:
     """Summarise a block in one pass over its rows."""
-    X, first = block.rows
+    X, first = block.rows.X, block.rows.first
     n, l = block.cells.shape
     empty = np.flatnonzero(np.bincount(block.cells.row, minlength=n) == 0)
     return BlockSummary(
@@ -156,9 +149,9 @@ def sparse_candidates(y: Any, names: Any) -> tuple[sp.csr_array, list[str]]:
         return Y, column_names(Y.shape[1], known, "candidates")
     if isinstance(y, np.ndarray) and y.dtype != object and y.ndim == 2:
         starts = range(0, max(len(y), 1), _CANDIDATE_ROWS)
-        found = [as_labels(y[i : i + _CANDIDATE_ROWS], names=names) for i in starts]
-        rows = [sp.csr_array(labels.matrix) for labels in found]
-        return sp.csr_array(sp.vstack(rows)), found[0].names
+        parts = [as_labels(y[i : i + _CANDIDATE_ROWS], names=names) for i in starts]
+        rows = [sp.csr_array(labels.matrix) for labels in parts]
+        return sp.csr_array(sp.vstack(rows)), parts[0].names
     labels = as_labels(y, names=names)
     return sp.csr_array(labels.matrix), labels.names
 

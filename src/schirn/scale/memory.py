@@ -47,8 +47,9 @@ def free_bytes() -> int:
             free = [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     free += [*_left_by_container(), *_left_by_limit()]
     limit = _LIMIT.get()
-    found = max(0, min(free))
-    return found if limit is None else min(found, int(limit))
+    if limit is not None:
+        free.append(int(limit))
+    return max(0, min(free))
 
 
 def fits(size: int, free: int | None = None) -> bool:
@@ -63,37 +64,33 @@ def large_array(shape: tuple[int, ...], dtype: Any) -> Array:
     pages out of memory after use.
     """
     size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    free = free_bytes()
-    if fits(size, free):
+    if fits(size):
         return np.empty(shape, dtype)
-    folder = scratch_folder()
-    on_disk = free_on_disk(folder)
-    if size <= on_disk:
-        try:
-            with tempfile.TemporaryFile(prefix="schirn-", dir=folder) as stream:
-                if hasattr(os, "posix_fallocate"):
-                    # Without room on the disk, a write to a mapped page would end the process.
-                    os.posix_fallocate(stream.fileno(), 0, size)
-                return np.memmap(stream, dtype=dtype, mode="w+", shape=shape)
-        except OSError:
-            on_disk = free_on_disk(folder)
-    raise InputError(
-        f"{shape[0]:,} rows need {size / 1e9:.2g} GB for their features, but only "
-        f"{free / 1e9:.2g} GB of memory are free, and {on_disk / 1e9:.2g} GB in {folder}; set "
-        f"TMPDIR to a folder with more room, or choose a smaller n_landmarks"
-    )
+    rows = f"{shape[0]:,} rows"
+    check_room(size, rows)
+    try:
+        with tempfile.TemporaryFile(prefix="schirn-", dir=scratch_folder()) as stream:
+            if hasattr(os, "posix_fallocate"):
+                # Without room on the disk, a write to a mapped page would end the process.
+                os.posix_fallocate(stream.fileno(), 0, size)
+            return np.memmap(stream, dtype=dtype, mode="w+", shape=shape)
+    except OSError:
+        raise _no_room(size, rows) from None
 
 
 def check_room(size: int, what: str) -> None:
     """Raise InputError if a temporary file of `size` bytes would not fit on the disk."""
+    if size > free_on_disk(scratch_folder()):
+        raise _no_room(size, what)
+
+
+def _no_room(size: int, what: str) -> InputError:
     folder = scratch_folder()
-    on_disk = free_on_disk(folder)
-    if size > on_disk:
-        raise InputError(
-            f"{what} need {size / 1e9:.2g} GB in temporary files, since only "
-            f"{free_bytes() / 1e9:.2g} GB of memory are free, but {folder} has "
-            f"{on_disk / 1e9:.2g} GB; set TMPDIR to a folder with more room"
-        )
+    return InputError(
+        f"{what} need {size / 1e9:.2g} GB in temporary files, since only "
+        f"{free_bytes() / 1e9:.2g} GB of memory are free, but {folder} has "
+        f"{free_on_disk(folder) / 1e9:.2g} GB; set TMPDIR to a folder with more room"
+    )
 
 
 def scratch_folder() -> str:
@@ -163,31 +160,30 @@ def _is_in_memory(folder: str) -> bool:
     except OSError:
         return False
     path = Path(os.path.realpath(folder))
-    found = [line.split()[1:3] for line in lines]
-    above = [(len(at), kind) for at, kind in found if path.is_relative_to(at)]
+    mounts = [line.split()[1:3] for line in lines]
+    above = [(len(at), kind) for at, kind in mounts if path.is_relative_to(at)]
     return max(above, default=(0, ""))[1] in ("tmpfs", "ramfs")
 
 
 def _left_by_container() -> Iterator[int]:
     """What each group of processes that this one is in may still use; its file cache is free."""
     try:
-        own = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
+        groups = [line.split(":", 2) for line in _OWN_GROUPS.read_text().splitlines()]
     except OSError:
-        own = []
+        groups = []
     new = ("memory.max", "memory.current", "inactive_file")
     old = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
     folders = [(_CGROUP, new), (_CGROUP / "memory", old)]
-    for _, kinds, path in own:
+    for _, kinds, path in groups:
         inside = Path(path.lstrip("/"))
-        if not kinds:
-            folders += [(_CGROUP / each, new) for each in (inside, *inside.parents)]
-        elif "memory" in kinds.split(","):
-            folders += [(_CGROUP / "memory" / each, old) for each in (inside, *inside.parents)]
+        root, files = (_CGROUP / "memory", old) if kinds else (_CGROUP, new)
+        if not kinds or "memory" in kinds.split(","):
+            folders += [(root / each, files) for each in (inside, *inside.parents)]
     for folder, (most, used, cached) in folders:
         try:
-            left = int((folder / most).read_text()) - int((folder / used).read_text())
+            unused = int((folder / most).read_text()) - int((folder / used).read_text())
             stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-            yield left + int(stat.get(cached, 0))
+            yield unused + int(stat.get(cached, 0))
         except (OSError, ValueError):
             continue
 

@@ -1,10 +1,10 @@
-"""Rows of features in files, read block by block into buffers that are reused."""
+"""Rows of features in files, read block by block."""
 
 import math
 import os
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from copy import copy
+from mmap import ALLOCATIONGRANULARITY
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,8 +16,6 @@ from schirn.exceptions import DataError, InputError
 from schirn.scale.memory import ScratchFolder, scratch_folder
 
 _BLOCK_BYTES = 64 * 2**20
-_ALIGNMENT = 64
-_MOST_BUFFERS = 24
 
 
 class RowFile:
@@ -68,9 +66,9 @@ class RowFile:
         if isinstance(X, str | os.PathLike) and Path(X).suffix == ".npz":
             X = [X]
         if isinstance(X, str | os.PathLike):
-            self._of_file(*_npy_header(Path(X)), block_rows)
+            self._blocks = _npy_block(Path(X)).split(block_rows)
         elif isinstance(X, np.memmap):
-            self._of_file(*_memmap_extent(X), block_rows)
+            self._blocks = _memmap_block(X).split(block_rows)
         else:
             self._copy(X, block_rows)
 
@@ -97,24 +95,16 @@ class RowFile:
 
     def read(self, k: int) -> Any:
         """Read block number k."""
-        return self._read_into(k, BufferPool().take)
+        rows = self._blocks[k].read()
+        return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
 
     def _finer(self, rows: int) -> "RowFile":
         """The same rows in blocks of at most `rows` rows; sparse blocks keep their size."""
-        blocks: list[_FileBlock] = []
-        for block in self._blocks:
-            if len(block.extents) > 1:
-                blocks.append(block)
-                continue
-            (start, shape, dtype), width = block.extents[0], block.columns
-            for i in range(0, block.rows, rows):
-                count = min(rows, block.rows - i)
-                extent = _Extent(start + i * width * dtype.itemsize, (count, *shape[1:]), dtype)
-                blocks.append(_FileBlock(block.path, count, width, (extent,)))
-        found = copy(self)
+        finer = copy(self)
+        finer._blocks = [piece for block in self._blocks for piece in block.split(rows)]
         # The copies of the rows are removed with the object that made them.
-        found._blocks, found._folder, found._maker = blocks, None, self
-        return found
+        finer._folder, finer._maker = None, self
+        return finer
 
     def mapped(self) -> Any:
         """All rows as one array that the system reads from the file on use; CSR if sparse."""
@@ -125,11 +115,6 @@ class RowFile:
             return np.concatenate(list(self.blocks()))
         path = self._blocks[0].path
         return np.memmap(path, first.dtype, mode="r", offset=first.start, shape=self.shape)
-
-    def _read_into(self, k: int, take: Callable[[int], Any]) -> Any:
-        """Read a block into buffers from `take`, a function of the size."""
-        rows = self._blocks[k].read(take)
-        return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
 
     def close(self) -> None:
         """Remove the copies in the scratch folder; the user's own files stay."""
@@ -143,25 +128,11 @@ class RowFile:
     def __exit__(self, *error: Any) -> None:
         self.close()
 
-    def _of_file(
-        self, path: Path, shape: tuple[int, ...], dtype: np.dtype, start: int, rows: int | None
-    ) -> None:
-        if len(shape) != 2 or 0 in shape or dtype.kind not in "fiub":
-            raise DataError(
-                f"{path}: X must be a matrix of numbers, not of shape {shape}, type {dtype}"
-            )
-        width = shape[1] * dtype.itemsize
-        step = rows or max(1, _BLOCK_BYTES // width)
-        for i in range(0, shape[0], step):
-            count = min(step, shape[0] - i)
-            extent = _Extent(start + i * width, (count, shape[1]), dtype)
-            self._blocks.append(_FileBlock(path, count, shape[1], (extent,)))
-
     def _copy(self, blocks: Iterable[Any], block_rows: int | None) -> None:
         self._folder = ScratchFolder(self.scratch)
         path = self._folder.path / "rows.bin"
         try:
-            with path.open("wb", buffering=0) as stream:
+            with path.open("wb") as stream:
                 for block in blocks:
                     rows = _load(block)
                     step = block_rows or rows.shape[0] or 1
@@ -178,7 +149,7 @@ class RowFile:
         extents = []
         for array in map(np.ascontiguousarray, arrays):
             extents.append(_Extent(stream.tell(), array.shape, array.dtype))
-            write_all(stream, array)
+            array.tofile(stream)
         if self._blocks and self._blocks[0].columns != rows.shape[1]:
             raise InputError(
                 f"block {len(self._blocks)} of X has {rows.shape[1]} columns, but block 0 has "
@@ -209,22 +180,36 @@ class _FileBlock(NamedTuple):
         single = self.extents[0].dtype == np.float32
         return np.dtype(np.float32 if single else np.float64)
 
-    def read(self, take: Callable[[int], Any]) -> Any:
+    def split(self, rows: int | None) -> "list[_FileBlock]":
+        """Dense blocks of at most so many rows, or of about 64 MB; sparse ones stay whole."""
+        if len(self.extents) > 1:
+            return [self]
+        start, shape, dtype = self.extents[0]
+        width = shape[1] * dtype.itemsize
+        step = rows or max(1, _BLOCK_BYTES // width)
+        blocks = []
+        for i in range(0, self.rows, step):
+            count = min(step, self.rows - i)
+            extent = _Extent(start + i * width, (count, shape[1]), dtype)
+            blocks.append(_FileBlock(self.path, count, self.columns, (extent,)))
+        return blocks
+
+    def read(self) -> Any:
         """Read the rows."""
         arrays = []
-        with self.path.open("rb", buffering=0) as stream:
-            for start, shape, dtype in self.extents:
-                array = take(int(np.prod(shape)) * dtype.itemsize)
-                stream.seek(start)
-                read_all(stream, array, self.path)
-                arrays.append(array.view(dtype).reshape(shape))
+        for start, shape, dtype in self.extents:
+            count = math.prod(shape)
+            array = np.fromfile(self.path, dtype, count, offset=start)
+            if array.size < count:
+                raise DataError(f"{self.path}: the file is truncated")
+            arrays.append(array.reshape(shape))
         if len(arrays) == 1:
             return arrays[0]
         return sp.csr_array(tuple(arrays), shape=(self.rows, self.columns))
 
 
-def _npy_header(path: Path) -> tuple[Path, tuple[int, ...], np.dtype, int]:
-    """Path, shape, type and first byte of an .npy file."""
+def _npy_block(path: Path) -> _FileBlock:
+    """All rows of an .npy file."""
     try:
         with path.open("rb") as stream:
             header = npy_header(stream)
@@ -239,11 +224,11 @@ def _npy_header(path: Path) -> tuple[Path, tuple[int, ...], np.dtype, int]:
         )
     if header.n_bytes > path.stat().st_size:
         raise DataError(f"{path}: the file is truncated")
-    return path, header.shape, header.dtype, header.start
+    return _dense_block(path, _Extent(header.start, header.shape, header.dtype))
 
 
-def _memmap_extent(X: np.memmap) -> tuple[Path, tuple[int, ...], np.dtype, int]:
-    """Path, shape, type and first byte of a mapped array, or of consecutive rows of one."""
+def _memmap_block(X: np.memmap) -> _FileBlock:
+    """All rows of a mapped array, or of consecutive rows of one."""
     if getattr(X, "mode", None) == "c":
         raise InputError(
             "a copy-on-write memmap may hold changes that its file lacks; open it with mode 'r', "
@@ -254,12 +239,19 @@ def _memmap_extent(X: np.memmap) -> tuple[Path, tuple[int, ...], np.dtype, int]:
             "the memmap must map a file and hold complete rows in C order; keep all columns, or "
             "pass blocks of rows as an iterator"
         )
-    from mmap import ALLOCATIONGRANULARITY
-
     mapped: Any = X._mmap  # type: ignore[attr-defined]
     start = X.offset - X.offset % ALLOCATIONGRANULARITY
     inside = X.ctypes.data - np.frombuffer(mapped, dtype=np.uint8).ctypes.data
-    return Path(X.filename), X.shape, X.dtype, start + inside
+    return _dense_block(Path(X.filename), _Extent(start + inside, X.shape, X.dtype))
+
+
+def _dense_block(path: Path, extent: _Extent) -> _FileBlock:
+    shape, dtype = extent.shape, extent.dtype
+    if len(shape) != 2 or 0 in shape or dtype.kind not in "fiub":
+        raise DataError(
+            f"{path}: X must be a matrix of numbers, not of shape {shape}, type {dtype}"
+        )
+    return _FileBlock(path, *shape, (extent,))
 
 
 def _load(block: Any) -> Any:
@@ -276,8 +268,7 @@ def _load(block: Any) -> Any:
                     f"{path}: not a sparse matrix written by scipy.sparse.save_npz"
                 ) from error
         else:
-            with RowFile(path, block_rows=2**62) as whole:
-                block = whole.read(0)
+            block = _npy_block(path).read()
     rows = sp.csr_array(block) if sp.issparse(block) else np.asarray(block)
     if rows.ndim != 2 or rows.dtype.kind not in "fiub":
         raise InputError(
@@ -285,55 +276,6 @@ def _load(block: Any) -> Any:
             f"{rows.shape}, type {rows.dtype}"
         )
     return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
-
-
-class BufferPool:
-    """Thread-safe pool of reusable, aligned buffers."""
-
-    def __init__(self) -> None:
-        self._free: list[Any] = []
-        self._lock = threading.Lock()
-
-    def take(self, size: int) -> Any:
-        """Uninitialised buffer of `size` bytes."""
-        with self._lock:
-            fits = [memory for memory in self._free if 0 <= _room(memory) - size <= size + 4096]
-            if fits:
-                best = min(fits, key=_room)
-                self._free = [memory for memory in self._free if memory is not best]
-                return _aligned(best, size)
-        return _aligned(np.empty(size + _ALIGNMENT, dtype=np.uint8), size)
-
-    def give(self, buffers: Iterable[Any]) -> None:
-        """Return buffers to the pool; the oldest unused ones are dropped."""
-        with self._lock:
-            self._free = [*self._free, *(buffer.base for buffer in buffers)][-_MOST_BUFFERS:]
-
-
-def _room(memory: Any) -> int:
-    return int(memory.nbytes) - _ALIGNMENT
-
-
-def _aligned(memory: Any, size: int) -> Any:
-    first = -memory.ctypes.data % _ALIGNMENT
-    return memory[first : first + size]
-
-
-def read_all(stream: Any, buffer: Any, path: Path) -> None:
-    """Fill the buffer from the stream."""
-    view = memoryview(buffer)
-    while view:
-        count = stream.readinto(view)
-        if not count:
-            raise DataError(f"{path}: the file is truncated")
-        view = view[count:]
-
-
-def write_all(stream: Any, array: Any) -> None:
-    """Write all bytes of the array."""
-    view = memoryview(array.reshape(-1).view(np.uint8))
-    while view:
-        view = view[stream.write(view) :]
 
 
 def disk_error(error: BaseException, path: Path) -> BaseException:

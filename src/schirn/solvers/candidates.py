@@ -168,6 +168,14 @@ def row_labels(
     known : bool
         Whether to use the known labels.
     """
+    if all(value is None for value in knowledge):
+        return RowLabels(candidates)
+    return _with_knowledge(candidates, rows, knowledge, known)
+
+
+def _with_knowledge(
+    candidates: Candidates, rows: np.ndarray, knowledge: Knowledge, known: bool
+) -> RowLabels:
     rates, labels, votes, _, weights, counts = knowledge
     if labels is None or not known:
         labels = None

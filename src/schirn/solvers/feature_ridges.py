@@ -170,7 +170,7 @@ class FeatureRidges(Ridges):
         scores, stack_sums, self._totals = zip(
             *self._store.step(_score, self._W, q_blocks, len(self.lams), leader), strict=True
         )
-        experts = [_joined(blocks) for blocks in scores]
+        experts = [_joined([S for _, S in sorted(blocks, key=_first_row)]) for blocks in scores]
         if leader is None:
             return experts
         self._stacks = [
@@ -239,6 +239,10 @@ def _edges(Y: sp.csr_array, blocks: Sequence[np.ndarray]) -> np.ndarray:
     """Where the candidates of each block begin and end."""
     sizes = np.diff(Y.indptr)
     return np.cumsum([0, *(sizes[rows].sum() for rows in blocks)])
+
+
+def _first_row(pair: tuple[int, Array]) -> int:
+    return pair[0]
 
 
 def _joined(blocks: Sequence[Array]) -> Array:
@@ -661,7 +665,7 @@ def _score(
                 total += float(xp.sum(last, dtype=xp.float64) - xp.sum(at, dtype=xp.float64))
         leading.append(S_leader)
         stack = None if leader is None else stack_sums(S_leader, values, c)
-        sums.append(([scores], stack, total))
+        sums.append(([(int(state.rows.min()), scores)], stack, total))
     return state._replace(S=tuple(leading)), tuple(sums)
 
 

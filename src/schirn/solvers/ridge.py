@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schirn._input import Array
 from schirn.linalg.row_space import RowSpace
-
-Array = np.ndarray
 
 
 class RidgeResult(NamedTuple):

@@ -42,21 +42,11 @@ from schirn.scale.blocks import Block, Cells, Coordinates, MemoryRows, RowStore,
 _MANY_LABELS = 256
 
 
-class SchirnResult(NamedTuple):
-    """Coordinates w of W in the row space, the noise N, and one trace entry per round."""
-
-    w: Array
-    N: np.ndarray
-    n_iter: int
-    objective: np.ndarray
-    residual: np.ndarray
-    n_noise: np.ndarray
-
-
 class SchirnTrace(NamedTuple):
-    """The result of the rounds outside the blocks; the noise stays with the blocks."""
+    """The result of the rounds, with one trace entry per round; the noise stays with the blocks."""
 
     w: Array
+    """Coordinates of W in the row space."""
     kept: Array
     """F'(Y - N)"""
     objective: np.ndarray
@@ -87,8 +77,8 @@ class State(NamedTuple):
 
 def schirn(
     space: RowSpace, Y: np.ndarray, root: np.ndarray | None = None, **options: Any
-) -> SchirnResult:
-    """Run `schirn_rounds` on an X that is factored in memory.
+) -> tuple[SchirnTrace, np.ndarray]:
+    """Run `schirn_rounds` on an X that is factored in memory; return its result and the noise N.
 
     Parameters
     ----------
@@ -108,8 +98,7 @@ def schirn(
         return (G if mean is None else G + mean[:, None]).T
 
     trace = schirn_rounds(store, coordinates, whole=whole, **options)
-    N, n_iter = noise_matrix(store, Y.shape), len(trace.objective)
-    return SchirnResult(trace.w, N, n_iter, trace.objective, trace.residual, trace.n_noise)
+    return trace, noise_matrix(store, Y.shape)
 
 
 def schirn_rounds(
@@ -155,8 +144,12 @@ def schirn_rounds(
     term = "none" if beta == 0 else rank_term
     sign = {"high": -1, "low": 1, "none": 0}[term]
     wide = whole is not None and coordinates.n_rows < kept.shape[1]
+    # The Gram matrix of G that the rank term needs.
+    side = None if term == "none" else "rows" if wide else "labels"
     roots = InverseRoot() if namespace(kept) is not np else None
     trace = []
+    # The arguments of `make_C` travel with the next round, unless something waits for its sums.
+    pending: tuple[Any, ...] | None = None
     last: _Round | None = None
     rounds = Rounds(max_iter)
     if rounds.state is not None:
@@ -166,11 +159,11 @@ def schirn_rounds(
         # eq. (10), in the row space
         w, normal = coordinates.solve(mu * C - L, mu, 2 * lam)
         # eq. (15), and eq. (17) before its division by 2 + mu
-        change, gram, floor, changed, n_noise, noise = store.step(
-            make_G, coordinates.send(mu * w), threshold, _side(term, wide)
+        sums, (change, gram, floor, changed, n_noise, noise) = store.step(
+            make_round, pending, (coordinates.send(mu * w), threshold, side)
         )
-        if last is not None:
-            trace.append(last.measured())
+        if pending is not None and last is not None:
+            trace.append(last.measure(*sums))
         if change is not None:
             kept = kept + coordinates.receive(change)
         G = mu * normal + L + 2 * kept
@@ -181,31 +174,33 @@ def schirn_rounds(
             shift = _shift(gram, floor, 2 * beta, term, wide, whole, roots)
             matrix = namespace(kept).astype(shift.right * scale, kept.dtype)
             square, nuclear = shift.square * scale**2, shift.nuclear * scale
+        ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
+        penalties = alpha * noise, sign * beta * nuclear, ridge
+        last = _Round(mu, square, n_cells, noise, penalties, n_noise)
         # eq. (19)
-        sums = store.later(make_C, matrix, scale, mu, wide)
-        if wide and matrix is not None:
-            C = coordinates.receive(sums()[-1])
+        pending = matrix, scale, mu, wide
+        from_rows = wide and matrix is not None
+        may_stop, is_due = tol > 0 and not changed, rounds.due(n_iter)
+        if from_rows or may_stop or is_due or n_iter == max_iter:
+            sums, pending = store.step(make_C, *pending), None
+            trace.append(last.measure(*sums))
+        if from_rows:
+            C = coordinates.receive(sums[-1])
         else:
             C = G * scale if matrix is None else G @ matrix
         L = G - 2 * kept - mu * C
-        ridge = lam * float(namespace(w).sum(coordinates.penalty[:, None] * w * w))
-        penalties = alpha * noise, sign * beta * nuclear, ridge
-        last = _Round(sums, mu, square, n_cells, noise, penalties, n_noise)
         mu = min(mu_max, rho * mu)  # eq. (20)
-        if tol and not changed and last.has_converged(tol):
+        if may_stop and trace[-1][1] <= tol * np.sqrt(sums[2] if square is None else square):
             break
-        if rounds.due(n_iter):
+        if is_due:
             store.gather(write_state, rounds.blocks(n_iter))
-            rounds.save(n_iter, (kept, C, L, mu, [*trace, last.measured()]))
-    assert last is not None
-    trace.append(last.measured())
+            rounds.save(n_iter, (kept, C, L, mu, trace))
     return SchirnTrace(w, kept, *(np.array(column) for column in zip(*trace, strict=True)))
 
 
 class _Round(NamedTuple):
-    """A finished round; the sums over C may travel together with the next one."""
+    """What a round adds to the trace once the sums over its C are known."""
 
-    sums: Callable[[], tuple[Any, ...]]
     mu: float
     square: float | None
     """||C||_F^2, or None if it is among the sums."""
@@ -214,24 +209,13 @@ class _Round(NamedTuple):
     penalties: tuple[float, ...]
     n_noise: int
 
-    def measured(self) -> tuple[float, float, int]:
+    def measure(
+        self, residual: float, inside: float, norm: float, projected: Any
+    ) -> tuple[float, float, int]:
         """Objective, residual ||XW - C||_F and number of wrong candidates."""
-        residual, inside, norm, _ = self.sums()
         square = norm if self.square is None else self.square
         loss = square - 2 * inside + self.n_cells - self.noise
         return sum(self.penalties, loss), float(np.sqrt(residual)) / self.mu, self.n_noise
-
-    def has_converged(self, tol: float) -> bool:
-        """Whether the residual is small beside ||C||_F."""
-        square = self.sums()[2] if self.square is None else self.square
-        return bool(self.measured()[1] <= tol * np.sqrt(square))
-
-
-def _side(term: RankTerm, wide: bool) -> str | None:
-    """The Gram matrix of G that the rank term needs."""
-    if term == "none":
-        return None
-    return "rows" if wide else "labels"
 
 
 class _Shift(NamedTuple):
@@ -297,6 +281,17 @@ def _weight(block: Block, cells: Array, count: int) -> float:
     return count if block.root is None else float(np.sum(_roots(block, cells) ** 2))
 
 
+def make_round(
+    block: Block, state: State, pending: tuple[Any, ...] | None, message: tuple[Any, ...]
+) -> tuple[State, tuple[Any, ...]]:
+    """C of the previous round, unless it is made already, and G of this one."""
+    sums = None
+    if pending is not None:
+        state, sums = make_C(block, state, *pending)
+    state, G_sums = make_G(block, state, *message)
+    return state, (sums, G_sums)
+
+
 def make_G(
     block: Block, state: State, message: Any, threshold: float, side: str | None
 ) -> tuple[State, tuple[Any, ...]]:
@@ -304,7 +299,7 @@ def make_G(
     cells, xp = block.cells, namespace(state.S)
     noise = state.at < threshold
     changed = xp.nonzero(state.noise != noise)[0]
-    G = block.rows.expand(message, _room(block, state.spare[0], state.S))
+    G = block.rows.expand(message, state.spare[0])
     G += state.S
     change = projected = mean = None
     if changed.shape[0]:
@@ -318,7 +313,8 @@ def make_G(
     gram, floor = (None, 0.0) if side is None else _gram(G, mean, side)
     n_noise = int(xp.sum(xp.astype(noise, xp.int64)))
     sums = (projected, gram, floor, int(changed.shape[0]), n_noise, _weight(block, noise, n_noise))
-    return state._replace(noise=noise, G=G, mean=mean, change=change), sums
+    spare = None, state.spare[1]
+    return state._replace(noise=noise, G=G, mean=mean, change=change, spare=spare), sums
 
 
 def make_C(
@@ -335,7 +331,7 @@ def make_C(
         C = (G if offset is None else G + offset[:, None]) @ (mu * matrix)
         projected = _project_dense(block, C) / mu
     else:
-        out = _room(block, state.spare[1], G)
+        out = state.spare[1]
         if matrix is None:
             C = xp.multiply(G, mu * scale, out=out)
         else:
@@ -366,13 +362,6 @@ def make_C(
             residual -= 2 * float(xp.sum(xp.take(rise, cells_changed // S.shape[1]) * values))
     spare = (state.S, C) if block.in_place else (None, None)
     return State(S, at, state.noise, offset, spare=spare), (residual, inside, square, projected)
-
-
-def _room(block: Block, spare: Array | None, like: Array) -> Array | None:
-    """Memory for another array like this one, if there is some to be used again."""
-    if spare is not None or block.empty is None:
-        return spare
-    return block.empty(like.shape, like.dtype)
 
 
 def _add_at(A: Array, cells: Array, values: Any) -> None:

@@ -333,9 +333,7 @@ def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = Fals
     if certain is not None:
         # Known labels enter next to 1 or 0, and get 1 or 0.
         p = np.where(certain == 0, to_numpy(p), np.where(certain > 0, 1 - CERTAIN, CERTAIN))
-        # The noise is that of rows with an undecided candidate: others may have been corrected.
-        undecided = to_numpy(c.row)[(certain == 0) & (rows.votes is None)]
-        counts = np.minimum(np.bincount(undecided, minlength=c.shape[0]), 1)
+        counts = undecided_rows(rows)
     if rows.votes is None:
         noise = noise if rows.rates is None else noise._replace(rate=np.clip(rows.rates, *RATES))
         result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, counts)
@@ -355,6 +353,12 @@ def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = Fals
         q = np.where(certain == 0, to_numpy(q), certain > 0)
     weighted = q if rows.weights is None else q * rows.weights[c.row]
     return SoftLabels(q, soft if counts is None else c.total(weighted), sums)
+
+
+def undecided_rows(rows: RowLabels) -> np.ndarray:
+    """1 for rows with an undecided candidate, which show the noise: others may be corrected."""
+    c, undecided = rows.candidates, (rows.known == 0) & (rows.votes is None)
+    return np.minimum(np.bincount(to_numpy(c.row)[undecided], minlength=c.shape[0]), 1)
 
 
 def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
@@ -505,6 +509,8 @@ class CellSample(NamedTuple):
     """Which of them are the candidates."""
     drawn: np.ndarray
     """Which of them fit the pool."""
+    candidate: np.ndarray
+    """Which candidate each of these is, or one past the last."""
 
 
 def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSample:
@@ -519,12 +525,22 @@ def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSampl
         # A generator of the new kind does not list all cells to draw a few of them.
         generator = np.random.default_rng(rng.randint(2**31))
         picked = generator.choice(size, most, replace=False, shuffle=False)
-    position, label = np.divmod(np.sort(picked), l)
-    drawn = drawn_rows[position] * l + label
+    position, label = np.divmod(picked, l)
+    drawn = np.sort(drawn_rows[position] * l + label)
     listed = to_numpy(held.candidates.flat)
-    cells = np.arange(n * l) if held.votes is not None else np.union1d(listed, drawn)
-    row, label = np.divmod(cells, l)
-    return CellSample(row, label, np.searchsorted(cells, listed), np.searchsorted(cells, drawn))
+    candidate = np.searchsorted(listed, drawn)
+    candidate[np.append(listed, -1)[candidate] != drawn] = len(listed)
+    if held.votes is not None:
+        row, label = np.divmod(np.arange(n * l), l)
+        return CellSample(row, label, listed, drawn, candidate)
+    # Merging two sorted runs is what a stable sort is fast at.
+    cells = np.concatenate([listed, drawn])
+    order = np.argsort(cells, kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
+    row, label = np.divmod(cells[order], l)
+    size = len(listed)
+    return CellSample(row, label, places[:size], places[size:], candidate)
 
 
 def held_posterior(
@@ -542,10 +558,10 @@ def held_posterior(
         z = combine(weights, xp.take(S, listed, axis=1), like(prior, S, xp.float64)[c.label])
     else:
         z = combine(weights, S.reshape(len(S), *c.shape), prior)
-    posterior = xp.zeros(S.shape[1], dtype=xp.float64, device=S.device)
     q = soft_labels(held._replace(counts=None, weights=None), probabilities(held, z), noise).q
-    posterior[listed] = like(q, posterior)
-    return xp.take(posterior, like(sample.drawn, S, "own"))
+    # The last entry stands for cells that are not listed.
+    q = xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
+    return xp.take(q, like(sample.candidate, S, "own"))
 
 
 def pool_inputs(S: Array, prior: np.ndarray) -> Array:

@@ -274,7 +274,8 @@ class ArgillaRecords:
         if not responses:
             raise DataError(
                 f"{self._path}: the record {brief(document.get('id'))} has no response, so no tag "
-                f"can be added to it; write suggestions with --to argilla"
+                f"can be added to it; write suggestions for argilla instead",
+                parameter="to",
             )
         found = []
         for k, response in enumerate(responses):

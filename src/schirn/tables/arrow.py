@@ -23,11 +23,10 @@ from schirn._files import (
     too_large,
     whole_folder,
 )
+from schirn._input import Array
 from schirn._optional import optional
 from schirn.exceptions import DataError
 from schirn.tables.text import check_columns, check_size, unreadable_named
-
-Array = np.ndarray
 
 ARROW = (".feather", ".arrow", ".ipc")
 """Suffixes of files in Arrow's own format."""

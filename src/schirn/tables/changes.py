@@ -18,9 +18,7 @@ The last four columns tell which table the list belongs to. A row is changed onl
 one in the list, and `undo` puts exactly this cell back.
 """
 
-import csv
 import hashlib
-import io
 import json
 import os
 from collections import Counter
@@ -32,7 +30,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import FORMULA, atomic_write, brief, brief_list, spreadsheet_safe
+from schirn._files import (
+    FORMULA,
+    atomic_write,
+    brief,
+    brief_list,
+    csv_rows,
+    spreadsheet_safe,
+)
 from schirn._input import is_missing
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import change_tags, check_separator, split_tags
@@ -211,22 +216,19 @@ class ChangeList:
         `read` takes away.
         """
         is_csv = _suffix(path) == ".csv"
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, lineterminator="\n")
-        if is_csv:
-            writer.writerow(FIELDS)
+        lines = [*csv_rows([FIELDS])] if is_csv else []
         for each in self.changes:
             confidence = None if each.confidence is None else round(float(each.confidence), 6)
             values = (*each[1:4], confidence, each.why)
             cell, about = self.cells[each.row], (self.column, self.separator, self.table_sha256)
             if is_csv:
                 text = json.dumps(cell, ensure_ascii=False)
-                writer.writerow([each.row + 1, *map(escaped, (*values, text, *about))])
+                lines += csv_rows([[each.row + 1, *map(escaped, (*values, text, *about))]])
             else:
                 line = dict(zip(FIELDS, (each.row + 1, *values, cell, *about), strict=True))
-                buffer.write(json.dumps(line) + "\n")
+                lines.append(json.dumps(line) + "\n")
         try:
-            content = buffer.getvalue().encode()
+            content = "".join(lines).encode()
         except UnicodeEncodeError:
             raise InputError(
                 f"{path}: a tag holds half of a surrogate pair, which CSV cannot; write .jsonl"

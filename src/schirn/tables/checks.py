@@ -18,12 +18,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._files import brief
-from schirn._input import canonical, check_same_length, is_missing
+from schirn._input import Array, canonical, check_same_length, is_missing
 from schirn.labels.tags import Tags, read_tags
 from schirn.scale.copies import equal_rows
 from schirn.tables.merges import Merge, merges_of
-
-Array = np.ndarray
 
 TITLES = {
     "separator": "separator",

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from schirn._files import atomic_write, brief, brief_list
-from schirn._input import suggest
+from schirn._input import is_count, is_share, suggest
 from schirn.exceptions import DataError, InputError
 from schirn.tables.checks import KINDS, Finding
 from schirn.tables.text import check_size
@@ -131,17 +131,17 @@ class RunSummary:
         """Read what `write` wrote; raises DataError for any other file."""
         document = _json(Path(path))
         if not isinstance(document, dict) or document.get("format") != _FORMAT:
-            raise DataError(f"{path}: not the summary of a run; schirn clean --summary writes one")
+            raise DataError(f"{path}: not the summary of a run", parameter="summary")
         if document.get("version") != 1:
             raise DataError(f"{path}: written by a newer version of schirn")
         values: dict[str, Any] = {each.name: document.get(each.name) for each in fields(cls)}
-        whole = all(_is_count(values[name]) for name in ("rows", "tags"))
-        shares = values["wrong_share"] is None or _is_share(values["wrong_share"])
+        whole = all(is_count(values[name]) for name in ("rows", "tags"))
+        shares = values["wrong_share"] is None or is_share(values["wrong_share"])
         counts = all(
-            isinstance(values[name], dict) and all(map(_is_count, values[name].values()))
+            isinstance(values[name], dict) and all(map(is_count, values[name].values()))
             for name in ("tag_counts", "findings")
         )
-        if not (whole and shares and counts and _is_share(values["removed_share"])):
+        if not (whole and shares and counts and is_share(values["removed_share"])):
             raise DataError(f"{path}: a damaged summary of a run; write it again")
         return cls(**values)
 
@@ -171,15 +171,15 @@ class Expectations:
     def __post_init__(self) -> None:
         for name in _SHARES:
             value = getattr(self, name)
-            if value is not None and not _is_share(value):
+            if value is not None and not is_share(value):
                 raise InputError(f"{name} must be a number from 0 to 1, not {brief(value)}")
         for name, value in dict(self.findings).items():
             _check_name("findings", name, KINDS)
-            if not _is_count(value):
+            if not is_count(value):
                 raise InputError(f"findings.{name} must be a whole number, not {brief(value)}")
         for name, value in dict(self.drift).items():
             _check_name("drift", name, _DRIFT)
-            right = _is_count(value) if name == "new_tags" else _is_share(value)
+            right = is_count(value) if name == "new_tags" else is_share(value)
             if not right:
                 kind = "a whole number" if name == "new_tags" else "a number from 0 to 1"
                 raise InputError(f"drift.{name} must be {kind}, not {brief(value)}")
@@ -321,14 +321,6 @@ def _check_name(table: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
         whole = f"{table}.{name}" if table else name
         raise InputError(f"there is no expectation {brief(whole)}; {suggest(name, known)}")
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _text(path: Path) -> str:

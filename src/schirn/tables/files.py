@@ -18,7 +18,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -28,11 +28,12 @@ from schirn._files import (
     atomic_write,
     brief,
     brief_list,
+    csv_rows,
     reason_of,
     spreadsheet_safe,
     whole_folder,
 )
-from schirn._input import is_missing, whole_text
+from schirn._input import Array, is_missing, whole_text
 from schirn.exceptions import DataError
 from schirn.tables.annotations import Verdict, make_record, make_task, recognise
 from schirn.tables.arrow import (
@@ -46,8 +47,6 @@ from schirn.tables.arrow import (
 )
 from schirn.tables.text import check_columns, check_size, format_suffix, is_packed, to_numbers
 from schirn.tables.xlsx import XlsxTable
-
-Array = np.ndarray
 
 LABEL_COLUMNS = ("labels", "tags", "candidates", "label")
 TEXT_TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -250,12 +249,10 @@ class CsvTable:
         """Write a copy; new cells that a spreadsheet would run get an apostrophe."""
         columns = [changed.get(name, self._cells[name]) for name in self.columns]
         columns += [[spreadsheet_safe(cell) for cell in cells] for cells in added.values()]
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, delimiter=self.delimiter, lineterminator=self.newline)
-        writer.writerow([*self.columns, *added])
-        writer.writerows(zip(*columns, strict=True))
+        rows = chain([[*self.columns, *added]], zip(*columns, strict=True))
+        lines = csv_rows(rows, delimiter=self.delimiter, newline=self.newline)
         try:
-            content = buffer.getvalue().encode(self.encoding)
+            content = "".join(lines).encode(self.encoding)
         except UnicodeEncodeError as error:
             raise DataError(
                 f"{path}: the encoding {self.encoding} of the table lacks the character "

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schirn._files import atomic_write, brief, brief_list
+from schirn._files import atomic_write, brief, brief_list, csv_rows
 from schirn._input import suggest
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import Tags, read_tags
@@ -383,13 +383,8 @@ def write_merges(merges: Iterable[Merge], path: str | os.PathLike[str]) -> None:
     if Path(path).suffix.lower() == ".json":
         content = json.dumps({m.before: m.after for m in merges}, ensure_ascii=False, indent=1)
     else:
-        buffer = io.StringIO(newline="")
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(_FIELDS)
-        for merge in merges:
-            names = (escaped(merge.before), escaped(merge.after))
-            writer.writerow((*names, merge.why, merge.n_before, merge.n_after))
-        content = buffer.getvalue()
+        rows = [(escaped(m.before), escaped(m.after), m.why, m.n_before, m.n_after) for m in merges]
+        content = "".join(csv_rows([_FIELDS, *rows]))
     with atomic_write(path) as stream:
         stream.write(content.encode("utf-8", "replace"))
 

@@ -15,10 +15,8 @@ import numpy as np
 
 from schirn._files import MAX_BYTES as MAX_BYTES
 from schirn._files import brief, byte_limit, reason_of, too_large
-from schirn._input import is_missing
+from schirn._input import Array, is_missing
 from schirn.exceptions import DataError, MissingExtraError
-
-Array = np.ndarray
 
 # Deflate cannot shrink data by more than this factor, so a small file need not be counted.
 DEFLATE_RATIO = 1032

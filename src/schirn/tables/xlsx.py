@@ -10,15 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from schirn._files import DAMAGE, atomic_write, brief, byte_limit, reason_of, too_large
-from schirn._input import is_missing
+from schirn._input import Array, is_missing
 from schirn._optional import optional
 from schirn.exceptions import DataError
 from schirn.tables.text import check_columns, to_numbers
-
-Array = np.ndarray
 
 
 class XlsxTable:

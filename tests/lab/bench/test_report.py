@@ -140,6 +140,7 @@ def test_latex_compiles(folder, tmp_path):
     assert done.returncode == 0, done.stdout[-2000:]
 
 
+@pytest.mark.slow
 def test_reference_and_test_reach_every_table(tmp_path):
     results = [r for r in study() if r["method"] in ("NLR", "GLC", "FPML")]
     write_outputs(results, tmp_path, reference="GLC", test="corrected", metrics=["one_error"])

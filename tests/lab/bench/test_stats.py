@@ -177,10 +177,51 @@ def test_friedman_and_nemenyi_are_those_of_scipy_and_posthocs():
     order = list(result.ranks)
     values = np.column_stack([means[name] for name in order])
     assert result.nemenyi == pytest.approx(
-        scikit_posthocs.posthoc_nemenyi_friedman(values).to_numpy(), abs=1e-6
+        scikit_posthocs.posthoc_nemenyi_friedman(values).to_numpy(), abs=1e-12
     )
     ranks = reference.rankdata(-values, axis=1).mean(axis=0)
     assert list(result.ranks.values()) == pytest.approx(ranks.tolist())
+
+
+def test_frozen_results():
+    result = stats.friedman(study(), "one_error", unit="setting")
+    assert (result.statistic, result.pvalue) == pytest.approx(
+        (54.0, 7.377150604915915e-10), rel=1e-12
+    )
+    assert result.nemenyi[0] == pytest.approx(
+        [
+            1.0,
+            0.9580056285289044,
+            0.43786544160078833,
+            7.998651485596753e-08,
+            0.0016616833298340739,
+            0.05034341834936307,
+            1.882675820419344e-05,
+        ],
+        rel=1e-12,
+    )
+    assert result.critical_difference == pytest.approx(3.0024221451740583, rel=1e-12)
+    pairs = stats.wilcoxon_holm(study(), "Schirn", "one_error", unit="setting")
+    values = [(pair.pvalue, pair.holm) for pair in pairs]
+    expected = [
+        (0.001953125, 0.01171875),
+        (0.001953125, 0.01171875),
+        (0.001953125, 0.01171875),
+        (0.001953125, 0.01171875),
+        (0.00390625, 0.01171875),
+        (0.001953125, 0.01171875),
+    ]
+    assert np.array(values) == pytest.approx(np.array(expected), rel=1e-12)
+
+
+def test_nemenyi_by_hand():
+    means = {name: np.random.default_rng(i).random(8) for i, name in enumerate("ABCDE")}
+    result = stats.friedman(flat(means), "average_precision")
+    ranks = np.array(list(result.ranks.values()))
+    width = math.sqrt(5 * 6 / (6 * 8))
+    distances = abs(ranks[:, None] - ranks) / width * math.sqrt(2)
+    expected = reference.studentized_range.sf(distances, 5, np.inf)
+    assert result.nemenyi == pytest.approx(expected, abs=1e-12)
 
 
 def test_critical_difference_of_the_textbook():

@@ -36,7 +36,7 @@ def test_json(place, capsys):
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert document["counts"] == {"done": 2}
-    assert document["rows"] == lines(place / "out")
+    assert document["results"] == lines(place / "out")
 
 
 def test_report_is_written_next_to_the_results(place, capsys):

@@ -261,6 +261,7 @@ def test_committed_results_hold_and_are_small():
     assert check.regenerated
 
 
+@pytest.mark.slow
 def test_the_run_packs_complete_folds_only_and_nothing_about_the_machine(tmp_path):
     """`python -m benchmarks.leaderboard_run`, twice on two methods, then packed."""
     command = [

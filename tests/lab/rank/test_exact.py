@@ -11,9 +11,10 @@ from scipy.sparse.csgraph import structural_rank
 
 from schirn.datasets import add_noise, load
 from schirn.exceptions import InputError
-from schirn.lab.rank import elimination, modular
-from schirn.lab.rank.exact import N_PRIMES, exact_rank, rank_report
+from schirn.lab.rank import elimination
+from schirn.lab.rank.exact import exact_rank, primes_below, rank_report
 
+PRIME = 8388593
 # Differences of its rows are multiples of 2, so that it loses rank modulo 2 and nowhere else.
 TRIANGLE = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
 
@@ -58,8 +59,7 @@ def test_same_as_numpy(y):
 def test_every_stage_alone_is_right(y):
     whole = sparse.csr_array(y)
     rng = np.random.default_rng(0)
-    rest = elimination.Remainder(whole.indptr, whole.indices, whole.data, whole.shape)
-    assert modular.rank_mod(rest.modulo(8388593), 8388593, rng) == float_rank(y)
+    assert elimination.rank_mod(whole, PRIME, rng) == float_rank(y)
     pivots, core = elimination.remove_singletons(whole.astype(np.int8))
     assert pivots + float_rank(core.toarray()) == float_rank(y)
     lengths = [core.sum(axis=axis) for axis in (0, 1)]
@@ -72,9 +72,7 @@ def test_sparse_elimination_keeps_the_rank(y, cost):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(elimination, "UPDATE_COST", cost)
         pivots, rest = elimination.eliminate_sparse(sparse.csr_array(y), max_bytes=2**30)
-    dense = np.zeros(rest.shape)
-    dense[np.repeat(np.arange(rest.shape[0]), np.diff(rest.indptr)), rest.indices] = rest.values
-    assert pivots + float_rank(dense) == float_rank(y)
+    assert pivots + float_rank(rest.toarray()) == float_rank(y)
 
 
 @pytest.mark.parametrize("shape", [(700, 700), (700, 400), (400, 700), (900, 257), (513, 512)])
@@ -84,66 +82,102 @@ def test_blocked_elimination(shape, rank):
     rank = min(rank, *shape)
     y = rng.integers(-3, 4, (shape[0], rank)) @ rng.integers(-3, 4, (rank, shape[1]))
     expected = float_rank(y)
-    assert modular.rank_mod(sparse.csr_array(y), modular.random_prime(rng), rng) == expected
+    assert elimination.rank_mod(sparse.csr_array(y), PRIME, rng) == expected
 
 
 @pytest.mark.parametrize("rank", [37, 199, 200])
-@pytest.mark.parametrize("p", [2, 101, 8388593])
+@pytest.mark.parametrize("p", [2, 101, PRIME])
 def test_random_combinations_keep_the_rank(rank, p):
     rng = np.random.default_rng(0)
     y = rng.integers(0, p, (4000, rank)) @ (rng.random((rank, 200)) < 0.9) % p
     y[:rank, :rank] = np.eye(rank, dtype=int)
     y[:rank, rank:] = rng.integers(0, p, (rank, 200 - rank))
     y[rank:] = (rng.integers(0, 2, (4000 - rank, rank)) @ y[:rank]) % p
-    assert modular.is_combined(y.shape)
-    assert modular.rank_mod(sparse.csr_array(y), p, rng) == rank
+    assert elimination.is_combined(y.shape)
+    assert elimination.rank_mod(sparse.csr_array(y), p, rng) == rank
 
 
 def test_a_loss_of_rank_is_noticed(monkeypatch):
     rng = np.random.default_rng(0)
     y = sparse.csr_array((rng.random((4000, 200)) < 0.1).astype(np.int64))
-    calls = []
+    combine, calls = elimination._combine, []
 
-    def lossy(tall, out, p, rng):
-        calls.append(len(out))
-        out[:] = tall[: len(out)].toarray()
-        out[:, 7:17] = 0
+    def lossy(tall, times, p, rng):
+        combinations, checks = combine(tall, times, p, rng)
+        calls.append(times)
+        if len(calls) == 1:
+            combinations[:-checks, 7:9] = 0
+        return combinations, checks
 
-    monkeypatch.setattr(modular, "_sparse_combinations", lossy)
-    assert modular.rank_mod(y, 8388593, rng) == 200
-    assert len(calls) == 1
+    monkeypatch.setattr(elimination, "_combine", lossy)
+    assert elimination.rank_mod(y, PRIME, rng) == 200
+    assert calls == [3, 12]
 
 
 def test_largest_entries_stay_exact():
-    p, inner = 8388593, modular._INNER
-    out, half = np.full((300, 3), -float(p // 2)), float(p // 2)
-    modular._subtract_product(out, np.full((300, inner), half), np.full((inner, 3), half), p)
-    assert (out.astype(int) % p == (-(p // 2) - inner * (p // 2) ** 2) % p).all()
+    """Panels hold 128 columns: products of so many of the largest numbers are exact."""
+    size, half = elimination._PANEL, PRIME // 2
+    left = sparse.csr_array(np.full((2 * size, size), half) + np.tri(2 * size, size, dtype=int))
+    y = sparse.hstack([left, left[:, ::-1], sparse.csr_array(left.toarray() % 3)]).tocsr()
+    expected = _rank_by_python(y.toarray().tolist())
+    assert elimination.rank_mod(y, PRIME, np.random.default_rng(0)) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(matrices(), st.sampled_from([2, 3, 5, PRIME]))
+def test_same_as_plain_elimination_modulo_a_prime(y, p):
+    assert exact_rank(y, prime=p) == _rank_by_python(y.tolist(), p)
+
+
+def _rank_by_python(rows, p=PRIME):
+    """Return the rank modulo p by plain elimination with Python integers."""
+    rank = 0
+    for j in range(len(rows[0]) if rows else 0):
+        at = next((i for i in range(rank, len(rows)) if rows[i][j] % p), None)
+        if at is None:
+            continue
+        rows[rank], rows[at] = rows[at], rows[rank]
+        inverse = pow(rows[rank][j], -1, p)
+        for i in range(rank + 1, len(rows)):
+            factor = rows[i][j] * inverse % p
+            if factor:
+                rows[i] = [(a - factor * b) % p for a, b in zip(rows[i], rows[rank], strict=True)]
+        rank += 1
+    return rank
+
+
+def test_a_single_entry_other_than_one_is_no_pivot_of_the_sparse_elimination(monkeypatch):
+    """The determinant of the triangle is 2: after two pivots its last entry is 2 or -2."""
+    monkeypatch.setattr(elimination, "UPDATE_COST", 1)
+    pivots, remainder = elimination.eliminate_sparse(sparse.csr_array(TRIANGLE), max_bytes=2**30)
+    assert pivots == 2
+    assert abs(remainder.toarray()).tolist() == [[2]]
+
+
+def test_entries_beyond_int64_fall_back_to_the_matrix_itself(monkeypatch):
+    def too_large(rows):
+        raise OverflowError
+
+    y = sparse.csr_array(ring(8))
+    monkeypatch.setattr(elimination, "UPDATE_COST", 1)
+    assert elimination.eliminate_sparse(y, max_bytes=2**30)[0] > 0
+    monkeypatch.setattr(elimination, "_as_sparse", too_large)
+    pivots, rest = elimination.eliminate_sparse(y, max_bytes=2**30)
+    assert pivots == 0
+    assert (rest.toarray() == ring(8)).all()
 
 
 def test_of_equal_rows_one_is_left():
-    """Rows without labels are left out; where nothing repeats, nothing is copied."""
-    y = np.array([[0, 0, 0], [1, 0, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0]])
-    found = elimination._distinct_rows(sparse.csr_array(y))
-    assert found.toarray().tolist() == [[1, 0, 1], [0, 1, 0]]
-    different = sparse.csr_array(y[[1, 4]])
-    assert elimination._distinct_rows(different) is different
+    y = np.array([[1, 0, 1], [1, 0, 1], [0, 1, 0]])
+    distinct = elimination._distinct_rows(sparse.csr_array(y))
+    assert distinct.toarray().tolist() == [[1, 0, 1], [0, 1, 0]]
 
 
 def test_primes():
-    numbers = np.ones(2**23, dtype=bool)
-    numbers[:2] = False
-    for i in range(2, 2897):
-        if numbers[i]:
-            numbers[i * i :: i] = False
-    assert numbers[2**22 :].sum() == N_PRIMES
-    assert [n for n in range(2000) if modular.is_prime(n)] == np.flatnonzero(
-        numbers[:2000]
-    ).tolist()
-    rng = np.random.default_rng(0)
-    drawn = [modular.random_prime(rng) for _ in range(50)]
-    assert min(drawn) >= 2**22
-    assert numbers[drawn].all()
+    primes = primes_below(2**23)
+    assert (primes > 2**22).sum() == 268_216
+    assert primes[:5].tolist() == [2, 3, 5, 7, 11]
+    assert all(pow(2, int(p) - 1, int(p)) == 1 for p in primes[-50:])
 
 
 def test_prime_of_the_caller():
@@ -235,7 +269,7 @@ def power_law(n, l, per_row, exponent, seed=0):
     return sparse.csr_array(sparse.coo_array((np.ones(len(rows), dtype=bool), cells), shape=(n, l)))
 
 
-def test_large_power_law_labels_areeliminationed():
+def test_large_power_law_labels_are_eliminated():
     y = power_law(200_000, 50_000, 3, 1.0)
     tracemalloc.start()
     report = rank_report(y)
@@ -262,7 +296,7 @@ def test_sparse_elimination_stays_within_its_memory():
     core = elimination.remove_singletons(y)[1]
     most = 5 * core.nnz // 2
     rest = elimination.eliminate_sparse(core, max_bytes=most * elimination.ENTRY_BYTES)[1]
-    assert len(rest.values) < 1.2 * most
+    assert rest.nnz < 1.2 * most
     assert elimination.eliminate_sparse(core, max_bytes=100)[0] == 0
 
 
@@ -271,10 +305,10 @@ def test_estimate_covers_the_memory():
     for shape in [(700, 600), (6000, 600), (300, 1800)]:
         y = sparse.csr_array((rng.random(shape) < 0.02).astype(np.int64))
         tracemalloc.start()
-        modular.rank_mod(y, 8388593, rng)
+        elimination.rank_mod(y, PRIME, rng)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < 1.3 * modular.dense_bytes(shape) + 100 * y.nnz
+        assert peak < 1.3 * elimination.dense_bytes(shape) + 100 * y.nnz
 
 
 @pytest.mark.parametrize(

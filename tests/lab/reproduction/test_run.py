@@ -64,6 +64,7 @@ def test_unknown_study(place):
         reproduce(place / "out", plan, chosen=["ranks"])
 
 
+@pytest.mark.slow
 def test_command_from_end_to_end(place, capsys):
     command = ["reproduce", "--quick", "--datasets", "tiny.npz:1,tiny.npz:own,absent:2"]
     command += ["--methods", "Schirn,NLR,CandidateRidge,OracleRidge", "--folds", "2", "--jobs", "0"]
@@ -145,6 +146,7 @@ def test_a_fit_that_is_stopped_by_the_clock_leaves_no_trace(place, capsys):
     assert not (place / "reproduction" / "rows" / "claims").exists()
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_gives_the_same_results(place):
     (place / "slow.py").write_text(SLOW)
     arguments = ["--quick", "--datasets", "tiny.npz:1", "--folds", "3", "--quiet", "--rows-only"]

@@ -7,9 +7,8 @@ from scipy.special import expit
 import schirn
 from schirn import lab
 from schirn.datasets import add_noise
-from schirn.exceptions import InputError, MissingExtraError
+from schirn.exceptions import InputError
 from schirn.metrics import average_precision, hamming_loss
-from schirn.testing import contract_checks
 
 
 def birds(data, r):
@@ -111,51 +110,3 @@ def test_file(small, tmp_path):
         again.disambiguate(small.X, small.candidates),
         model.disambiguate(small.X, small.candidates),
     )
-
-
-@pytest.fixture
-def hide_torch(monkeypatch):
-    """A function after whose call optional packages cannot be imported."""
-
-    def absent(package):
-        raise ImportError(package)
-
-    return lambda: monkeypatch.setattr("schirn._optional.import_module", absent)
-
-
-def test_feature_model_without_torch_names_the_extra(small, hide_torch):
-    hide_torch()
-    with pytest.raises(MissingExtraError, match=r"'torch'.*schirn\[deep\]"):
-        lab.PARD(feature_weight=0.1).fit(small.X, small.candidates)
-
-
-@pytest.fixture
-def deep():
-    """Parameters of a small model of the features; skips where PyTorch is absent."""
-    pytest.importorskip("torch", reason="PyTorch (the extra deep) is not installed")
-    return {"feature_weight": 0.1, "latent_size": 4, "device": "cpu", "learning_rate": 5e-3}
-
-
-@pytest.mark.parametrize(
-    "name", ["attributes", "sparse_features", "float32", "learns", "same_seed_same_result"]
-)
-def test_feature_model_keeps_the_contract(name, deep):
-    dict(contract_checks())[name](lab.PARD, max_iter=20, **deep)
-
-
-def test_feature_model_predicts_and_loads_without_torch(small, deep, tmp_path, hide_torch):
-    model = lab.PARD(max_iter=6, **deep).fit(small.X, small.candidates)
-    scores = model.decision_function(small.X)
-    schirn.save(model, tmp_path / "model.schirn")
-    hide_torch()
-    again = schirn.load(tmp_path / "model.schirn")
-    np.testing.assert_array_equal(again.decision_function(small.X), scores)
-    np.testing.assert_array_equal(again.label_confidence_, model.label_confidence_)
-    kinds = {type(value).__module__.partition(".")[0] for value in vars(model).values()}
-    assert "torch" not in kinds
-
-
-def test_feature_model_finds_wrong_candidates(small, deep):
-    model = lab.PARD(max_iter=40, **deep).fit(small.X, small.candidates)
-    assert model.noise_.sum() > 30
-    assert small.y_true[model.noise_].mean() < 0.15

@@ -13,15 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from schirn._input import Number, OneOf, Seed
+from schirn._input import Array, Number, OneOf, Seed
 from schirn._optional import optional
 from schirn._progress import track
 from schirn.linalg.scaling import moments, standard_factor
 from schirn.methods import Fit, LinearMethod, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
 
 # Rows x features x labels up to which boosting takes minutes at most.
 _SMALL_TABLE = 2e7

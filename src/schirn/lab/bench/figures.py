@@ -260,37 +260,32 @@ def critical_difference(
     few = stats.few_blocks(result, unit)
     if result.note or len(result.blocks.names) < result.needed:
         raise InputError(few or f"No critical-difference diagram: {result.note}")
+    posthocs = optional("scikit_posthocs", "bench", "A critical-difference diagram")
+    pandas = optional("pandas", "bench", "A critical-difference diagram")
     ax = _axes(ax)
     ink = ax.xaxis.label.get_color()
+    names = list(result.ranks)
     colours = {c.label: s["color"] for c, s in look(compare(rows, metric).contenders).items()}
-    ranked = sorted(result.ranks.items(), key=lambda item: item[1])
-    k, difference = len(ranked), result.critical_difference
-    bars = _indistinguishable([rank for _, rank in ranked], difference)
-    # One unit of y is a line of text; the axis is at 0, names are below the bars.
+    k, difference = len(names), result.critical_difference
+    posthocs.critical_difference_diagram(
+        result.ranks,
+        pandas.DataFrame(result.nemenyi, index=names, columns=names),
+        alpha=alpha,
+        ax=ax,
+        label_fmt_left="{label}  {rank:.2f} ",
+        label_fmt_right=" {rank:.2f}  {label}",
+        crossbar_props={"color": ink, "linewidth": 3.5},
+        color_palette={name: colours[name] for name in names},
+        text_h_margin=0.12 * (k - 1),
+    )
     ax.plot([1, 1 + difference], [1.5, 1.5], color=ink, lw=1.5, marker="|", ms=9, clip_on=False)
     ax.text(
         1 + difference / 2, 1.7, f"critical difference {difference:.2f}", ha="center", va="bottom"
     )
-    for i, (first, last) in enumerate(bars):
-        ends = [ranked[first][1] - 0.04, ranked[last][1] + 0.04]
-        ax.plot(ends, [-0.4 - 0.3 * i] * 2, color=ink, lw=3.5, solid_capstyle="butt")
-    half, edge = math.ceil(k / 2), 0.12 * (k - 1)
-    for i, (name, rank) in enumerate(ranked):
-        left = i < half
-        y = -0.9 - 0.3 * len(bars) - (i if left else k - 1 - i)
-        x = 1 - edge if left else k + edge
-        ax.plot([rank, rank, x], [0, y, y], color=colours[name], lw=1.3)
-        text = f"{_name(name)}  {rank:.2f} " if left else f" {rank:.2f}  {_name(name)}"
-        ax.text(x, y, text, ha="right" if left else "left", va="center")
-    ax.set_ylim(-1.4 - 0.3 * len(bars) - (half - 1), 2.6)
-    ax.set_xlim(1 - edge, k + edge)
+    ax.set_ylim(top=2.6)
+    ax.set_xlim(1 - 0.12 * (k - 1), k + 0.12 * (k - 1))
     ax.set_xticks(range(1, k + 1))
-    ax.set_xticks(np.arange(1, k, 0.5), minor=True)
-    ax.set_yticks([])
-    ax.xaxis.tick_top()
-    for side, spine in ax.spines.items():
-        spine.set_visible(side == "top")
-    ax.spines["top"].set_position(("data", 0))
+    ax.spines["top"].set_visible(True)
     ax.spines["top"].set_bounds(1, k)
     blocks = f"{len(result.blocks.names)} {stats.plural(unit)}"
     ax.set_title(f"mean rank over {blocks}, 1 is best{hint(compare(rows, metric).contenders)}")
@@ -476,13 +471,3 @@ def _trace(model: Any, quantity: str, name: str) -> np.ndarray:
     if found is None:
         raise InputError(f"{name} does not record {attribute!r}; fit it first, or leave it out.")
     return np.atleast_1d(np.asarray(found, dtype=float))
-
-
-def _indistinguishable(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
-    """First and last of each longest run of sorted mean ranks within the critical difference."""
-    found: list[tuple[int, int]] = []
-    for first, rank in enumerate(ranks):
-        last = max(i for i, other in enumerate(ranks) if other - rank <= difference)
-        if last > first and (not found or last > found[-1][1]):
-            found.append((first, last))
-    return found

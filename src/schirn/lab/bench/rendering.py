@@ -1,12 +1,11 @@
 """Tables and their rendering as text, Markdown, LaTeX and CSV."""
 
-import csv
-import io
 import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from schirn._files import csv_rows
 from schirn.exceptions import InputError
 
 SUFFIXES = {"text": "txt", "markdown": "md", "latex": "tex", "csv": "csv"}
@@ -242,12 +241,7 @@ def latex_escape(text: str) -> str:
 
 
 def _csv(table: Table) -> str:
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
+    lines = [[cell.body() for cell in line] for line in table.body]
     if table.records:
-        writer.writerow(table.records[0])
-        writer.writerows(record.values() for record in table.records)
-    else:
-        writer.writerow(table.head)
-        writer.writerows([cell.body() for cell in line] for line in table.body)
-    return stream.getvalue()
+        lines = [list(record.values()) for record in table.records]
+    return "".join(csv_rows([table.records[0] if table.records else table.head, *lines]))

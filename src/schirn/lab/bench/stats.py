@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
+from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.lab.bench.comparison import (
     CEILING,
@@ -84,21 +85,29 @@ class Blocks(NamedTuple):
 class Friedman(NamedTuple):
     """Friedman's test over data sets and Nemenyi's test of all pairs.
 
-    `ranks` are mean ranks (1 is best); `nemenyi` holds the p-values in the order of `ranks`; two
-    mean ranks further apart than `critical_difference` differ at level `alpha`. `note` explains why
-    there is no test, or is empty. With fewer blocks than `needed`, the critical difference exceeds
-    the largest possible difference of mean ranks, so that no two methods can be distinguished.
+    `ranks` are mean ranks (1 is best); two mean ranks further apart than `critical_difference`
+    differ at level `alpha`. `note` explains why there is no test, or is empty. With fewer blocks
+    than `needed`, the critical difference exceeds the largest possible difference of mean ranks, so
+    that no two methods can be distinguished.
     """
 
     statistic: float
     pvalue: float
     ranks: dict[str, float]
-    nemenyi: Array
     critical_difference: float
     alpha: float
     blocks: Blocks
     note: str
     needed: int = 2
+
+    @property
+    def nemenyi(self) -> Array:
+        """P-values of all pairs by Nemenyi's test, in the order of `ranks`."""
+        if self.note:
+            return np.full((len(self.ranks), len(self.ranks)), math.nan)
+        posthocs = optional("scikit_posthocs", "bench", "Nemenyi's test")
+        values = np.round(self.blocks.values, _DIGITS)
+        return np.asarray(posthocs.posthoc_nemenyi_friedman(values))
 
 
 def paired_t(a: Sequence[float], b: Sequence[float]) -> Significance:
@@ -382,7 +391,8 @@ def friedman(
     Returns
     -------
     Friedman
-        Statistic, p-value, mean ranks, p-values of all pairs and critical difference.
+        Statistic, p-value, mean ranks and critical difference; its property `nemenyi` has the
+        p-values of all pairs.
 
     Examples
     --------
@@ -408,7 +418,6 @@ def friedman(
     return Friedman(
         *result,
         dict(zip(means.contenders, mean_ranks.tolist(), strict=True)),
-        np.full((k, k), math.nan) if note else _nemenyi(mean_ranks, width),
         quantile * width,
         alpha,
         means,
@@ -535,12 +544,6 @@ def _friedman(values: Array) -> Significance:
         return Significance(0.0, 1.0)
     result = stats.friedmanchisquare(*values.T)
     return Significance(float(result.statistic), float(result.pvalue))
-
-
-def _nemenyi(ranks: Array, width: float) -> Array:
-    """P-values of all pairs, from the studentized range with infinite degrees of freedom."""
-    distance = np.abs(ranks[:, None] - ranks[None, :]) / width * math.sqrt(2)
-    return np.clip(stats.studentized_range.sf(distance, ranks.size, np.inf), 0.0, 1.0)
 
 
 def _studentized(alpha: float, k: int) -> float:

@@ -140,7 +140,7 @@ def run(args: argparse.Namespace) -> int:
         )
     counts = Counter(result["status"] for result in results)
     if args.json:
-        print_json({"output": args.output, "counts": counts, "rows": results})
+        print_json({"output": args.output, "counts": counts, "results": results})
     else:
         _print(results, args.output)
     if (args.report or args.reference or args.test) and counts["done"]:

@@ -1,37 +1,26 @@
-"""Sparse elimination: shrink a 0/1 matrix by steps that lower its rank by a known number.
-
-Every step is exact over the integers: nothing is rounded and no prime is involved.
-"""
+"""Exact elimination: shrink a sparse 0/1 matrix, then eliminate what is left modulo a prime."""
 
 import heapq
-from collections.abc import Iterable
-from typing import NamedTuple
+import math
 
 import numpy as np
 from scipy import sparse
 
 Array = np.ndarray
 
-# Operations of a dense elimination that take as long as one update of a sparse row.
+# Operations of the dense elimination that take as long as one update of a sparse row.
 UPDATE_COST = 6_000
-# Bytes that the elimination holds per entry: a dict item, a set item and a heap entry.
+# Bytes of an entry in the sparse elimination: a dict item, a set item and a place in the queue.
 ENTRY_BYTES = 200
-# Updates after which the elimination stops in any case: about twenty seconds.
+# Updates after which the sparse elimination stops in any case: about twenty seconds.
 MAX_UPDATES = 20_000_000
-
-
-class Remainder(NamedTuple):
-    """A sparse integer matrix; `values` is an object array if int64 is too small."""
-
-    indptr: Array
-    indices: Array
-    values: Array
-    shape: tuple[int, int]
-
-    def modulo(self, p: int) -> sparse.csr_array:
-        """Return the matrix modulo p, with entries from 0 to p - 1."""
-        values = (self.values % p).astype(np.int64)
-        return sparse.csr_array((values, self.indices, self.indptr), shape=self.shape)
+# For primes below 2**23, sums of up to 256 products of numbers below p / 2 are exact in float64.
+PRIME_BITS = 23
+_PANEL = 128
+_STRIP = 512
+# 2**-64 bounds the probability that random combinations lose rank unnoticed.
+LOSS_BITS = 64
+_SMALL = 2**19
 
 
 def remove_singletons(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
@@ -40,158 +29,213 @@ def remove_singletons(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
     A row with a single entry is a pivot: removing its column lowers the rank by one. The same holds
     with rows and columns exchanged. Returns the number of pivots and the remaining matrix.
     """
-    pivots = 0
-    while True:
-        found, Y = _remove_single_entries(Y)
-        pivots += found
-        fewer = _distinct_rows(_distinct_rows(Y).T.tocsr()).T.tocsr()
-        if fewer.shape == Y.shape:
-            return pivots, Y
-        Y = fewer
+    pivots, shape = 0, None
+    while Y.shape != shape:
+        shape = Y.shape
+        for _ in range(2):
+            columns = _single_columns(Y)
+            pivots += len(columns)
+            Y = Y[:, np.setdiff1d(np.arange(Y.shape[1]), columns)]
+            Y = Y[np.diff(Y.indptr) > 0].T.tocsr()
+        for _ in range(2):
+            Y = _distinct_rows(Y).T.tocsr()
+    return pivots, Y
 
 
-def _remove_single_entries(Y: sparse.csr_array) -> tuple[int, sparse.csr_array]:
-    """Remove rows with one entry until there is none, then columns.
-
-    Removing a column changes only the lengths of rows, and vice versa, so one pass over each side
-    is enough.
-    """
-    columns, rows_left = _pivot_columns(Y)
-    Y = Y[rows_left][:, np.setdiff1d(np.arange(Y.shape[1]), columns)].T.tocsr()
-    rows, columns_left = _pivot_columns(Y)
-    Y = Y[columns_left][:, np.setdiff1d(np.arange(Y.shape[1]), rows)].T.tocsr()
-    return len(columns) + len(rows), Y
-
-
-def _pivot_columns(Y: sparse.csr_array) -> tuple[Array, Array]:
-    """Return the columns removed by single entries of rows, and the rows that keep entries."""
+def _single_columns(Y: sparse.csr_array) -> Array:
+    """Return the columns that are the only one of a row once others of them are removed."""
     by_column = Y.tocsc()
     length = np.diff(Y.indptr).astype(np.int64)
     # The sum of the column numbers of a row is its column once only one is left.
     total = np.add.reduceat(np.append(Y.indices, 0).astype(np.int64), Y.indptr[:-1])
-    taken: list[Array] = []
-    fresh = np.flatnonzero(length == 1)
-    while len(fresh):
-        columns = np.unique(total[fresh])
-        taken.append(columns)
-        start, size = by_column.indptr[columns], np.diff(by_column.indptr)[columns]
-        ends = np.cumsum(size)
-        rows = by_column.indices[np.arange(ends[-1]) + np.repeat(start - ends + size, size)]
-        np.subtract.at(length, rows, 1)
-        np.subtract.at(total, rows, np.repeat(columns, size))
-        fresh = np.unique(rows[length[rows] == 1])
-    return np.concatenate([np.empty(0, np.int64), *taken]), np.flatnonzero(length)
+    removed = [np.empty(0, dtype=np.int64)]
+    single = np.flatnonzero(length == 1)
+    while len(single):
+        columns = np.unique(total[single])
+        removed.append(columns)
+        entries = by_column[:, columns]
+        np.subtract.at(length, entries.indices, 1)
+        np.subtract.at(total, entries.indices, np.repeat(columns, np.diff(entries.indptr)))
+        single = np.unique(entries.indices[length[entries.indices] == 1])
+    return np.concatenate(removed)
 
 
 def _distinct_rows(Y: sparse.csr_array) -> sparse.csr_array:
-    """Return the first of every group of equal, non-empty rows."""
+    """Return the first of every group of equal rows."""
     Y.sort_indices()
-    indices, ends = Y.indices, Y.indptr.tolist()
+    ends = Y.indptr.tolist()
     first: dict[bytes, int] = {}
     for i in range(Y.shape[0]):
-        if ends[i] < ends[i + 1]:
-            first.setdefault(indices[ends[i] : ends[i + 1]].tobytes(), i)
-    return Y if len(first) == Y.shape[0] else Y[list(first.values())]
+        first.setdefault(Y.indices[ends[i] : ends[i + 1]].tobytes(), i)
+    return Y[list(first.values())]
 
 
-def eliminate_sparse(Y: sparse.csr_array, *, max_bytes: int) -> tuple[int, Remainder]:
+def eliminate_sparse(Y: sparse.csr_array, *, max_bytes: int) -> tuple[int, sparse.csr_array]:
     """Eliminate with pivots 1 and -1 while that is cheaper than a dense elimination.
 
-    The shortest row or column comes first; in it, the pivot whose other line is shortest. A pivot
-    is skipped if its updates, (row - 1) × (column - 1), would take longer than the dense
-    elimination of one more column. Returns the number of pivots and the remaining matrix.
+    The shortest row comes first, with its shortest column. The pivots keep all entries integer, so
+    that every step is exact. Returns the number of pivots and the remaining matrix.
     """
-    most = max_bytes // ENTRY_BYTES
-    if not 0 < Y.nnz <= most:
-        return 0, Remainder(Y.indptr, Y.indices, np.ones(Y.nnz, dtype=np.int64), Y.shape)
-    table = _Table(Y)
-    pivots = 0
-    while table.heap and table.entries <= most and table.updates < MAX_UPDATES:
-        found = table.next_pivot()
-        if found is not None:
-            table.eliminate(*found)
-            pivots += 1
-    return pivots, table.remainder()
-
-
-class _Table:
-    """Rows as dicts, columns as sets of rows, and a heap of both by length."""
-
-    def __init__(self, Y: sparse.csr_array) -> None:
-        indices, ends = Y.indices.tolist(), Y.indptr.tolist()
-        self.rows = {i: dict.fromkeys(indices[ends[i] : ends[i + 1]], 1) for i in range(Y.shape[0])}
-        by_column = Y.tocsc()
-        indices, ends = by_column.indices.tolist(), by_column.indptr.tolist()
-        self.columns = {j: set(indices[ends[j] : ends[j + 1]]) for j in range(Y.shape[1])}
-        self.updates, self.entries = 0, Y.nnz
-        self.heap: list[tuple[int, int, int]] = []
-        self._push(0, self.rows)
-        self._push(1, self.columns)
-
-    def next_pivot(self) -> tuple[int, int] | None:
-        """Return the best pivot of the shortest line, or None if it has none."""
-        length, side, at = heapq.heappop(self.heap)
-        rows, columns = self.rows, self.columns
-        line = columns.get(at, ()) if side else rows.get(at, ())
-        if len(line) != length or not length:
-            return None
-        if side:
-            ones = [(len(rows[i]), i) for i in line if abs(rows[i][at]) == 1]
-        else:
-            ones = [(len(columns[j]), j) for j, value in rows[at].items() if abs(value) == 1]
-        if not ones:
-            return None
-        other, best = min(ones)
-        worth = min(len(rows), len(columns)) ** 2 // UPDATE_COST
-        if (length - 1) * (other - 1) > worth:
-            return None
-        return (best, at) if side else (at, best)
-
-    def eliminate(self, i: int, j: int) -> None:
-        """Subtract row i from all rows with an entry in column j; remove both."""
-        rows, columns = self.rows, self.columns
-        pivot_row = rows.pop(i)
-        sign = pivot_row.pop(j)
-        changed = columns.pop(j)
-        changed.discard(i)
+    if Y.nnz * ENTRY_BYTES > max_bytes:
+        return 0, Y.astype(np.int64)
+    rows = [dict.fromkeys(line, 1) for line in _lines(Y)]
+    columns = [set(line) for line in _lines(Y.T.tocsr())]
+    queue = [(len(row), i) for i, row in enumerate(rows)]
+    heapq.heapify(queue)
+    pivots, updates, entries = 0, 0, Y.nnz
+    while queue and entries * ENTRY_BYTES <= max_bytes and updates < MAX_UPDATES:
+        length, i = heapq.heappop(queue)
+        if len(rows[i]) != length:
+            continue
+        units = [(len(columns[j]), j) for j, value in rows[i].items() if abs(value) == 1]
+        height, j = min(units, default=(0, -1))
+        # Beyond this, the dense elimination of one more column is cheaper.
+        limit = (min(Y.shape) - pivots) ** 2 // UPDATE_COST
+        if j < 0 or (length - 1) * (height - 1) > limit:
+            continue
+        pivots += 1
+        updates += length * height
+        pivot_row, rows[i] = rows[i], {}
         for k in pivot_row:
             columns[k].discard(i)
-        self.updates += (len(pivot_row) + 1) * (len(changed) + 1)
-        self.entries -= len(pivot_row) + 1
-        for other in changed:
-            row = rows[other]
-            self.entries -= len(row)
-            factor = sign * row.pop(j)
+        entries -= length
+        for changed in list(columns[j]):
+            row = rows[changed]
+            entries -= len(row)
+            factor = row[j] * pivot_row[j]
             for k, value in pivot_row.items():
-                new = row.get(k, 0) - factor * value
-                if new:
-                    row[k] = new
-                    columns[k].add(other)
+                row[k] = row.get(k, 0) - factor * value
+                if row[k]:
+                    columns[k].add(changed)
                 else:
                     del row[k]
-                    columns[k].discard(other)
-            self.entries += len(row)
-            if not row:
-                del rows[other]
-        for k in [k for k in pivot_row if not columns[k]]:
-            del columns[k]
-        self._push(0, changed)
-        self._push(1, pivot_row)
+                    columns[k].discard(changed)
+            entries += len(row)
+            heapq.heappush(queue, (len(row), changed))
+    try:
+        return pivots, _as_sparse([row for row in rows if row])
+    except OverflowError:
+        return 0, Y.astype(np.int64)
 
-    def _push(self, side: int, lines: Iterable[int]) -> None:
-        """Record the lengths of new or changed lines."""
-        table = self.columns if side else self.rows
-        for at in lines:
-            if at in table:
-                heapq.heappush(self.heap, (len(table[at]), side, at))
 
-    def remainder(self) -> Remainder:
-        """Return the remaining matrix, lines renumbered."""
-        number = {j: new for new, j in enumerate(self.columns)}
-        rows = list(self.rows.values())
-        indptr = np.cumsum([0, *map(len, rows)])
-        indices = np.fromiter((number[j] for row in rows for j in row), np.int64, int(indptr[-1]))
-        exact = [value for row in rows for value in row.values()]
-        small = all(-(2**62) < value < 2**62 for value in exact)
-        values = np.array(exact, dtype=np.int64 if small else object)
-        return Remainder(indptr, indices, values, (len(rows), len(number)))
+def _lines(Y: sparse.csr_array) -> list[list[int]]:
+    """Return the column numbers of every row."""
+    return [line.tolist() for line in np.split(Y.indices, Y.indptr[1:-1])]
+
+
+def _as_sparse(rows: list[dict[int, int]]) -> sparse.csr_array:
+    """Return rows as a matrix without empty columns; OverflowError if an entry is too large."""
+    values = np.array([value for row in rows for value in row.values()], dtype=np.int64)
+    names, columns = np.unique([j for row in rows for j in row], return_inverse=True)
+    ends = np.cumsum([0, *map(len, rows)])
+    return sparse.csr_array((values, columns, ends), shape=(len(rows), len(names)))
+
+
+def is_combined(shape: tuple[int, int]) -> bool:
+    """Return True if `rank_mod` replaces the longer side by random combinations of its lines."""
+    k, m = sorted(shape)
+    return m > k + 2 * LOSS_BITS and m * k > _SMALL
+
+
+def dense_bytes(shape: tuple[int, int]) -> int:
+    """Memory of `rank_mod`: the dense matrix, panels and strips of rows."""
+    k, m = sorted(shape)
+    rows = k + 2 * LOSS_BITS if is_combined(shape) else m
+    return 8 * (rows * k + 4 * min(_PANEL, k) * (rows + k) + 3 * min(_STRIP, rows) * k)
+
+
+def rank_mod(matrix: sparse.csr_array, p: int, rng: np.random.Generator) -> int:
+    """Return the rank of an integer matrix modulo the prime p.
+
+    A side that is much longer than the other is replaced by sparse random combinations of its
+    lines. Dense combinations below them take no pivot unless rank was lost; they miss a loss with a
+    probability below 2**-64.
+    """
+    tall = matrix if matrix.shape[0] >= matrix.shape[1] else matrix.T.tocsr()
+    tall = sparse.csr_array((tall.data % p, tall.indices, tall.indptr), shape=tall.shape)
+    if not is_combined(tall.shape):
+        return len(_pivot_rows(tall.toarray().astype(np.float64), p))
+    times = 3
+    while True:
+        combinations, checks = _combine(tall, times, p, rng)
+        pivot_rows = _pivot_rows(combinations, p)
+        if max(pivot_rows, default=0) < len(combinations) - checks:
+            return len(pivot_rows)
+        times *= 4
+
+
+def _combine(
+    tall: sparse.csr_array, times: int, p: int, rng: np.random.Generator
+) -> tuple[Array, int]:
+    """Return combinations in which each row enters so many times, and the number of dense ones."""
+    m, k = tall.shape
+    # Small weights keep the sums of long columns below 2**63.
+    bound = min(p, 2**10)
+    checks = math.ceil(LOSS_BITS / math.log2(bound))
+    n_sparse = k + checks
+    times = max(times, math.ceil(20 * n_sparse / m))
+    places = (rng.integers(n_sparse, size=m * times), np.repeat(np.arange(m), times))
+    weights = rng.integers(1, bound, size=m * times)
+    mix = sparse.coo_array((weights, places), shape=(n_sparse, m)).tocsr()
+    combinations = np.empty((n_sparse + checks, k))
+    for top in range(0, n_sparse, _STRIP):
+        strip = mix[top : min(top + _STRIP, n_sparse)] @ tall
+        combinations[top : top + strip.shape[0]] = strip.toarray() % p
+    combinations[n_sparse:] = (tall.T @ rng.integers(bound, size=(m, checks))).T % p
+    return combinations, checks
+
+
+def _pivot_rows(a: Array, p: int) -> list[int]:
+    """Eliminate a dense matrix in place, panel by panel; return the rows of the pivots.
+
+    Among the rows that can serve as a pivot, an upper one is preferred.
+    """
+    _centre(a, p)
+    pivot_rows: list[int] = []
+    for left in range(0, a.shape[1], _PANEL):
+        panel, others = a[:, left : left + _PANEL], a[:, left + _PANEL :]
+        rows, columns = _reduce(panel.copy(), p)
+        pivot_rows += rows
+        block = np.hstack([panel[np.ix_(rows, columns)], np.eye(len(rows))])
+        order = _reduce(block, p)[0]
+        weights = _centre(panel[:, columns] @ block[order, len(rows) :], p)
+        # The rows of the pivots become zero here.
+        basis = others[rows]
+        for top in range(0, len(a), _STRIP):
+            strip = others[top : top + _STRIP]
+            strip[:] = _centre(strip - weights[top : top + _STRIP] @ basis, p)
+    return pivot_rows
+
+
+def _reduce(a: Array, p: int) -> tuple[list[int], list[int]]:
+    """Reduce a dense matrix in place (Gauss and Jordan); return rows and columns of the pivots."""
+    rows: list[int] = []
+    columns: list[int] = []
+    free = np.ones(len(a), dtype=bool)
+    for j in range(a.shape[1]):
+        candidates = np.flatnonzero((a[:, j] != 0) & free)
+        if not len(candidates):
+            continue
+        i = int(candidates[0])
+        pivot = _centre(a[i, j:] * pow(int(a[i, j]), -1, p), p)
+        multiples = a[:, j].copy()
+        multiples[i] = 0
+        a[:, j:] -= np.multiply.outer(multiples, pivot)
+        _centre(a[:, j:], p)
+        a[i, j:] = pivot
+        free[i] = False
+        rows.append(i)
+        columns.append(j)
+    return rows, columns
+
+
+def _centre(x: Array, p: int) -> Array:
+    """Reduce integers below 2**53 to the range -p/2 to p/2 (or just beyond), in place.
+
+    The quotient may be off by one if a number lies half-way; a multiple of p always becomes 0.
+    """
+    step = x * (1.0 / p)
+    np.rint(step, out=step)
+    step *= p
+    x -= step
+    return x

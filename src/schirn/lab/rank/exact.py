@@ -1,5 +1,6 @@
 """Exact rank of large sparse 0/1 matrices: sparse elimination, then primes."""
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -7,22 +8,20 @@ import numpy as np
 from scipy import sparse
 
 from schirn.exceptions import InputError
-from schirn.lab.rank.elimination import Remainder, eliminate_sparse, remove_singletons
-from schirn.lab.rank.modular import (
+from schirn.lab.rank.elimination import (
+    LOSS_BITS,
     PRIME_BITS,
     dense_bytes,
+    eliminate_sparse,
     is_combined,
-    is_prime,
-    random_prime,
     rank_mod,
+    remove_singletons,
 )
 from schirn.labels.matrix import as_binary
 
 Array = np.ndarray
 
 MAX_BYTES = 2**31
-# Primes between 2**22 and 2**23.
-N_PRIMES = 268_216
 ENOUGH = 1e-6
 MAX_PRIMES = 5
 
@@ -118,7 +117,7 @@ def rank_report(
     >>> report.rank, report.singletons, report.proven
     (2, 2, True)
     """
-    if prime is not None and not (2 <= prime < 2**PRIME_BITS and is_prime(prime)):
+    if prime is not None and prime not in primes_below(2**PRIME_BITS):
         raise InputError(
             f"prime must be a prime number below {2**PRIME_BITS}, got {prime!r}", parameter="prime"
         )
@@ -132,39 +131,40 @@ def rank_report(
         return RankReport(known, True, 0.0, singletons, eliminated, rest.shape, ())
     _check_memory(max_bytes, rest.shape)
     rng = np.random.default_rng(random_state)
+    # Few of the primes can divide every largest non-zero minor, since their product is bounded.
     bits = _minor_bits(core)
-    used: tuple[int, ...]
     if prime is not None:
-        found, used = rank_mod(rest.modulo(prime), prime, rng), (prime,)
-        risk = _loss(rest.shape) if bits < math.log2(prime) else 1.0
+        primes, share = [prime], float(bits >= math.log2(prime))
     else:
-        found, used, risk = _by_random_primes(rest, bits, rng)
-    risk = 0.0 if found == min(rest.shape) else risk
-    return RankReport(known + found, risk == 0, risk, singletons, eliminated, rest.shape, used)
-
-
-def _by_random_primes(
-    rest: Remainder, bits: float, rng: np.random.Generator
-) -> tuple[int, tuple[int, ...], float]:
-    """Return the largest rank found, the primes, and a bound on the probability of a loss."""
-    share = min(1.0, bits // (PRIME_BITS - 1) / N_PRIMES)
+        large = primes_below(2**PRIME_BITS)
+        large = large[large > 2 ** (PRIME_BITS - 1)]
+        primes = rng.choice(large, MAX_PRIMES, replace=False).tolist()
+        share = min(1.0, bits // (PRIME_BITS - 1) / len(large))
+    rank, risk, full = 0, 1.0, min(rest.shape)
     used: list[int] = []
-    best, risk = 0, 1.0
-    while risk > 0 and best < min(rest.shape) and len(used) < MAX_PRIMES:
-        prime = random_prime(rng)
-        if prime in used:
-            continue
-        used.append(prime)
-        best = max(best, rank_mod(rest.modulo(prime), prime, rng))
+    for p in primes:
+        rank = max(rank, rank_mod(rest, p, rng))
+        used.append(p)
         risk = share ** len(used)
-        if len(used) >= 2 and risk < ENOUGH:
+        if rank == full or risk == 0 or (len(used) > 1 and risk < ENOUGH):
             break
-    return best, tuple(used), risk + _loss(rest.shape)
+    if rank == full:
+        risk = 0.0
+    elif is_combined(rest.shape):
+        risk += 2.0**-LOSS_BITS
+    return RankReport(
+        known + rank, risk == 0, risk, singletons, eliminated, rest.shape, tuple(used)
+    )
 
 
-def _loss(shape: tuple[int, int]) -> float:
-    """Bound on the probability that random combinations of lines lose rank."""
-    return 2.0**-64 if is_combined(shape) else 0.0
+@functools.cache
+def primes_below(limit: int) -> Array:
+    """Return all primes below a limit."""
+    flags = np.arange(limit) > 1
+    for i in range(2, math.isqrt(limit) + 1):
+        if flags[i]:
+            flags[i * i :: i] = False
+    return np.flatnonzero(flags)
 
 
 def _minor_bits(core: sparse.csr_array) -> float:

@@ -14,13 +14,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils import check_random_state
 
+from schirn._input import Array
 from schirn.datasets import Dataset
 from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.data import data_card
 from schirn.lab.rank import exact_rank
 from schirn.methods.schirn import Schirn
 
-Array = np.ndarray
 Record = dict[str, Any]
 
 

@@ -4,29 +4,19 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._input import Constraint, Number, Seed
+from schirn._input import Array, Number, Seed, declare_parameters, parameter
 from schirn._progress import stage
-from schirn.lab.rivals.solvers.anchors import MOST_ANCHORS, AnchorMap, anchor_map
+from schirn.lab.rivals.solvers.anchors import MOST_ANCHORS, AnchorMap, AnchorResult, anchor_map
 from schirn.lab.rivals.solvers.graph import NeighbourGraph, neighbour_graph
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, PartialMultiLabelClassifier
-
-Array = np.ndarray
-
-ANCHOR_CONSTRAINTS: dict[str, Constraint] = {
-    "n_anchors": Number(low=1, integer=True, none=True),
-    "n_neighbors": Number(low=1, integer=True),
-    "max_iter": Number(low=1, integer=True),
-    "tol": Number(),
-    "random_state": Seed(),
-}
+from schirn.noise.thresholds import ThresholdRule
 
 
-class Rows(NamedTuple):
+class AnchorRows(NamedTuple):
     """Training rows: the map and what it makes of them, the scaled rows Z, and their graph."""
 
     map: AnchorMap
@@ -35,15 +25,20 @@ class Rows(NamedTuple):
     graph: NeighbourGraph
 
 
+@declare_parameters
 class AnchorMethod(PartialMultiLabelClassifier):
     """A method whose scores are a kernel map of the features times weights.
 
     A search over parameters makes the map and the graph of each fold once.
     """
 
-    n_anchors: int | None
-    n_neighbors: int
-    random_state: Any
+    n_anchors: int | None = parameter(None, Number(low=1, integer=True, none=True))
+    n_neighbors: int = parameter(5, Number(low=1, integer=True))
+    tol: float = parameter(1e-4, Number())
+    threshold: ThresholdRule = 0.5
+    random_state: Any = parameter(0, Seed())
+    verbose: bool = False
+
     _fitted: ClassVar = {
         "map_": "AnchorMap",
         "dual_coef_": "float (*, l)",
@@ -59,16 +54,12 @@ class AnchorMethod(PartialMultiLabelClassifier):
         """The ridge weight."""
 
     @abstractmethod
-    def _factor(self, rows: Rows, ridge: float) -> RowSpace:
+    def _factor(self, rows: AnchorRows, ridge: float) -> RowSpace:
         """Factor the map for ridge weights from this one on."""
 
     @abstractmethod
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> Any:
+    def _solve(self, rows: AnchorRows, space: RowSpace, Y: Array) -> AnchorResult:
         """Call the solver."""
-
-    @abstractmethod
-    def _keep(self, result: Any) -> Fit:
-        """Set what is special to the method."""
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         rows = self._rows(X)
@@ -76,16 +67,17 @@ class AnchorMethod(PartialMultiLabelClassifier):
         space = self._factor(rows, self._ridge())
         result = self._solve(rows, space, Y)
         self.map_, self.dual_coef_ = rows.map, space.coefficients(result.w)[0]
-        return self._keep(result)
+        self.pseudo_labels_ = result.pseudo_labels
+        return Fit(None, result.loo_scores, result.n_iter, result.objective)
 
-    def _rows(self, X: "Array | sp.csr_array") -> Rows:
+    def _rows(self, X: "Array | sp.csr_array") -> AnchorRows:
         released = min(self._released_anchors(*X.shape), MOST_ANCHORS)
         n_anchors = released if self.n_anchors is None else self.n_anchors
         stage("computing the kernel")
-        found, Phi = anchor_map(X, n_anchors, check_random_state(self.random_state))
-        Z = found.scaled(X)
+        kernel_map, Phi = anchor_map(X, n_anchors, check_random_state(self.random_state))
+        Z = kernel_map.scaled(X)
         stage("finding neighbours")
-        return Rows(found, Phi, Z, neighbour_graph(Z, self.n_neighbors))
+        return AnchorRows(kernel_map, Phi, Z, neighbour_graph(Z, self.n_neighbors))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         return self.map_.scores(X, self.dual_coef_)

@@ -6,16 +6,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf, Seed
+from schirn._input import Array, Number, OneOf, Seed, declare_parameters, parameter
 from schirn.lab.rivals.solvers.fpml import Start, fpml
 from schirn.linalg.row_space import row_space
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import ridge
 
-Array = np.ndarray
 
-
+@declare_parameters
 class FPML(LinearMethod):
     r"""Joint factorisation of candidates and features, with a predictor of the factored labels.
 
@@ -77,16 +76,17 @@ class FPML(LinearMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "lam1": Number(),
-        "lam2": Number(open_low=True),
-        "lam3": Number(open_low=True),
-        "n_components": Number(low=1, integer=True, none=True),
-        "init": OneOf(("random", "svd")),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-        "random_state": Seed(),
-    }
+    lam1: float = parameter(1.0, Number())
+    lam2: float = parameter(1.0, Number(open_low=True))
+    lam3: float = parameter(10.0, Number(open_low=True))
+    n_components: int | None = parameter(None, Number(low=1, integer=True, none=True))
+    init: Start = parameter("random", OneOf(("random", "svd")))
+    max_iter: int = parameter(100, Number(low=1, integer=True))
+    tol: float = parameter(1e-5, Number())
+    threshold: ThresholdRule = 0.5
+    random_state: Any = parameter(0, Seed())
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="joint factorisation of labels and features",
         reference="Feature-Induced Partial Multi-label Learning",
@@ -94,31 +94,6 @@ class FPML(LinearMethod):
         memory="n min(n, d) + n l",
         reconstructed=True,
     )
-
-    def __init__(
-        self,
-        *,
-        lam1: float = 1.0,
-        lam2: float = 1.0,
-        lam3: float = 10.0,
-        n_components: int | None = None,
-        init: Start = "random",
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        threshold: ThresholdRule = 0.5,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.lam1 = lam1
-        self.lam2 = lam2
-        self.lam3 = lam3
-        self.n_components = n_components
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         weight = self.lam3 / self.lam2

@@ -4,16 +4,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.glc import GLCResult, Manifold, glc
 from schirn.linalg.row_space import RowSpace
 from schirn.methods import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import ridge
 
-Array = np.ndarray
 
-
+@declare_parameters
 class GLC(RowSpaceMethod):
     r"""Global and local label correlation.
 
@@ -95,21 +94,22 @@ class GLC(RowSpaceMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "alpha": Number(),
-        "beta": Number(),
-        "gamma": Number(),
-        "eta": Number(open_low=True),
-        "correlation": OneOf((True, False)),
-        "manifold": OneOf(("weights", "outputs")),
-        "n_neighbors": Number(low=1, integer=True, none=True),
-        "mu": Number(open_low=True),
-        "mu_max": Number(open_low=True),
-        "rho": Number(low=1.0),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-        "fit_intercept": OneOf((True, False)),
-    }
+    alpha: float = parameter(1.0, Number())
+    beta: float = parameter(0.1, Number())
+    gamma: float = parameter(0.1, Number())
+    eta: float = parameter(1.0, Number(open_low=True))
+    correlation: bool = parameter(True, OneOf((True, False)))
+    manifold: Manifold = parameter("weights", OneOf(("weights", "outputs")))
+    n_neighbors: int | None = parameter(None, Number(low=1, integer=True, none=True))
+    mu: float = parameter(1e-2, Number(open_low=True))
+    mu_max: float = parameter(1e4, Number(open_low=True))
+    rho: float = parameter(1.1, Number(low=1.0))
+    max_iter: int = parameter(100, Number(low=1, integer=True))
+    tol: float = parameter(1e-5, Number())
+    fit_intercept: bool = parameter(False, OneOf((True, False)))
+    threshold: ThresholdRule = "row-0.9"
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="label correlation",
         reference="Global-Local Label Correlation for Partial Multi-Label Learning",
@@ -124,41 +124,6 @@ class GLC(RowSpaceMethod):
         "noise_support_": "int 0..",
         "residual_": "trace (*)",
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 1.0,
-        beta: float = 0.1,
-        gamma: float = 0.1,
-        eta: float = 1.0,
-        correlation: bool = True,
-        manifold: Manifold = "weights",
-        n_neighbors: int | None = None,
-        mu: float = 1e-2,
-        mu_max: float = 1e4,
-        rho: float = 1.1,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        fit_intercept: bool = False,
-        threshold: ThresholdRule = "row-0.9",
-        verbose: bool = False,
-    ):
-        self.alpha = alpha
-        self.beta = beta
-        self.gamma = gamma
-        self.eta = eta
-        self.correlation = correlation
-        self.manifold = manifold
-        self.n_neighbors = n_neighbors
-        self.mu = mu
-        self.mu_max = mu_max
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.threshold = threshold
-        self.verbose = verbose
 
     def _smallest_ridge(self) -> float:
         return self.eta

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.nlr import NLRResult, nlr, sweep_filters
 from schirn.linalg.row_space import RowSpace
 from schirn.linalg.threads import threads_for
@@ -14,9 +14,8 @@ from schirn.methods import Fit, MethodInfo, RowSpaceMethod
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.self_tuning import Filters, Point
 
-Array = np.ndarray
 
-
+@declare_parameters
 class NLR(RowSpaceMethod):
     r"""Noisy label removal by two competing classifiers.
 
@@ -86,14 +85,15 @@ class NLR(RowSpaceMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "beta": Number(none=True),
-        "gamma": Number(open_low=True, none=True),
-        "lam": Number(none=True),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-        "fit_intercept": OneOf((True, False)),
-    }
+    beta: float | None = parameter(None, Number(none=True))
+    gamma: float | None = parameter(None, Number(open_low=True, none=True))
+    lam: float | None = parameter(None, Number(none=True))
+    max_iter: int = parameter(100, Number(low=1, integer=True))
+    tol: float = parameter(0.0, Number())
+    fit_intercept: bool = parameter(False, OneOf((True, False)))
+    threshold: ThresholdRule = "row-0.9"
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="two competing classifiers",
         reference="Noisy Label Removal for Partial Multi-Label Learning",
@@ -114,27 +114,6 @@ class NLR(RowSpaceMethod):
         "gamma_": "[float 0..]",
         "lam_": "[float 0..]",
     }
-
-    def __init__(
-        self,
-        *,
-        beta: float | None = None,
-        gamma: float | None = None,
-        lam: float | None = None,
-        max_iter: int = 100,
-        tol: float = 0.0,
-        fit_intercept: bool = False,
-        threshold: ThresholdRule = "row-0.9",
-        verbose: bool = False,
-    ):
-        self.beta = beta
-        self.gamma = gamma
-        self.lam = lam
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.threshold = threshold
-        self.verbose = verbose
 
     def _smallest_ridge(self) -> float:
         numbers = self._numbers()

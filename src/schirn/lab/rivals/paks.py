@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.exceptions import ApproximationWarning, InputError
 from schirn.lab.rivals.solvers.paks import (
     Membership,
@@ -21,11 +21,10 @@ from schirn.linalg.scaling import standard_factor
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 
-Array = np.ndarray
-
 LARGEST_ADMM = 4000
 
 
+@declare_parameters
 class PAKS(LinearMethod):
     r"""Purified features from a low-rank self-representation that the candidate sets guide.
 
@@ -112,21 +111,22 @@ class PAKS(LinearMethod):
     'admm'
     """
 
-    _constraints: ClassVar = {
-        "alpha": Number(open_low=True),
-        "beta": Number(),
-        "eta": Number(open_low=True),
-        "gamma": Number(),
-        "membership": OneOf(("jaccard", "disjoint")),
-        "scale": OneOf(("standard", "none")),
-        "solver": OneOf(("auto", "admm", "closed_form")),
-        "max_memory_gb": Number(open_low=True),
-        "mu": Number(open_low=True),
-        "mu_max": Number(open_low=True),
-        "rho": Number(low=1.0),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-    }
+    alpha: float = parameter(0.1, Number(open_low=True))
+    beta: float = parameter(0.01, Number())
+    eta: float = parameter(100.0, Number(open_low=True))
+    gamma: float = parameter(0.0, Number())
+    membership: Membership = parameter("jaccard", OneOf(("jaccard", "disjoint")))
+    scale: Literal["standard", "none"] = parameter("standard", OneOf(("standard", "none")))
+    solver: str = parameter("auto", OneOf(("auto", "admm", "closed_form")))
+    max_memory_gb: float = parameter(8.0, Number(open_low=True))
+    mu: float = parameter(1e-2, Number(open_low=True))
+    mu_max: float = parameter(1e6, Number(open_low=True))
+    rho: float = parameter(1.3, Number(low=1.0))
+    max_iter: int = parameter(100, Number(low=1, integer=True))
+    tol: float = parameter(1e-4, Number())
+    threshold: ThresholdRule = "row-0.9"
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="low-rank self-representation",
         reference="Prior Knowledge Regularized Self-Representation Model for "
@@ -142,41 +142,6 @@ class PAKS(LinearMethod):
         "rank_": "int 0..",
         "residual_": "trace (*)",
     }
-
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.1,
-        beta: float = 0.01,
-        eta: float = 100.0,
-        gamma: float = 0.0,
-        membership: Membership = "jaccard",
-        scale: Literal["standard", "none"] = "standard",
-        solver: Literal["auto", "admm", "closed_form"] = "auto",
-        max_memory_gb: float = 8.0,
-        mu: float = 1e-2,
-        mu_max: float = 1e6,
-        rho: float = 1.3,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        threshold: ThresholdRule = "row-0.9",
-        verbose: bool = False,
-    ):
-        self.alpha = alpha
-        self.beta = beta
-        self.eta = eta
-        self.gamma = gamma
-        self.membership = membership
-        self.scale = scale
-        self.solver = solver
-        self.max_memory_gb = max_memory_gb
-        self.mu = mu
-        self.mu_max = mu_max
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         space, factor = self._factor(X, self.eta)

@@ -5,18 +5,16 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf, check_same_length
-from schirn.lab.rivals.solvers.pard import PARDResult, Schedule, pard
-from schirn.lab.rivals.solvers.pard_torch import pard_with_features
+from schirn._input import Array, Number, OneOf, check_same_length, declare_parameters, parameter
+from schirn.lab.rivals.solvers.pard import pard
 from schirn.labels.matrix import as_labels
 from schirn.linalg.scaling import identity, minmax
 from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration
 from schirn.noise.thresholds import ThresholdRule
 
-Array = np.ndarray
 
-
+@declare_parameters
 class PARD(PartialMultiLabelClassifier):
     r"""A network trained on a likelihood bound in which the true labels are hidden variables.
 
@@ -24,12 +22,10 @@ class PARD(PartialMultiLabelClassifier):
         \max_{f, q, \rho} \sum_{ij} (1 - q_{ij}) \log P(s_{ij} \mid y_{ij} = 0)
         - \beta_y \operatorname{KL}(q_{ij} \,\|\, p_{ij})
         - \beta_0 \operatorname{KL}(q_{ij} \,\|\, \pi_j)
-        + \lambda \sum_i B(x_i, q_i)
 
     A label is true with probability p = sigmoid(f(x)) for a network f with one hidden layer. A true
     label is always among the candidates s, and a false one is listed at the rate rho of its label.
-    The posterior q of the hidden labels is 0 outside the candidates. B is a variational bound of
-    the features given the labels, left out by default.
+    The posterior q of the hidden labels is 0 outside the candidates.
 
     The ingredients are published; the graph, the networks and the weights are a reconstruction.
 
@@ -42,17 +38,6 @@ class PARD(PartialMultiLabelClassifier):
         and the rates to 0: nothing is disambiguated. With 1 too much is removed.
     hidden_size : int
         Width of the hidden layer.
-    feature_weight : float
-        Weight lambda of a model of the features given the labels and a latent variable, with an
-        encoder, a decoder and a network for q, trained by sampling. Values above 0 need
-        PyTorch (``pip install "schirn[deep]"``); 0, the default, needs only NumPy.
-    feature_noise : float
-        Standard deviation of the features around the decoder.
-    latent_size : int
-        Size of the latent variable.
-    device : {"auto", "cpu", "cuda"}
-        Where the model of the features is trained: "auto" (a GPU if available), "cpu" or
-        "cuda". Training uses the type of the features, so pass float32 features to a GPU.
     warm_up : int
         Number of initial epochs in which all candidates count as true.
     max_iter : int
@@ -82,8 +67,7 @@ class PARD(PartialMultiLabelClassifier):
     network_ : weights and offsets W1, b1, W2, b2 of the network, for features as given.
     prior_ : (l,) prior pi, half the candidate frequency.
     noise_rate_ : (l,) rate rho at which a false label is listed.
-    label_confidence_ : (n, l) the posterior q; 0 outside the candidates. With a
-        `feature_weight` it comes from the network for q, which `disambiguate` does not use.
+    label_confidence_ : (n, l) the posterior q; 0 outside the candidates.
     noise_ : (n, l) bool, candidates with q < 0.5.
     objective_, held_out_bound_ : minus the bound per training row, and the bound per held-out
         row (empty without `validation_fraction`), after each epoch.
@@ -95,9 +79,7 @@ class PARD(PartialMultiLabelClassifier):
     Notes
     -----
     An epoch costs O(n h (d + l)) time for h hidden units, or O(h (nnz + n l)) and one O(d h) step
-    per batch for a sparse X, which stays sparse. Memory is O(d h + n l) besides X. With a
-    `feature_weight` an epoch costs several times more, and a batch of a sparse X is made dense.
-    The fitted model holds arrays only: it is saved, loaded and used without PyTorch.
+    per batch for a sparse X, which stays sparse. Memory is O(d h + n l) besides X.
 
     Examples
     --------
@@ -111,24 +93,21 @@ class PARD(PartialMultiLabelClassifier):
     True
     """
 
-    _constraints: ClassVar = {
-        "beta_y": Number(open_low=True),
-        "beta_0": Number(),
-        "feature_weight": Number(),
-        "feature_noise": Number(open_low=True),
-        "latent_size": Number(low=1, integer=True),
-        "device": OneOf(("auto", "cpu", "cuda")),
-        "hidden_size": Number(low=1, integer=True),
-        "warm_up": Number(integer=True),
-        "max_iter": Number(low=1, integer=True),
-        "batch_size": Number(low=1, integer=True),
-        "learning_rate": Number(open_low=True),
-        "weight_decay": Number(),
-        "scale": OneOf(("minmax", "none")),
-        "validation_fraction": Number(high=0.9),
-        "n_iter_no_change": Number(low=1, integer=True),
-        "random_state": Number(integer=True, none=True),
-    }
+    beta_y: float = parameter(1.0, Number(open_low=True))
+    beta_0: float = parameter(0.1, Number())
+    hidden_size: int = parameter(256, Number(low=1, integer=True))
+    warm_up: int = parameter(5, Number(integer=True))
+    max_iter: int = parameter(60, Number(low=1, integer=True))
+    batch_size: int = parameter(128, Number(low=1, integer=True))
+    learning_rate: float = parameter(1e-3, Number(open_low=True))
+    weight_decay: float = parameter(1e-4, Number())
+    scale: Literal["minmax", "none"] = parameter("minmax", OneOf(("minmax", "none")))
+    validation_fraction: float = parameter(0.0, Number(high=0.9))
+    n_iter_no_change: int = parameter(10, Number(low=1, integer=True))
+    threshold: ThresholdRule = 0.0
+    random_state: int | None = parameter(0, Number(integer=True, none=True))
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="variational network",
         reference="Partial Multi-Label Learning with Probabilistic Graphical Disambiguation",
@@ -144,68 +123,18 @@ class PARD(PartialMultiLabelClassifier):
         "held_out_bound_": "trace (*)",
         "_label_model": "PARDLabelModel",
     }
-
-    def __init__(
-        self,
-        *,
-        beta_y: float = 1.0,
-        beta_0: float = 0.1,
-        hidden_size: int = 256,
-        warm_up: int = 5,
-        max_iter: int = 60,
-        batch_size: int = 128,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-4,
-        scale: Literal["minmax", "none"] = "minmax",
-        validation_fraction: float = 0.0,
-        n_iter_no_change: int = 10,
-        feature_weight: float = 0.0,
-        feature_noise: float = 1.0,
-        latent_size: int = 50,
-        device: Literal["auto", "cpu", "cuda"] = "auto",
-        threshold: ThresholdRule = 0.0,
-        random_state: int | None = 0,
-        verbose: bool = False,
-    ):
-        self.beta_y = beta_y
-        self.beta_0 = beta_0
-        self.hidden_size = hidden_size
-        self.warm_up = warm_up
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.scale = scale
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.feature_weight = feature_weight
-        self.feature_noise = feature_noise
-        self.latent_size = latent_size
-        self.device = device
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
+    _retired: ClassVar = ("feature_weight", "feature_noise", "latent_size", "device")
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
-        result = self._solve(X, Y)
+        scaling = minmax(X, 0, 1) if self.scale == "minmax" else identity(X)
+        options = self._solver_options(pard)
+        result = pard(X, Y, scaling=scaling, seed=self.random_state, **options)
         self.network_ = result.network
         self.prior_, self.noise_rate_ = result.labels.pi, result.labels.rho
         self.held_out_bound_ = result.held_out_bound
         self._label_model = result.labels
         noise = (Y == 1) & (result.q < 0.5)
         return Fit(noise, result.scores, result.n_iter, -result.bound, result.q)
-
-    def _solve(self, X: "Array | sp.csr_array", Y: Array) -> PARDResult:
-        solver = pard_with_features if self.feature_weight else pard
-        schedule = Schedule(**{name: getattr(self, name) for name in Schedule._fields})
-        return solver(
-            X,
-            Y,
-            scaling=minmax(X, 0, 1) if self.scale == "minmax" else identity(X),
-            schedule=schedule,
-            seed=self.random_state,
-            **self._solver_options(solver),
-        )
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
         return self.network_(X)

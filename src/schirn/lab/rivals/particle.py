@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
-from schirn._input import Constraint, Jobs, Number, OneOf
+from schirn._input import Array, Jobs, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.pairwise import SVMOptions, cast_votes
 from schirn.lab.rivals.solvers.particle import (
     CredibleLabels,
@@ -22,23 +22,6 @@ from schirn.lab.rivals.solvers.particle import (
 from schirn.methods import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.thresholds import LabelThreshold, ThresholdRule, scale_rows
 
-Array = np.ndarray
-
-_STEPS: dict[str, Constraint] = {
-    "k": Number(low=1, integer=True),
-    "alpha": Number(high=1.0),
-    "thr": Number(high=1.0, open_low=True),
-    "C": Number(open_low=True),
-    "include_self": OneOf((True, False)),
-    "scale": OneOf(("none", "minmax")),
-    "folds": Number(integer=True),
-    "max_iter": Number(low=1, integer=True),
-    "tol": Number(),
-    "svm_tol": Number(open_low=True),
-    "svm_max_iter": Number(low=1, integer=True),
-    "n_jobs": Jobs(),
-}
-
 
 class HalfTheOdds(LabelThreshold):
     """Predict labels whose odds, scaled to [0, 1] within the row, exceed a cut; takes log-odds."""
@@ -49,45 +32,54 @@ class HalfTheOdds(LabelThreshold):
         return (scale_rows(odds) > self.cut).astype(np.int8)
 
 
+@declare_parameters
 class _Particle(PartialMultiLabelClassifier):
     """The two steps that both variants share."""
 
+    k: int = parameter(10, Number(low=1, integer=True))
+    alpha: float = parameter(0.95, Number(high=1.0))
+    thr: float = parameter(0.9, Number(high=1.0, open_low=True))
+    C: float = parameter(1.0, Number(open_low=True))
+    include_self: bool = parameter(False, OneOf((True, False)))
+    scale: Literal["none", "minmax"] = parameter("none", OneOf(("none", "minmax")))
+    folds: int = parameter(0, Number(integer=True))
+    max_iter: int = parameter(1000, Number(low=1, integer=True))
+    tol: float = parameter(1e-5, Number())
+    svm_tol: float = parameter(1e-3, Number(open_low=True))
+    svm_max_iter: int = parameter(100_000, Number(low=1, integer=True))
+    n_jobs: int | None = parameter(None, Jobs())
+    verbose: bool = False
+
+    _info: ClassVar = MethodInfo(
+        family="credible labels, pairwise votes",
+        reference="Partial Multi-Label Learning via Credible Label Elicitation",
+        cost="n^2 d + l^2 machines",
+        memory="n^2 + n l",
+    )
     _fitted: ClassVar = {
         "_models": "PairModels",
         "credible_": "bool (n, l)",
         "n_capped_": "int 0..",
     }
     _weighted: ClassVar[bool]
-    k: int
-    alpha: float
-    thr: float
-    C: float
-    include_self: bool
-    scale: Literal["none", "minmax"]
-    folds: int
-    max_iter: int
-    tol: float
-    svm_tol: float
-    svm_max_iter: int
-    n_jobs: int | None
+    """Whether there is a virtual label, and votes count as much as their machines are accurate."""
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         # In single precision, ties between neighbours and between machines would break otherwise.
         dtype, X = X.dtype, X.astype(np.float64, copy=False)
         scaling = unit_range(X) if self.scale == "minmax" else None
         scaled = X if scaling is None else scaling.apply(X)
-        found = credible_labels(scaled, Y, **self._solver_options(credible_labels))
+        labels = credible_labels(scaled, Y, **self._solver_options(credible_labels))
         self._models, votes = train_voters(
             scaled,
             Y,
-            found.credible,
+            labels.credible,
             options=SVMOptions(self.C, self.svm_tol, self.svm_max_iter, self.n_jobs),
-            virtual=self._weighted,
             weighted=self._weighted,
             folds=self.folds,
             scaling=scaling,
         )
-        self.credible_ = found.credible
+        self.credible_ = labels.credible
         self.n_capped_ = self._models.n_capped
         if self.n_capped_:
             warnings.warn(
@@ -96,13 +88,13 @@ class _Particle(PartialMultiLabelClassifier):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        self._learn(votes, found, Y)
-        confidence = np.where(Y, found.F, 0).astype(dtype)
-        noise = (Y != 0) & ~found.credible
+        self._learn(votes, labels, Y)
+        confidence = np.where(Y, labels.F, 0).astype(dtype)
+        noise = (Y != 0) & ~labels.credible
         scores = self._from_votes(votes).astype(dtype)
-        return Fit(noise, scores, len(found.changes), found.changes, confidence)
+        return Fit(noise, scores, len(labels.changes), labels.changes, confidence)
 
-    def _learn(self, votes: Array, found: CredibleLabels, Y: Array) -> None:
+    def _learn(self, votes: Array, labels: CredibleLabels, Y: Array) -> None:
         """Learn from the votes of the training rows, if the variant does."""
 
     @abstractmethod
@@ -114,6 +106,7 @@ class _Particle(PartialMultiLabelClassifier):
         return self._from_votes(votes).astype(X.dtype)
 
 
+@declare_parameters
 class ParticleVLS(_Particle):
     r"""PARTICLE with a virtual label that separates relevant labels from the others.
 
@@ -191,54 +184,16 @@ class ParticleVLS(_Particle):
     True
     """
 
-    _weighted: ClassVar = True
-    _constraints: ClassVar = {**_STEPS, "ceil": OneOf((True, False))}
-    _info: ClassVar = MethodInfo(
-        family="credible labels, pairwise votes",
-        reference="Partial Multi-Label Learning via Credible Label Elicitation",
-        cost="n^2 d + l^2 machines",
-        memory="n^2 + n l",
-    )
+    ceil: bool = parameter(True, OneOf((True, False)))
+    threshold: ThresholdRule = 0.0
 
-    def __init__(
-        self,
-        *,
-        k: int = 10,
-        alpha: float = 0.95,
-        thr: float = 0.9,
-        C: float = 1.0,
-        ceil: bool = True,
-        include_self: bool = False,
-        scale: Literal["none", "minmax"] = "none",
-        folds: int = 0,
-        max_iter: int = 1000,
-        tol: float = 1e-5,
-        svm_tol: float = 1e-3,
-        svm_max_iter: int = 100_000,
-        threshold: ThresholdRule = 0.0,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ):
-        self.k = k
-        self.alpha = alpha
-        self.thr = thr
-        self.C = C
-        self.ceil = ceil
-        self.include_self = include_self
-        self.scale = scale
-        self.folds = folds
-        self.max_iter = max_iter
-        self.tol = tol
-        self.svm_tol = svm_tol
-        self.svm_max_iter = svm_max_iter
-        self.threshold = threshold
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    _weighted: ClassVar = True
 
     def _from_votes(self, votes: Array) -> Array:
         return vote_margin(votes, self.ceil)
 
 
+@declare_parameters
 class ParticleMAP(_Particle):
     r"""PARTICLE with a maximum a posteriori rule on the number of pairwise wins.
 
@@ -317,63 +272,16 @@ class ParticleMAP(_Particle):
     True
     """
 
+    s: float = parameter(1.0, Number(open_low=True))
+    decision: Literal["minmax", "map"] = parameter("minmax", OneOf(("minmax", "map")))
+    threshold: Any = None
+
     _weighted: ClassVar = False
-    _constraints: ClassVar = {
-        **_STEPS,
-        "s": Number(open_low=True),
-        "decision": OneOf(("minmax", "map")),
-    }
-    _info: ClassVar = MethodInfo(
-        family="credible labels, pairwise votes",
-        reference="Partial Multi-Label Learning via Credible Label Elicitation",
-        cost="n^2 d + l^2 machines",
-        memory="n^2 + n l",
-    )
+    _fitted: ClassVar = {"log_odds_": "float (l, l)"}
 
-    _fitted: ClassVar = {
-        "log_odds_": "float (l, l)",
-    }
-
-    def __init__(
-        self,
-        *,
-        k: int = 10,
-        alpha: float = 0.95,
-        thr: float = 0.9,
-        C: float = 1.0,
-        s: float = 1.0,
-        include_self: bool = False,
-        decision: Literal["minmax", "map"] = "minmax",
-        scale: Literal["none", "minmax"] = "none",
-        folds: int = 0,
-        max_iter: int = 1000,
-        tol: float = 1e-5,
-        svm_tol: float = 1e-3,
-        svm_max_iter: int = 100_000,
-        threshold: ThresholdRule | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ):
-        self.k = k
-        self.alpha = alpha
-        self.thr = thr
-        self.C = C
-        self.s = s
-        self.include_self = include_self
-        self.decision = decision
-        self.scale = scale
-        self.folds = folds
-        self.max_iter = max_iter
-        self.tol = tol
-        self.svm_tol = svm_tol
-        self.svm_max_iter = svm_max_iter
-        self.threshold: Any = threshold
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    def _learn(self, votes: Array, found: CredibleLabels, Y: Array) -> None:
-        negative = ~found.credible & (Y == 0)
-        self.log_odds_ = vote_log_odds(votes[:, :-1], found.credible, negative, smoothing=self.s)
+    def _learn(self, votes: Array, labels: CredibleLabels, Y: Array) -> None:
+        negative = ~labels.credible & (Y == 0)
+        self.log_odds_ = vote_log_odds(votes[:, :-1], labels.credible, negative, smoothing=self.s)
 
     def _from_votes(self, votes: Array) -> Array:
         return look_up(self.log_odds_, votes[:, :-1])

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf, Seed
+from schirn._input import Array, Number, OneOf, Seed, declare_parameters, parameter
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.pmllenfn import NearFar, PMLLENFNResult, near_and_far, pmllenfn
@@ -16,9 +16,8 @@ from schirn.linalg.scaling import Scaling, biased_row_space, minmax
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 
-Array = np.ndarray
 
-
+@declare_parameters
 class PMLLENFN(LinearMethod):
     r"""Candidates weighted by near and far rows, and a linear model guided by a sigmoid layer.
 
@@ -98,22 +97,23 @@ class PMLLENFN(LinearMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "lam1": Number(open_low=True),
-        "lam2": Number(),
-        "lam3": Number(open_low=True),
-        "lam4": Number(),
-        "a0": Number(high=1.0),
-        "b0": Number(high=1.0),
-        "nu": Number(high=1.0),
-        "include_self": OneOf((True, False)),
-        "n_hidden": Number(low=1, integer=True, none=True),
-        "step": Number(),
-        "n_starts": Number(low=1, integer=True),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-        "random_state": Seed(),
-    }
+    lam1: float = parameter(10.0, Number(open_low=True))
+    lam2: float = parameter(1.0, Number())
+    lam3: float = parameter(0.01, Number(open_low=True))
+    lam4: float = parameter(10.0, Number())
+    a0: float = parameter(0.7, Number(high=1.0))
+    b0: float = parameter(0.1, Number(high=1.0))
+    nu: float = parameter(0.2, Number(high=1.0))
+    include_self: bool = parameter(True, OneOf((True, False)))
+    n_hidden: int | None = parameter(None, Number(low=1, integer=True, none=True))
+    step: float = parameter(1e-3, Number())
+    n_starts: int = parameter(1, Number(low=1, integer=True))
+    max_iter: int = parameter(200, Number(low=1, integer=True))
+    tol: float = parameter(1e-3, Number())
+    threshold: ThresholdRule = "row-0.9"
+    random_state: Any = parameter(0, Seed())
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="enhanced labels, sigmoid guidance",
         reference="Partial Multi-label Learning Based On Near-Far Neighborhood Label Enhancement "
@@ -122,43 +122,6 @@ class PMLLENFN(LinearMethod):
         memory="n min(n, d)",
     )
     _fitted: ClassVar = {"pseudo_labels_": "[float (n, l)]"}
-
-    def __init__(
-        self,
-        *,
-        lam1: float = 10.0,
-        lam2: float = 1.0,
-        lam3: float = 0.01,
-        lam4: float = 10.0,
-        a0: float = 0.7,
-        b0: float = 0.1,
-        nu: float = 0.2,
-        include_self: bool = True,
-        n_hidden: int | None = None,
-        step: float = 1e-3,
-        n_starts: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-3,
-        threshold: ThresholdRule = "row-0.9",
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.lam1 = lam1
-        self.lam2 = lam2
-        self.lam3 = lam3
-        self.lam4 = lam4
-        self.a0 = a0
-        self.b0 = b0
-        self.nu = nu
-        self.include_self = include_self
-        self.n_hidden = n_hidden
-        self.step = step
-        self.n_starts = n_starts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _check(self) -> None:
         super()._check()

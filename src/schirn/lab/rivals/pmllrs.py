@@ -5,16 +5,15 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.pmllrs import pmllrs
 from schirn.linalg.row_space import row_space
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 from schirn.solvers.ridge import ridge
 
-Array = np.ndarray
 
-
+@declare_parameters
 class PMLLRS(LinearMethod):
     r"""Candidates as a low-rank matrix of true labels plus a sparse matrix of wrong ones.
 
@@ -76,17 +75,18 @@ class PMLLRS(LinearMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "eta": Number(open_low=True),
-        "beta": Number(),
-        "gamma": Number(),
-        "mu": Number(open_low=True),
-        "mu_max": Number(open_low=True),
-        "rho": Number(low=1.0),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-        "fit_intercept": OneOf((True, False)),
-    }
+    eta: float = parameter(1.0, Number(open_low=True))
+    beta: float = parameter(0.1, Number())
+    gamma: float = parameter(0.01, Number())
+    mu: float = parameter(1.0, Number(open_low=True))
+    mu_max: float = parameter(1e10, Number(open_low=True))
+    rho: float = parameter(1.1, Number(low=1.0))
+    max_iter: int = parameter(200, Number(low=1, integer=True))
+    tol: float = parameter(1e-6, Number())
+    fit_intercept: bool = parameter(False, OneOf((True, False)))
+    threshold: ThresholdRule = 0.5
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="low-rank labels, sparse noise",
         reference="Partial Multi-Label Learning by Low-Rank and Sparse Decomposition",
@@ -98,33 +98,6 @@ class PMLLRS(LinearMethod):
     _fitted: ClassVar = {
         "residual_": "trace (*)",
     }
-
-    def __init__(
-        self,
-        *,
-        eta: float = 1.0,
-        beta: float = 0.1,
-        gamma: float = 0.01,
-        mu: float = 1.0,
-        mu_max: float = 1e10,
-        rho: float = 1.1,
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        fit_intercept: bool = False,
-        threshold: ThresholdRule = 0.5,
-        verbose: bool = False,
-    ):
-        self.eta = eta
-        self.beta = beta
-        self.gamma = gamma
-        self.mu = mu
-        self.mu_max = mu_max
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.fit_intercept = fit_intercept
-        self.threshold = threshold
-        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         space = row_space(X, ridge=self.mu / self.eta, fit_intercept=self.fit_intercept)

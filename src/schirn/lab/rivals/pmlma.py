@@ -1,20 +1,17 @@
 """PML-MA, feature-label modal alignment."""
 
 from collections.abc import Hashable
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from schirn._input import Number
-from schirn.lab.rivals._anchors import ANCHOR_CONSTRAINTS, AnchorMethod, Rows
-from schirn.lab.rivals.solvers.pmlma import PMLMAResult, pmlma, weighted_space
+from schirn._input import Array, Number, declare_parameters, parameter
+from schirn.lab.rivals._anchors import AnchorMethod, AnchorRows
+from schirn.lab.rivals.solvers.anchors import AnchorResult
+from schirn.lab.rivals.solvers.pmlma import pmlma, weighted_space
 from schirn.linalg.row_space import RowSpace
-from schirn.methods import Fit, MethodInfo
-from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
+from schirn.methods import MethodInfo
 
 
+@declare_parameters
 class PMLMA(AnchorMethod):
     r"""Low-rank pseudo-labels aligned with features, neighbours and class prototypes.
 
@@ -90,49 +87,19 @@ class PMLMA(AnchorMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "lam": Number(),
-        "alpha": Number(),
-        "beta": Number(),
-        "gamma": Number(open_low=True),
-        "target_weight": Number(open_low=True),
-        **ANCHOR_CONSTRAINTS,
-    }
+    lam: float = parameter(10.0, Number())
+    alpha: float = parameter(0.01, Number())
+    beta: float = parameter(0.01, Number())
+    gamma: float = parameter(1.0, Number(open_low=True))
+    target_weight: float = parameter(2.0, Number(open_low=True))
+    max_iter: int = parameter(50, Number(low=1, integer=True))
+
     _info: ClassVar = MethodInfo(
         family="low-rank pseudo-labels, aligned with features",
         reference="Feature-Label Modal Alignment for Robust Partial Multi-Label Learning",
         cost="n^2 l",
         memory="n^2",
     )
-
-    def __init__(
-        self,
-        *,
-        lam: float = 10.0,
-        alpha: float = 0.01,
-        beta: float = 0.01,
-        gamma: float = 1.0,
-        target_weight: float = 2.0,
-        n_anchors: int | None = None,
-        n_neighbors: int = 5,
-        max_iter: int = 50,
-        tol: float = 1e-4,
-        threshold: ThresholdRule = 0.5,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.lam = lam
-        self.alpha = alpha
-        self.beta = beta
-        self.gamma = gamma
-        self.target_weight = target_weight
-        self.n_anchors = n_anchors
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _released_anchors(self, n: int, d: int) -> int:
         share = 1 if n < 1000 else 2 if n < 5000 else 3 if n < 9000 else 4
@@ -141,15 +108,11 @@ class PMLMA(AnchorMethod):
     def _ridge(self) -> float:
         return self.gamma
 
-    def _factor(self, rows: Rows, ridge: float) -> RowSpace:
+    def _factor(self, rows: AnchorRows, ridge: float) -> RowSpace:
         return weighted_space(rows.Phi, rows.graph, self.alpha, ridge)
 
     def _factor_key(self) -> Hashable:
         return self.alpha
 
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> PMLMAResult:
+    def _solve(self, rows: AnchorRows, space: RowSpace, Y: Array) -> AnchorResult:
         return pmlma(space, Y, rows.graph, **self._solver_options(pmlma))
-
-    def _keep(self, result: PMLMAResult) -> Fit:
-        self.pseudo_labels_ = result.R
-        return Fit(None, result.loo_scores, result.n_iter, result.objective)

@@ -5,15 +5,14 @@ from typing import ClassVar, Literal
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.lab.rivals.solvers.pmlni import pmlni
 from schirn.linalg.scaling import biased_row_space, identity, minmax
 from schirn.methods import Fit, LinearMethod, MethodInfo
 from schirn.noise.thresholds import ThresholdRule
 
-Array = np.ndarray
 
-
+@declare_parameters
 class PMLNI(LinearMethod):
     r"""A low-rank classifier plus a sparse identifier of noise that the features explain.
 
@@ -81,18 +80,19 @@ class PMLNI(LinearMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "lam": Number(open_low=True),
-        "beta": Number(),
-        "gamma": Number(),
-        "scale": OneOf(("minmax", "none")),
-        "mu": Number(open_low=True),
-        "mu_max": Number(open_low=True),
-        "rho": Number(low=1.0),
-        "max_iter": Number(low=1, integer=True),
-        "tol": Number(),
-        "tol_change": Number(),
-    }
+    lam: float = parameter(10.0, Number(open_low=True))
+    beta: float = parameter(0.5, Number())
+    gamma: float = parameter(0.5, Number())
+    scale: Literal["minmax", "none"] = parameter("minmax", OneOf(("minmax", "none")))
+    mu: float = parameter(1e-4, Number(open_low=True))
+    mu_max: float = parameter(1e10, Number(open_low=True))
+    rho: float = parameter(1.1, Number(low=1.0))
+    max_iter: int = parameter(500, Number(low=1, integer=True))
+    tol: float = parameter(1e-7, Number())
+    tol_change: float = parameter(1e-5, Number())
+    threshold: ThresholdRule = "linear"
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="low-rank classifier, sparse noise identifier",
         reference="Partial Multi-Label Learning with Noisy Label Identification",
@@ -104,35 +104,6 @@ class PMLNI(LinearMethod):
         "noise_coef_": "float (l, d)",
         "noise_intercept_": "float (l)",
     }
-
-    def __init__(
-        self,
-        *,
-        lam: float = 10.0,
-        beta: float = 0.5,
-        gamma: float = 0.5,
-        scale: Literal["minmax", "none"] = "minmax",
-        mu: float = 1e-4,
-        mu_max: float = 1e10,
-        rho: float = 1.1,
-        max_iter: int = 500,
-        tol: float = 1e-7,
-        tol_change: float = 1e-5,
-        threshold: ThresholdRule = "linear",
-        verbose: bool = False,
-    ):
-        self.lam = lam
-        self.beta = beta
-        self.gamma = gamma
-        self.scale = scale
-        self.mu = mu
-        self.mu_max = mu_max
-        self.rho = rho
-        self.max_iter = max_iter
-        self.tol = tol
-        self.tol_change = tol_change
-        self.threshold = threshold
-        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         scaling = minmax(X) if self.scale == "minmax" else identity(X)

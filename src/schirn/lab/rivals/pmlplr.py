@@ -1,24 +1,22 @@
 """PML-PLR, pseudo-label reconstruction."""
 
 import warnings
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
 from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf
+from schirn._input import Array, Number, OneOf, declare_parameters, parameter
 from schirn.exceptions import ApproximationWarning
-from schirn.lab.rivals._anchors import ANCHOR_CONSTRAINTS, AnchorMethod, Rows
-from schirn.lab.rivals.solvers.pmlplr import PMLPLRResult, pmlplr
+from schirn.lab.rivals._anchors import AnchorMethod, AnchorRows
+from schirn.lab.rivals.solvers.anchors import AnchorResult
+from schirn.lab.rivals.solvers.pmlplr import pmlplr
 from schirn.linalg.row_space import RowSpace, row_space
-from schirn.methods import Fit, MethodInfo
-from schirn.noise.thresholds import ThresholdRule
-
-Array = np.ndarray
+from schirn.methods import MethodInfo
 
 MOST_RECONSTRUCTED = 4000
 
 
+@declare_parameters
 class PMLPLR(AnchorMethod):
     r"""Pseudo-labels from rotated candidates, neighbours and a reconstruction from near rows.
 
@@ -98,15 +96,14 @@ class PMLPLR(AnchorMethod):
     True
     """
 
-    _constraints: ClassVar = {
-        "alpha": Number(),
-        "beta": Number(),
-        "lam": Number(open_low=True),
-        "ratio": Number(open_low=True, high=1.0),
-        "reconstruct": OneOf(("auto", True, False)),
-        "mu": Number(open_low=True),
-        **ANCHOR_CONSTRAINTS,
-    }
+    alpha: float = parameter(0.1, Number())
+    beta: float = parameter(0.1, Number())
+    lam: float = parameter(1.0, Number(open_low=True))
+    ratio: float = parameter(0.8, Number(open_low=True, high=1.0))
+    reconstruct: Literal["auto", True, False] = parameter("auto", OneOf(("auto", True, False)))
+    mu: float = parameter(1e3, Number(open_low=True))
+    max_iter: int = parameter(40, Number(low=1, integer=True))
+
     _info: ClassVar = MethodInfo(
         family="pseudo-labels reconstructed from near rows",
         reference="Pseudo-Label Reconstruction for Partial Multi-Label Learning",
@@ -114,47 +111,16 @@ class PMLPLR(AnchorMethod):
         memory="n min(n, 5 d)",
     )
 
-    def __init__(
-        self,
-        *,
-        alpha: float = 0.1,
-        beta: float = 0.1,
-        lam: float = 1.0,
-        ratio: float = 0.8,
-        reconstruct: Literal["auto", True, False] = "auto",
-        mu: float = 1e3,
-        n_anchors: int | None = None,
-        n_neighbors: int = 5,
-        max_iter: int = 40,
-        tol: float = 1e-4,
-        threshold: ThresholdRule = 0.5,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.alpha = alpha
-        self.beta = beta
-        self.lam = lam
-        self.ratio = ratio
-        self.reconstruct = reconstruct
-        self.mu = mu
-        self.n_anchors = n_anchors
-        self.n_neighbors = n_neighbors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
-
     def _released_anchors(self, n: int, d: int) -> int:
         return min(5 * d, n)
 
     def _ridge(self) -> float:
         return self.lam
 
-    def _factor(self, rows: Rows, ridge: float) -> RowSpace:
+    def _factor(self, rows: AnchorRows, ridge: float) -> RowSpace:
         return row_space(rows.Phi, ridge=ridge)
 
-    def _solve(self, rows: Rows, space: RowSpace, Y: Array) -> PMLPLRResult:
+    def _solve(self, rows: AnchorRows, space: RowSpace, Y: Array) -> AnchorResult:
         n = len(Y)
         reconstruct = n <= MOST_RECONSTRUCTED if self.reconstruct == "auto" else self.reconstruct
         if self.reconstruct == "auto" and not reconstruct:
@@ -172,7 +138,3 @@ class PMLPLR(AnchorMethod):
             rng=check_random_state(self.random_state),
             **self._solver_options(pmlplr),
         )
-
-    def _keep(self, result: PMLPLRResult) -> Fit:
-        self.pseudo_labels_ = result.F
-        return Fit(None, result.loo_scores, result.n_iter, result.objective)

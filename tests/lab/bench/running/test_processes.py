@@ -45,6 +45,7 @@ def is_running(pid):
     return state not in "ZX"
 
 
+@pytest.mark.slow
 def test_killed_and_resumed_is_as_if_never_killed(place, undisturbed, monkeypatch):
     out = place / "out"
     with monkeypatch.context() as patch:
@@ -68,6 +69,7 @@ def test_killed_and_resumed_is_as_if_never_killed(place, undisturbed, monkeypatc
         assert (out / result["scores"]).is_file()
 
 
+@pytest.mark.slow
 def test_two_processes_share_the_work(place, undisturbed):
     both = [start_bench(place, *COMMAND) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0]
@@ -76,6 +78,7 @@ def test_two_processes_share_the_work(place, undisturbed):
     assert stable(results) == undisturbed
 
 
+@pytest.mark.slow
 def test_two_jobs_share_the_work(place, undisturbed):
     ran = bench(place, *COMMAND, "--jobs", "2")
     assert ran.returncode == 0, ran.stderr
@@ -88,6 +91,7 @@ def test_in_one_process_the_results_are_the_same(place, undisturbed):
     assert stable(lines(place / "out")) == undisturbed
 
 
+@pytest.mark.slow
 def test_time_limit_and_sudden_death(place):
     names = "mymethods:Endless,mymethods:Dying,CandidateRidge"
     limit = ("--folds", "2", "--time-limit", "4", "--tuning", "none", "--jobs", "2")
@@ -104,6 +108,7 @@ def test_time_limit_and_sudden_death(place):
     assert not is_running(int((place / "endless.pid").read_text()))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="needs /proc")
 def test_a_detached_process_does_not_outlive_the_time_limit(place):
     limit = ("--folds", "2", "--time-limit", "4", "--tuning", "none", "--jobs", "2")

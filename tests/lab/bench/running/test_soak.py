@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[4]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no kill -9 here")
 @pytest.mark.skipif(not (ROOT / "benchmarks").is_dir(), reason="benchmarks/ is not here")
 def test_random_kills_change_nothing():

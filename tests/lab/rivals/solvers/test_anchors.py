@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from reference.kernel_map import kernel_map
 
-from schirn.lab.rivals.solvers import anchors
 from schirn.lab.rivals.solvers.anchors import anchor_map
 
 
@@ -17,7 +16,7 @@ def rows(n=30, d=4, seed=0):
 @pytest.mark.parametrize("n_anchors", [12, 30, 99])
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
 def test_equals_the_plain_map(n_anchors, storage, monkeypatch):
-    monkeypatch.setattr(anchors, "_BLOCK_CELLS", 40)
+    monkeypatch.setattr("schirn.linalg.arrays.BLOCK_CELLS", 40)
     X, X_new = rows(), rows(seed=1)
     drawn = np.sort(np.random.RandomState(3).permutation(30)[:n_anchors])
     Phi, Phi_new = kernel_map(X, X_new, drawn if n_anchors < 30 else np.arange(30))

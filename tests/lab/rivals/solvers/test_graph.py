@@ -103,7 +103,7 @@ def test_blocks_do_not_change_the_weights(rng, monkeypatch):
     X = rng.normal(size=(90, 6))
     near = nearest_neighbours(X, 5).indices
     whole = reconstruction_weights(X, near).toarray()
-    monkeypatch.setattr("schirn.lab.rivals.solvers.graph._BLOCK_CELLS", 6 * 6 * 7)
+    monkeypatch.setattr("schirn.linalg.arrays.BLOCK_CELLS", 6 * 6 * 7)
     for container in (np.asarray, sp.csr_array):
         np.testing.assert_allclose(
             reconstruction_weights(container(X), near).toarray(), whole, atol=1e-9

@@ -9,7 +9,6 @@ from schirn.lab.rivals.solvers.pard import (
     Adam,
     LabelModel,
     Network,
-    Schedule,
     _hold_out,
     initial_labels,
     initial_network,
@@ -30,10 +29,9 @@ def unit_range(X):
     return minmax(X, 0, 1)
 
 
-def solve(X, Y, *, schedule=None, scaling=unit_range, **options):
-    schedule = schedule or Schedule(max_iter=12, batch_size=32)
-    options = {"hidden_size": 16} | options
-    return pard(X, Y, scaling=scaling(X), schedule=schedule, **options)
+def solve(X, Y, *, scaling=unit_range, **options):
+    options = {"hidden_size": 16, "max_iter": 12, "batch_size": 32} | options
+    return pard(X, Y, scaling=scaling(X), **options)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -110,9 +108,8 @@ def test_bound_is_below_the_likelihood_of_the_candidates():
 
 def test_without_the_prior_the_posterior_collapses():
     X, Y = data(n=200)
-    schedule = Schedule(max_iter=200, batch_size=32)
     trusting, sceptical = (
-        solve(X, Y, beta_0=b, schedule=schedule, learning_rate=1e-2) for b in (0.0, 1.0)
+        solve(X, Y, beta_0=b, max_iter=200, learning_rate=1e-2) for b in (0.0, 1.0)
     )
     assert trusting.q[Y == 1].mean() > sceptical.q[Y == 1].mean() + 0.2
     assert trusting.labels.rho.mean() < sceptical.labels.rho.mean() / 3
@@ -127,29 +124,24 @@ def test_start_is_half_of_the_frequency():
 
 def test_held_out_rows_choose_the_epoch():
     X, Y = data(n=200)
-    schedule = Schedule(200, 5, 32, validation_fraction=0.25, n_iter_no_change=7)
-    ours = solve(X, Y, schedule=schedule, learning_rate=2e-2)
+    options = {"validation_fraction": 0.25, "n_iter_no_change": 7, "learning_rate": 2e-2}
+    ours = solve(X, Y, max_iter=200, **options)
     best = 5 + int(np.argmax(ours.held_out_bound[5:]))
     assert ours.n_iter == len(ours.bound) == len(ours.held_out_bound) < 200
     assert ours.n_iter == best + 1 + 8
-    shorter = schedule._replace(max_iter=best + 1)
-    np.testing.assert_array_equal(
-        solve(X, Y, schedule=shorter, learning_rate=2e-2).scores, ours.scores
-    )
+    shorter = solve(X, Y, max_iter=best + 1, **options)
+    np.testing.assert_array_equal(shorter.scores, ours.scores)
     assert (ours.q[Y == 1] > 0).all()
 
 
 def test_held_out_rows_are_not_trained_on():
     X, Y = data(n=100)
-    schedule = Schedule(8, 2, 32, validation_fraction=0.3)
     _, test = _hold_out(100, 0.3, rng_after_start(X, Y))
     other = Y.copy()
     other[test] = 1 - other[test]
     # With as many epochs as patience the last bound may pick another epoch, so look at one.
-    one = schedule._replace(max_iter=3)
-    np.testing.assert_array_equal(
-        solve(X, Y, schedule=one).scores, solve(X, other, schedule=one).scores
-    )
+    options = {"max_iter": 3, "warm_up": 2, "validation_fraction": 0.3}
+    np.testing.assert_array_equal(solve(X, Y, **options).scores, solve(X, other, **options).scores)
 
 
 def rng_after_start(X, Y):

@@ -69,7 +69,7 @@ def test_scores_equal_plain_loops(data, weighted):
     new = np.random.default_rng(0).normal(size=(20, X.shape[1]))
     credible = credible_labels(X, Y, k=10, alpha=0.95, thr=0.9).credible
     options = SVMOptions(tol=1e-6)
-    models, own = train_voters(X, Y, credible, options=options, virtual=weighted, weighted=weighted)
+    models, own = train_voters(X, Y, credible, options=options, weighted=weighted)
     votes = cast_votes(models, new, weighted=weighted)
     plain_own = plain_votes(X, Y, credible, X, weighted, tol=1e-6)
     plain = plain_votes(X, Y, credible, new, weighted, tol=1e-6)
@@ -88,8 +88,8 @@ def test_scores_equal_plain_loops(data, weighted):
 def test_votes_out_of_folds_come_from_machines_without_the_fold(data):
     X, Y = data
     credible = credible_labels(X, Y, k=10, alpha=0.95, thr=0.9).credible
-    settings = {"options": SVMOptions(tol=1e-6), "virtual": True, "weighted": True}
-    votes = train_voters(X, Y, credible, folds=3, **settings).votes
+    options = SVMOptions(tol=1e-6)
+    _, votes = train_voters(X, Y, credible, options=options, weighted=True, folds=3)
     inside = np.arange(len(X)) % 3 != 1
     expected = plain_votes(X[inside], Y[inside], credible[inside], X[~inside], True, tol=1e-6)
     np.testing.assert_allclose(votes[~inside], expected, atol=1e-9)

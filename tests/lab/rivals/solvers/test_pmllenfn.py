@@ -31,7 +31,7 @@ def solve(X, J, U, V, **options):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("block", [2**21, 7 * 60])
 def test_enhanced_labels_equal_the_plain_ones(include_self, sparse, block, monkeypatch):
-    monkeypatch.setattr(module, "_BLOCK_CELLS", block)
+    monkeypatch.setattr("schirn.linalg.arrays.BLOCK_CELLS", block)
     X, Y = data()
     expected = enhanced_labels(minmax_features(X), Y, 0.5, 0.2, 0.3, include_self)
     assert len(np.unique(expected)) > 30

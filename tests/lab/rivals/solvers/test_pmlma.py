@@ -50,7 +50,7 @@ def test_equals_the_released_steps(sparse, options):
         sp.csr_array(X) if sparse else X, Y, **options, max_iter=len(loss), tol=-np.inf
     )
     np.testing.assert_allclose(space.coefficients(ours.w)[0], W, atol=1e-8 * np.abs(W).max())
-    np.testing.assert_allclose(ours.R, R, atol=1e-8)
+    np.testing.assert_allclose(ours.pseudo_labels, R, atol=1e-8)
     np.testing.assert_allclose(ours.objective, loss, rtol=1e-8)
 
 
@@ -68,8 +68,8 @@ def test_pseudo_labels_stay_on_the_candidates():
     Y[:, 2] = 0
     Y[7] = 0
     _, ours = solve(X, Y)
-    assert not ours.R[Y == 0].any()
-    assert np.isfinite(ours.R).all()
+    assert not ours.pseudo_labels[Y == 0].any()
+    assert np.isfinite(ours.pseudo_labels).all()
     assert np.isfinite(ours.objective).all()
 
 
@@ -93,7 +93,7 @@ def test_too_large_a_weight_of_the_rank_warns():
     X, Y = data()
     with pytest.warns(ConvergenceWarning, match="lam=1000 shrinks all pseudo-labels to zero in r"):
         _, ours = solve(X, Y, lam=1000.0)
-    assert not ours.R.any()
+    assert not ours.pseudo_labels.any()
     assert np.isfinite(ours.loo_scores).all()
 
 
@@ -101,5 +101,5 @@ def test_single_precision_is_kept():
     X, Y = data()
     _, narrow = solve(X.astype(np.float32), Y, max_iter=8)
     _, wide = solve(X, Y, max_iter=8)
-    assert narrow.w.dtype == narrow.R.dtype == narrow.loo_scores.dtype == np.float32
+    assert narrow.w.dtype == narrow.pseudo_labels.dtype == narrow.loo_scores.dtype == np.float32
     np.testing.assert_allclose(narrow.loo_scores, wide.loo_scores, atol=1e-3)

@@ -53,7 +53,7 @@ def test_equals_the_plain_transcription(sparse, reconstruct, options):
         sp.csr_array(X) if sparse else X, Y, reconstruct, **options, max_iter=3, tol=-np.inf
     )
     np.testing.assert_allclose(space.coefficients(ours.w)[0], W, atol=1e-5 * np.abs(W).max())
-    np.testing.assert_allclose(ours.F, F, atol=1e-5)
+    np.testing.assert_allclose(ours.pseudo_labels, F, atol=1e-5)
     np.testing.assert_allclose(ours.objective, loss, rtol=1e-6)
     if reconstruct:
         np.testing.assert_allclose(ours.C.toarray(), C, atol=1e-5)
@@ -68,7 +68,7 @@ def test_candidates_are_rotated_to_the_pseudo_labels():
     space, _ = solve(X, Y, reconstruct=False, max_iter=1)
     XW = space.expand(space.ridge(space.project(Y.astype(float)), DEFAULTS["lam"]))
     expected = np.where(Y == 1, np.clip((XW + Y) / 2, 0, 1), 0)
-    np.testing.assert_allclose(ours.F, expected, atol=1e-10)
+    np.testing.assert_allclose(ours.pseudo_labels, expected, atol=1e-10)
 
 
 def test_without_the_reconstruction_pseudo_labels_stay_within_the_candidates():
@@ -76,7 +76,7 @@ def test_without_the_reconstruction_pseudo_labels_stay_within_the_candidates():
     Y[:, 2] = 0
     Y[7] = 0
     _, ours = solve(X, Y, reconstruct=False, beta=5.0)
-    assert ((ours.F >= 0) & (ours.F <= Y)).all()
+    assert ((ours.pseudo_labels >= 0) & (ours.pseudo_labels <= Y)).all()
     assert ours.C is None
     assert ours.n_iter >= 6
 
@@ -85,7 +85,7 @@ def test_a_label_without_candidates_stays_at_zero():
     X, Y = data()
     Y[:, 2] = 0
     _, ours = solve(X, Y)
-    assert not ours.F[Y == 0].any()
+    assert not ours.pseudo_labels[Y == 0].any()
     assert np.isfinite(ours.loo_scores).all()
     assert np.isfinite(ours.objective).all()
 
@@ -106,5 +106,5 @@ def test_single_precision_is_kept(reconstruct):
     X, Y = data()
     _, narrow = solve(X.astype(np.float32), Y, reconstruct, max_iter=3)
     _, wide = solve(X, Y, reconstruct, max_iter=3)
-    assert narrow.w.dtype == narrow.F.dtype == narrow.loo_scores.dtype == np.float32
+    assert narrow.w.dtype == narrow.pseudo_labels.dtype == narrow.loo_scores.dtype == np.float32
     np.testing.assert_allclose(narrow.loo_scores, wide.loo_scores, atol=1e-2)

@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import KFold
 
+from schirn._input import Array
 from schirn.datasets import Dataset, add_noise, load
 from schirn.datasets.registry import READERS
 from schirn.exceptions import InputError
 from schirn.tables.text import base_name, format_suffix
 
-Array = np.ndarray
 Split = tuple[Array, Array]
 Level = int | float | None
 
@@ -135,7 +135,8 @@ def unusable(data: Dataset, level: Level) -> str | None:
     if level is None and data.candidates is None:
         raise InputError(
             f"{data.name} has no candidates of its own; give the number of wrong labels to add per "
-            f"row, as in {data.name}:2 or with --r (r=)"
+            f"row, as in {data.name}:2",
+            parameter="r",
         )
     return None
 

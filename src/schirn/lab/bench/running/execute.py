@@ -100,7 +100,7 @@ def _execute(run: Run, data: Prepared) -> Output:
     reason = cls.bench_skip(fold.X, fold.candidates) if hasattr(cls, "bench_skip") else None
     if reason is not None:
         return without_result("skipped", reason)
-    device = run.device if "device" in getattr(cls, "_locations", ()) else None
+    device = run.device if "device" in getattr(cls, "row_locations", ()) else None
     start = time.perf_counter()
     chosen = _tune(cls(**fixed), run, fold, device) if run.known["grid"] else {}
     tuned = time.perf_counter()

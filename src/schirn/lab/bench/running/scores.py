@@ -11,11 +11,11 @@ import numpy as np
 from sklearn.metrics import average_precision_score
 
 from schirn._files import atomic_write, read_archive
+from schirn._input import Array
 from schirn.exceptions import DataError
 from schirn.lab.bench.results import Result, ResultWriter, plain, read_rows
 from schirn.metrics import evaluate, noise_report
 
-Array = np.ndarray
 Extra = Mapping[str, Callable[[Array, Array], float]]
 
 

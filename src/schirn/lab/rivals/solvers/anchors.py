@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
+from schirn.linalg.arrays import row_slices
 from schirn.linalg.kernels import Kernel, squared_distances
 from schirn.linalg.scaling import Scaling, minmax, with_ones
 
-Array = np.ndarray
-
 MOST_ANCHORS = 4000
-_BLOCK_CELLS = 2**22
 
 
 class AnchorMap(NamedTuple):
@@ -41,8 +40,20 @@ class AnchorMap(NamedTuple):
 
     def scores(self, X: "Array | sp.csr_array", W: Array) -> Array:
         """The map times W, block by block."""
-        step = max(1, _BLOCK_CELLS // len(W))
-        return np.vstack([self.transform(X[i : i + step]) @ W for i in range(0, X.shape[0], step)])
+        return np.vstack([self.transform(X[s]) @ W for s in row_slices(X.shape[0], len(W))])
+
+
+class AnchorResult(NamedTuple):
+    """Coordinates w of W in the row space, the pseudo-labels, and the trace."""
+
+    w: Array
+    pseudo_labels: Array
+    loo_scores: Array
+    """Scores of each row by the weights fitted to all others, with their targets held fixed."""
+    n_iter: int
+    objective: Array
+    C: "sp.csr_array | None" = None
+    """The matrix that reconstructs the candidates in PML-PLR."""
 
 
 def anchor_map(

@@ -10,10 +10,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import scipy.linalg
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.row_space import RowSpace
 
-Array = np.ndarray
 Start = Literal["random", "svd"]
 
 _RIDGE = 1e-8

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.prox import shift_singular_values, soft_threshold
 from schirn.linalg.row_space import RowSpace
 
-Array = np.ndarray
 Manifold = Literal["weights", "outputs"]
 
 

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-Array = np.ndarray
-
-_BLOCK_CELLS = 2**22
+from schirn._input import Array
+from schirn.linalg.arrays import rows_per_block
 
 
 class Neighbours(NamedTuple):
@@ -35,13 +34,6 @@ class NeighbourGraph(NamedTuple):
     def laplacian(self) -> sp.csr_array:
         """diag(row sums of S) - S; loops cancel."""
         return sp.csr_array(sp.diags_array(self.S.sum(axis=1)) - self.S)
-
-
-class Propagation(NamedTuple):
-    """Label confidences, and the spectral norm of the change in every round."""
-
-    P: Array
-    changes: Array
 
 
 def nearest_neighbours(
@@ -192,7 +184,7 @@ def reconstruction_weights(X: "Array | sp.csr_array", neighbours: Array) -> sp.c
     """
     n, k = neighbours.shape
     weights = np.zeros((n, k))
-    step = max(1, _BLOCK_CELLS // max(1, (k + 1) * X.shape[1]))
+    step = rows_per_block((k + 1) * X.shape[1])
     # A wide sparse X has no dense block; only its Gram matrices take memory.
     step = min(n, max(step, 64)) if sp.issparse(X) else step
     for i in range(0, n if k else 0, step):
@@ -223,13 +215,14 @@ def _neighbourhood_grams(
 
 def propagate_labels(
     T: sp.csr_array, Y: Array, *, alpha: float, max_iter: int = 1000, tol: float = 1e-5
-) -> Propagation:
+) -> tuple[Array, Array]:
     """Iterate P <- alpha T P + (1 - alpha) Y on the candidates Y, with rows of sum one.
 
-    Stops when the spectral norm of the change is below `tol`.
+    Stops when the spectral norm of the change is below `tol`. Returns P and this norm in every
+    round.
 
     >>> T = sp.csr_array(np.array([[0.0, 1.0], [1.0, 0.0]]))
-    >>> propagate_labels(T, np.array([[1, 1], [1, 0]]), alpha=0.5).P.round(2)
+    >>> propagate_labels(T, np.array([[1, 1], [1, 0]]), alpha=0.5)[0].round(2)
     array([[0.67, 0.33],
            [1.  , 0.  ]])
     """
@@ -243,4 +236,4 @@ def propagate_labels(
         changes.append(float(np.sqrt(max(np.linalg.eigvalsh(change.T @ change)[-1], 0.0))))
         if changes[-1] < tol:
             break
-    return Propagation(P, np.array(changes))
+    return P, np.array(changes)

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.row_space import RowSpace
-
-Array = np.ndarray
 
 
 class NLRResult(NamedTuple):

@@ -15,11 +15,10 @@ import sklearn
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.exceptions import InputError
 from schirn.linalg.scaling import Scaling
-
-Array = np.ndarray
 
 # Above this number of rows the kernel matrix (1 GB here) gives way to one kernel per problem.
 _KERNEL_ROWS = 11_500

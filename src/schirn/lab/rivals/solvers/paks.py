@@ -12,14 +12,14 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
+from schirn._input import Array
 from schirn._progress import track
+from schirn.linalg.arrays import row_slices
 from schirn.linalg.leave_one_out import below_one
 from schirn.linalg.row_space import RowSpace
 
-Array = np.ndarray
 Membership = Literal["jaccard", "disjoint"]
 
-_BLOCK_CELLS = 2**20
 # A largest singular value estimated below this counts as below one.
 _SURELY_INSIDE = 0.98
 
@@ -81,14 +81,14 @@ def paks(
     trace = []
     for _ in track(range(max_iter), "round", may_stop=tol > 0):
         right = mu * (F - E) + L1 + gamma * (Y @ w.T)
-        copies = representation.advance(right, np.sqrt(gamma) * w, mu)
+        norms, gap = representation.advance(right, np.sqrt(gamma) * w, mu)
         ZF = representation.ZU * s
         E, L1, missing = _outliers(F - ZF, L1, alpha, mu)
-        price = copies.price + alpha * float(_lengths(E).sum())
+        price = norms + alpha * float(_lengths(E).sum())
         if gamma:
             w = _ridge(ZF, Y, eta).w
             price += gamma / 2 * float(np.sum((ZF @ w - Y) ** 2) + eta * np.sum(w**2))
-        trace.append((price, max(copies.gap, missing / longest)))
+        trace.append((price, max(gap, missing / longest)))
         mu = min(rho * mu, mu_max)
         if trace[-1][1] < tol:
             break
@@ -96,7 +96,9 @@ def paks(
     fitted = _ridge(ZF, Y, eta)
     loo_scores = fitted.leave_one_out(F, ZF, Y).astype(space.dtype)
     outliers, w = _lengths(E).astype(space.dtype), _coordinates(space, fitted.w)
-    return PAKSResult(w, outliers, copies.rank, loo_scores, len(trace), objective, residual, ZF)
+    return PAKSResult(
+        w, outliers, representation.rank, loo_scores, len(trace), objective, residual, ZF
+    )
 
 
 def paks_closed_form(space: RowSpace, Y: Array, *, alpha: float, eta: float) -> PAKSResult:
@@ -126,14 +128,6 @@ def admm_gigabytes(n: int, d: int) -> float:
     return 8 * (6.0 * n * n + 12.0 * n * min(n, d)) / 1e9
 
 
-class _Copies(NamedTuple):
-    """Norms of the copies J and Q of Z, the rank of J, and the largest entry of Z - J, Z - Q."""
-
-    price: float
-    rank: int
-    gap: float
-
-
 class _Prior(NamedTuple):
     """Rows of the penalty M, made when asked for: 0 for equal candidate sets, 1 for disjoint."""
 
@@ -154,17 +148,19 @@ class _Prior(NamedTuple):
 
 
 class _Representation:
-    """The matrix Z with the multipliers L2 and L3 of its copies."""
+    """The matrix Z with the multipliers L2 and L3 of its copies J, of this rank, and Q."""
 
     def __init__(self, U: Array, s: Array, prior: _Prior, beta: float):
         n = len(U)
         self.U, self.s, self.prior, self.beta = U, s, prior, beta
         self.Z, self.L2, self.L3 = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
         self.ZU = np.zeros_like(U)
-        self._rank = 0
+        self.rank = 0
 
-    def advance(self, right: Array, b: Array, mu: float) -> _Copies:
+    def advance(self, right: Array, b: Array, mu: float) -> tuple[float, float]:
         """One round: J and Q from Z, then Z from them.
+
+        Returns the norms of J and Q, and the largest entry of Z - J and Z - Q.
 
         Z solves Z [mu (X X' + 2I) + F b b'F'] = right F' + mu (J + Q) - L2 - L3 for F = U S. With
         L2 and L3 already moved by the steps of J and Q, the last three terms are
@@ -172,14 +168,14 @@ class _Representation:
         """
         for rows in self._blocks():
             self.L2[rows] += mu * self.Z[rows]
-        low = split_at_one(self.L2, expect_all_inside=self._rank == 0)
-        self._rank = low.rank
+        low = split_at_one(self.L2, expect_all_inside=self.rank == 0)
+        self.rank = low.rank
         Q, B, price = self._sparse_copy(mu)
         BU = B @ self.U
         self.ZU = _divide(BU + right * self.s, self.s, b, mu)
         C = self.ZU - BU / (2 * mu)
         gap = max([self._move(rows, low.outer, Q, B, C, mu) for rows in self._blocks()])
-        return _Copies(low.excess / mu + self.beta * price, low.rank, gap)
+        return low.excess / mu + self.beta * price, gap
 
     def _sparse_copy(self, mu: float) -> tuple[Array, Array, float]:
         """Q = soft(Z + L3/mu, beta M/mu), the matrix B, and ||M o Q||_1; moves L3."""
@@ -204,9 +200,7 @@ class _Representation:
         return float(max(np.abs(Z - muJ[rows] / mu).max(), np.abs(Z - Q[rows]).max()))
 
     def _blocks(self) -> list[slice]:
-        n = len(self.Z)
-        step = max(1, _BLOCK_CELLS // n)
-        return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+        return row_slices(len(self.Z), len(self.Z))
 
 
 class _Ridge(NamedTuple):

@@ -1,4 +1,4 @@
-"""PARD without a model of the features: a network, and a posterior of the labels in closed form.
+"""PARD: a network, and a posterior of the labels in closed form.
 
 The lower bound splits: for fixed outputs p its best posterior q is one line per cell, for fixed q
 the rates rho are averages, and for fixed q and rho the network minimises a cross-entropy. An epoch
@@ -6,18 +6,21 @@ does the three in turn. Mini-batches are rows of X in its own container, and the
 scaling is added behind the product with the first layer, so that a sparse X stays sparse.
 """
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit, log_expit, logit, xlogy
+from sklearn.utils import gen_batches
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.scaling import Scaling
 
-Array = np.ndarray
-
 _BLOCK_ROWS = 4096
+# Of Adam: the averages of the gradient and of its square, and what keeps the division finite.
+_DECAYS = 0.9, 0.999
+_EPS = 1e-8
 
 
 class Network(NamedTuple):
@@ -30,7 +33,7 @@ class Network(NamedTuple):
 
     def __call__(self, X: "Array | sp.csr_array") -> Array:
         """Outputs (n, l) before the sigmoid."""
-        return np.vstack([self._outputs(X[rows]) for rows in blocks(X.shape[0])])
+        return np.vstack([self._outputs(X[rows]) for rows in gen_batches(X.shape[0], _BLOCK_ROWS)])
 
     def _outputs(self, X: "Array | sp.csr_array") -> Array:
         hidden = np.asarray(X @ self.W1) + self.b1
@@ -80,33 +83,6 @@ def initial_labels(S: Array, beta_y: float, beta_0: float) -> LabelModel:
     return LabelModel(pi, rho, float(beta_y), float(beta_0))
 
 
-class Features(NamedTuple):
-    """Rows scaled on demand; a sparse X is scaled once and its shift is kept apart."""
-
-    X: "Array | sp.csr_array"
-    scaling: Scaling
-
-    @classmethod
-    def of(cls, X: "Array | sp.csr_array", scaling: Scaling) -> "Features":
-        """The features of X under the scaling."""
-        if not sp.issparse(X):
-            return cls(X, scaling)
-        ones = np.ones_like(scaling.factor)
-        return cls(sp.csr_array(X * scaling.factor[None, :]), Scaling(ones, scaling.shift))
-
-    def rows(self, rows: Any) -> tuple[Any, Array]:
-        """Some rows, and the shift still to be added to each of them."""
-        if sp.issparse(self.X):
-            return self.X[rows], self.scaling.shift
-        scaled = self.X[rows] * self.scaling.factor + self.scaling.shift
-        return scaled, np.zeros_like(self.scaling.shift)
-
-    def dense_rows(self, rows: Any) -> Array:
-        """Some rows as an array."""
-        scaled, shift = self.rows(rows)
-        return scaled.toarray() + shift if sp.issparse(scaled) else scaled
-
-
 class PARDResult(NamedTuple):
     """The network for raw features, the label model, the posterior, and bounds per epoch."""
 
@@ -119,40 +95,6 @@ class PARDResult(NamedTuple):
     held_out_bound: Array
 
 
-class Schedule(NamedTuple):
-    """How long to train, and on which rows.
-
-    The first `warm_up` epochs have q = s. With a `validation_fraction` that share of the rows is
-    held out; the epoch with their largest bound is kept, and training stops `n_iter_no_change`
-    epochs after it.
-    """
-
-    max_iter: int = 60
-    warm_up: int = 5
-    batch_size: int = 128
-    validation_fraction: float = 0.0
-    n_iter_no_change: int = 10
-
-
-class Trainer(Protocol):
-    """The interface of a model that `train` drives; rows are given by index."""
-
-    def step(self, rows: Array, q: Array, labels: LabelModel, warm: bool) -> None:
-        """One mini-batch with the posterior q of its rows."""
-
-    def assess(self, rows: Array, labels: LabelModel) -> tuple[Array, float]:
-        """The posterior of the rows that the model has now, and their bound."""
-
-    def state(self) -> Any:
-        """A copy of the parameters."""
-
-    def restore(self, state: Any) -> None:
-        """Go back to such a copy."""
-
-    def network(self) -> Network:
-        """The network for scaled features."""
-
-
 def pard(
     X: "Array | sp.csr_array",
     Y: Array,
@@ -163,7 +105,11 @@ def pard(
     hidden_size: int = 256,
     learning_rate: float = 1e-3,
     weight_decay: float = 1e-4,
-    schedule: Schedule,
+    max_iter: int = 60,
+    warm_up: int = 5,
+    batch_size: int = 128,
+    validation_fraction: float = 0.0,
+    n_iter_no_change: int = 10,
     seed: int | None = 0,
 ) -> PARDResult:
     """Maximise the lower bound of the candidates over the network f, the posterior q and rho.
@@ -179,12 +125,42 @@ def pard(
         Scales the features to [0, 1].
     Y : (n, l) array
         Candidates, 0/1.
+    warm_up : int
+        Number of initial epochs with q = s.
+    validation_fraction : float
+        Share of the rows that is held out. The epoch with their largest bound is kept, and training
+        stops `n_iter_no_change` epochs after it.
     """
     rng = np.random.default_rng(seed)
     S = np.ascontiguousarray(Y != 0, dtype=X.dtype)
     start = initial_network(X.shape[1], hidden_size, S.shape[1], rng, X.dtype)
-    trainer = _Backpropagation(Features.of(X, scaling), S, start, learning_rate, weight_decay)
-    return train(trainer, X, S, scaling, (beta_y, beta_0), schedule, rng)
+    trainer = _Trainer(X, scaling, S, start, learning_rate, weight_decay)
+    rows, held_out = _hold_out(len(S), validation_fraction, rng)
+    labels = initial_labels(S[rows], beta_y, beta_0)
+    q, bounds, held_out_bounds = S[rows], list[float](), list[float]()
+    best, best_bound, best_epoch = None, -np.inf, warm_up
+    for n_iter in track(range(1, max_iter + 1), "epoch", may_stop=len(held_out) > 0):
+        order = rng.permutation(len(rows))
+        for batch in np.split(order, range(batch_size, len(rows), batch_size)):
+            trainer.step(rows[batch], q[batch])
+        current, bound = trainer.assess(rows, labels)
+        bounds.append(bound)
+        if len(held_out):
+            bound = trainer.assess(held_out, labels)[1]
+            held_out_bounds.append(bound)
+            if n_iter > warm_up and bound > best_bound:
+                best_bound, best_epoch = bound, n_iter
+                best = trainer.parameters.copy(), labels
+            if n_iter - best_epoch > n_iter_no_change:
+                break
+        if warm_up <= n_iter < max_iter:
+            q, labels = current, labels.with_rates(S[rows], current)
+    if best is not None:
+        trainer.parameters[...], labels = best
+    network = Network(*(array.copy() for array in trainer.network)).for_raw_features(scaling)
+    q = trainer.assess(np.arange(len(S)), labels)[0]
+    traces = np.array(bounds), np.array(held_out_bounds)
+    return PARDResult(network, labels, q, network(X), n_iter, *traces)
 
 
 def initial_network(
@@ -198,61 +174,6 @@ def initial_network(
     return Network(W1, np.zeros(hidden, dtype=dtype), W2, np.zeros(l, dtype=dtype))
 
 
-def train(
-    trainer: Trainer,
-    X: "Array | sp.csr_array",
-    S: Array,
-    scaling: Scaling,
-    betas: tuple[float, float],
-    schedule: Schedule,
-    rng: np.random.Generator,
-) -> PARDResult:
-    """Epochs of mini-batches; posterior and rates are renewed between them."""
-    rows, held_out = _hold_out(len(S), schedule.validation_fraction, rng)
-    labels = initial_labels(S[rows], *betas)
-    q, trace, best = S[rows], [], _Best()
-    epochs = range(1, schedule.max_iter + 1)
-    for n_iter in track(epochs, "epoch", may_stop=len(held_out) > 0):
-        warm = n_iter <= schedule.warm_up
-        order = rng.permutation(len(rows))
-        for batch in np.split(order, range(schedule.batch_size, len(rows), schedule.batch_size)):
-            trainer.step(rows[batch], q[batch], labels, warm)
-        current, bound = trainer.assess(rows, labels)
-        trace.append(bound)
-        if len(held_out):
-            best.look(trainer, labels, trainer.assess(held_out, labels)[1], warm)
-        if n_iter == schedule.max_iter or best.age > schedule.n_iter_no_change:
-            break
-        if n_iter >= schedule.warm_up:
-            q, labels = current, labels.with_rates(S[rows], current)
-    if best.kept is not None:
-        state, labels = best.kept
-        trainer.restore(state)
-    network = trainer.network().for_raw_features(scaling)
-    q = trainer.assess(np.arange(len(S)), labels)[0]
-    bounds = np.array(trace), np.array(best.bounds)
-    return PARDResult(network, labels, q, network(X), n_iter, *bounds)
-
-
-class _Best:
-    """The state with the largest held-out bound after the warm-up."""
-
-    def __init__(self) -> None:
-        self.bounds: list[float] = []
-        self.age, self._bound = 0, -np.inf
-        self.kept: tuple[Any, LabelModel] | None = None
-
-    def look(self, trainer: Trainer, labels: LabelModel, bound: float, warm: bool) -> None:
-        """Keep the state if its bound is the largest so far."""
-        self.bounds.append(bound)
-        if warm:
-            return
-        self.age += 1
-        if bound > self._bound:
-            self.age, self._bound = 0, bound
-            self.kept = trainer.state(), labels
-
-
 def _hold_out(n: int, fraction: float, rng: np.random.Generator) -> tuple[Array, Array]:
     """Sorted indices of training and held-out rows; at least one of each if any is held out."""
     size = min(max(round(fraction * n), 1), n - 1) if fraction else 0
@@ -263,17 +184,9 @@ def _hold_out(n: int, fraction: float, rng: np.random.Generator) -> tuple[Array,
 class Adam:
     """Adam steps with an L2 weight decay added to the gradient."""
 
-    def __init__(
-        self,
-        parameters: Array,
-        learning_rate: float,
-        weight_decay: float = 0.0,
-        decays: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ):
+    def __init__(self, parameters: Array, learning_rate: float, weight_decay: float = 0.0):
         self.parameters = parameters
         self.learning_rate, self.weight_decay = learning_rate, weight_decay
-        self.decays, self.eps = decays, eps
         self.mean, self.square = np.zeros_like(parameters), np.zeros_like(parameters)
         self._scratch = np.empty_like(parameters)
         self.n_steps = 0
@@ -281,7 +194,7 @@ class Adam:
     def step(self, gradient: Array) -> None:
         """Update the parameters; overwrites `gradient`."""
         self.n_steps += 1
-        first, second = self.decays
+        first, second = _DECAYS
         np.multiply(self.parameters, self.weight_decay, out=self._scratch)
         gradient += self._scratch
         self.mean *= first
@@ -294,32 +207,35 @@ class Adam:
         # lr (mean / (1 - first^t)) / (sqrt(square / (1 - second^t)) + eps)
         np.sqrt(self.square, out=gradient)
         gradient /= np.sqrt(1 - second**self.n_steps)
-        gradient += self.eps
+        gradient += _EPS
         np.divide(self.mean, gradient, out=self._scratch)
         self._scratch *= self.learning_rate / (1 - first**self.n_steps)
         self.parameters -= self._scratch
 
 
-class _Backpropagation:
-    """The network and the gradient of its cross-entropy, written out."""
+class _Trainer:
+    """The network, whose arrays are views of `parameters`, and its Adam steps."""
 
     def __init__(
         self,
-        features: Features,
+        X: "Array | sp.csr_array",
+        scaling: Scaling,
         S: Array,
         start: Network,
         learning_rate: float,
         weight_decay: float,
     ):
-        self.features, self.S = features, S
-        self._parameters = np.concatenate([array.ravel() for array in start])
-        self._gradient = np.empty_like(self._parameters)
-        self._net, self._slope = (_views(v, start) for v in (self._parameters, self._gradient))
-        self._adam = Adam(self._parameters, learning_rate, weight_decay)
+        # A sparse X is scaled once, without its shift; dense rows are scaled on demand.
+        self.X = scaling.apply(X) if sp.issparse(X) else X
+        self.scaling, self.S = scaling, S
+        self.parameters = np.concatenate([array.ravel() for array in start])
+        self._gradient = np.empty_like(self.parameters)
+        self.network, self._slope = (_views(v, start) for v in (self.parameters, self._gradient))
+        self._adam = Adam(self.parameters, learning_rate, weight_decay)
 
-    def step(self, rows: Array, q: Array, labels: LabelModel, warm: bool) -> None:
+    def step(self, rows: Array, q: Array) -> None:
         """One Adam step on the cross-entropy of q and the outputs."""
-        net, slope = self._net, self._slope
+        net, slope = self.network, self._slope
         x, shift, hidden = self._hidden(rows)
         G = (expit(hidden @ net.W2 + net.b2) - q) / len(rows)
         np.matmul(hidden.T, G, out=slope.W2)
@@ -331,31 +247,22 @@ class _Backpropagation:
             slope.W1[...] += np.outer(shift, slope.b1)
         self._adam.step(self._gradient)
 
-    def _hidden(self, rows: Any) -> tuple[Any, Array, Array]:
-        """Features of the rows, their shift, and the hidden layer."""
-        x, shift = self.features.rows(rows)
-        hidden = np.asarray(x @ self._net.W1) + (self._net.b1 + shift @ self._net.W1)
+    def _hidden(self, rows: Array) -> tuple[Any, Array, Array]:
+        """Features of the rows, the shift still to be added to them, and the hidden layer."""
+        x, shift = self.X[rows], self.scaling.shift
+        if not sp.issparse(x):
+            x, shift = self.scaling.apply(x), np.zeros_like(shift)
+        hidden = np.asarray(x @ self.network.W1) + (self.network.b1 + shift @ self.network.W1)
         np.maximum(hidden, 0, out=hidden)
         return x, shift, hidden
 
     def assess(self, rows: Array, labels: LabelModel) -> tuple[Array, float]:
         """The best posterior for the outputs of the network, and the bound."""
-        outputs = [self._hidden(rows[block])[2] @ self._net.W2 for block in blocks(len(rows))]
-        f, S = np.vstack(outputs) + self._net.b2, self.S[rows]
+        blocks = [rows[block] for block in gen_batches(len(rows), _BLOCK_ROWS)]
+        outputs = [self._hidden(block)[2] @ self.network.W2 for block in blocks]
+        f, S = np.vstack(outputs) + self.network.b2, self.S[rows]
         q = labels.posterior(f, S)
         return q, labels.bound(f, S, q)
-
-    def state(self) -> Array:
-        """A copy of the parameters."""
-        return self._parameters.copy()
-
-    def restore(self, state: Array) -> None:
-        """Go back to such a copy."""
-        self._parameters[...] = state
-
-    def network(self) -> Network:
-        """A copy of the network."""
-        return Network(*(array.copy() for array in self._net))
 
 
 def _views(flat: Array, like: Network) -> Network:
@@ -363,8 +270,3 @@ def _views(flat: Array, like: Network) -> Network:
     ends = np.cumsum([array.size for array in like])[:-1]
     views = zip(np.split(flat, ends), like, strict=True)
     return Network(*(view.reshape(array.shape) for view, array in views))
-
-
-def blocks(n: int) -> list[slice]:
-    """Slices that cover n rows."""
-    return [slice(i, min(i + _BLOCK_ROWS, n)) for i in range(0, n, _BLOCK_ROWS)]

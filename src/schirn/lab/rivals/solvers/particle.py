@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.lab.rivals.solvers.graph import (
@@ -24,8 +25,6 @@ from schirn.lab.rivals.solvers.pairwise import (
 from schirn.linalg.scaling import Scaling, minmax
 from schirn.noise.thresholds import scale_rows
 
-Array = np.ndarray
-
 
 class CredibleLabels(NamedTuple):
     """Confidences F in [0, 1], the credible labels, and the change in every propagation round."""
@@ -33,13 +32,6 @@ class CredibleLabels(NamedTuple):
     F: Array
     credible: Array
     changes: Array
-
-
-class PairVotes(NamedTuple):
-    """The machines, and their votes (n, l + 1) for the training rows."""
-
-    models: PairModels
-    votes: Array
 
 
 def unit_range(X: "Array | sp.csr_array") -> Scaling:
@@ -117,19 +109,17 @@ def train_voters(
     credible: Array,
     *,
     options: SVMOptions,
-    virtual: bool,
     weighted: bool,
     folds: int = 0,
     scaling: Scaling | None = None,
-) -> PairVotes:
-    """Train the pairwise machines and collect their votes for the training rows.
+) -> tuple[PairModels, Array]:
+    """Train the pairwise machines; return them and their votes (n, l + 1) for the training rows.
 
     Parameters
     ----------
-    virtual : bool
-        Also train every label against its absence.
     weighted : bool
-        A vote counts as much as the training accuracy of its machine.
+        Also train every label against its absence, the virtual label; a vote counts as much as the
+        training accuracy of its machine.
     folds : int
         0 votes with the machines themselves; otherwise row i of fold i mod `folds` gets the votes
         of machines trained without that fold.
@@ -139,7 +129,7 @@ def train_voters(
     n, l = Y.shape
     candidates = Y != 0
     K = kernel_matrix(X)
-    train = partial(pairwise_svms, options=options, virtual=virtual)
+    train = partial(pairwise_svms, options=options, virtual=weighted)
     models = train(X, credible, candidates, K=K)
     folds = min(folds, n)
     if folds < 2:
@@ -151,7 +141,7 @@ def train_voters(
             own = None if K is None else K[np.ix_(inside, inside)]
             others = train(X[inside], credible[inside], candidates[inside], K=own)
             votes[~inside] = cast_votes(others, X[~inside], weighted=weighted)
-    return PairVotes(models if scaling is None else rescale(models, scaling), votes)
+    return models if scaling is None else rescale(models, scaling), votes
 
 
 def vote_margin(votes: Array, ceil: bool) -> Array:

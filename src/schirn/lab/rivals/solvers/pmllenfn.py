@@ -12,14 +12,12 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.special import expit
 
+from schirn._input import Array
 from schirn._progress import track
+from schirn.linalg.arrays import row_slices
 from schirn.linalg.kernels import squared_distances
 from schirn.linalg.leave_one_out import leave_one_out
 from schirn.linalg.row_space import RowSpace
-
-Array = np.ndarray
-
-_BLOCK_CELLS = 2**21
 
 
 class NearFar(NamedTuple):
@@ -77,8 +75,7 @@ def near_and_far(
     candidates = (Y != 0).astype(values.dtype)
     if n == 1 and not include_self:
         return NearFar(np.ones_like(candidates), np.ones_like(candidates))
-    step = max(1, _BLOCK_CELLS // n)
-    blocks = [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    blocks = row_slices(n, n)
     # Distances come from inner products, whose rounding errors make copies look different.
     zero = np.finfo(values.dtype).eps * 1e3 * float(np.abs(values).max(initial=0)) ** 2
     nearest = 0.0
@@ -91,19 +88,15 @@ def near_and_far(
     for rows in track(blocks, "near and far rows of block", minor=True):
         D = _distances(Z, rows, zero)
         T = np.exp(D / -width) if width > 0 else (D == 0).astype(D.dtype)
-        own = np.arange(len(T)), np.arange(rows.start, rows.stop)
-        T[own] = 1.0
-        if include_self:
-            least, most = T.min(axis=1, keepdims=True), T.max(axis=1, keepdims=True)
-            others = np.ones_like(T, dtype=bool)
-        else:
-            others = np.ones_like(T, dtype=bool)
-            others[own] = False
-            least = T.min(axis=1, keepdims=True, where=others, initial=1.0)
-            most = T.max(axis=1, keepdims=True, where=others, initial=0.0)
+        itself = np.arange(len(T)), np.arange(rows.start, rows.stop)
+        T[itself] = 1.0
+        counted = np.ones_like(T, dtype=bool)
+        counted[itself] = include_self
+        least = T.min(axis=1, keepdims=True, where=counted, initial=1.0)
+        most = T.max(axis=1, keepdims=True, where=counted, initial=0.0)
         band = nu * (most - least)
-        is_near = ((most - band <= T) & others).astype(T.dtype)
-        is_far = ((least + band >= T) & others).astype(T.dtype)
+        is_near = ((most - band <= T) & counted).astype(T.dtype)
+        is_far = ((least + band >= T) & counted).astype(T.dtype)
         near[rows] = is_near @ candidates / is_near.sum(axis=1, keepdims=True)
         far[rows] = 1 - is_far @ candidates / is_far.sum(axis=1, keepdims=True)
     return NearFar(near, far)

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from schirn._input import Array
 from schirn._progress import track
 from schirn.linalg.prox import shrink_singular_values, soft_threshold
 from schirn.linalg.row_space import RowSpace
-
-Array = np.ndarray
 
 
 class PMLLRSResult(NamedTuple):

@@ -8,28 +8,16 @@ four products with the factor.
 """
 
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from schirn._input import Array
 from schirn._progress import track
+from schirn.lab.rivals.solvers.anchors import AnchorResult
 from schirn.lab.rivals.solvers.graph import NeighbourGraph
 from schirn.linalg.prox import polar_factor, singular_value_threshold
 from schirn.linalg.row_space import RowSpace, row_space
-
-Array = np.ndarray
-
-
-class PMLMAResult(NamedTuple):
-    """Coordinates w of W in the row space of `weighted_space`, pseudo-labels R, and the trace."""
-
-    w: Array
-    R: Array
-    loo_scores: Array
-    """Scores of each row by the weights fitted to all others, with their targets held fixed."""
-    n_iter: int
-    objective: Array
 
 
 def weighted_space(Phi: Array, graph: NeighbourGraph, alpha: float, gamma: float) -> RowSpace:
@@ -49,7 +37,7 @@ def pmlma(
     target_weight: float = 2.0,
     max_iter: int = 50,
     tol: float = 1e-4,
-) -> PMLMAResult:
+) -> AnchorResult:
     """Lower ||X W - R||^2 + ||Y - R Q'||^2 + lam ||R||_* + gamma ||W||^2 + the two terms below.
 
     beta ||X'D - V R'||^2 draws every row to the prototypes V = X'R / sum_i R_i of its labels, and
@@ -107,7 +95,7 @@ def pmlma(
         if n_iter > 2 and objective[-3] - objective[-2] < tol * objective[-3]:
             break
     loo_scores = space.leave_one_out(target / root, XW * root, gamma) / root
-    return PMLMAResult(w, R, loo_scores, n_iter, np.array(objective))
+    return AnchorResult(w, R, loo_scores, n_iter, np.array(objective))
 
 
 def _roots(graph: NeighbourGraph, alpha: float) -> Array:

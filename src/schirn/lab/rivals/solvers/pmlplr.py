@@ -5,34 +5,22 @@ of Y'Y, the nearest rotation gives Q'Y = polar(F R) R. The matrix C, whose rows 
 is projected in blocks of rows and is sparse; squared distances G only occur in products.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from schirn._input import Array
 from schirn._progress import track
+from schirn.lab.rivals.solvers.anchors import AnchorResult
+from schirn.linalg.arrays import row_slices
 from schirn.linalg.conjugate_gradients import conjugate_gradients
 from schirn.linalg.prox import polar_factor, project_simplex
 from schirn.linalg.row_space import RowSpace
 
-Array = np.ndarray
-
-_BLOCK_CELLS = 2**21
 _RANK_FLOOR = 1e-10
 # Pseudo-labels of the released step were seen between -0.9 and 6.
 _LARGEST = 10.0
-
-
-class PMLPLRResult(NamedTuple):
-    """Coordinates w of W in the row space, pseudo-labels F, the matrix C, and the trace."""
-
-    w: Array
-    F: Array
-    C: "sp.csr_array | None"
-    loo_scores: Array
-    """Scores of each row by the weights fitted to the pseudo-labels of all others."""
-    n_iter: int
-    objective: Array
 
 
 def pmlplr(
@@ -49,7 +37,7 @@ def pmlplr(
     max_iter: int = 40,
     tol: float = 1e-4,
     rng: np.random.RandomState | None = None,
-) -> PMLPLRResult:
+) -> AnchorResult:
     """Lower ||X W - F||^2 + ||Q'Y - F||^2 + beta tr(F'C L F) + lam ||W||^2 + the term below.
 
     ||Y - C B||^2 + tr(G C') + alpha ||Y - B||_1 reconstructs the candidates from near rows of a
@@ -109,7 +97,7 @@ def pmlplr(
             break
     loo_scores = space.leave_one_out(target, XW, lam)
     C = None if rest is None else rest.C
-    return PMLPLRResult(w, F, C, loo_scores, n_iter, np.array(objective))
+    return AnchorResult(w, F, loo_scores, n_iter, np.array(objective), C)
 
 
 class _Reconstruction:
@@ -152,10 +140,8 @@ class _Reconstruction:
         distances = self.lengths * Ht.sum(axis=0) + (self.lengths.T @ Ht) - 2 * (Z @ (Z.T @ Ht))
         left = 2 * Y @ (P.T @ (Ht.T @ Ht)) + 2 * beta * LF @ (F.T @ Ht) - distances
         left = left @ ((U * inverse) @ U.T)
-        n = len(Y)
-        step = max(1, _BLOCK_CELLS // n)
         blocks = [
-            sp.csr_array(project_simplex(left[i : i + step] @ Ht.T)) for i in range(0, n, step)
+            sp.csr_array(project_simplex(left[rows] @ Ht.T)) for rows in row_slices(len(Y), len(Y))
         ]
         self.C = sp.csr_array(sp.vstack(blocks))
         self.E = np.maximum(Y - Ht @ P - alpha / mu, 0)

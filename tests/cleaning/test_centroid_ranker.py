@@ -8,7 +8,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
-from schirn.cleaning import find_noisy_labels_sparse
+from schirn import find_noisy_labels
+from schirn.cleaning import CentroidRanker, find_noisy_labels_sparse
 from schirn.cleaning.centroids import fit_centroids, score_centroids
 from schirn.cleaning.shares import wrong_shares
 from schirn.datasets import make_partial_multilabel
@@ -23,6 +24,11 @@ def data():
     return make_partial_multilabel(
         n_samples=600, n_features=40, n_labels=50, cardinality=3, r=3, random_state=0
     )
+
+
+def judge(X, candidates, *, fit=None, score=None, n_unlisted=20, **options):
+    ranker = CentroidRanker(fit=fit, score=score, n_unlisted=n_unlisted)
+    return find_noisy_labels(X, candidates, method=ranker, **options)
 
 
 class Recorder:
@@ -51,9 +57,9 @@ def test_verdicts_are_those_of_the_formulas(data, seed, monkeypatch):
         shares.append(wrong_shares(*args))
         return shares[-1]
 
-    monkeypatch.setattr("schirn.cleaning.many.wrong_shares", recorded)
+    monkeypatch.setattr("schirn.cleaning.centroid_ranker.wrong_shares", recorded)
     options = {"random_state": seed, "n_unlisted": 5}
-    found = find_noisy_labels_sparse(X, Y, fit=engine.fit, score=engine.score, **options)
+    found = judge(X, Y, fit=engine.fit, score=engine.score, **options)
     # The two halves come first; then they are scored again by what thinned labels teach.
     cells = engine.cells[0] | engine.cells[1]
     scores = np.zeros(Y.shape)
@@ -66,8 +72,8 @@ def test_verdicts_are_those_of_the_formulas(data, seed, monkeypatch):
     sampled = [cell for asked in engine.asked[:2] for cell in asked if not Y[cell]]
     expected = confidences(scores, Y, judged, sampled, shares[0])
     assert found.matrix() == pytest.approx(expected * Y, abs=1e-6)
-    dense = find_noisy_labels_sparse(X, Y, **options)
-    sparse = find_noisy_labels_sparse(sp.csr_array(X), sp.csr_array(Y), **options)
+    dense = judge(X, Y, **options)
+    sparse = judge(sp.csr_array(X), sp.csr_array(Y), **options)
     assert sparse.confidence == pytest.approx(dense.confidence, abs=1e-3)
 
 
@@ -93,7 +99,7 @@ def test_an_engine_learns_thinned_labels_once_more():
         rows.append(X[:, 0])
         return engine.fit(X, candidates)
 
-    find_noisy_labels_sparse(X, Y, fit=fit, score=engine.score)
+    judge(X, Y, fit=fit, score=engine.score)
     first, second = engine.learned[0], engine.learned[2]
     assert len(engine.learned) == 4
     assert (rows[0] == rows[2]).all()
@@ -117,7 +123,7 @@ def test_no_row_is_judged_by_an_engine_that_has_seen_it(data):
         seen.extend(x in model for x in X[rows, 0])
         return np.zeros(len(rows))
 
-    find_noisy_labels_sparse(X, data.candidates, fit=fit, score=score)
+    judge(X, data.candidates, fit=fit, score=score)
     assert len(seen) > 1000
     assert not any(seen)
 
@@ -133,13 +139,13 @@ def test_copies_are_judged_together(data):
         seen.extend(X[i].tobytes() in model for i in rows)
         return np.zeros(len(rows))
 
-    find_noisy_labels_sparse(X, Y, fit=fit, score=score)
+    judge(X, Y, fit=fit, score=score)
     assert seen
     assert not any(seen)
 
 
 def test_wrong_tags_are_found_and_the_claims_hold(data):
-    found = find_noisy_labels_sparse(data.X, data.candidates, precision=None)
+    found = judge(data.X, data.candidates, precision=None)
     true = np.asarray(data.y_true)[found.row, found.column] == 1
     assert roc_auc_score(true[found.judged], found.confidence[found.judged]) > 0.85
     assert found.wrong_share == pytest.approx((~true).mean(), abs=0.1)
@@ -148,9 +154,7 @@ def test_wrong_tags_are_found_and_the_claims_hold(data):
 
 
 def test_a_seed_gives_the_same_verdicts(data):
-    first, again, other = (
-        find_noisy_labels_sparse(data.X, data.candidates, random_state=seed) for seed in (3, 3, 4)
-    )
+    first, again, other = (judge(data.X, data.candidates, random_state=seed) for seed in (3, 3, 4))
     assert (first.confidence == again.confidence).all()
     assert first.trust.to_dict() == again.trust.to_dict()
     assert (first.confidence != other.confidence).any()
@@ -159,19 +163,19 @@ def test_a_seed_gives_the_same_verdicts(data):
 def test_nothing_is_removed_where_features_say_nothing(data):
     X = np.random.default_rng(0).normal(size=data.X.shape)
     for candidates in (data.candidates, data.y_true):
-        found = find_noisy_labels_sparse(X, candidates)
+        found = judge(X, candidates)
         assert found.trust.level == "none"
         assert "too little" in found.trust.sentence
         assert not found.removed.any()
 
 
 def test_correct_tags_are_kept(data):
-    found = find_noisy_labels_sparse(data.X, data.y_true)
+    found = judge(data.X, data.y_true)
     assert found.removed.mean() < 0.01
 
 
 def test_an_engine_that_scores_all_cells_alike_removes_nothing(data):
-    found = find_noisy_labels_sparse(
+    found = judge(
         data.X,
         data.candidates,
         fit=lambda X, candidates: None,
@@ -187,9 +191,7 @@ def test_an_engine_may_know_only_its_best_labels(data):
     def score(model, X, rows, labels):
         return truth[rows, labels] * 0.9
 
-    found = find_noisy_labels_sparse(
-        data.X, data.candidates, fit=lambda *_: None, score=score, precision=None
-    )
+    found = judge(data.X, data.candidates, fit=lambda *_: None, score=score, precision=None)
     true = truth[found.row, found.column] == 1
     assert found.wrong_share == pytest.approx((~true).mean(), abs=0.02)
     assert (found.removed == (~true & found.judged)).mean() > 0.97
@@ -206,7 +208,7 @@ def test_labels_in_no_row_and_in_all_rows_are_not_judged():
     Y[:, 1], Y[:, 2] = 0, 1
     Y[:, 3] = 0
     Y[:3, 3] = 1
-    found = find_noisy_labels_sparse(X, sp.csr_array(Y))
+    found = judge(X, sp.csr_array(Y))
     rare = np.isin(found.column, (2, 3))
     assert not found.judged[rare].any()
     assert (found.confidence[rare] == 0.5).all()
@@ -218,7 +220,7 @@ def test_labels_in_no_row_and_in_all_rows_are_not_judged():
 def test_rows_without_tags_or_features(sparse):
     X, Y = table(60, 6)
     X[:5], Y[3:9] = 0, 0
-    found = find_noisy_labels_sparse(sp.csr_array(X) if sparse else X, Y, precision=None)
+    found = judge(sp.csr_array(X) if sparse else X, Y, precision=None)
     assert np.isfinite(found.confidence).all()
     assert not np.isin(found.row, range(3, 9)).any()
     assert (found.clean_sparse.toarray() == found.clean).all()
@@ -228,7 +230,7 @@ def test_rows_without_tags_or_features(sparse):
 def test_one_label_more_labels_than_rows_and_hardly_any_rows(shape):
     X, Y = table(*shape)
     Y[0, 0] = 1
-    found = find_noisy_labels_sparse(X, sp.csr_array(Y), min_count=1)
+    found = judge(X, sp.csr_array(Y), min_count=1)
     assert len(found.row) == Y.sum()
     assert ((found.confidence >= 0) & (found.confidence <= 1)).all()
     assert (found.clean_sparse.toarray() <= Y).all()
@@ -236,24 +238,22 @@ def test_one_label_more_labels_than_rows_and_hardly_any_rows(shape):
 
 def test_limits_to_what_a_row_may_lose(data):
     options = {"precision": None, "threshold": 1.0}
-    found = find_noisy_labels_sparse(data.X, data.candidates, **options)
+    found = judge(data.X, data.candidates, **options)
     kept = found.clean_sparse.sum(axis=1)
     listed = np.asarray(data.candidates).sum(axis=1)
     assert (kept[listed > 0] >= 1).all()
-    one = find_noisy_labels_sparse(data.X, data.candidates, max_remove_per_row=1, **options)
+    one = judge(data.X, data.candidates, max_remove_per_row=1, **options)
     assert np.bincount(one.row[one.removed]).max() == 1
 
 
 def test_names_changes_and_the_report(data):
     names = [f"tag {j}" for j in range(50)]
-    found = find_noisy_labels_sparse(data.X, data.candidates, label_names=names, precision=None)
+    found = judge(data.X, data.candidates, label_names=names, precision=None)
     assert found.removed.any()
     changes = found.changes()
     assert len(changes.changes) == found.removed.sum()
     assert "label centroids" in found.report().html()
-    lists = find_noisy_labels_sparse(
-        data.X, [[names[j] for j in np.flatnonzero(row)] for row in data.candidates]
-    )
+    lists = judge(data.X, [[names[j] for j in np.flatnonzero(row)] for row in data.candidates])
     assert set(lists.label_names) == set(found.label_names)
 
 
@@ -273,19 +273,20 @@ def test_names_changes_and_the_report(data):
 )
 def test_bad_parameters(data, options, message):
     with pytest.raises(InputError, match=message):
-        find_noisy_labels_sparse(data.X, data.candidates, **options)
+        judge(data.X, data.candidates, **options)
 
 
 def test_bad_tables(data):
     with pytest.raises(InputError, match="nothing to clean"):
-        find_noisy_labels_sparse(data.X, sp.csr_array((600, 5), dtype=np.uint8))
+        judge(data.X, sp.csr_array((600, 5), dtype=np.uint8))
     with pytest.raises(InputError, match="600 rows"):
-        find_noisy_labels_sparse(data.X[:10], data.candidates)
+        judge(data.X[:10], data.candidates)
 
 
 CHILD = """
 import numpy as np, scipy.sparse as sp
-from schirn.cleaning import find_noisy_labels_sparse
+from schirn import find_noisy_labels
+from schirn.cleaning import CentroidRanker
 
 def peak():
     with open("/proc/self/status") as lines:
@@ -301,9 +302,9 @@ Y = sp.csr_array((np.ones(n * 8, np.uint8), ((rows + 0 * tags).ravel(), tags.rav
 Y.sum_duplicates()
 Y.data[:] = 1
 small = slice(0, 500)
-find_noisy_labels_sparse(X[small], Y[small], min_count=1)
+find_noisy_labels(X[small], Y[small], method=CentroidRanker(), min_count=1)
 before = peak()
-found = find_noisy_labels_sparse(X, Y)
+found = find_noisy_labels(X, Y)
 found.clean_sparse, found.labels(), found.changes()
 print(before, peak())
 """
@@ -328,9 +329,7 @@ def test_checked_rows_are_kept_and_groups_stay_together(data):
         return engine.fit(X, candidates)
 
     options = {"known_clean": checked, "groups": groups, "precision": None}
-    found = find_noisy_labels_sparse(
-        data.X, data.candidates, fit=fit, score=engine.score, **options
-    )
+    found = judge(data.X, data.candidates, fit=fit, score=engine.score, **options)
     mine = checked[found.row]
     assert (found.confidence[mine] == 1).all()
     assert found.judged[mine].all()
@@ -342,9 +341,9 @@ def test_checked_rows_are_kept_and_groups_stay_together(data):
 
 def test_rows_in_a_file_get_the_verdicts_of_those_in_memory(data, tmp_path):
     np.save(tmp_path / "X.npy", data.X)
-    expected = find_noisy_labels_sparse(data.X, data.candidates)
+    expected = judge(data.X, data.candidates)
     with memory_limit(1e-6), RowFile(tmp_path / "X.npy") as rows:
-        found = find_noisy_labels_sparse(rows, data.candidates)
+        found = judge(rows, data.candidates)
     np.testing.assert_allclose(found.confidence, expected.confidence, atol=1e-12)
 
 
@@ -352,9 +351,7 @@ def test_a_killed_run_goes_on(data, tmp_path):
     """What was scored is not scored again."""
     engine = Recorder()
     options = {"checkpoint": tmp_path / "kept"}
-    expected = find_noisy_labels_sparse(
-        data.X, data.candidates, fit=engine.fit, score=engine.score, random_state=1
-    )
+    expected = judge(data.X, data.candidates, fit=engine.fit, score=engine.score, random_state=1)
     calls = []
 
     def stops(*args):
@@ -370,7 +367,7 @@ def test_a_killed_run_goes_on(data, tmp_path):
     goes_on.__qualname__ = stops.__qualname__
     for score in (stops, goes_on):
         try:
-            found = find_noisy_labels_sparse(
+            found = judge(
                 data.X, data.candidates, fit=engine.fit, score=score, random_state=1, **options
             )
         except KeyboardInterrupt:
@@ -378,3 +375,23 @@ def test_a_killed_run_goes_on(data, tmp_path):
     assert len(calls) == len(engine.asked) // 2 + 1
     np.testing.assert_array_equal(found.confidence, expected.confidence)
     assert not (tmp_path / "kept").exists()
+
+
+def test_very_many_labels_choose_this_ranker(data, monkeypatch):
+    monkeypatch.setattr("schirn.cleaning.find.MANY_LABELS", 30)
+    expected = judge(data.X, data.candidates)
+    found = find_noisy_labels(data.X, data.candidates)
+    assert found.method == expected.method == "label centroids"
+    np.testing.assert_array_equal(found.confidence, expected.confidence)
+    for options in ({"method": "Sieve"}, {"cv": 2}, {"votes": (data.candidates, 1)}):
+        assert find_noisy_labels(data.X, data.candidates, **options).method == "Sieve"
+
+
+def test_the_former_function_is_deprecated(data):
+    engine = Recorder()
+    options = {"fit": engine.fit, "score": engine.score, "n_unlisted": 5, "precision": None}
+    with pytest.warns(DeprecationWarning, match="CentroidRanker"):
+        found = find_noisy_labels_sparse(data.X, data.candidates, **options)
+    expected = judge(data.X, data.candidates, **options)
+    np.testing.assert_array_equal(found.confidence, expected.confidence)
+    np.testing.assert_array_equal(found.removed, expected.removed)

@@ -1,0 +1,355 @@
+"""What cleaning needs of a method: the contract `Ranker`.
+
+A ranker gets the features of a table and a `RankingTask`, and returns `Evidence`: the log-odds that
+each listed tag is correct, that of tags planted where they do not belong, and that of the likeliest
+tags that are not listed. The one rule is that no row takes part in its own verdict: leave it out of
+a fit, or put it into another fold. `find_noisy_labels` does the rest, and takes any ranker as
+`method`:
+
+- `SieveRanker`: one fit of `Sieve`, with each row left out in closed form (the default);
+- `FoldRanker`: a method of this library or a scikit-learn classifier, in folds;
+- `CentroidRanker`: for very many labels (the default above 3,000), or two functions of your own.
+
+If a ranker has log-odds of all cells, `Evidence.from_matrix` picks those that the task asks for.
+Here, the ten nearest rows vote for each label:
+
+>>> import numpy as np
+>>> from scipy.special import logit
+>>> from sklearn.neighbors import NearestNeighbors
+>>> from schirn.cleaning import Evidence, Ranker, find_noisy_labels
+>>> from schirn.datasets import load_digits_attributes
+>>> class NearestRows(Ranker):
+...     def rank(self, X, task):
+...         rows = NearestNeighbors(n_neighbors=10).fit(X).kneighbors(return_distance=False)
+...         share = task.tags.dense()[rows].mean(axis=1)
+...         return Evidence.from_matrix(task, logit(np.clip(share, 0.01, 0.99)))
+>>> digits = load_digits_attributes(r=2).subset(range(400))
+>>> found = find_noisy_labels(digits.X, digits.candidates, method=NearestRows())
+>>> suspects = np.argsort(found.confidence)[:100]
+>>> wrong = digits.y_true[found.row[suspects], found.column[suspects]] == 0
+>>> found.method, int(wrong.sum())
+('NearestRows', 100)
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from schirn.cleaning.storage import Needs
+from schirn.exceptions import InputError
+from schirn.labels.tags import Tags
+
+Array = np.ndarray
+
+MIN_COUNT = 5
+MAX_PLANTED = 5000
+# Cells of the rows of all planted tags.
+MAX_CELLS = 20_000_000
+_TRIES = 30
+# Even sure tags are sometimes replaced by planted ones.
+SELDOM = 1e-3
+
+
+class Annotator(NamedTuple):
+    """Quality of one annotator, as far as votes and features tell.
+
+    Attributes
+    ----------
+    name : object
+    ballots : int
+        Number of rows that the annotator looked at.
+    sensitivity : float
+        Probability that a correct tag gets their vote.
+    false_factor : float
+        How much more often than average they vote for wrong tags.
+    """
+
+    name: Any
+    ballots: int
+    sensitivity: float
+    false_factor: float
+
+
+class PlantedTags(NamedTuple):
+    """Wrong tags that are judged as if they were listed, each in the place of a listed one.
+
+    Attributes
+    ----------
+    replaced : (k,) int array
+        Indices into the listed tags. The row keeps its number of tags.
+    row, column : (k,) int arrays
+        The cells of the planted tags.
+    log_odds : (k,) float array
+        Log-odds that they are correct; empty before they are judged.
+    """
+
+    replaced: Array = np.zeros(0, dtype=np.int64)
+    row: Array = np.zeros(0, dtype=np.int64)
+    column: Array = np.zeros(0, dtype=np.int64)
+    log_odds: Array = np.zeros(0)
+
+    @property
+    def confidence(self) -> Array:
+        """Probability that each tag is correct."""
+        return np.asarray(expit(self.log_odds))
+
+
+class UnlistedCells(NamedTuple):
+    """Cells that are not listed, and the log-odds that the label is correct."""
+
+    row: Array
+    column: Array
+    log_odds: Array
+
+
+@dataclass(frozen=True, eq=False)
+class RankingTask:
+    """What a ranker is to judge, besides the features.
+
+    Attributes
+    ----------
+    tags : Tags
+        The listed tags as parallel arrays `row` and `column`, sorted by row; `names` and `n_rows`.
+    columns : int array
+        Labels to judge: those with enough tags. Others are not judged, whatever a ranker says.
+    known : (m,) int array
+        Answers about the listed tags: 1 correct, -1 wrong, 0 not known.
+    votes : Votes or (counts, voters), optional
+        As in `find_noisy_labels`; only for rankers that have `takes_votes`.
+    groups : (n,) int array, optional
+        Rows of one group must not judge each other.
+    min_count : int
+        Rows other than its own in which a tag must be listed to be judged, plus one.
+    planted : PlantedTags or int
+        Wrong tags to judge, or how many to draw.
+    n_unlisted : int, optional
+        How many of the likeliest unlisted cells to return. None returns those that the method
+        itself would suggest, if it suggests any.
+    random_state : int, optional
+    """
+
+    tags: Tags
+    columns: Array
+    known: Array
+    votes: Any = None
+    groups: Array | None = None
+    min_count: int = MIN_COUNT
+    planted: PlantedTags | int = MAX_PLANTED
+    n_unlisted: int | None = None
+    random_state: int | None = 0
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether anything but features and tags is given."""
+        return bool(self.known.any()) or self.votes is not None
+
+    def plant(
+        self,
+        confidence: Array,
+        judged: Array,
+        *,
+        columns: Array | None = None,
+        weights: Array | None = None,
+        count: int | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> PlantedTags:
+        """Return the tags to plant, each in the place of a listed tag that is probably wrong.
+
+        Parameters
+        ----------
+        confidence : (m,) float array
+            Probability that each listed tag is correct.
+        judged : (m,) bool array
+            Tags that may be replaced; known ones never are.
+        columns : int array, optional
+            Labels to plant; by default all that are judged.
+        weights : float array, optional
+            How often each of these labels is planted, relative to the others.
+        count : int, optional
+            Number of tags to draw, if not that of the task.
+        rng : Generator, optional
+        """
+        columns = self.columns if columns is None else columns
+        free = judged & (self.known == 0)
+        if isinstance(self.planted, PlantedTags):
+            possible = free[self.planted.replaced] & np.isin(self.planted.column, columns)
+            return PlantedTags(*(values[possible] for values in self.planted[:3]))
+        count = min(self.planted, len(free)) if count is None else count
+        count = min(count, max(1, MAX_CELLS // max(len(columns), 1)))
+        if not free.any() or not count:
+            return PlantedTags()
+        rng = np.random.default_rng(self.random_state) if rng is None else rng
+        wrong = np.where(free, SELDOM + 1 - confidence.astype(np.float64), 0)
+        tag = rng.choice(len(wrong), count, p=wrong / wrong.sum())
+        row, p = self.tags.row[tag], None if weights is None else weights / weights.sum()
+        label = rng.choice(len(columns), count, p=p)
+        for _ in range(_TRIES):
+            clash = np.flatnonzero(self.tags.lists(row, columns[label]))
+            if not len(clash):
+                break
+            label[clash] = rng.choice(len(columns), len(clash), p=p)
+        unlisted = ~self.tags.lists(row, columns[label])
+        return PlantedTags(tag[unlisted], row[unlisted], columns[label[unlisted]])
+
+
+class Evidence(NamedTuple):
+    """What a ranker says about a table. No row takes part in its own verdicts.
+
+    Attributes
+    ----------
+    log_odds : (m,) float array
+        Log-odds that each listed tag is correct.
+    judged : (m,) bool array
+        Which tags could be judged.
+    planted : PlantedTags
+        The planted tags that could be judged.
+    unlisted : UnlistedCells or None
+        The likeliest unlisted cells; None if the ranker looks for none.
+    shares : dict
+        Estimates of `wrong_share`, `largest_wrong_share` and `missing_rate`, as in `NoisyLabels`.
+    cautious_share : float or None
+        Cautious share of wrong tags; None takes it from the log-odds.
+    unlisted_caught : float
+        Share of the correct tags that would be suggested if they were not listed.
+    annotators : list of Annotator or None
+        Quality of every annotator, if the votes name them.
+    """
+
+    log_odds: Array
+    judged: Array
+    planted: PlantedTags = PlantedTags()
+    unlisted: UnlistedCells | None = None
+    shares: Mapping[str, Any] = {}
+    cautious_share: float | None = None
+    unlisted_caught: float = np.nan
+    annotators: list[Annotator] | None = None
+
+    @classmethod
+    def from_matrix(cls, task: RankingTask, log_odds: Array) -> "Evidence":
+        """Pick what a task asks for from the log-odds (n, l) of all cells."""
+        tags = task.tags
+        judged, z = np.isin(tags.column, task.columns), log_odds[tags.row, tags.column]
+        planted, unlisted = task.plant(expit(z), judged), None
+        if task.n_unlisted is not None:
+            Z, listed = log_odds[:, task.columns], tags.dense(task.columns)
+            unlisted = likeliest_unlisted(Z, listed, task.columns, task.n_unlisted)
+        planted = planted._replace(log_odds=log_odds[planted.row, planted.column])
+        return cls(z, judged, planted, unlisted)
+
+    @classmethod
+    def empty(cls, task: RankingTask) -> "Evidence":
+        """Return evidence without a single tag that could be judged."""
+        nothing = np.zeros(len(task.tags.row))
+        return cls(nothing, nothing > 0)
+
+    @classmethod
+    def restore(cls, values: Sequence[Any]) -> "Evidence":
+        """Return the evidence that a checkpoint has kept."""
+        evidence = cls(*values)
+        unlisted = None if evidence.unlisted is None else UnlistedCells(*evidence.unlisted)
+        return evidence._replace(planted=PlantedTags(*evidence.planted), unlisted=unlisted)
+
+    @classmethod
+    def merge(
+        cls, parts: "Sequence[Evidence]", weights: Sequence[float] | None = None
+    ) -> "Evidence":
+        """Join evidence about several folds or groups of labels; shares are averages.
+
+        Parameters
+        ----------
+        parts : list of Evidence
+        weights : list of float, optional
+            Weights of the parts in the averages.
+        """
+        if len(parts) == 1:
+            return parts[0]
+
+        def average(values: Iterable[Any]) -> float:
+            return float(np.average([np.nan if x is None else x for x in values], weights=weights))
+
+        cautious = average(part.cautious_share for part in parts)
+        unlisted = [part.unlisted for part in parts if part.unlisted is not None]
+        return cls(
+            np.sum([np.where(part.judged, part.log_odds, 0) for part in parts], axis=0),
+            np.any([part.judged for part in parts], axis=0),
+            PlantedTags(*map(np.concatenate, zip(*(p.planted for p in parts), strict=True))),
+            UnlistedCells(*map(np.concatenate, zip(*unlisted, strict=True))) if unlisted else None,
+            {name: average(part.shares[name] for part in parts) for name in parts[0].shares},
+            None if np.isnan(cautious) else cautious,
+            average(part.unlisted_caught for part in parts),
+            parts[0].annotators,
+        )
+
+
+def likeliest_unlisted(log_odds: Array, listed: Array, columns: Array, count: int) -> UnlistedCells:
+    """Return the likeliest unlisted cells, the likeliest first.
+
+    Parameters
+    ----------
+    log_odds : (n, k) float array
+    listed : (n, k) 0/1 array
+    columns : (k,) int array
+        The labels in question.
+    count : int
+        How many cells to return at most.
+    """
+    z = np.where(listed, -np.inf, log_odds).ravel()
+    cells = np.argpartition(-z, max(min(count, len(z)) - 1, 0))[:count]
+    cells = cells[np.argsort(-z[cells], kind="stable")]
+    cells = cells[z[cells] > -np.inf]
+    row, column = np.divmod(cells, len(columns))
+    return UnlistedCells(row, columns[column], z[cells])
+
+
+class Ranker(ABC):
+    """Base class of everything that can judge tags for `find_noisy_labels`.
+
+    A subclass implements `rank`; the opening of `schirn.cleaning.ranker` has an example. The other
+    members have defaults.
+    """
+
+    takes_votes: bool = False
+    """Whether `rank` uses votes."""
+    checkpoint: Any = None
+    """Folder for the state of a long run, if the call names none."""
+
+    @abstractmethod
+    def rank(self, X: Any, task: RankingTask) -> Evidence:
+        """Judge the cells of a task by features.
+
+        Parameters
+        ----------
+        X : (n, d) array or CSR matrix
+            In main memory, unless `needs` names other places.
+        task : RankingTask
+        """
+
+    @property
+    def name(self) -> str:
+        """What results and reports call the ranker."""
+        return type(self).__name__
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the evidence depends on besides the data: a checkpoint must agree in it."""
+        return {"ranker": self.name}
+
+    def needs(self, task: RankingTask) -> Needs:
+        """Return where rows may live, and how much memory `rank` takes."""
+        return Needs()
+
+
+def check_evidence(evidence: Evidence, task: RankingTask, name: str) -> Evidence:
+    """Return evidence with log-odds of 0 for tags that were not judged; raise if it is unusable."""
+    size, values = (len(task.tags.row),), (evidence.log_odds, evidence.judged)
+    if any(np.shape(each) != size for each in values) or np.isnan(evidence.log_odds).any():
+        raise InputError(
+            f"{name} must return log_odds and judged of {size[0]:,} tags without NaN",
+            parameter="method",
+        )
+    judged = np.asarray(evidence.judged, dtype=bool) & np.isin(task.tags.column, task.columns)
+    log_odds = np.where(judged, np.asarray(evidence.log_odds, dtype=np.float64), 0.0)
+    return evidence._replace(log_odds=log_odds, judged=judged)

@@ -1,0 +1,258 @@
+"""The contract of rankers: every implementation keeps it, and classifiers can be one."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import expit, logit
+from sklearn.base import BaseEstimator
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import KFold
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import BernoulliNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from schirn import CandidateRidge, Sieve, find_noisy_labels
+from schirn.cleaning import (
+    CentroidRanker,
+    Evidence,
+    FoldRanker,
+    PlantedTags,
+    Ranker,
+    RankingTask,
+    SieveRanker,
+)
+from schirn.exceptions import InputError
+from schirn.labels.tags import read_tags
+
+
+class Ridge(Ranker):
+    """Out-of-fold predictions of a ridge, as a whole matrix."""
+
+    def rank(self, X, task):
+        log_odds, Y = np.zeros(task.tags.shape), task.tags.dense()
+        for train, test in KFold(5, shuffle=True, random_state=0).split(X):
+            log_odds[test] = logit(CandidateRidge().fit(X[train], Y[train]).predict_proba(X[test]))
+        return Evidence.from_matrix(task, log_odds)
+
+
+RANKERS = {
+    "sieve": SieveRanker(Sieve(max_iter=3)),
+    "few": SieveRanker(Sieve(max_kernel_rows=100, n_landmarks=50, max_iter=3)),
+    "folds": FoldRanker(CandidateRidge()),
+    "classifier": FoldRanker(LogisticRegression(), cv=3),
+    "centroids": CentroidRanker(),
+    "own": Ridge(),
+}
+
+
+def task_for(data, **options):
+    tags = read_tags(data.candidates, None)
+    columns = np.flatnonzero(tags.counts >= 5)
+    return RankingTask(tags, columns, np.zeros(len(tags.row), dtype=np.int8), **options)
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_every_ranker_finds_wrong_tags_and_planted_ones(small, name):
+    task = task_for(small)
+    evidence = RANKERS[name].rank(small.X, task)
+    true = small.y_true[task.tags.row, task.tags.column]
+    assert evidence.log_odds.shape == evidence.judged.shape == true.shape
+    assert evidence.judged.all()
+    assert roc_auc_score(true, evidence.log_odds) > 0.7
+    planted = evidence.planted
+    assert len(planted.row) > 100
+    assert not small.candidates[planted.row, planted.column].any()
+    np.testing.assert_array_equal(planted.row, task.tags.row[planted.replaced])
+    assert np.median(planted.log_odds) < np.median(evidence.log_odds)
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_planted_tags_may_be_given(small, name):
+    """So that several rankers judge the same ones; known tags are not replaced."""
+    plain = task_for(small)
+    chosen = plain.plant(np.full(len(plain.known), 0.5), np.ones(len(plain.known), dtype=bool))
+    known = np.where(np.arange(len(plain.known)) < 50, 1, 0).astype(np.int8)
+    tags, columns = plain.tags, plain.columns
+    evidence = RANKERS[name].rank(small.X, RankingTask(tags, columns, known, planted=chosen))
+    free = chosen.replaced >= 50
+    assert 0 < free.sum() < len(free)
+    cells = [
+        sorted(zip(planted.replaced, planted.column, strict=True))
+        for planted in (evidence.planted, PlantedTags(*(x[free] for x in chosen[:3])))
+    ]
+    assert cells[0] == cells[1]
+    assert not np.isnan(evidence.planted.log_odds).any()
+
+
+@pytest.mark.parametrize("name", ["sieve", "folds", "classifier", "own"])
+def test_the_likeliest_unlisted_cells(small, name):
+    dropped = small.y_true == 1
+    dropped &= np.random.default_rng(0).random(dropped.shape) < 0.1
+    tags = read_tags(np.where(dropped, 0, small.candidates), None)
+    known = np.zeros(len(tags.row), dtype=np.int8)
+    evidence = RANKERS[name].rank(small.X, RankingTask(tags, np.arange(6), known, n_unlisted=40))
+    row, column, log_odds = evidence.unlisted
+    assert len(row) == 40
+    assert not tags.lists(row, column).any()
+    assert (np.diff(log_odds) <= 0).all()
+    assert dropped[row, column].mean() > 2 * dropped[tags.dense() == 0].mean()
+
+
+def test_one_fit_gives_the_cells_that_sieve_suggests(digits_dropped):
+    X, tags = digits_dropped
+    task = RankingTask(tags, np.arange(len(tags.names)), np.zeros(len(tags.row), dtype=np.int8))
+    ranker = SieveRanker(Sieve(max_iter=3))
+    few = ranker.rank(X, task).unlisted
+    assert (few.log_odds >= 0).all()
+    more = ranker.rank(X, RankingTask(*list(vars(task).values())[:3], n_unlisted=len(few.row) + 5))
+    pairs = [set(zip(cells.row, cells.column, strict=True)) for cells in (few, more.unlisted)]
+    assert pairs[0] < pairs[1]
+    np.testing.assert_allclose(np.sort(few.log_odds), np.sort(more.unlisted.log_odds)[5:])
+
+
+@pytest.fixture(scope="module")
+def digits_dropped():
+    from schirn.datasets import load_digits_attributes
+
+    digits = load_digits_attributes(r=1).subset(range(500))
+    gone = np.random.default_rng(0).random(digits.y_true.shape) < 0.3
+    return digits.X, read_tags(np.where((digits.y_true == 1) & gone, 0, digits.candidates), None)
+
+
+def test_a_ranker_of_ones_own_judges_as_the_method_that_it_wraps(small):
+    """Up to the candidates of the row, which only the library's method takes into account."""
+    own = find_noisy_labels(small.X, small.candidates, method=Ridge())
+    assert own.method == "Ridge"
+    ridge = CandidateRidge()
+    expected = np.zeros(small.candidates.shape)
+    for train, test in KFold(5, shuffle=True, random_state=0).split(small.X):
+        expected[test] = ridge.fit(small.X[train], small.candidates[train]).predict_proba(
+            small.X[test]
+        )
+    np.testing.assert_allclose(own.confidence, expected[own.row, own.column])
+    assert own.trust.planted > 100
+    assert len(find_noisy_labels(small.X, small.candidates, method=Ridge).row) == len(own.row)
+
+
+class Broken(Ridge):
+    def rank(self, X, task):
+        evidence = super().rank(X, task)
+        return evidence._replace(**self.change(evidence))
+
+
+@pytest.mark.parametrize("what", ["log_odds", "judged"])
+def test_bad_evidence_is_named(small, what):
+    class Short(Broken):
+        def change(self, evidence):
+            return {what: getattr(evidence, what)[1:]}
+
+    with pytest.raises(InputError, match=r"Short must return log_odds and judged of \d+ tags"):
+        find_noisy_labels(small.X, small.candidates, method=Short())
+
+
+def test_log_odds_that_are_not_numbers_are_named(small):
+    class Empty(Broken):
+        def change(self, evidence):
+            return {"log_odds": np.full(len(evidence.log_odds), np.nan)}
+
+    with pytest.raises(InputError, match=r"Empty must return log_odds .* without NaN"):
+        find_noisy_labels(small.X, small.candidates, method=Empty())
+
+
+def test_folds_belong_to_the_ranker(small):
+    with pytest.raises(InputError, match="Ridge does not use cv"):
+        find_noisy_labels(small.X, small.candidates, method=Ridge(), cv=3)
+
+
+def test_a_ranker_without_votes_says_so(small):
+    with pytest.raises(InputError, match="Ridge takes no votes"):
+        find_noisy_labels(small.X, small.candidates, method=Ridge(), votes=(small.candidates, 1))
+
+
+class Plain(BaseEstimator):
+    """An estimator that does not say that it is a classifier."""
+
+    def fit(self, X, y):
+        self.model_ = LogisticRegression().fit(X, y)
+        return self
+
+    def predict_proba(self, X):
+        return self.model_.predict_proba(X)
+
+
+CLASSIFIERS = {
+    "no classifier by its tags": Plain(),
+    "one label at a time": LogisticRegression(),
+    "a pipeline": make_pipeline(MaxAbsScaler(), LogisticRegression()),
+    "naive Bayes": BernoulliNB(),
+    "an array per label": RandomForestClassifier(20, random_state=0),
+    "all labels": KNeighborsClassifier(),
+    "only all labels": MultiOutputClassifier(LogisticRegression()),
+}
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_classifiers_judge_in_folds(small, kind, form):
+    classifier = CLASSIFIERS[kind]
+    found = find_noisy_labels(form(small.X), small.candidates, method=classifier, cv=4)
+    assert found.method == type(classifier).__name__
+    assert ((found.confidence > 0) & (found.confidence < 1)).all()
+    true = small.y_true[found.row, found.column]
+    assert roc_auc_score(true, found.confidence) > 0.6
+    # One label alone has a column per class.
+    one = find_noisy_labels(form(small.X), small.candidates[:, :1], method=classifier, cv=4)
+    first = found.column == 0
+    if kind in ("one label at a time", "a pipeline", "naive Bayes", "only all labels"):
+        np.testing.assert_allclose(one.confidence, found.confidence[first], rtol=1e-6)
+    assert one.judged.all()
+
+
+def test_the_probabilities_of_a_classifier_are_those_of_the_other_folds(small):
+    found = find_noisy_labels(
+        small.X, small.candidates, method=LogisticRegression, cv=3, random_state=1
+    )
+    expected = np.zeros(small.candidates.shape)
+    for train, test in KFold(3, shuffle=True, random_state=1).split(small.X):
+        for j in range(6):
+            model = LogisticRegression().fit(small.X[train], small.candidates[train, j])
+            expected[test, j] = model.predict_proba(small.X[test])[:, 1]
+    np.testing.assert_allclose(found.matrix(), expected * small.candidates, rtol=1e-6)
+
+
+def test_a_label_that_is_unseen_in_a_fold_is_not_judged_there(small):
+    C = np.hstack([small.candidates, np.zeros((200, 1), dtype=np.uint8)])
+    C[:20, 6] = 1
+    thirds = [
+        (np.setdiff1d(np.arange(200), test), test) for test in np.split(np.arange(200), [20, 110])
+    ]
+    found = find_noisy_labels(small.X, C, method=LogisticRegression(), cv=thirds)
+    judged = found.judged[found.column == 6]
+    assert not judged.any()
+    assert found.judged[found.column < 6].all()
+    np.testing.assert_array_equal(found.confidence[~found.judged], 0.5)
+
+
+def test_texts_and_a_classifier():
+    words = {"dog": "bark tail paw", "sea": "wave sand salt", "car": "wheel road fuel"}
+    names = list(words)
+    texts = [words[names[i % 3]] + f" item {i % 7}" for i in range(150)]
+    tags = [
+        [names[i % 3], names[(i + 1) % 3]] if i % 4 == 0 else [names[i % 3]] for i in range(150)
+    ]
+    found = find_noisy_labels(texts, tags, method=LogisticRegression(), precision=None)
+    assert found.clean_lists() == [[names[i % 3]] for i in range(150)]
+
+
+def test_confidences_and_log_odds_agree(small):
+    planted = PlantedTags(log_odds=np.array([-1.0, 2.0]))
+    np.testing.assert_allclose(planted.confidence, expit([-1.0, 2.0]))
+    found = find_noisy_labels(small.X, small.candidates, method=SieveRanker(Sieve()))
+    model = Sieve().fit(small.X, small.candidates)
+    np.testing.assert_allclose(found.matrix(), model.label_confidence_, rtol=1e-6)
+    again = model.posterior_of_candidates(model.training_log_odds_, small.candidates)
+    np.testing.assert_allclose(again, model.label_confidence_, atol=0.05)
