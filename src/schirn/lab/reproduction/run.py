@@ -141,9 +141,10 @@ def write_results(
     folder = Path(output)
     batches = _batches(output, plan, chosen)
     results = {batch.folder.name: results_of(*batch) for batch in batches}
-    n_missing = sum(len(batch.runs) for batch in batches) - sum(map(len, results.values()))
-    if n_missing:
-        raise InputError(f"{n_missing} fits are missing; run the same command again to resume")
+    missing = {run.key for batch in batches for run in batch.runs}
+    missing -= {result["key"] for rows in results.values() for result in rows}
+    if missing:
+        raise InputError(f"{len(missing)} fits are missing; run the same command again to resume")
     made = {study.name: study for study in _studies(plan, results, chosen, say)}
     say("tables and figures")
     written = []
