@@ -30,7 +30,7 @@ def test_subset_takes_the_same_rows_of_everything(rows):
 
 
 def test_shapes_must_agree():
-    with pytest.raises(DataError, match=r"toy: y_true has shape \(2, 2\), but X has 3 rows"):
+    with pytest.raises(DataError, match=r"y_true has shape \(2, 2\), but X has 3 rows"):
         Dataset("toy", np.eye(3), np.ones((2, 2), np.uint8))
     with pytest.raises(DataError, match="label_names has 1 entries for 2 columns"):
         Dataset("toy", np.eye(2), np.ones((2, 2), np.uint8), label_names=["a"])

@@ -1,6 +1,7 @@
 """DeepSieve: contract, scikit-learn, what it learns, resuming and files."""
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -222,12 +223,11 @@ def interrupt_after(n, monkeypatch):
     monkeypatch.setattr(CrossFit, "advance", limited)
 
 
-@pytest.mark.usefixtures("safetensors")
 @pytest.mark.parametrize(("folds", "epochs"), [(1, 5), (2, 5), (2, 2)])
 def test_a_resumed_run_ends_like_one_without_a_break(data, tmp_path, monkeypatch, folds, epochs):
     X, Y = data.X[:150], data.candidates[:150]
     whole = model(max_iter=8, folds=folds).fit(X, Y)
-    path = tmp_path / "run.safetensors"
+    path = tmp_path / "run.pt"
     with monkeypatch.context() as patch:
         interrupt_after(epochs, patch)
         with pytest.raises(Interrupted):
@@ -239,9 +239,8 @@ def test_a_resumed_run_ends_like_one_without_a_break(data, tmp_path, monkeypatch
     np.testing.assert_array_equal(resumed.decision_function(X), whole.decision_function(X))
 
 
-@pytest.mark.usefixtures("safetensors")
 def test_a_checkpoint_of_other_data_is_refused(data, tmp_path):
-    path = tmp_path / "run.safetensors"
+    path = tmp_path / "run.pt"
     X, Y = data.X[:100], data.candidates[:100]
     model(max_iter=2, checkpoint=path).fit(X, Y)
     with pytest.raises(InputError, match="other data or other parameters"):
@@ -250,6 +249,10 @@ def test_a_checkpoint_of_other_data_is_refused(data, tmp_path):
         model(max_iter=2, checkpoint=path, momentum=0.1).fit(X, Y)
     longer = model(max_iter=3, checkpoint=path).fit(X, Y)
     assert longer.n_iter_ == 3
+    for content in (b"", path.read_bytes()[:-100], pickle.dumps(Interrupted)):
+        path.write_bytes(content)
+        with pytest.raises(ModelFileError, match=r"run\.pt: not a checkpoint of DeepSieve"):
+            model(max_iter=3, checkpoint=path).fit(X, Y)
 
 
 @pytest.mark.usefixtures("safetensors")

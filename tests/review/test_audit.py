@@ -44,7 +44,7 @@ def answer(session, times, action=None):
     for _ in range(times):
         view = session.view()
         pair = view["current"]["item"], view["current"]["label"]
-        tag = session.project.tag_of[pair]
+        tag = session.find(*pair)
         does = action or ("keep" if session.project.kept[tag] else "drop")
         session.decide(does, *pair, view["seq"])
         asked.append(tag)
@@ -199,11 +199,8 @@ def test_removals_stay_those_that_were_certified(session):
     session.use_confidence(1 - session.project.confidence, session.sequence)
     assert list(session.final_tags()) == tags
     [tag] = answer(session, 1, "drop")
-    assert session.project.name(tag)[1] in next(
-        record["removed"]
-        for record in session.final_tags()
-        if record["id"] == session.project.name(tag)[0]
-    )
+    record = list(session.final_tags())[session.row[tag]]
+    assert session.name(tag) in record["removed"]
 
 
 def test_a_second_audit_draws_other_tags(session):
@@ -272,17 +269,17 @@ def test_a_journal_that_does_not_fit_the_sample(session, folder, change):
 def test_suggestions_are_asked_and_added(session):
     project = session.project
     assert session.view()["progress"]["suggested"] == 2
-    sure = project.tag_of["item 3", next(iter(set(LABELS) - _listed(project, "item 3")))]
+    sure = session.find("item 3", next(iter(set(LABELS) - _listed(project, "item 3"))))
     order = session._order.tolist()
     # A sure suggestion comes early, as does a doubtful tag; listed sure tags come last.
     assert order.index(sure) < 30
     assert not session.final()[~project.listed].any()
     for tag in np.flatnonzero(~project.listed).tolist():
-        item, label = project.name(tag)
+        item, label = project.items[project.row[tag]].id, session.name(tag)
         session.decide("keep" if tag == sure else "drop", item, label, session.sequence)
     records = {record["id"]: record for record in session.final_tags()}
     added, rejected = records["item 3"], records["item 8"]
-    assert added["added"] == [project.name(sure)[1]]
+    assert added["added"] == [session.name(sure)]
     assert added["added"][0] in added["tags"]
     assert added["added"][0] in added["checked"]
     assert rejected["added"] == []
@@ -356,7 +353,10 @@ def test_a_project_of_clean_draws_the_sample_of_clean(tmp_path, capsys):
     assert main([*argv, "--audit-sample", str(sample), "--project", str(project)]) == 0
     session = open_session(project)
     session.start_audit(50)
-    asked = [session.project.name(tag) for tag in session.audit.tags]
+    asked = [
+        (session.project.items[session.row[tag]].id, session.name(tag))
+        for tag in session.audit.tags
+    ]
     assert asked == [(row["row"], row["tag"]) for row in read_csv(sample)]
     answer(session, 50)
     assert session.certificate.precision == 0.8

@@ -132,7 +132,7 @@ def audited(driver, tmp_path):
 def answer(driver, session):
     """Press the key that the project agrees with; wait for the next question."""
     before, current = session.sequence, session.view()["current"]
-    kept = session.project.kept[session.project.tag_of[current["item"], current["label"]]]
+    kept = session.project.kept[session.find(current["item"], current["label"])]
     press(driver, "k" if kept else "d")
     until(driver, lambda: session.sequence > before)
     shown = session.view()["current"]

@@ -148,6 +148,13 @@ def test_a_last_line_of_zeros_is_torn(path):
     assert path.read_bytes() == whole
 
 
+def test_a_last_line_of_anything_is_torn(path):
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"seq": 2\r\x85\xff')
+    Journal(path, "mine").close()
+    assert path.read_bytes() == whole
+
+
 def test_a_torn_head_starts_anew(path):
     path.write_bytes(path.read_bytes()[:10])
     with Journal(path, "mine") as journal:

@@ -13,8 +13,7 @@ TABLE = {"file": "table.csv", "column": "tags", "separator": ";"}
 def test_reads_items_and_tags(folder):
     project = read_project(folder)
     assert [item.id for item in project.items] == ["a", "b", "c"]
-    assert project.tag_of["c", "beach"] == 5
-    assert project.name(3) == ("b", "cat")
+    assert [project.labels[j] for j in project.column[3:]] == ["cat", "dog", "beach"]
     assert project.start.tolist() == [0, 3, 4, 6]
     assert project.confidence.tolist() == [0.52, 0.1, 0.95, 0.49, 0.4, 0.2]
     assert project.kept.tolist() == [True, False, True, False, False, False]

@@ -161,10 +161,14 @@ def test_cells_that_fit_the_pool(monkeypatch, many):
     labels = row_labels(make_candidates(Y), np.arange(4), Knowledge())
     split = Split(labels, np.arange(0), labels, np.array([2, 0, 3, 1]))
     sample = draw_cells(split, 15, np.random.RandomState(0))
-    row, label = sample.row[sample.drawn], sample.label[sample.drawn]
+    row, label = sample.row, sample.label
     assert len(set(zip(row.tolist(), label.tolist(), strict=True))) == 15
-    assert (np.diff(sample.row) >= 0).all()
-    listed = sample.row[sample.listed], sample.label[sample.listed]
-    np.testing.assert_array_equal(listed, Y.nonzero())
+    assert (np.diff(row) >= 0).all()
+    cells = np.column_stack(Y.nonzero())
+    for k, candidate in enumerate(sample.candidate):
+        is_listed = bool(Y[row[k], label[k]])
+        assert is_listed == (candidate < Y.nnz)
+        if is_listed:
+            assert cells[candidate].tolist() == [row[k], label[k]]
     repeated = draw_cells(split, 15, np.random.RandomState(0))
-    np.testing.assert_array_equal(repeated.drawn, sample.drawn)
+    np.testing.assert_array_equal(repeated.row, row)

@@ -48,8 +48,6 @@ _GRID = 10.0 ** np.arange(-3, 2.01, 0.5)
 _TUNING_ROWS, _TUNING_TAGS = 600, 256
 # Products with all rows to hold at a time.
 _PRODUCTS = 2**25
-# Ridge solutions to keep for the next question.
-_REMEMBERED = 256
 # 1 minus the leverage of a row like no other is at least this.
 _SMALLEST = 1e-3
 # Pseudo-rows that pull the share of a tag towards its usual share.
@@ -253,8 +251,6 @@ class Reasons:
         self._kernel = Kernel("rbf", sample_width(Z[sample]))
         self._read_verdicts()
         self._rows = self._sample()
-        self._position = np.full(found.n_rows, -1)
-        self._position[self._rows] = np.arange(len(self._rows))
         sample = Z[self._rows]
         # Features of the ridge, and where each feature is among them.
         self._features, self._slot = np.arange(Z.shape[1]), np.arange(Z.shape[1])
@@ -266,8 +262,6 @@ class Reasons:
             sample = sp.csr_array(sample[:, self._features])
         self._named = np.array([self._name(f) != "" for f in self._features.tolist()], dtype=bool)
         self._ridge = _Ridge(sample, self._soft[self._rows])
-        self._weights_of: dict[int, tuple[Array, float]] = {}
-        self._row_of: dict[int, _Row] = {}
 
     def explain(self, row: int, label: str | int) -> Explanation:
         """Explain the verdict on one cell.
@@ -289,41 +283,32 @@ class Reasons:
         cells : iterable of (row, label)
         """
         pairs = [(self._row_number(row), self._column(label)) for row, label in cells]
-        for known in (self._weights_of, self._row_of):
-            if len(known) > _REMEMBERED:
-                known.clear()
-        columns = [j for j in dict.fromkeys(j for _, j in pairs) if j not in self._weights_of]
+        columns = list(dict.fromkeys(j for _, j in pairs))
+        models: dict[int, tuple[Array, float]] = {}
         for start in range(0, len(columns), _BLOCK):
-            some = columns[start : start + _BLOCK]
-            W, b = self._ridge.weights(some)
-            self._weights_of |= {j: (W[:, k], float(b[k])) for k, j in enumerate(some)}
-        columns_of: dict[int, dict[int, None]] = {}
-        for i, j in pairs:
-            columns_of.setdefault(i, {})[j] = None
+            block = columns[start : start + _BLOCK]
+            W, b = self._ridge.weights(block)
+            models |= {j: (W[:, k], float(b[k])) for k, j in enumerate(block)}
+        columns_of: dict[int, list[int]] = {}
+        for i, j in dict.fromkeys(pairs):
+            columns_of.setdefault(i, []).append(j)
         rows = list(columns_of)
         step = max(1, min(_BLOCK, _PRODUCTS // max(1, self.found.n_rows)))
-        explained: dict[tuple[int, int], Explanation] = {}
+        explanations: dict[tuple[int, int], Explanation] = {}
         for start in range(0, len(rows), step):
-            some = rows[start : start + step]
-            distance = self._Z.distances(some)
-            self._prepare(some, distance)
-            similarity = np.exp(distance / -self._kernel.width)
-            for k, i in enumerate(some):
+            block = rows[start : start + step]
+            distance, Z = self._Z.distances(block), self._Z[block]
+            U = self._ridge.influence(Z[:, self._features])
+            for k, i in enumerate(block):
+                at = self._row(i, Z[[k]], U[:, k], distance[:, k])
+                similarity = np.exp(distance[:, k] / -self._kernel.width)
                 for j in columns_of[i]:
-                    explained[i, j] = self._explain(i, j, similarity[:, k])
-        return [explained[pair] for pair in pairs]
+                    explanations[i, j] = self._explain(i, j, similarity, at, *models[j])
+        return [explanations[pair] for pair in pairs]
 
-    def _prepare(self, rows: list[int], distance: Array) -> None:
-        """Solve the ridge for rows that were not asked for before."""
-        new = [k for k, i in enumerate(rows) if i not in self._row_of]
-        if new:
-            Z = self._Z[[rows[k] for k in new]]
-            whole = len(self._features) == Z.shape[1]
-            U = self._ridge.influence(Z if whole else Z[:, self._features])
-            for m, k in enumerate(new):
-                self._row_of[rows[k]] = self._row(rows[k], Z[[m]], U[:, m], distance[:, k])
-
-    def _explain(self, row: int, column: int, similarity: Array) -> Explanation:
+    def _explain(
+        self, row: int, column: int, similarity: Array, at: _Row, w: Array, b: float
+    ) -> Explanation:
         found, label = self.found, self.found.label_names[column]
         carried, others = self._tag(column)
         others[row] = False
@@ -332,7 +317,7 @@ class Reasons:
             for mask in (others & carried, others & ~carried)
         ]
         nearest = _largest(similarity, others, NEAR)
-        words, base, rest = self._words(row, column)
+        words, base, rest = self._words(column, at, w, b)
         verdict, confidence = self._verdict(row, column)
         why = Explanation(
             row=row,
@@ -359,21 +344,17 @@ class Reasons:
         return why._replace(summary=sentence)
 
     def _verdict(self, row: int, column: int) -> tuple[str, float | None]:
-        found = self.found
-        start, end = np.searchsorted(found.row, (row, row + 1))
-        for k in range(start, end):
-            if found.column[k] == column:
-                verdict = "kept" if found.judged[k] else "unjudged"
-                return "removed" if found.removed[k] else verdict, float(found.confidence[k])
-        missing = found.missing
-        here = np.flatnonzero((missing.row == row) & (missing.column == column))
-        if len(here):
-            return "suggested", float(missing.confidence[here[0]])
+        found, missing = self.found, self.found.missing
+        listed = np.flatnonzero((found.row == row) & (found.column == column))
+        for k in listed:
+            verdict = "kept" if found.judged[k] else "unjudged"
+            return "removed" if found.removed[k] else verdict, float(found.confidence[k])
+        for k in np.flatnonzero((missing.row == row) & (missing.column == column)):
+            return "suggested", float(missing.confidence[k])
         return "not listed", None
 
-    def _words(self, row: int, column: int) -> tuple[list[Word], float, float]:
+    def _words(self, column: int, at: _Row, w: Array, b: float) -> tuple[list[Word], float, float]:
         """Contributions to the score of the ridge without the row and its copies."""
-        (w, b), at = self._weights_of[column], self._row_of[row]
         weights = w[at.features]
         score = b + float(at.values @ weights)
         if len(at.copies):
@@ -468,8 +449,7 @@ class Reasons:
         copies = np.flatnonzero(equal)
         # Features that repeat in many rows are categories, not copies.
         if len(copies) > max(1, len(self._rows) // 10):
-            copies = self._position[[row]]
-            copies = copies[copies >= 0]
+            copies = np.flatnonzero(self._rows == row)
         centred = values @ influence[features] - float(self._ridge.mean @ influence)
         leverage = 1 / max(1, len(self._rows)) + float(centred)
         return _Row(copies, features, values, influence[features], leverage)

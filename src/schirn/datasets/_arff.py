@@ -6,9 +6,8 @@ import math
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,7 +15,13 @@ from scipy import sparse
 
 from schirn._files import brief, byte_limit, too_large
 from schirn._input import repeated
-from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
+from schirn.datasets._dataset import (
+    Dataset,
+    dataset_from_file,
+    densified,
+    errors_named,
+    label_matrix,
+)
 from schirn.exceptions import DataError
 from schirn.tables.text import is_packed, read_text
 
@@ -77,60 +82,53 @@ def read_arff(
     Dataset('tiny', n=2, d=1, l=1, y_true)
     """
     path = Path(path)
-    relation, attributes, lines = _header(path, read_text(path, max_bytes))
-    names = _label_names(path, relation, attributes, labels, label_side, xml)
-    dropped = set(ignore)
-    _check_attributes(path, attributes, dropped)
-    limit = byte_limit(max_bytes)
-    matrix = parse_rows(path, attributes, lines, _fill(missing), dropped, limit)
-    columns = {attribute.name: column for column, attribute in enumerate(attributes)}
-    label_columns = [columns[name] for name in names]
-    taken = set(label_columns) | {columns[name] for name in dropped if name in columns}
-    feature_columns = [column for column in range(len(attributes)) if column not in taken]
-    y_true: Any = matrix[:, label_columns]
-    if sparse.issparse(y_true) and math.prod(y_true.shape) <= LARGE_LABELS:
-        y_true = y_true.toarray()
-    return dataset_from_file(
-        path,
-        max_bytes,
-        X=matrix[:, feature_columns],
-        y_true=label_matrix(y_true, f"{path}: the labels"),
-        label_names=names,
-        feature_names=[attributes[column].name for column in feature_columns],
-        description=relation,
-    )
+    with errors_named(path):
+        relation, attributes, lines = _header(read_text(path, max_bytes))
+        names = _label_names(path, relation, attributes, labels, label_side, xml)
+        attributes = _without(attributes, ignore)
+        matrix = _parse(attributes, lines, _fill(missing), byte_limit(max_bytes))
+        columns = {attribute.name: column for column, attribute in enumerate(attributes)}
+        taken = {*names, *ignore}
+        features = [name for name in columns if name not in taken]
+        y_true = densified(matrix[:, [columns[name] for name in names]])
+        return dataset_from_file(
+            path,
+            max_bytes,
+            X=matrix[:, [columns[name] for name in features]],
+            y_true=label_matrix(y_true, "the labels"),
+            label_names=names,
+            feature_names=features,
+            description=relation,
+        )
 
 
-def _header(path: Path, text: str) -> tuple[str, list[Attribute], list[tuple[int, str]]]:
-    """Return the relation name, the attributes and the numbered data lines."""
-    relation, attributes = "", []
-    lines = text.splitlines()
-    for number, line in enumerate(lines, start=1):
-        line = line.strip()
-        keyword = line.split(None, 1)[0].lower() if line else ""
-        if keyword == "@relation":
-            relation = unquote(line[len("@relation") :].strip())
-        elif keyword == "@attribute":
-            attributes.append(_attribute(path, number, line))
-        elif keyword == "@data":
-            rows = ((at, row.strip()) for at, row in enumerate(lines[number:], start=number + 1))
-            data = [(at, row) for at, row in rows if row and not row.startswith("%")]
-            return relation, attributes, _checked(path, attributes, data)
-        elif line and not line.startswith("%"):
-            raise DataError(f"{path}, line {number}: not an ARFF header line: {line[:60]!r}.")
-    raise DataError(f"{path}: no @data section; the file is not ARFF, or it is truncated.")
+class Attribute(NamedTuple):
+    """A column: its name, its type, and the number of each value if it is nominal."""
 
+    name: str
+    kind: str
+    codes: dict[str, float] = {}
 
-def _checked(
-    path: Path, attributes: list[Attribute], data: list[tuple[int, str]]
-) -> list[tuple[int, str]]:
-    """Return the data lines after checking that there are attributes, distinct names and rows."""
-    if not attributes or not data:
-        raise DataError(f"{path}: the file has no {'data rows' if attributes else 'attributes'}.")
-    twice = repeated(attribute.name for attribute in attributes)
-    if twice is not None:
-        raise DataError(f"{path}: the attribute {brief(twice)} is declared twice.")
-    return data
+    def number(self, token: str, fill: float | None) -> float:
+        """Return the number of a token; raise DataError if it has none."""
+        if self.kind == "ignored":
+            return 0.0
+        if token == "?":
+            if fill is None:
+                raise DataError(
+                    f'the value of {brief(self.name)} is missing (?); pass missing="zero" or '
+                    f"missing=<number>."
+                )
+            return fill
+        value = unquote(token)
+        if value in self.codes:
+            return self.codes[value]
+        # The value 1.0 may stand for a declared 1, but not for the second of several words.
+        number = _finite(value)
+        are_words = _finite(next(iter(self.codes), "0")) is None
+        if number is None or are_words or (self.codes and number not in self.codes.values()):
+            raise DataError(f"{brief(token)} is not a value of {brief(self.name)}.")
+        return number
 
 
 _ATTRIBUTE = re.compile(
@@ -138,28 +136,49 @@ _ATTRIBUTE = re.compile(
 )
 
 
-def _attribute(path: Path, number: int, line: str) -> Attribute:
-    """Parse one @attribute line."""
-    match = _ATTRIBUTE.match(line)
-    if match is None:
-        raise DataError(f"{path}, line {number}: cannot read the attribute {line[:60]!r}.")
-    name, kind = unquote(match[1]), match[2]
-    if kind.startswith("{"):
-        return Attribute.nominal(name, split_values(kind[1:-1]))
-    return Attribute(name, kind.lower())
+def _header(text: str) -> tuple[str, list[Attribute], list[tuple[int, str]]]:
+    """Return the relation name, the attributes and the numbered data lines."""
+    relation, attributes = "", []
+    lines = [(k, line.strip()) for k, line in enumerate(text.splitlines(), start=1)]
+    lines = [(k, line) for k, line in lines if line and not line.startswith("%")]
+    for position, (number, line) in enumerate(lines, start=1):
+        keyword = line.split(None, 1)[0].lower()
+        match = _ATTRIBUTE.match(line)
+        if keyword == "@relation":
+            relation = unquote(line[len("@relation") :].strip())
+        elif keyword == "@attribute" and match is not None:
+            codes = _codes(match[2]) if match[2].startswith("{") else {}
+            attributes.append(Attribute(unquote(match[1]), match[2].lower(), codes))
+        elif keyword == "@data":
+            data = lines[position:]
+            if not attributes or not data:
+                missing = "data rows" if attributes else "attributes"
+                raise DataError(f"the file has no {missing}.")
+            twice = repeated(attribute.name for attribute in attributes)
+            if twice is not None:
+                raise DataError(f"the attribute {brief(twice)} is declared twice.")
+            return relation, attributes, data
+        else:
+            raise DataError(f"line {number}: not an ARFF header line: {line[:60]!r}.")
+    raise DataError("no @data section; the file is not ARFF, or it is truncated.")
 
 
-def _check_attributes(path: Path, attributes: list[Attribute], dropped: set[str]) -> None:
-    """Raise DataError for an attribute that cannot become a number."""
-    unknown = dropped - {attribute.name for attribute in attributes}
+def _without(attributes: list[Attribute], ignore: Sequence[str]) -> list[Attribute]:
+    """Mark the attributes to ignore; raise DataError for others that cannot become numbers."""
+    unknown = sorted(set(ignore) - {attribute.name for attribute in attributes})
     if unknown:
-        raise DataError(f"{path}: ignore names {sorted(unknown)[0]!r}, which is not an attribute.")
+        raise DataError(f"ignore names {unknown[0]!r}, which is not an attribute.")
+    marked = []
     for attribute in attributes:
-        if attribute.name not in dropped and not attribute.is_number:
+        if attribute.name in ignore:
+            attribute = Attribute(attribute.name, "ignored")
+        elif attribute.kind not in NUMERIC and not attribute.codes:
             raise DataError(
-                f"{path}: the attribute {brief(attribute.name)} of type {attribute.kind[:40]} is "
-                f"not a number; leave it out with ignore=[{brief(attribute.name)}]."
+                f"the attribute {brief(attribute.name)} of type {attribute.kind[:40]} is not a "
+                f"number; leave it out with ignore=[{brief(attribute.name)}]."
             )
+        marked.append(attribute)
+    return marked
 
 
 def _label_names(
@@ -176,32 +195,25 @@ def _label_names(
         raise DataError(f'label_side must be "end" or "start", not {label_side!r}.')
     if labels is None:
         xml_path = Path(xml) if xml is not None else _beside(path)
+        match = re.search(r"-C\s+(-?[0-9]{1,9})(?![0-9])", relation)
         if xml_path is not None:
             labels = _xml_names(xml_path)
+        elif match is not None:
+            labels, label_side = abs(int(match[1])), "end" if match[1].startswith("-") else "start"
         else:
-            labels, label_side = _meka_count(path, relation)
+            raise DataError(
+                "which attributes are labels? There is no XML file next to it and no -C in the "
+                "relation name; pass labels= (a count or a list of names) or xml=.",
+                parameter="labels",
+            )
     if isinstance(labels, (int, np.integer)):
         if not 0 < labels <= len(names):
-            raise DataError(f"{path}: labels={labels}, but there are {len(names)} attributes.")
+            raise DataError(f"labels={labels}, but there are {len(names)} attributes.")
         return names[:labels] if label_side == "start" else names[-labels:]
-    known = set(names)
-    unknown = [name for name in labels if name not in known]
+    unknown = [name for name in labels if name not in set(names)]
     if unknown:
-        raise DataError(f"{path}: the label {brief(unknown[0])} is not an attribute of the file.")
+        raise DataError(f"the label {brief(unknown[0])} is not an attribute of the file.")
     return list(labels)
-
-
-def _meka_count(path: Path, relation: str) -> tuple[int, str]:
-    """Return the number and the side of the labels from ``-C`` in the relation name."""
-    match = re.search(r"-C\s+(-?[0-9]{1,9})(?![0-9])", relation)
-    if match is None:
-        raise DataError(
-            f"{path}: which attributes are labels? There is no XML file next to it and no -C in "
-            f"the relation name; pass labels= (a count or a list of names) or xml=.",
-            parameter="labels",
-        )
-    count = int(match[1])
-    return abs(count), "start" if count > 0 else "end"
 
 
 def _beside(path: Path) -> Path | None:
@@ -224,8 +236,7 @@ def _xml_names(path: Path) -> list[str]:
         root = ElementTree.fromstring(text.strip())
     except ElementTree.ParseError as error:
         raise DataError(f"{path}: not a readable XML file ({error}).") from error
-    elements: list[Any] = [node for node in root.iter() if node.tag.rpartition("}")[2] == "label"]
-    names = [node.get("name") for node in elements]
+    names: list[Any] = [node.get("name") for node in root.findall(".//{*}label")]
     if not names or None in names:
         raise DataError(f"{path}: no <label name=...> entries.")
     return names
@@ -242,158 +253,64 @@ def _fill(missing: str | float) -> float | None:
     return float(missing)
 
 
-@dataclass(frozen=True)
-class Attribute:
-    """A column: its name, its type, and the number of each value if it is nominal."""
-
-    name: str
-    kind: str
-    codes: dict[str, float] = field(default_factory=dict)
-
-    @classmethod
-    def nominal(cls, name: str, values: list[str]) -> Attribute:
-        """Return a nominal attribute with a number for each declared value."""
-        return cls(name, "nominal", _codes(values))
-
-    @property
-    def is_number(self) -> bool:
-        """Whether values of this attribute can become numbers."""
-        return self.kind in NUMERIC or bool(self.codes)
-
-    @property
-    def default(self) -> float:
-        """Value of an entry that a sparse row leaves out: zero, or the first one declared."""
-        return next(iter(self.codes.values()), 0.0)
-
-    def number(self, token: str) -> float:
-        """Return the number of a token; raise ValueError for an undeclared one."""
-        if self.codes:
-            value = unquote(token)
-            if value in self.codes:
-                return self.codes[value]
-            number = float(value)
-            if number in self.codes.values() and _is_number(next(iter(self.codes))):
-                return number
-            raise ValueError(value)
-        number = float(token)
-        if not math.isfinite(number):
-            raise ValueError(token)
-        return number
-
-
-def parse_rows(
-    path: Path,
-    attributes: list[Attribute],
-    lines: list[tuple[int, str]],
-    fill: float | None,
-    dropped: set[str],
-    limit: int,
+def _parse(
+    attributes: list[Attribute], lines: list[tuple[int, str]], fill: float | None, limit: int
 ) -> Any:
     """Return all columns as one array, or as CSR if the rows are sparse."""
-    reader = _RowReader(path, attributes, fill, dropped)
     is_sparse = lines[0][1].startswith("{")
+    # A value left out of a sparse row is the first one declared, which is not always 0.
+    firsts = [next(iter(attribute.codes.values()), 0.0) for attribute in attributes]
+    defaults = {column: value for column, value in enumerate(firsts) if value}
     # A sparse row may be short in the file and full in memory, as may a truncated line.
-    width = reader.n_defaults if is_sparse else len(attributes)
+    width = len(defaults) if is_sparse else len(attributes)
     needed = len(lines) * width * (SPARSE_BYTES if is_sparse else 8)
     if needed > limit:
         what = f"{len(lines):,} rows of {width:,} values need {needed:,} bytes"
-        raise DataError(f"{path}: {too_large(what, limit)}")
-    if is_sparse:
-        return reader.sparse(lines)
-    return reader.dense(lines)
+        raise DataError(too_large(what, limit))
+    shape = len(lines), len(attributes)
+    dense = np.empty((0, 0) if is_sparse else shape)
+    indptr, indices, data = [0], list[int](), list[float]()
+    for row, (number, line) in enumerate(lines):
+        with errors_named(f"line {number}"):
+            if is_sparse:
+                entries = defaults | _sparse_row(attributes, line, fill)
+                indices.extend(entries)
+                data.extend(entries.values())
+                indptr.append(len(indices))
+            else:
+                dense[row] = _dense_row(attributes, line, fill)
+    if not is_sparse:
+        return dense
+    matrix = sparse.csr_array((np.array(data, dtype=np.float64), indices, indptr), shape=shape)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
 
 
-class _RowReader:
-    """Turn data lines into numbers; every error names the line."""
+def _dense_row(attributes: list[Attribute], line: str, fill: float | None) -> list[float]:
+    """Parse a row of comma-separated values."""
+    tokens = split_values(line)
+    if len(tokens) != len(attributes):
+        raise DataError(f"{len(tokens)} values for {len(attributes)} attributes.")
+    return [
+        attribute.number(token, fill) for attribute, token in zip(attributes, tokens, strict=True)
+    ]
 
-    def __init__(
-        self, path: Path, attributes: list[Attribute], fill: float | None, dropped: set[str]
-    ) -> None:
-        self.path, self.attributes, self.fill, self.dropped = path, attributes, fill, dropped
 
-    def dense(self, lines: list[tuple[int, str]]) -> np.ndarray:
-        """Parse rows of comma-separated values."""
-        matrix = np.empty((len(lines), len(self.attributes)))
-        for row, (number, line) in enumerate(lines):
-            tokens = split_values(line)
-            if len(tokens) != len(self.attributes):
-                raise DataError(
-                    f"{self.path}, line {number}: {len(tokens)} values for "
-                    f"{len(self.attributes)} attributes."
-                )
-            matrix[row] = [
-                self._value(number, column, token) for column, token in enumerate(tokens)
-            ]
-        return matrix
-
-    def sparse(self, lines: list[tuple[int, str]]) -> sparse.csr_array:
-        """Parse rows of the form {index value, index value}."""
-        indptr = [0]
-        indices: list[int] = []
-        data: list[float] = []
-        for number, line in lines:
-            entries = self._entries(number, line)
-            indices.extend(entries)
-            data.extend(entries.values())
-            indptr.append(len(indices))
-        shape = (len(lines), len(self.attributes))
-        matrix = sparse.csr_array((np.array(data, dtype=np.float64), indices, indptr), shape=shape)
-        matrix.eliminate_zeros()
-        matrix.sort_indices()
-        return matrix
-
-    def _entries(self, number: int, line: str) -> dict[int, float]:
-        """Return column -> value of one sparse row."""
-        if not (line.startswith("{") and line.endswith("}")):
-            raise DataError(f"{self.path}, line {number}: a sparse row must end with '}}'.")
-        # Values left out are the first declared one, which is not always 0.
-        entries = dict(self._defaults)
-        for entry in split_values(line[1:-1]) if line[1:-1].strip() else []:
-            index, _, token = entry.partition(" ")
-            known = index.isascii() and index.isdigit() and len(index) < 10
-            if not known or int(index) >= len(self.attributes):
-                raise DataError(
-                    f"{self.path}, line {number}: no attribute {brief(index)} "
-                    f"(there are {len(self.attributes)}, counted from 0)."
-                )
-            entries[int(index)] = self._value(number, int(index), token.strip())
-        return entries
-
-    @property
-    def n_defaults(self) -> int:
-        """Number of columns that are filled in every sparse row."""
-        return len(self._defaults)
-
-    @property
-    def _defaults(self) -> dict[int, float]:
-        """Columns whose default is not zero, and their defaults."""
-        if not hasattr(self, "_nonzero"):
-            self._nonzero = {
-                column: attribute.default
-                for column, attribute in enumerate(self.attributes)
-                if attribute.default and attribute.name not in self.dropped
-            }
-        return self._nonzero
-
-    def _value(self, number: int, column: int, token: str) -> float:
-        """Return the number of one token."""
-        attribute = self.attributes[column]
-        if attribute.name in self.dropped:
-            return 0.0
-        if token == "?":
-            if self.fill is None:
-                raise DataError(
-                    f"{self.path}, line {number}: the value of {brief(attribute.name)} is missing "
-                    f'(?); pass missing="zero" or missing=<number>.'
-                )
-            return self.fill
-        try:
-            return attribute.number(token)
-        except ValueError:
+def _sparse_row(attributes: list[Attribute], line: str, fill: float | None) -> dict[int, float]:
+    """Parse a row of the form {index value, index value}."""
+    if not (line.startswith("{") and line.endswith("}")):
+        raise DataError("a sparse row must end with '}'.")
+    entries = {}
+    for entry in split_values(line[1:-1]) if line[1:-1].strip() else []:
+        index, _, token = entry.partition(" ")
+        is_index = index.isascii() and index.isdigit() and len(index) < 10
+        if not is_index or int(index) >= len(attributes):
             raise DataError(
-                f"{self.path}, line {number}: {brief(token)} is not a value of "
-                f"{brief(attribute.name)}."
-            ) from None
+                f"no attribute {brief(index)} (there are {len(attributes)}, counted from 0)."
+            )
+        entries[int(index)] = attributes[int(index)].number(token.strip(), fill)
+    return entries
 
 
 # Possessive, with blanks stripped later, so that an open quote causes no backtracking.
@@ -424,11 +341,12 @@ def unquote(token: str) -> str:
     return token
 
 
-def _codes(values: list[str]) -> dict[str, float]:
-    """Return the number of each nominal value."""
-    names = [unquote(value) for value in values]
-    if all(_is_number(name) for name in names):
-        return {name: float(name) for name in names}
+def _codes(declaration: str) -> dict[str, float]:
+    """Return the number of each value of a declaration such as {no, yes}."""
+    names = [unquote(value) for value in split_values(declaration[1:-1])]
+    numbers = {name: number for name in names if (number := _finite(name)) is not None}
+    if len(numbers) == len(set(names)):
+        return numbers
     words = {name: name.lower() for name in names}
     yes = [word in YES for word in words.values()]
     if sorted(yes) == [False, True] and all(word in YES | NO for word in words.values()):
@@ -436,9 +354,10 @@ def _codes(values: list[str]) -> dict[str, float]:
     return {name: float(k) for k, name in enumerate(names)}
 
 
-def _is_number(text: str) -> bool:
-    """Whether a nominal value is a finite number."""
+def _finite(text: str) -> float | None:
+    """Return a finite number, or None if a text is none."""
     try:
-        return math.isfinite(float(text))
+        number = float(text)
     except ValueError:
-        return False
+        return None
+    return number if math.isfinite(number) else None

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from schirn._files import brief
-from schirn.datasets._dataset import Dataset, dataset_from_file
 from schirn.exceptions import DataError, InputError
 from schirn.labels.votes import votes_to_candidates
 
@@ -17,18 +15,16 @@ from schirn.labels.votes import votes_to_candidates
 SHARE = 0.5
 
 
-def crowd_dataset(
-    path: Path,
+def crowd_content(
     arrays: dict[str, np.ndarray],
     X: Any,
     names: list[str],
     *,
-    workers: int = 3,
-    share: float = SHARE,
-    random_state: int = 0,
-    max_bytes: int | None = None,
-) -> Dataset:
-    """Return the data set of an archive of votes; see `read_npz`.
+    workers: int,
+    share: float,
+    random_state: int,
+) -> dict[str, Any]:
+    """Return the content of a `Dataset` from an archive of votes; see `read_npz`.
 
     Parameters
     ----------
@@ -41,65 +37,63 @@ def crowd_dataset(
         raise InputError(f"workers must be a whole number of at least 1, not {workers!r}")
     if not 0 < share <= 1:
         raise InputError(f"share must be above 0 and at most 1, not {share!r}")
-    n, l = len(arrays["texts"]) if X is None else X.shape[0], len(names)
-    asked = _numbers(path, arrays, "asked", (n, None))
-    votes = _numbers(path, arrays, "votes", (n, None, l))
-    chosen, who = defaultdict(list), defaultdict(list)
-    for item, worker, label in votes.tolist():
-        chosen[item, worker].append(label)
-    for item, worker in asked.tolist():
-        who[item].append(worker)
-    rng = np.random.default_rng(random_state)
-    table: list[tuple[int, int, str | None]] = []
-    others, n_others = np.zeros((n, l)), np.zeros(n)
-    for item in range(n):
-        order = rng.permutation(who[item]).astype(int).tolist()
-        if len(order) <= workers:
-            raise DataError(
-                f"{path}: {len(order)} workers judged item {item}, but {workers} make its "
-                f"candidates and at least one other its truth; ask for fewer workers"
-            )
-        for worker in order[:workers]:
-            labels = chosen.get((item, worker), [])
-            table += [(item, worker, names[j]) for j in labels] or [(item, worker, None)]
-        n_others[item] = len(order) - workers
-        for worker in order[workers:]:
-            others[item, chosen.get((item, worker), [])] += 1
-    found = votes_to_candidates(*zip(*table, strict=True), order=range(n))
-    candidates = np.zeros((n, l), dtype=np.uint8)
-    candidates[:, [names.index(name) for name in found.label_names]] = found.candidates
     if X is None:
+        if "texts" not in arrays:
+            raise DataError("votes need 'texts' or features to learn from.")
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         words = TfidfVectorizer(ngram_range=(1, 2), min_df=2, sublinear_tf=True)
         X = words.fit_transform([str(text) for text in arrays["texts"]])
-    return dataset_from_file(
-        path,
-        max_bytes,
-        X=X,
-        y_true=(others >= share * n_others[:, None]).astype(np.uint8),
-        candidates=candidates,
-        label_names=names,
-        votes=found,
-        description=f"Votes of a crowd. Candidates: what any of {workers} workers chose, drawn at "
-        f"random for each item (seed {random_state}). Truth: what at least {share:.0%} of the "
-        "other workers chose; a consensus is not the truth. Workers are numbers; nothing else "
-        "about them is kept.",
+    n, l = X.shape[0], len(names)
+    chosen, who = defaultdict(list), defaultdict(list)
+    for item, worker, label in _numbers(arrays, "votes", (n, None, l)).tolist():
+        chosen[item, worker].append(label)
+    for item, worker in _numbers(arrays, "asked", (n, None)).tolist():
+        who[item].append(worker)
+    rng = np.random.default_rng(random_state)
+    table: list[tuple[int, int, str | None]] = []
+    y_true = np.zeros((n, l), dtype=np.uint8)
+    for item in range(n):
+        order = rng.permutation(who[item]).astype(int).tolist()
+        if len(order) <= workers:
+            raise DataError(
+                f"{len(order)} workers judged item {item}, but {workers} make its candidates and "
+                f"at least one other its truth; ask for fewer workers"
+            )
+        for worker in order[:workers]:
+            labels = chosen.get((item, worker), [])
+            table += [(item, worker, names[j]) for j in labels] or [(item, worker, None)]
+        counts = np.zeros(l)
+        for worker in order[workers:]:
+            counts[chosen.get((item, worker), [])] += 1
+        y_true[item] = counts >= share * (len(order) - workers)
+    votes = votes_to_candidates(*zip(*table, strict=True), order=range(n))
+    candidates = np.zeros((n, l), dtype=np.uint8)
+    candidates[:, [names.index(name) for name in votes.label_names]] = votes.candidates
+    description = (
+        f"Votes of a crowd. Candidates: what any of {workers} workers chose, drawn at random for "
+        f"each item (seed {random_state}). Truth: what at least {share:.0%} of the other workers "
+        "chose; a consensus is not the truth. Workers are numbers; nothing else about them is kept."
     )
+    return {
+        "X": X,
+        "y_true": y_true,
+        "candidates": candidates,
+        "votes": votes,
+        "description": description,
+    }
 
 
-def _numbers(
-    path: Path, arrays: dict[str, np.ndarray], key: str, sizes: tuple[int | None, ...]
-) -> np.ndarray:
+def _numbers(arrays: dict[str, np.ndarray], key: str, sizes: tuple[int | None, ...]) -> np.ndarray:
     """Return a table of whole numbers, each below the size of its column."""
     table = arrays.get(key)
     if table is None or table.ndim != 2 or table.shape[1] != len(sizes):
-        raise DataError(f"{path}: {key!r} must be a table with {len(sizes)} columns.")
+        raise DataError(f"{key!r} must be a table with {len(sizes)} columns.")
     if table.dtype.kind not in "iu":
-        raise DataError(f"{path}: {key!r} must hold whole numbers.")
+        raise DataError(f"{key!r} must hold whole numbers.")
     for column, size in enumerate(sizes):
         bad = (table[:, column] < 0) | (table[:, column] >= (np.inf if size is None else size))
         if bad.any():
             value = brief(int(table[bad][0, column]))
-            raise DataError(f"{path}: column {column} of {key!r} has {value}, which is no number.")
+            raise DataError(f"column {column} of {key!r} has {value}, which is no number.")
     return table

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -134,17 +135,17 @@ class Dataset:
             labels = getattr(self, name)
             if labels is not None and labels.shape != (self.n_samples, self.n_labels):
                 raise DataError(
-                    f"{self.name}: {name} has shape {labels.shape}, but X has {self.n_samples} "
-                    f"rows and there are {self.n_labels} labels; the shapes must agree."
+                    f"{name} has shape {labels.shape}, but X has {self.n_samples} rows and there "
+                    f"are {self.n_labels} labels; the shapes must agree."
                 )
-        _check_names(self.name, "label_names", self.label_names, self.n_labels)
+        sizes = {"label_names": self.n_labels, "feature_names": self.n_features}
+        for name, size in sizes.items():
+            names = getattr(self, name)
+            if names is not None and len(names) != size:
+                raise DataError(f"{name} has {len(names)} entries for {size} columns.")
         twice = repeated(self.label_names)
         if twice is not None:
-            raise DataError(
-                f"{self.name}: two labels are called {brief(twice)}; rename one of them."
-            )
-        if self.feature_names is not None:
-            _check_names(self.name, "feature_names", self.feature_names, self.n_features)
+            raise DataError(f"two labels are called {brief(twice)}; rename one of them.")
 
 
 def dataset_from_file(path: Path, max_bytes: int | None = None, **content: Any) -> Dataset:
@@ -158,11 +159,19 @@ def dataset_from_file(path: Path, max_bytes: int | None = None, **content: Any) 
         if labels is not None and labels.shape[1] * LABEL_BYTES > limit:
             needed = f"{labels.shape[1]:,} labels of {LABEL_BYTES} bytes each"
             raise DataError(f"{path}: {too_large(needed, limit)}", parameter="max_bytes")
-    try:
+    with errors_named(path):
         return Dataset(name=base_name(path), **content)
+
+
+@contextmanager
+def errors_named(where: object) -> Iterator[None]:
+    """Put a file or a line in front of the messages of errors that do not name it yet."""
+    try:
+        yield
     except DataError as error:
-        reason = str(error).removeprefix(f"{base_name(path)}: ")
-        raise DataError(f"{path}: {reason}") from None
+        if str(error).startswith(str(where)):
+            raise
+        raise DataError(f"{where}: {error}", parameter=error.parameter) from None
 
 
 def label_matrix(values: Any, where: str) -> Any:
@@ -177,7 +186,8 @@ def label_matrix(values: Any, where: str) -> Any:
     return sparse.csr_array(labels) if math.prod(labels.shape) > LARGE_LABELS else labels
 
 
-def _check_names(name: str, what: str, names: Sequence[str], expected: int) -> None:
-    """Raise DataError unless there is one name per column."""
-    if len(names) != expected:
-        raise DataError(f"{name}: {what} has {len(names)} entries for {expected} columns.")
+def densified(labels: Any) -> Any:
+    """Return a sparse label matrix as an array, unless it is too large."""
+    if sparse.issparse(labels) and math.prod(labels.shape) <= LARGE_LABELS:
+        return labels.toarray()
+    return labels

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file
+from schirn.datasets._dataset import Dataset, dataset_from_file, densified, errors_named
 from schirn.exceptions import DataError
 from schirn.tables.text import read_text
 
@@ -56,103 +56,31 @@ def read_svmlight(
     path = Path(path)
     lines = read_text(path, max_bytes).removesuffix("\n").split("\n")
     header = _header(lines[0])
-    first = 1 if header else 0
-    rows = _SparseLines(path)
-    for number, line in enumerate(lines[first:], start=first + 1):
-        # After a header an empty line is a row without labels and features.
-        if header or line.strip():
-            rows.add(number, line)
-    if not rows.count:
-        raise DataError(f"{path}: the file has no rows.")
-    if header and header[0] != rows.count:
-        raise DataError(
-            f"{path}: {rows.count} rows, but the header says {header[0]}; is the file truncated?"
-        )
-    start = 0 if zero_based or (zero_based is None and (header or rows.has_zero)) else 1
-    width = n_features or (header[1] if header else None)
-    n_labels = n_labels or (header[2] if header else None)
-    X = rows.matrix(rows.values, rows.features, rows.feature_ends, start, width, "feature")
-    ones = np.ones(len(rows.labels), dtype=np.uint8)
-    y_true = rows.matrix(ones, rows.labels, rows.label_ends, 0, n_labels, "label")
-    y_true.data[:] = 1
-    small = y_true.shape[0] * y_true.shape[1] <= LARGE_LABELS
-    labels = y_true.toarray() if small else y_true
-    return dataset_from_file(path, max_bytes, X=X, y_true=labels, zero_based=start == 0)
-
-
-class _SparseLines:
-    """Labels and features, collected line by line."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.labels: list[int] = []
-        self.features: list[int] = []
-        self.values: list[float] = []
-        self.label_ends, self.feature_ends = [0], [0]
-
-    @property
-    def count(self) -> int:
-        return len(self.label_ends) - 1
-
-    @property
-    def has_zero(self) -> bool:
-        return 0 in self.features
-
-    def add(self, number: int, line: str) -> None:
-        """Parse one line; a line that starts with a feature has no labels."""
-        tokens = line.partition("#")[0].split()
-        if tokens and ":" not in tokens[0]:
-            self.labels.extend(self._label(number, text) for text in tokens.pop(0).split(","))
-        for token in tokens:
-            index, _, text = token.partition(":")
-            try:
-                feature, value = int(index), float(text)
-            except ValueError:
-                feature, value = 0, np.nan
-            if not math.isfinite(value) or abs(feature) > MOST:
-                raise DataError(
-                    f"{self.path}, line {number}: expected index:value, found {token[:40]!r}."
-                )
-            self.features.append(feature)
-            self.values.append(value)
-        self.label_ends.append(len(self.labels))
-        self.feature_ends.append(len(self.features))
-
-    def _label(self, number: int, text: str) -> int:
-        """Return one label index."""
-        try:
-            label = int(float(text))
-        except (ValueError, OverflowError):
-            label = -1
-        if not 0 <= label <= MOST or label != float(text):
+    labels: list[list[int]] = []
+    features: list[list[int]] = []
+    values: list[float] = []
+    with errors_named(path):
+        for number, line in enumerate(lines, start=1):
+            # After a header an empty line is a row without labels and features.
+            if (header and number > 1) or (not header and line.strip()):
+                with errors_named(f"line {number}"):
+                    row_labels, row = _parse(line)
+                labels.append(row_labels)
+                features.append(list(row))
+                values.extend(row.values())
+        if not labels:
+            raise DataError("the file has no rows.")
+        if header and header[0] != len(labels):
             raise DataError(
-                f"{self.path}, line {number}: labels must be whole numbers from 0, "
-                f"found {text[:40]!r}."
+                f"{len(labels)} rows, but the header says {header[0]}; is the file truncated?"
             )
-        return label
-
-    def matrix(
-        self,
-        values: list[float] | np.ndarray,
-        columns: list[int],
-        ends: list[int],
-        start: int,
-        width: int | None,
-        what: str,
-    ) -> sparse.csr_array:
-        """Return a CSR matrix; raise DataError for an index outside the width."""
-        indices = np.array(columns, dtype=np.int64) - start
-        width = int(indices.max(initial=-1)) + 1 if width is None else width
-        wrong = np.flatnonzero((indices < 0) | (indices >= width))
-        if len(wrong):
-            row = int(np.searchsorted(ends, wrong[0], side="right"))
-            raise DataError(
-                f"{self.path}, row {row}: {what} {columns[wrong[0]]} is outside the {width} "
-                f"{what}s, counted from {start}."
-            )
-        matrix = sparse.csr_array((values, indices, ends), shape=(self.count, width))
-        matrix.sum_duplicates()
-        return matrix
+        has_zero = any(0 in row for row in features)
+        start = 0 if zero_based or (zero_based is None and (header or has_zero)) else 1
+        sizes = header or (None, None, None)
+        X = _matrix(values, features, start, n_features or sizes[1], "feature")
+        ones = np.ones(sum(map(len, labels)), dtype=np.uint8)
+        y_true = densified(_matrix(ones, labels, 0, n_labels or sizes[2], "label"))
+        return dataset_from_file(path, max_bytes, X=X, y_true=y_true, zero_based=start == 0)
 
 
 def _header(line: str) -> tuple[int, int, int] | None:
@@ -163,3 +91,54 @@ def _header(line: str) -> tuple[int, int, int] | None:
     # A longer number is not a size; the first row then contradicts it.
     rows, features, labels = (int(t) if len(t) <= 18 else MOST for t in tokens)
     return rows, features, labels
+
+
+def _parse(line: str) -> tuple[list[int], dict[int, float]]:
+    """Return the labels and the features of a line; one that starts with a feature has no labels.
+
+    The values of a repeated feature add up.
+    """
+    tokens = line.partition("#")[0].split()
+    labels = set()
+    for text in tokens.pop(0).split(",") if tokens and ":" not in tokens[0] else []:
+        try:
+            label = int(float(text))
+        except (ValueError, OverflowError):
+            label = -1
+        if not 0 <= label <= MOST or label != float(text):
+            raise DataError(f"labels must be whole numbers from 0, found {text[:40]!r}.")
+        labels.add(label)
+    row: dict[int, float] = {}
+    for token in tokens:
+        index, _, text = token.partition(":")
+        try:
+            feature, value = int(index), float(text)
+        except ValueError:
+            feature, value = 0, np.nan
+        if not math.isfinite(value) or abs(feature) > MOST:
+            raise DataError(f"expected index:value, found {token[:40]!r}.")
+        row[feature] = row.get(feature, 0.0) + value
+    return sorted(labels), row
+
+
+def _matrix(
+    values: list[float] | np.ndarray,
+    rows: list[list[int]],
+    start: int,
+    width: int | None,
+    what: str,
+) -> sparse.csr_array:
+    """Return a CSR matrix; raise DataError for an index outside the width."""
+    indptr = np.cumsum([0, *map(len, rows)])
+    indices = np.array([index for row in rows for index in row], dtype=np.int64) - start
+    width = int(indices.max(initial=-1)) + 1 if width is None else width
+    wrong = np.flatnonzero((indices < 0) | (indices >= width))
+    if len(wrong):
+        row = int(np.searchsorted(indptr, wrong[0], side="right"))
+        raise DataError(
+            f"row {row}: {what} {indices[wrong[0]] + start} is outside the {width} {what}s, "
+            f"counted from {start}."
+        )
+    matrix = sparse.csr_array((values, indices, indptr), shape=(len(rows), width))
+    matrix.sort_indices()
+    return matrix

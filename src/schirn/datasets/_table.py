@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import warnings
@@ -15,7 +14,13 @@ from scipy import sparse
 
 from schirn._files import brief, brief_list
 from schirn._input import Array, is_missing
-from schirn.datasets._dataset import LARGE_LABELS, Dataset, dataset_from_file, label_matrix
+from schirn.datasets._dataset import (
+    Dataset,
+    dataset_from_file,
+    densified,
+    errors_named,
+    label_matrix,
+)
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import split_tags
 from schirn.tables.files import LABEL_COLUMNS, Table, open_table
@@ -75,91 +80,85 @@ def read_table(
     (['beach', 'dog'], [[1, 1], [0, 1]])
     """
     path = Path(path)
-    if not separator:
-        raise DataError(
-            f"{path}: separator='' is empty; pass the text between two tags, such as ';'.",
-            parameter="separator",
+    with errors_named(path):
+        if not separator:
+            raise DataError(
+                "separator='' is empty; pass the text between two tags, such as ';'.",
+                parameter="separator",
+            )
+        if isinstance(labels, int):
+            raise DataError(f"labels of a table are given by column name, not {labels!r}.")
+
+        def tag_columns(columns: list[str]) -> list[str]:
+            named = _named(columns)
+            wanted = _default(columns) if labels is None else labels
+            single = [_as_list(names) for names in (wanted, truth) if names is not None]
+            return [named.get(name, name) for names in single if len(names) == 1 for name in names]
+
+        table = open_table(
+            path,
+            encoding=encoding,
+            delimiter=delimiter,
+            max_bytes=max_bytes,
+            text_columns=tag_columns,
         )
-
-    if isinstance(labels, int):
-        raise DataError(f"{path}: labels of a table are given by column name, not {labels!r}.")
-
-    def tag_columns(columns: list[str]) -> list[str]:
-        named = _named(columns)
-        wanted = _default(columns) if labels is None else labels
-        single = [_as_list(given) for given in (wanted, truth) if given is not None]
-        return [named.get(name, name) for names in single if len(names) == 1 for name in names]
-
-    table = open_table(
-        path,
-        encoding=encoding,
-        delimiter=delimiter,
-        max_bytes=max_bytes,
-        text_columns=tag_columns,
-    )
-    reader = _TableReader(path, table, separator)
-    label_columns = reader.existing(reader.default_label() if labels is None else labels)
-    truth_columns = [] if truth is None else reader.existing(truth)
-    taken = {*label_columns, *truth_columns}
-    chosen = reader.features(taken) if features is None else reader.existing(features)
-    names = list(label_names) if label_names is not None else []
-    if reader.holds_tags(label_columns):
-        occurring = sorted({tag for name in taken for tags in reader.tags(name) for tag in tags})
-        names = names or occurring
-        if not names:
-            raise DataError(f"{path}: the column {brief(label_columns[0])} holds no tags.")
-        unknown = sorted(set(occurring) - set(names))
-        if unknown:
-            raise DataError(f"{path}: the tag {brief(unknown[0])} is not among label_names.")
-    elif truth_columns and len(truth_columns) != len(label_columns):
-        raise DataError(
-            f"{path}: {len(label_columns)} label columns but {len(truth_columns)} true."
+        reader = _TableReader(table, separator)
+        label_columns = reader.existing(reader.default_label() if labels is None else labels)
+        truth_columns = [] if truth is None else reader.existing(truth)
+        taken = {*label_columns, *truth_columns}
+        chosen = reader.features(taken, path) if features is None else reader.existing(features)
+        names = list(label_names) if label_names is not None else []
+        if reader.holds_tags(label_columns):
+            tags = sorted({tag for name in taken for cell in reader.tags(name) for tag in cell})
+            names = names or tags
+            if not names:
+                raise DataError(f"the column {brief(label_columns[0])} holds no tags.")
+            unknown = sorted(set(tags) - set(names))
+            if unknown:
+                raise DataError(f"the tag {brief(unknown[0])} is not among label_names.")
+        elif truth_columns and len(truth_columns) != len(label_columns):
+            raise DataError(f"{len(label_columns)} label columns but {len(truth_columns)} true.")
+        names = names or label_columns
+        left_out = [name for name in reader.names if name not in {*chosen, *taken}]
+        return dataset_from_file(
+            path,
+            max_bytes,
+            X=reader.matrix(chosen),
+            y_true=reader.labels(truth_columns, names) if truth_columns else None,
+            candidates=reader.labels(label_columns, names),
+            label_names=names,
+            feature_names=chosen,
+            description=f"Columns left out: {', '.join(left_out)}." if left_out else "",
         )
-    names = names or label_columns
-    used = {*chosen, *taken}
-    left_out = [name for name in reader.names if name not in used]
-    return dataset_from_file(
-        path,
-        max_bytes,
-        X=reader.matrix(chosen),
-        y_true=reader.labels(truth_columns, names) if truth_columns else None,
-        candidates=reader.labels(label_columns, names),
-        label_names=names,
-        feature_names=chosen,
-        description=f"Columns left out: {', '.join(left_out)}." if left_out else "",
-    )
 
 
 class _TableReader:
-    """The columns of a table as features and labels; every error names the file."""
+    """The columns of a table as features and labels."""
 
-    def __init__(self, path: Path, table: Table, separator: str) -> None:
-        self.path, self.table, self.separator = path, table, separator
+    def __init__(self, table: Table, separator: str) -> None:
+        self.table, self.separator = table, separator
         named = _named(table.columns)
         self.names = {k: name for k, name in named.items() if name not in table.index_columns}
         self._tags: dict[str, list[list[str]]] = {}
 
     def default_label(self) -> str:
         """Return the label column with a usual name."""
-        found = _default(list(self.names))
-        if found is None:
+        column = _default(list(self.names))
+        if column is None:
             raise DataError(
-                f"{self.path}: which column holds the labels? Pass labels=; "
-                f"there are {brief_list(self.names)}.",
+                f"which column holds the labels? Pass labels=; there are {brief_list(self.names)}.",
                 parameter="labels",
             )
-        return found
+        return column
 
     def existing(self, columns: str | Sequence[str]) -> list[str]:
         """Return a list of columns after checking that they exist."""
         for name in _as_list(columns):
             if name not in self.names:
-                raise DataError(
-                    f"{self.path}: there is no column {name!r}; there are {brief_list(self.names)}."
-                )
+                raise DataError(f"there is no column {name!r}; there are {brief_list(self.names)}.")
         return _as_list(columns)
 
-    def features(self, taken: set[str]) -> list[str]:
+    def features(self, taken: set[str], path: Path) -> list[str]:
         """Return the numeric columns that are neither labels nor the index of a DataFrame."""
         free = [name for name in self.names if name not in taken]
         numeric = {name: values for name in free if (values := self._numbers(name)) is not None}
@@ -169,12 +168,12 @@ class _TableReader:
                 chosen.append(name)
                 continue
             warnings.warn(
-                f"{self.path}: the column {brief(name)} has no name and numbers the rows, so it "
+                f"{path}: the column {brief(name)} has no name and numbers the rows, so it "
                 f"is left out; give it a name to learn from it",
                 stacklevel=3,
             )
         if not chosen:
-            raise DataError(f"{self.path}: no numeric column is left for the features.")
+            raise DataError("no numeric column is left for the features.")
         return chosen
 
     def matrix(self, columns: list[str]) -> Array:
@@ -183,13 +182,13 @@ class _TableReader:
         for j, name in enumerate(columns):
             values = self._numbers(name)
             if values is None:
-                raise DataError(f"{self.path}: the column {brief(name)} is not numeric.")
+                raise DataError(f"the column {brief(name)} is not numeric.")
             matrix[:, j] = values
         wrong = np.argwhere(~np.isfinite(matrix))
         if len(wrong):
             i, j = wrong[0]
             raise DataError(
-                f"{self.path}: row {i + 1}, column {brief(columns[j])}: {matrix[i, j]} is not a "
+                f"row {i + 1}, column {brief(columns[j])}: {matrix[i, j]} is not a "
                 f"number; fill or remove such cells first."
             )
         return matrix
@@ -217,22 +216,20 @@ class _TableReader:
                 try:
                     rows.append(split_tags(cell, self.separator))
                 except InputError as error:
-                    where = f"{self.path}: row {i + 1}, column {brief(name)}"
-                    raise DataError(f"{where}: {error}") from None
+                    raise DataError(f"row {i + 1}, column {brief(name)}: {error}") from None
             self._tags[name] = rows
         return self._tags[name]
 
     def labels(self, columns: list[str], names: list[str]) -> Any:
         """Return the 0/1 matrix of label columns."""
         if not self.holds_tags(columns):
-            return label_matrix(self.matrix(columns), f"{self.path}: the labels")
+            return label_matrix(self.matrix(columns), "the labels")
         column = {name: j for j, name in enumerate(names)}
         rows = [sorted({column[tag] for tag in tags}) for tags in self.tags(columns[0])]
         indptr = np.cumsum([0, *map(len, rows)])
         indices = np.array([j for row in rows for j in row], dtype=np.int64)
         ones = np.ones(len(indices), dtype=np.uint8)
-        matrix = sparse.csr_array((ones, indices, indptr), shape=(len(rows), len(names)))
-        return matrix.toarray() if math.prod(matrix.shape) <= LARGE_LABELS else matrix
+        return densified(sparse.csr_array((ones, indices, indptr), shape=(len(rows), len(names))))
 
     def _numbers(self, name: str) -> Array | None:
         return self.table.numbers(self.names[name])

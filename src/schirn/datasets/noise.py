@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from schirn.exceptions import InputError
@@ -303,27 +303,10 @@ def feature_keys(truth: Any, X: Any, random: Any) -> Keys:
 
 
 def ridge_weights(X: Any, truth: Any) -> np.ndarray:
-    """Minimise |XW - Y|^2 + |W|^2 in the smaller of the two dimensions of X."""
-    n_samples, n_features = X.shape
-    labels = truth.astype(np.float64)
-    if min(X.shape) > MAX_GRAM:
-        from sklearn.linear_model import Ridge
+    """Minimise |XW - Y|^2 + |W|^2, in closed form unless both sides of X are long."""
+    from sklearn.linear_model import Ridge
 
-        found = Ridge(fit_intercept=False, solver="sparse_cg").fit(X, labels.toarray())
-        # For a single label scikit-learn returns a vector.
-        return np.atleast_2d(found.coef_).T
-    if n_features <= n_samples:
-        return np.asarray(linalg.solve(_gram(X.T, X), _dense(X.T @ labels), assume_a="pos"))
-    dual = linalg.solve(_gram(X, X.T), labels.toarray(), assume_a="pos")
-    return np.asarray(X.T @ dual)
-
-
-def _gram(left: Any, right: Any) -> np.ndarray:
-    """Return left @ right + I as a dense array."""
-    gram = _dense(left @ right)
-    return gram + np.eye(len(gram))
-
-
-def _dense(matrix: Any) -> np.ndarray:
-    """Return a float array from an array or a sparse matrix."""
-    return np.asarray(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
+    solver = "cholesky" if min(X.shape) <= MAX_GRAM else "sparse_cg"
+    model = Ridge(fit_intercept=False, solver=solver).fit(X, truth.toarray().astype(np.float64))
+    # For a single label scikit-learn returns a vector.
+    return np.atleast_2d(model.coef_).T

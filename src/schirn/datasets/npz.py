@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from schirn._files import brief, check_sparse, read_archive, reason_of
-from schirn.datasets._crowd import SHARE, crowd_dataset
-from schirn.datasets._dataset import Dataset, dataset_from_file, label_matrix
+from schirn.datasets._crowd import SHARE, crowd_content
+from schirn.datasets._dataset import Dataset, dataset_from_file, errors_named, label_matrix
 from schirn.exceptions import DataError
 
 
@@ -63,151 +63,130 @@ def read_npz(
     """
     path = Path(path)
     arrays = read_archive(path, max_bytes)
-    names = _names(path, arrays, "label_names") or []
-    if "votes" in arrays:
-        X = features_of(path, arrays)
-        if X is None and "texts" not in arrays:
-            raise DataError(f"{path}: votes need 'texts' or features to learn from.")
-        drawn: dict[str, Any] = {"workers": workers, "share": share, "random_state": random_state}
-        return crowd_dataset(path, arrays, X, names, max_bytes=max_bytes, **drawn)
-    y_true = _labels(path, arrays, "Y")
-    candidates = _labels(path, arrays, "C")
-    if y_true is None and candidates is None:
-        raise DataError(f"{path}: no labels; the file needs the key 'Y', 'C' or both.")
-    X = features_of(path, arrays)
-    if X is None:
-        X = np.empty(((y_true if y_true is not None else candidates).shape[0], 0))
-    return dataset_from_file(
-        path,
-        max_bytes,
-        X=X,
-        y_true=y_true,
-        candidates=candidates,
-        label_names=names,
-        feature_names=_names(path, arrays, "feature_names"),
-        n_train=_n_train(path, arrays, X.shape[0]),
-        folds=_folds(path, arrays, X.shape[0]),
-        description=_description(path, arrays, X.shape[1]),
-    )
+    with errors_named(path):
+        content: dict[str, Any] = {"label_names": _names(arrays, "label_names") or []}
+        content["X"] = X = features_of(path, arrays)
+        if "votes" in arrays:
+            content |= crowd_content(
+                arrays,
+                X,
+                content["label_names"],
+                workers=workers,
+                share=share,
+                random_state=random_state,
+            )
+            return dataset_from_file(path, max_bytes, **content)
+        y_true, candidates = _labels(arrays, "Y"), _labels(arrays, "C")
+        if y_true is None and candidates is None:
+            raise DataError("no labels; the file needs the key 'Y', 'C' or both.")
+        if X is None:
+            X = np.empty(((candidates if y_true is None else y_true).shape[0], 0))
+        description = "" if X.shape[1] else "Labels only: the source has no features."
+        if "description" in arrays:
+            description = str(_one(arrays, "description", "U"))
+        n_train = int(_one(arrays, "n_train", "iu")) if "n_train" in arrays else None
+        if n_train is not None and not 0 <= n_train <= X.shape[0]:
+            raise DataError(f"n_train must be a number of rows up to {X.shape[0]}, not {n_train}.")
+        return dataset_from_file(
+            path,
+            max_bytes,
+            X=X,
+            y_true=y_true,
+            candidates=candidates,
+            label_names=content["label_names"],
+            feature_names=_names(arrays, "feature_names"),
+            n_train=n_train,
+            folds=_folds(arrays, X.shape[0]),
+            description=description,
+        )
 
 
 def features_of(path: Path, arrays: dict[str, np.ndarray]) -> Any:
     """Return X from the dense key or the CSR arrays, or None if the file has neither."""
-    if "X" in arrays:
-        if arrays["X"].ndim != 2 or arrays["X"].dtype.kind not in "iufb":
-            raise DataError(f"{path}: X must be a matrix of numbers, not {arrays['X'].shape}.")
-        return arrays["X"]
-    keys = ("data", "indices", "indptr", "shape")
-    missing = [key for key in keys if key not in arrays]
-    if len(missing) == len(keys):
-        return None
-    if missing:
-        raise DataError(f"{path}: the sparse features lack the key {missing[0]!r}.")
-    data, indices, indptr, shape = (arrays[key] for key in keys)
-    if shape.shape != (2,) or shape.dtype.kind not in "iu" or data.dtype.kind not in "iufb":
-        raise DataError(f"{path}: the sparse features are not a matrix of numbers.")
-    return _csr(path, "X", data, indices, indptr, (int(shape[0]), int(shape[1])))
+    with errors_named(path):
+        if "X" in arrays:
+            if arrays["X"].ndim != 2 or arrays["X"].dtype.kind not in "iufb":
+                raise DataError(f"X must be a matrix of numbers, not {arrays['X'].shape}.")
+            return arrays["X"]
+        keys = ("data", "indices", "indptr", "shape")
+        missing = [key for key in keys if key not in arrays]
+        if len(missing) == len(keys):
+            return None
+        if missing:
+            raise DataError(f"the sparse features lack the key {missing[0]!r}.")
+        data, indices, indptr, shape = (arrays[key] for key in keys)
+        if shape.shape != (2,) or shape.dtype.kind not in "iu" or data.dtype.kind not in "iufb":
+            raise DataError("the sparse features are not a matrix of numbers.")
+        return _csr("X", data, indices, indptr, (int(shape[0]), int(shape[1])))
 
 
-def _labels(path: Path, arrays: dict[str, np.ndarray], key: str) -> Any:
+def _labels(arrays: dict[str, np.ndarray], key: str) -> Any:
     """Return a label matrix from the dense key or the CSR arrays, or None."""
     indices, indptr = arrays.get(f"{key}_indices"), arrays.get(f"{key}_indptr")
     if indptr is None:
-        return None if key not in arrays else label_matrix(arrays[key], f"{path}: {key}")
+        return None if key not in arrays else label_matrix(arrays[key], key)
     if indices is None:
-        raise DataError(f"{path}: the sparse labels lack the key '{key}_indices'.")
-    _check_indices(path, f"{key}_indices", indices)
-    _check_indices(path, f"{key}_indptr", indptr)
+        raise DataError(f"the sparse labels lack the key '{key}_indices'.")
     n_labels = arrays["label_names"].size if "label_names" in arrays else 0
     if f"{key}_shape" in arrays:
         shape = arrays[f"{key}_shape"]
         if len(shape) != 2:
-            raise DataError(f"{path}: {key} must be a matrix (rows × labels), not {shape}.")
+            raise DataError(f"{key} must be a matrix (rows × labels), not {shape}.")
         n_labels = int(shape[1])
-    n_labels = n_labels or int(indices.max(initial=-1)) + 1
-    ones = np.ones(len(indices), dtype=np.uint8)
-    return _csr(path, key, ones, indices, indptr, (len(indptr) - 1, n_labels))
-
-
-def _check_indices(path: Path, key: str, values: np.ndarray) -> None:
-    """Raise DataError unless an array is a list of whole numbers."""
-    if values.ndim != 1 or values.dtype.kind not in "iu":
-        raise DataError(f"{path}: {key!r} must be a list of whole numbers.")
+    if indices.size and indices.dtype.kind in "iu":
+        n_labels = n_labels or int(indices.max()) + 1
+    ones = np.ones(indices.size, dtype=np.uint8)
+    return _csr(key, ones, indices, indptr, (indptr.size - 1, n_labels))
 
 
 def _csr(
-    path: Path,
-    key: str,
-    data: np.ndarray,
-    indices: np.ndarray,
-    indptr: np.ndarray,
-    shape: tuple[int, ...],
+    key: str, data: np.ndarray, indices: np.ndarray, indptr: np.ndarray, shape: tuple[int, int]
 ) -> sparse.csr_array:
     """Return a checked CSR matrix."""
-    _check_indices(path, f"indices of {key}", indices)
-    _check_indices(path, f"indptr of {key}", indptr)
+    for name, values in (("indices", indices), ("indptr", indptr)):
+        if values.ndim != 1 or values.dtype.kind not in "iu":
+            raise DataError(f"{name} of {key} must be a list of whole numbers.")
     try:
         matrix = sparse.csr_array((data, indices, indptr), shape=shape)
         check_sparse(matrix)
     except (ValueError, TypeError, IndexError, OverflowError) as error:
-        reason = reason_of(error)
-        raise DataError(f"{path}: the sparse matrix {key} is damaged ({reason}).") from error
+        raise DataError(f"the sparse matrix {key} is damaged ({reason_of(error)}).") from error
     matrix.sort_indices()
     return matrix
 
 
-def _names(path: Path, arrays: dict[str, np.ndarray], key: str) -> list[str] | None:
+def _names(arrays: dict[str, np.ndarray], key: str) -> list[str] | None:
     """Return a list of names, or None if the file has none."""
     if key not in arrays:
         return None
     if arrays[key].ndim != 1:
-        raise DataError(f"{path}: {key!r} must be a list of names.")
+        raise DataError(f"{key!r} must be a list of names.")
     names = arrays[key].tolist()
     return [n.decode("utf-8", "replace") if isinstance(n, bytes) else str(n) for n in names]
 
 
-def _description(path: Path, arrays: dict[str, np.ndarray], n_features: int) -> str:
-    """Return what the file says about itself."""
-    text = arrays.get("description")
-    if text is None:
-        return "" if n_features else "Labels only: the source has no features."
-    if text.size != 1 or text.dtype.kind != "U":
-        raise DataError(f"{path}: 'description' must be one text.")
-    return str(text.item())
-
-
-def _n_train(path: Path, arrays: dict[str, np.ndarray], n_samples: int) -> int | None:
-    """Return the number of training rows, or None if the file has none."""
-    if "n_train" not in arrays:
-        return None
-    value = arrays["n_train"]
-    if value.size != 1 or value.dtype.kind not in "iu" or not 0 <= value.item() <= n_samples:
-        found = brief(value.tolist())
-        raise DataError(f"{path}: n_train must be a number of rows up to {n_samples}, not {found}.")
-    return int(value.item())
+def _one(arrays: dict[str, np.ndarray], key: str, kinds: str) -> Any:
+    """Return the single text or number of a key."""
+    value = arrays[key]
+    if value.size != 1 or value.dtype.kind not in kinds:
+        what = "text" if kinds == "U" else "whole number"
+        raise DataError(f"{key!r} must be one {what}, not {brief(value.tolist())}.")
+    return value.item()
 
 
 def _folds(
-    path: Path, arrays: dict[str, np.ndarray], n_samples: int
+    arrays: dict[str, np.ndarray], n_samples: int
 ) -> list[tuple[np.ndarray, np.ndarray]] | None:
     """Return the (train, test) row indices of each fold, or None without masks."""
-    masks = [arrays.get(key) for key in ("train_mask", "test_mask")]
-    if all(mask is None for mask in masks):
+    masks = [arrays[key] for key in ("train_mask", "test_mask") if key in arrays]
+    if not masks:
         return None
-    train, test = masks
-    if (
-        train is None
-        or test is None
-        or train.shape != test.shape
-        or train.ndim != 2
-        or len(train) != n_samples
-        or any(mask.dtype.kind not in "biuf" for mask in (train, test))
+    agree = len({mask.shape for mask in masks}) == 1 and len(masks) == 2
+    if not agree or any(
+        mask.ndim != 2 or len(mask) != n_samples or mask.dtype.kind not in "biuf" for mask in masks
     ):
         raise DataError(
-            f"{path}: train_mask and test_mask must be two masks of the same shape, with "
-            f"{n_samples} rows."
+            f"train_mask and test_mask must be two masks of the same shape, with {n_samples} rows."
         )
-    return [
-        (np.flatnonzero(train[:, fold]), np.flatnonzero(test[:, fold]))
-        for fold in range(train.shape[1])
-    ]
+    train, test = (mask.T for mask in masks)
+    return [(np.flatnonzero(a), np.flatnonzero(b)) for a, b in zip(train, test, strict=True)]

@@ -63,8 +63,16 @@ class Confidences:
         self.shape = (int(n_rows), int(n_labels))
         self.path = None if path is None else Path(path)
         self.device = torch.device(device)
-        self._table = self._open(dtype)
         self._written = torch.zeros(n_rows, dtype=torch.bool, device=self.device)
+        if self.path is None:
+            self._table = torch.zeros(self.shape, dtype=_TYPES[dtype], device=self.device)
+        elif self.path.exists():
+            raise InputError(
+                f"{self.path}: the file already exists; continue with Confidences.reopen, "
+                f"or delete it to start over"
+            )
+        else:
+            self._map(mode="w+", dtype=dtype, shape=self.shape)
 
     # Rows being copied from a GPU: row indices, values, and the event that ends the copy.
     _pending: tuple[Tensor, Tensor, torch.cuda.Event] | None = None
@@ -80,18 +88,6 @@ class Confidences:
         """Boolean mask of the rows written so far, of shape (n_rows,)."""
         self._finish_copy()
         return self._written
-
-    def _open(self, dtype: str) -> Tensor:
-        if self.path is None:
-            return torch.zeros(self.shape, dtype=_TYPES[dtype], device=self.device)
-        if self.path.exists():
-            raise InputError(
-                f"{self.path}: the file already exists; continue with Confidences.reopen, "
-                f"or delete it to start over"
-            )
-        mapped = np.lib.format.open_memmap(self.path, mode="w+", dtype=dtype, shape=self.shape)
-        self._mapped = mapped
-        return torch.from_numpy(mapped)
 
     def read(self, rows: Tensor, candidates: Tensor) -> Tensor:
         """Return the confidences of some rows, in single precision on the candidates' device."""
@@ -140,9 +136,9 @@ class Confidences:
         if self.path is not None:
             self._map()
 
-    def _map(self) -> None:
+    def _map(self, **options: Any) -> None:
         assert self.path is not None
-        self._mapped = np.lib.format.open_memmap(self.path, mode="r+")
+        self._mapped = np.lib.format.open_memmap(self.path, **options)
         self._table = torch.from_numpy(self._mapped)
 
     def flush(self) -> None:

@@ -6,7 +6,7 @@ trained on the same confidences, one epoch at a time.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,18 +26,35 @@ _LAW_ROUNDS = 3
 _SHORTEST, _STALE = 3, 3
 
 
-class Schedule(NamedTuple):
-    """Length of the training and updates of the confidences."""
+# Attributes that a resumed run continues from, besides the noise law and the learners.
+_STATE = [
+    "Q",
+    "n_iter",
+    "best_iter",
+    "moved",
+    "best_score",
+    "objective",
+    "held_out_score",
+    "warmest",
+    "best",
+]
 
-    max_iter: int = 100
-    warm_up: int | None = None
-    """Epochs on the unchanged candidates; None stops when the held-out score falls."""
-    momentum: float = 0.7
-    patience: int = 10
-    validation_fraction: float = 0.1
-    trust: bool = False
-    """Treat every candidate as true."""
-    counts: bool = True
+
+class Schedule(NamedTuple):
+    """Length of the training and updates of the confidences; parameters of `DeepSieve`."""
+
+    max_iter: int
+    warm_up: int | None
+    momentum: float
+    n_iter_no_change: int
+    validation_fraction: float
+    noise_level: int | None
+    counts: bool
+
+    @property
+    def trust(self) -> bool:
+        """Whether every candidate counts as true."""
+        return self.noise_level == 0
 
 
 class Verdict(NamedTuple):
@@ -73,12 +90,32 @@ class CrossFit:
         self.objective: list[float] = []
         self.held_out_score: list[float] = []
         self.best: tuple[dict[str, Tensor], Verdict] | None = None
-        self.warmest: list[tuple[dict[str, Tensor], int]] = []
+        self.warmest: list[dict[str, Any]] = []
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the run as plain tensors, numbers, lists and dictionaries."""
+        state = {name: getattr(self, name) for name in _STATE} | {"law": tuple(self.law)}
+        if self.best is not None:
+            weights, verdict = self.best
+            calibration = tuple(map(float, verdict.calibration))
+            state["best"] = weights, (*verdict[:2], tuple(verdict.law), calibration)
+        return state | {"learners": [learner.state() for learner in self.learners]}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a state from `state`."""
+        vars(self).update({name: state[name] for name in _STATE})
+        self.law = NoiseLaw(*state["law"])
+        if self.best is not None:
+            weights, (log_odds, Q, law, calibration) = state["best"]
+            verdict = Verdict(log_odds, Q, NoiseLaw(*law), Calibration(*calibration))
+            self.best = weights, verdict
+        for learner, learner_state in zip(self.learners, state["learners"], strict=True):
+            learner.restore(learner_state)
 
     @property
     def finished(self) -> bool:
         """Whether training is complete."""
-        stale = self.n_iter - self.best_iter >= self.schedule.patience
+        stale = self.n_iter - self.best_iter >= self.schedule.n_iter_no_change
         return self.n_iter >= self.schedule.max_iter or (self.best_iter > 0 and stale)
 
     def advance(self) -> None:
@@ -112,10 +149,10 @@ class CrossFit:
         Networks that memorise their rows judge worse with every later epoch.
         """
         if score >= max(self.held_out_score):
-            self.warmest = [(learner.state(), learner.n_steps) for learner in self.learners]
+            self.warmest = [learner.state() for learner in self.learners]
         elif ends:
-            for learner, (state, n_steps) in zip(self.learners, self.warmest, strict=True):
-                learner.restore(state, n_steps)
+            for learner, state in zip(self.learners, self.warmest, strict=True):
+                learner.restore(state)
             verdict, score = self._judge()
             self.held_out_score[-1] = score
         if ends:
@@ -125,7 +162,7 @@ class CrossFit:
     def _warmed_up(self) -> bool:
         """Whether the warm-up is over: further epochs would only fit the noise."""
         if self.schedule.warm_up is not None:
-            return self.n_iter >= self.schedule.warm_up
+            return self.n_iter >= min(self.schedule.warm_up, self.schedule.max_iter)
         stale = self.n_iter - 1 - int(np.argmax(self.held_out_score))
         late = self.n_iter >= self.schedule.max_iter // 2
         return self.n_iter >= min(_SHORTEST, self.schedule.max_iter) and (stale >= _STALE or late)

@@ -230,7 +230,8 @@ class DeepSieve(PartialMultiLabelClassifier):
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         self._start(X, Y.shape[1])
-        run = CrossFit(self._rows(X), Y, self._learner, self.folds, self._schedule(), self._seed)
+        schedule = Schedule(**self._params(Schedule))
+        run = CrossFit(self._rows(X), Y, self._learner, self.folds, schedule, self._seed)
         stamp = files.stamp(self, X, Y) if self.checkpoint is not None else ""
         if self.checkpoint is not None:
             files.resume(run, self.checkpoint, stamp)
@@ -276,26 +277,11 @@ class DeepSieve(PartialMultiLabelClassifier):
                     if isinstance(layer, nn.Linear):
                         layer.reset_parameters()
             network = Network(backbone, self._n_hidden, self._n_labels)
-        steps = Steps(
-            self.batch_size,
-            self.learning_rate,
-            self.weight_decay,
-            self.average,
-            self.rank_weight,
-            self.precision,
-        )
-        return Learner(network, steps, self._device)
+        return Learner(network, Steps(**self._params(Steps)), self._device)
 
-    def _schedule(self) -> Schedule:
-        return Schedule(
-            self.max_iter,
-            None if self.warm_up is None else min(self.warm_up, self.max_iter),
-            self.momentum,
-            self.n_iter_no_change,
-            self.validation_fraction,
-            self.noise_level == 0,
-            self.counts,
-        )
+    def _params(self, settings: Any) -> dict[str, Any]:
+        """Return the parameters that are fields of a named tuple."""
+        return {name: getattr(self, name) for name in settings._fields}
 
     def _rows(self, X: "Array | sp.csr_array") -> NetworkInput:
         return NetworkInput(X, self._scaling, self.input_shape, self._device)

@@ -20,15 +20,14 @@ _EVALUATION_ROWS = 1024
 
 
 class Steps(NamedTuple):
-    """Settings of the optimiser."""
+    """Settings of the optimiser; parameters of `DeepSieve`."""
 
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-3
-    average: float = 0.99
-    """Decay of the running average of the weights, per step; 0 uses the latest weights."""
-    rank_weight: float = 0.0
-    precision: str = "float32"
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    average: float
+    rank_weight: float
+    precision: str
 
 
 def mlp(n_features: int, hidden_sizes: Sequence[int], dropout: float) -> nn.Sequential:
@@ -171,30 +170,21 @@ class Learner:
         kind = torch.device(self.device).type
         return torch.autocast(kind, torch.bfloat16, enabled=self.steps.precision == "bfloat16")
 
-    def state(self) -> dict[str, Tensor]:
-        """Return everything the next step depends on, as named tensors."""
-        state = {f"network.{k}": v for k, v in self.network.state_dict().items()}
-        state |= {f"averaged.{k}": v for k, v in self.averaged.state_dict().items()}
-        for index, moments in self.adam.state_dict()["state"].items():
-            state |= {f"adam.{index}.{k}": torch.as_tensor(v) for k, v in moments.items()}
-        return {k: v.detach().cpu().clone() for k, v in state.items()}
+    def state(self) -> dict[str, Any]:
+        """Return a copy of everything the next step depends on."""
+        state = {
+            "network": self.network.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "adam": self.adam.state_dict(),
+            "n_steps": self.n_steps,
+        }
+        return copy.deepcopy(state)
 
-    def restore(self, state: dict[str, Tensor], n_steps: int) -> None:
+    def restore(self, state: dict[str, Any]) -> None:
         """Restore a state from `state`."""
-        self.network.load_state_dict(under(state, "network."))
-        self.averaged.load_state_dict(under(state, "averaged."))
-        moments: dict[int, dict[str, Tensor]] = {}
-        for key, value in under(state, "adam.").items():
-            index, _, name = key.partition(".")
-            moments.setdefault(int(index), {})[name] = value
-        groups = self.adam.state_dict()["param_groups"]
-        self.adam.load_state_dict({"state": moments, "param_groups": groups})
-        self.n_steps = n_steps
-
-
-def under(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names start with a prefix, without it."""
-    return {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+        for name in ("network", "averaged", "adam"):
+            getattr(self, name).load_state_dict(state[name])
+        self.n_steps = state["n_steps"]
 
 
 def n_outputs(backbone: nn.Module, rows: NetworkInput) -> int:

@@ -19,10 +19,9 @@ import json
 import os
 import sqlite3
 import warnings
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, redirect_stderr, redirect_stdout
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -102,9 +101,6 @@ class Encoder(TransformerMixin, BaseEstimator):
             A picture is a path, the content of a file, or an image of Pillow. What is missing or
             empty gets a vector of zeros.
         """
-        return self._vectors(X)
-
-    def _vectors(self, X: Iterable[Any]) -> Array:
         check_is_fitted(self)
         if isinstance(X, str):
             raise InputError("give a sequence of texts or pictures, not one text")
@@ -116,26 +112,34 @@ class Encoder(TransformerMixin, BaseEstimator):
                 parameter="encoder",
             )
         items = list(X)
-        contents = [self._content(item, i) for i, item in enumerate(items)]
+        keys = [self._key(item, i) for i, item in enumerate(items)]
         # Equal texts and pictures are encoded once.
         first: dict[bytes, int] = {}
-        for i, content in enumerate(contents):
-            if content is not None:
-                first.setdefault(content, i)
-        vectors = self._encoded(model, items, first)
-        found = np.zeros((len(items), self.n_features_), dtype=np.float32)
-        for i, content in enumerate(contents):
-            if content is not None:
-                found[i] = vectors[content]
-        return found
+        for i, key in enumerate(keys):
+            if key is not None:
+                first.setdefault(key, i)
+        cache = VectorCache() if self.cache and model.is_slow else None
+        vectors = {} if cache is None else cache.get(list(first), self.n_features_)
+        new = [key for key in first if key not in vectors]
+        size = _BATCH[self.of]
+        batches = [new[start : start + size] for start in range(0, len(new), size)]
+        for batch in track(batches, f"batch of {self.of}s", minor=True):
+            encoded = self._encode(model, {first[key]: items[first[key]] for key in batch})
+            batch_vectors = dict(zip(batch, encoded, strict=True))
+            if cache is not None:
+                cache.put(batch_vectors)
+            vectors |= batch_vectors
+        zeros = np.zeros(self.n_features_, dtype=np.float32)
+        rows = [zeros if key is None else vectors[key] for key in keys]
+        return np.array(rows, dtype=np.float32).reshape(len(rows), self.n_features_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the numbered names of the features."""
         check_is_fitted(self)
         return np.array([f"encoder{j}" for j in range(self.n_features_)], dtype=object)
 
-    def _content(self, item: Any, row: int) -> bytes | None:
-        """Return the hash of a text or picture; None if it is empty."""
+    def _key(self, item: Any, row: int) -> bytes | None:
+        """Return a hash of a text or picture and of the weights; None if it is empty."""
         if is_missing(item) or (isinstance(item, str) and not item.strip()):
             return None
         if self.of == "text":
@@ -144,41 +148,24 @@ class Encoder(TransformerMixin, BaseEstimator):
             content = repr((item.mode, item.size)).encode() + item.tobytes()
         else:
             content = _picture_bytes(item, row)
-        return hashlib.sha256(content).digest()
+        return hashlib.sha256(f"{self.fingerprint_} {self.of} ".encode() + content).digest()
 
-    def _encoded(
-        self, model: "Model", items: Sequence[Any], first: dict[bytes, int]
-    ) -> dict[bytes, Array]:
-        """Return the vector of each content, from the cache or from the model."""
-        salt = f"{model.fingerprint} {self.of} ".encode()
-        keys = {hashlib.sha256(salt + content).digest(): content for content in first}
-        kept = VectorCache() if self.cache and model.is_slow else None
-        known = {} if kept is None else kept.get(list(keys), self.n_features_)
-        vectors = {keys[key]: vector for key, vector in known.items()}
-        left = [key for key, content in keys.items() if content not in vectors]
-        size = _BATCH[self.of]
-        batches = [left[start : start + size] for start in range(0, len(left), size)]
-        for batch in track(batches, f"batch of {self.of}s", minor=True):
-            rows = [first[keys[key]] for key in batch]
-            if self.of == "text":
-                given: list[Any] = [str(items[i]) for i in rows]
-            else:
-                given = [_picture(items[i], i) for i in rows]
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                made = np.asarray(model.encode(given), dtype=np.float32)
-            if made.shape != (len(batch), self.n_features_) or not np.isfinite(made).all():
-                raise InputError(
-                    f"the encoder {brief(self.name)} gives no finite vector for each of the "
-                    f"{self.of}s",
-                    parameter="encoder",
-                )
-            lengths = np.linalg.norm(made, axis=1, keepdims=True)
-            made /= np.where(lengths > 0, lengths, 1)
-            if kept is not None:
-                kept.put(dict(zip(batch, made, strict=True)))
-            vectors |= {keys[key]: vector for key, vector in zip(batch, made, strict=True)}
-        return vectors
+    def _encode(self, model: "Model", items: dict[int, Any]) -> Array:
+        """Return the vectors of texts or pictures by their rows, scaled to unit length."""
+        if self.of == "text":
+            batch: list[Any] = [str(item) for item in items.values()]
+        else:
+            batch = [_picture(item, row) for row, item in items.items()]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            vectors = np.asarray(model.encode(batch), dtype=np.float32)
+        if vectors.shape != (len(batch), self.n_features_) or not np.isfinite(vectors).all():
+            raise InputError(
+                f"the encoder {brief(self.name)} gives no finite vector for each of the {self.of}s",
+                parameter="encoder",
+            )
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors / np.where(lengths > 0, lengths, np.float32(1))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -229,17 +216,19 @@ def kind_of(name: str) -> tuple[str, str]:
     if kind in KINDS and (model or (not colon and kind == "wordllama")):
         return kind, model
     folder = Path(name)
-    if "\0" not in name and folder.is_dir():
+    if folder.is_dir():
         if (folder / "open_clip_config.json").is_file():
             return "open-clip", name
         try:
             config = json.loads((folder / "config.json").read_text("utf-8"))
-            # Folders that model2vec wrote itself do not always name their type.
-            static = config.get("model_type") == "model2vec" or "embedding_dtype" in config
-        except (OSError, ValueError, AttributeError):
-            config, static = None, False
+        except (OSError, ValueError):
+            config = None
+        # Folders that model2vec wrote itself do not always name their type.
+        named = isinstance(config, dict) and config.get("model_type") == "model2vec"
+        if named or "embedding_dtype" in (config or ()):
+            return "model2vec", name
         if config is not None or (folder / "modules.json").is_file():
-            return "model2vec" if static else "sentence-transformers", name
+            return "sentence-transformers", name
         raise InputError(
             f"the folder {brief(name)} holds no model of a known kind; say which, as in "
             f"sentence-transformers:{name}",
@@ -319,40 +308,27 @@ def _wordllama(model: str, of: str) -> Model:
 def _model2vec(model: str, of: str) -> Model:
     from model2vec import StaticModel
 
-    found = StaticModel.from_pretrained(model)
-    table = np.asarray(found.embedding)
-    encode = found.encode
-    return Model(encode, table.shape[1], fingerprint({"embedding": table}), is_slow=False)
+    words = StaticModel.from_pretrained(model)
+    table = np.asarray(words.embedding)
+    return Model(words.encode, table.shape[1], fingerprint({"embedding": table}), is_slow=False)
 
 
 def _sentence_transformers(model: str, of: str) -> Model:
     from sentence_transformers import SentenceTransformer
 
     # Code that comes with a model is never run.
-    found = SentenceTransformer(model, trust_remote_code=False)
-
-    def encode(items: list[Any]) -> Array:
-        return np.asarray(found.encode(items, show_progress_bar=False, convert_to_numpy=True))
-
-    return _network(encode, found, of)
+    network = SentenceTransformer(model, trust_remote_code=False)
+    return _network(partial(network.encode, show_progress_bar=False), network, of)
 
 
 def _open_clip(model: str, of: str) -> Model:
     import open_clip
-    import torch
 
     name, _, weights = model.partition("/")
     if Path(model).is_dir():
         name, weights = f"local-dir:{model}", ""
-    made = open_clip.create_model_from_pretrained(name, pretrained=weights or None)
-    network, prepare = made[0].eval(), made[1]
-
-    def encode(pictures: list[Any]) -> Array:
-        with torch.inference_mode():
-            rows = torch.stack([prepare(picture) for picture in pictures])
-            return np.asarray(network.encode_image(rows).float().numpy())
-
-    return _network(encode, network, of)
+    network, prepare = open_clip.create_model_from_pretrained(name, pretrained=weights or None)[:2]
+    return _picture_network(network.eval(), prepare, network.encode_image)
 
 
 def _torchvision(model: str, of: str) -> Model:
@@ -368,30 +344,33 @@ def _torchvision(model: str, of: str) -> Model:
     # What the network says about its own classes is of less use than what it sees.
     head = next(part for part in ("fc", "classifier", "heads", "head") if hasattr(network, part))
     setattr(network, head, torch.nn.Identity())
-    network.eval()
-    prepare = weights.transforms()
+    return _picture_network(network.eval(), weights.transforms(), network)
+
+
+def _picture_network(network: Any, prepare: Any, features: Any) -> Model:
+    """Return the model of a network for pictures that `prepare` turns into tensors."""
+    import torch
 
     def encode(pictures: list[Any]) -> Array:
         with torch.inference_mode():
             rows = torch.stack([prepare(picture) for picture in pictures])
-            return np.asarray(network(rows).flatten(1).numpy())
+            return np.asarray(features(rows).flatten(1).float().numpy())
 
-    return _network(encode, network, of)
+    return _network(encode, network, "image")
 
 
-def _network(encode: Callable[[list[Any]], Array], network: Any, of: str) -> Model:
+def _network(encode: Callable[[list[Any]], Any], network: Any, of: str) -> Model:
     """Return the model of a torch network; the length of its vectors is tried out."""
-    if of == "text":
-        tried: Any = "a"
-    else:
+    sample: Any = "a"
+    if of == "image":
         image = optional("PIL.Image", "networks", "Encoding pictures")
-        tried = image.new("RGB", (8, 8))
+        sample = image.new("RGB", (8, 8))
     state = {
         name: value.detach().cpu().reshape(-1).contiguous()
         for name, value in network.state_dict().items()
         if hasattr(value, "detach")
     }
-    return Model(encode, encode([tried]).shape[1], fingerprint(state))
+    return Model(encode, np.asarray(encode([sample])).shape[1], fingerprint(state))
 
 
 KINDS = {
@@ -474,66 +453,47 @@ class VectorCache:
         self.path, self.max_bytes = path or cache_folder() / CACHE_FILE, max_bytes
 
     def get(self, keys: Sequence[bytes], size: int) -> dict[bytes, Array]:
-        """Return the vectors of this size that are there and whole."""
-        found: dict[bytes, Array] = {}
-        if not self.path.is_file():
-            return found
-        try:
-            with closing(sqlite3.connect(self.path, timeout=5)) as file:
-                for key in keys:
-                    row = file.execute("SELECT vector FROM vectors WHERE key = ?", (key,))
-                    stored = row.fetchone()
-                    vector = None if stored is None else _unpacked(stored[0], size)
-                    if vector is not None:
-                        found[key] = vector
-        except sqlite3.Error as error:
-            self._repair(error)
-        return found
+        """Return the vectors of this size that are there."""
+        query = "SELECT vector FROM vectors WHERE key = ?"
+        rows = self._run(lambda file: [file.execute(query, (key,)).fetchone() for key in keys])
+        vectors = {}
+        for key, row in zip(keys, rows or [], strict=False):
+            if row is not None and isinstance(row[0], bytes) and len(row[0]) == 4 * size:
+                vectors[key] = np.frombuffer(row[0], dtype="<f4").astype(np.float32)
+        return vectors
 
     def put(self, vectors: dict[bytes, Array]) -> None:
         """Store vectors, all or none of them."""
-        rows = [(key, _packed(vector)) for key, vector in vectors.items()]
+        rows = [(key, vector.astype("<f4").tobytes()) for key, vector in vectors.items()]
+
+        def insert(file: sqlite3.Connection) -> None:
+            with file:
+                file.executemany("INSERT OR REPLACE INTO vectors (key, vector) VALUES (?, ?)", rows)
+            if self.path.stat().st_size > self.max_bytes:
+                with file:
+                    file.execute(
+                        "DELETE FROM vectors WHERE number <= "
+                        "(SELECT (min(number) + max(number)) / 2 FROM vectors)"
+                    )
+                file.execute("VACUUM")
+
+        self._run(insert)
+
+    def _run(self, query: Callable[[sqlite3.Connection], Any]) -> Any:
+        """Open the file for a query; delete one that is damaged.
+
+        Any other trouble, such as a full disk, may pass.
+        """
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.path, timeout=5)) as file, file:
+            with closing(sqlite3.connect(self.path, timeout=5)) as file:
                 file.execute(
                     "CREATE TABLE IF NOT EXISTS vectors "
                     "(number INTEGER PRIMARY KEY, key BLOB UNIQUE, vector BLOB)"
                 )
-                file.executemany("INSERT OR REPLACE INTO vectors (key, vector) VALUES (?, ?)", rows)
-            if self.path.stat().st_size > self.max_bytes:
-                self._shrink()
+                return query(file)
         except (sqlite3.Error, OSError) as error:
-            self._repair(error)
-
-    def _shrink(self) -> None:
-        with closing(sqlite3.connect(self.path, timeout=5)) as file:
-            with file:
-                n = file.execute("SELECT count(*) FROM vectors").fetchone()[0]
-                file.execute(
-                    "DELETE FROM vectors WHERE number IN "
-                    "(SELECT number FROM vectors ORDER BY number LIMIT ?)",
-                    ((n + 1) // 2,),
-                )
-            file.execute("VACUUM")
-
-    def _repair(self, error: Exception) -> None:
-        """Delete a file that is damaged; any other trouble, such as a full disk, may pass."""
-        code = getattr(error, "sqlite_errorcode", None)
-        if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            self.path.unlink(missing_ok=True)
-
-
-def _packed(vector: Array) -> bytes:
-    data = vector.astype("<f4").tobytes()
-    return zlib.crc32(data).to_bytes(4, "little") + data
-
-
-def _unpacked(stored: Any, size: int) -> Array | None:
-    """Return a vector; None if its bytes are not those that were stored."""
-    if not isinstance(stored, bytes) or len(stored) != 4 + 4 * size:
-        return None
-    data = stored[4:]
-    if zlib.crc32(data).to_bytes(4, "little") != stored[:4]:
-        return None
-    return np.frombuffer(data, dtype="<f4").astype(np.float32)
+            code = getattr(error, "sqlite_errorcode", None)
+            if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                self.path.unlink(missing_ok=True)
+            return None

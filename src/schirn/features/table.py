@@ -61,14 +61,11 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             Texts; a missing one counts as empty.
         y : ignored
         """
-        self._learn(X)
+        arrays_of(self, X, learn=True)
         return self
 
     def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
         """Learn the words and return the weights of the same texts."""
-        return as_output(self, self._learn(X), X)
-
-    def _learn(self, X: Iterable[Any]) -> "sp.csr_array":
         vectorizer, texts = _vectorizer(max_features=self.max_words), _clean(X)
         try:
             weights = sp.csr_array(vectorizer.fit_transform(texts))
@@ -79,19 +76,16 @@ class TextFeatures(TransformerMixin, BaseEstimator):
         self.words_ = vectorizer.get_feature_names_out()
         self.idf_ = vectorizer.idf_
         weights.sort_indices()
-        return weights
+        return as_output(self, weights, X)
 
     def transform(self, X: Iterable[Any]) -> "sp.csr_array":
         """Return the weights (n, words) of texts; words that are not known are left out."""
         check_is_fitted(self)
-        return as_output(self, self._weights(X), X)
-
-    def _weights(self, X: Iterable[Any]) -> "sp.csr_array":
         vectorizer = _vectorizer(vocabulary=self.words_.tolist())
         vectorizer.idf_ = self.idf_
         weights = sp.csr_array(vectorizer.transform(_clean(X)))
         weights.sort_indices()
-        return weights
+        return as_output(self, weights, X)
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the words."""
@@ -163,14 +157,11 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         X : DataFrame, dict of columns or list of dicts
         y : ignored
         """
-        self._learn(X)
+        arrays_of(self, X, learn=True)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> "Array | sp.csr_array":
         """Learn from a table and return the features of its rows."""
-        return as_output(self, self._learn(X), X)
-
-    def _learn(self, X: Any) -> "Array | sp.csr_array":
         self._check_choice()
         self.text_ = None if self.text is None else TextFeatures()
         self.encoder_ = None
@@ -178,7 +169,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             self.encoder_ = Encoder(self.encoder, of="image" if self.image else "text").fit()
         features = self._features(X, learn=True)
         self.n_features_ = features.shape[1]
-        return features
+        return as_output(self, features, X)
 
     def transform(self, X: Any) -> "Array | sp.csr_array":
         """Return the features (n, d) of the rows of a table with the same columns."""
@@ -257,14 +248,14 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def _features(self, X: Any, learn: bool = False) -> "Array | sp.csr_array":
         if self.image is not None:
             assert self._encoder is not None
-            return self._encoder._vectors(as_columns(X).column(self.image))
+            return arrays_of(self._encoder, as_columns(X).column(self.image))
         if self.text_ is None:
             return self._numbers(as_columns(X))
         texts = self.texts(X)
-        words = self.text_._learn(texts) if learn else self.text_._weights(texts)
+        words = arrays_of(self.text_, texts, learn=learn)
         if self._encoder is None:
             return words
-        both = sp.csr_array(sp.hstack([words, self._encoder._vectors(texts)]))
+        both = sp.csr_array(sp.hstack([words, arrays_of(self._encoder, texts)]))
         lengths = np.sqrt(both.multiply(both).sum(axis=1))
         return sp.csr_array(both / np.where(lengths > 0, lengths, 1)[:, None])
 

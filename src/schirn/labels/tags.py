@@ -60,17 +60,9 @@ class Tags(NamedTuple):
         position = self._positions(columns)
         inside = position >= 0
         out = np.full(len(self.row), default, dtype=matrix.dtype)
-        row, column = self.row[inside], position[inside]
-        if not sp.issparse(matrix):
-            out[inside] = matrix[row, column]
-            return out
-        stored = sp.coo_array(matrix)
-        cells = np.ravel_multi_index((stored.row, stored.col), matrix.shape)
-        order = np.argsort(cells, kind="stable")
-        wanted = np.ravel_multi_index((row, column), matrix.shape)
-        k = np.searchsorted(cells, wanted, sorter=order).clip(max=max(len(cells) - 1, 0))
-        k = order[k] if len(order) else k
-        out[inside] = np.where(cells[k] == wanted, stored.data[k], 0) if len(order) else 0
+        entries: Any = matrix[self.row[inside], position[inside]]
+        # Depending on its version, SciPy returns entries of a CSR array as an array or sparse.
+        out[inside] = entries.toarray().ravel() if sp.issparse(entries) else entries
         return out
 
     def _positions(self, columns: Array) -> Array:

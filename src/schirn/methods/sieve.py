@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from schirn._input import Number, OneOf, Seed, check_same_length
+from schirn._input import Number, OneOf, Seed, check_same_length, declare_parameters, parameter
 from schirn._progress import stage, track
 from schirn.exceptions import InputError
 from schirn.labels.known import as_known
@@ -54,6 +54,7 @@ _BLOCK_ROWS = 5000
 _FILE_CELLS = 2**23
 
 
+@declare_parameters
 class Sieve(PartialMultiLabelClassifier):
     r"""Alternate leave-one-out ridge scores with the exact posterior of the candidates.
 
@@ -137,14 +138,18 @@ class Sieve(PartialMultiLabelClassifier):
     True
     """
 
-    _constraints: ClassVar = {
-        "kernel": OneOf(("rbf", "linear")),
-        "lam": Number(open_low=True, none=True),
-        "max_iter": Number(low=1, integer=True),
-        "max_kernel_rows": Number(low=0, integer=True),
-        "n_landmarks": Number(low=1, integer=True),
-        "random_state": Seed(),
-    }
+    features: Any = "auto"
+    kernel: str = parameter("rbf", OneOf(("rbf", "linear")))
+    noise_level: float | Array | None = None
+    lam: float | None = parameter(None, Number(open_low=True, none=True))
+    max_iter: int = parameter(8, Number(low=1, integer=True))
+    max_kernel_rows: int = parameter(4000, Number(low=0, integer=True))
+    n_landmarks: int = parameter(1500, Number(low=1, integer=True))
+    threshold: ThresholdRule = 0.0
+    random_state: int | None = parameter(0, Seed())
+    checkpoint: str | os.PathLike[str] | None = None
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="leave-one-out posterior",
         reference="this library, docs/sieve.md",
@@ -172,35 +177,6 @@ class Sieve(PartialMultiLabelClassifier):
         "training_log_odds_": "[float (n, l)]",
         "missing_": "[sparse float? 0..1 (n, l)]",
     }
-    wrong_share_: float
-    largest_wrong_share_: float
-
-    def __init__(
-        self,
-        *,
-        features: Any = "auto",
-        kernel: str = "rbf",
-        noise_level: float | Array | None = None,
-        lam: float | None = None,
-        max_iter: int = 8,
-        max_kernel_rows: int = 4000,
-        n_landmarks: int = 1500,
-        threshold: ThresholdRule = 0.0,
-        random_state: int | None = 0,
-        checkpoint: str | os.PathLike[str] | None = None,
-        verbose: bool = False,
-    ):
-        self.features = features
-        self.kernel = kernel
-        self.noise_level = noise_level
-        self.lam = lam
-        self.max_iter = max_iter
-        self.max_kernel_rows = max_kernel_rows
-        self.n_landmarks = n_landmarks
-        self.threshold = threshold
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.verbose = verbose
 
     def fit(
         self,

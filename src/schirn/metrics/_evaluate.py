@@ -1,12 +1,10 @@
 """The five metrics by name, and all of them at once."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from schirn.metrics import multilabel
-from schirn.metrics._input import choice
 
 
 class Metric(NamedTuple):
@@ -69,26 +67,12 @@ def evaluate(
     Hamming loss ↓: 0.250
     one-error ↓: 0.000
     """
-    choice("convention", convention, multilabel.CONVENTIONS)
-    choice("empty_rows", empty_rows, ("drop", "keep"))
-    rankings = {
-        "average_precision": partial(multilabel.average_precision_rows, convention=convention),
-        "ranking_loss": partial(multilabel.ranking_loss_rows, convention=convention),
-        "coverage": partial(multilabel.coverage_rows, convention=convention, empty_rows=empty_rows),
-        "one_error": partial(multilabel.one_error_rows, convention=convention),
-    }
+    rankings = multilabel.row_values(list(METRICS), convention, empty_rows)
+    hamming = {"hamming_loss": rankings.pop("hamming_loss")}
     values = multilabel.mean_rows(y_true, scores, rankings, sample_weight)
-    labels = scores if y_pred is None else y_pred
+    labels, name = (scores, "scores") if y_pred is None else (y_pred, "y_pred")
+    transform = multilabel.predictor(labels, threshold, scale)
     values |= multilabel.mean_rows(
-        y_true,
-        labels,
-        {
-            "hamming_loss": partial(
-                multilabel.hamming_rows, convention=convention, empty_rows=empty_rows
-            )
-        },
-        sample_weight,
-        name="scores" if y_pred is None else "y_pred",
-        transform=multilabel.predictor(labels, threshold, scale),
+        y_true, labels, hamming, sample_weight, name=name, transform=transform
     )
     return {name: values[name] for name in METRICS}

@@ -12,45 +12,29 @@ from schirn.metrics._input import Array, as_bool, blocks, same_table
 Bools = npt.NDArray[np.bool_]
 
 
-def _counts(y_true: Any, candidates: Any, noise: Any) -> tuple[int, int, int]:
-    """Count the cells flagged as noise, the wrong candidate cells, and those that are both."""
-    given, truth = same_table(candidates, y_true, ("candidates", "y_true"))
-    _, flags = same_table(candidates, noise, ("candidates", "noise"))
-    flagged = wrong = both = 0
-    for start, (given_rows, truth_rows, flag_rows) in blocks(given, truth, flags):
-        inside = as_bool(given_rows, "candidates", start)
-        flags_here = as_bool(flag_rows, "noise", start)
-        outside = flags_here & ~inside
-        if outside.any():
-            row, column = np.argwhere(outside)[0]
-            raise InputError(
-                f"noise is 1 at row {start + row}, column {column}, which is not a candidate; "
-                "only candidate labels can be noise."
-            )
-        false = inside & ~as_bool(truth_rows, "y_true", start)
-        flagged += int(np.count_nonzero(flags_here))
-        wrong += int(np.count_nonzero(false))
-        both += int(np.count_nonzero(flags_here & false))
-    return flagged, wrong, both
+def _cells(y_true: Any, candidates: Any, values: Any, name: str) -> tuple[Bools, Array]:
+    """Return the truth and the values of the candidate cells.
 
-
-def _cells(y_true: Any, candidates: Any, confidence: Any) -> tuple[Bools, Array]:
-    """Return the truth and the confidence of the candidate cells."""
-    given, truth = same_table(candidates, y_true, ("candidates", "y_true"))
-    _, belief = same_table(candidates, confidence, ("candidates", "confidence"))
-    truths, beliefs = [np.empty(0, dtype=bool)], [np.empty(0)]
-    for start, (given_rows, truth_rows, belief_rows) in blocks(given, truth, belief):
-        inside = as_bool(given_rows, "candidates", start)
-        values = belief_rows[inside]
-        if values.dtype.kind == "f" and np.isnan(values).any():
-            row, column = np.argwhere(inside & np.isnan(belief_rows))[0]
-            raise InputError(
-                f"confidence is NaN at row {start + row}, column {column}, a candidate; "
-                "replace missing values first."
-            )
+    Values called "noise" must be 0/1, and 0 outside the candidates; others must not be NaN.
+    """
+    listed, truth = same_table(candidates, y_true, ("candidates", "y_true"))
+    _, table = same_table(candidates, values, ("candidates", name))
+    truths, cells = [np.empty(0, dtype=bool)], [np.empty(0)]
+    for start, (listed_rows, truth_rows, rows) in blocks(listed, truth, table):
+        inside = as_bool(listed_rows, "candidates", start)
+        if name == "noise":
+            rows = as_bool(rows, name, start)
+            bad = rows & ~inside
+            problem = "1 at {}, which is not a candidate; only candidate labels can be noise."
+        else:
+            bad = inside & np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(0, dtype=bool)
+            problem = "NaN at {}, a candidate; replace missing values first."
+        if bad.any():
+            row, column = np.argwhere(bad)[0]
+            raise InputError(f"{name} is " + problem.format(f"row {start + row}, column {column}"))
         truths.append(as_bool(truth_rows, "y_true", start)[inside])
-        beliefs.append(values)
-    return np.concatenate(truths), np.concatenate(beliefs)
+        cells.append(rows[inside])
+    return np.concatenate(truths), np.concatenate(cells)
 
 
 def noise_auc(y_true: Any, candidates: Any, confidence: Any) -> float:
@@ -79,7 +63,7 @@ def noise_auc(y_true: Any, candidates: Any, confidence: Any) -> float:
     >>> noise_auc([[1, 0, 1, 0]], [[1, 1, 1, 0]], [[0.9, 0.4, 0.3, 0.0]])
     0.5
     """
-    truth, belief = _cells(y_true, candidates, confidence)
+    truth, belief = _cells(y_true, candidates, confidence, "confidence")
     n_true = int(np.count_nonzero(truth))
     n_wrong = truth.size - n_true
     if n_true == 0 or n_wrong == 0:
@@ -114,8 +98,7 @@ def noise_precision(y_true: Any, candidates: Any, noise: Any) -> float:
     >>> noise_precision([[1, 0, 0, 0]], [[1, 1, 1, 0]], [[1, 1, 0, 0]])
     0.5
     """
-    flagged, _, both = _counts(y_true, candidates, noise)
-    return _ratio(both, flagged)
+    return noise_report(y_true, candidates, noise)["precision"]
 
 
 def noise_recall(y_true: Any, candidates: Any, noise: Any) -> float:
@@ -137,8 +120,7 @@ def noise_recall(y_true: Any, candidates: Any, noise: Any) -> float:
     >>> noise_recall([[1, 0, 0, 0]], [[1, 1, 1, 0]], [[1, 1, 0, 0]])
     0.5
     """
-    _, wrong, both = _counts(y_true, candidates, noise)
-    return _ratio(both, wrong)
+    return noise_report(y_true, candidates, noise)["recall"]
 
 
 def noise_f1(y_true: Any, candidates: Any, noise: Any) -> float:
@@ -161,8 +143,7 @@ def noise_f1(y_true: Any, candidates: Any, noise: Any) -> float:
     >>> noise_f1([[1, 0, 0, 0]], [[1, 1, 1, 0]], [[1, 1, 0, 0]])
     0.5
     """
-    flagged, wrong, both = _counts(y_true, candidates, noise)
-    return _ratio(2 * both, flagged + wrong)
+    return noise_report(y_true, candidates, noise)["f1"]
 
 
 def noise_report(
@@ -190,13 +171,12 @@ def noise_report(
     >>> noise_report([[1, 0, 0, 0]], [[1, 1, 1, 0]], noise=[[1, 1, 0, 0]])
     {'n_candidates': 3, 'n_wrong': 2, 'n_flagged': 2, 'precision': 0.5, 'recall': 0.5, 'f1': 0.5}
     """
-    truth, _ = _cells(y_true, candidates, candidates)
-    report: dict[str, float] = {
-        "n_candidates": truth.size,
-        "n_wrong": int(truth.size - np.count_nonzero(truth)),
-    }
+    values, name = (candidates, "candidates") if noise is None else (noise, "noise")
+    truth, flags = _cells(y_true, candidates, values, name)
+    wrong = int(np.count_nonzero(~truth))
+    report: dict[str, float] = {"n_candidates": truth.size, "n_wrong": wrong}
     if noise is not None:
-        flagged, wrong, both = _counts(y_true, candidates, noise)
+        flagged, both = (int(np.count_nonzero(cells)) for cells in (flags, flags * ~truth))
         report["n_flagged"] = flagged
         report["precision"] = _ratio(both, flagged)
         report["recall"] = _ratio(both, wrong)

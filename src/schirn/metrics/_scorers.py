@@ -13,22 +13,24 @@ from schirn.metrics.multilabel import CONVENTIONS, precision_at_k
 SCORABLE = {**METRICS, "precision_at_k": Metric(precision_at_k, True, "precision at k ↑")}
 
 
-def _against_candidates(candidates: Any, response: Any, *, metric: str, **options: Any) -> float:
-    """Score against the labels the estimator was fitted on."""
-    return SCORABLE[metric].function(candidates, response, **options)
-
-
-def _against_clean(
-    candidates: Any, response: Any, *, metric: str, y_clean: Any = None, **options: Any
+def _score(
+    candidates: Any,
+    response: Any,
+    *,
+    metric: str,
+    against: str,
+    y_clean: Any = None,
+    **options: Any,
 ) -> float:
-    """Score against the true labels, passed as metadata."""
-    if y_clean is None:
+    """Score against the true labels, passed as metadata, or against the candidates."""
+    if against == "clean" and y_clean is None:
         raise InputError(
             f"the scorer {metric!r} compares with the true labels but got none; pass y_clean, "
             "as in cross_validate(..., params={'y_clean': Y}) or search.fit(X, candidates, "
             "y_clean=Y), or use scorer(..., against='candidates')."
         )
-    return SCORABLE[metric].function(y_clean, response, **options)
+    truth = y_clean if against == "clean" else candidates
+    return SCORABLE[metric].function(truth, response, **options)
 
 
 def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
@@ -77,10 +79,11 @@ def scorer(name: str, *, against: str = "clean", **options: Any) -> Any:
     from sklearn.metrics import make_scorer
 
     made = make_scorer(
-        _against_clean if against == "clean" else _against_candidates,
+        _score,
         response_method=metric.response,
         greater_is_better=metric.greater_is_better,
         metric=name,
+        against=against,
         **options,
     )
     return made.set_score_request(y_clean=True) if against == "clean" else made
@@ -93,7 +96,7 @@ def _check_options(name: str, options: dict[str, Any]) -> None:
     for option in options:
         if option not in allowed:
             raise InputError(f"{name} has no option {option!r}; use {', '.join(sorted(allowed))}.")
-    choice("convention", options.get("convention", "field"), CONVENTIONS)
+    choice("convention", options.get("convention", "field"), tuple(CONVENTIONS))
 
 
 def scorers(*, against: str = "clean", convention: str = "field") -> dict[str, Any]:

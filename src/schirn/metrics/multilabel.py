@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from schirn.exceptions import InputError
-from schirn.metrics import rows as _rows
+from schirn.metrics import rows
 from schirn.metrics._input import (
     as_bool,
     as_matrix,
@@ -18,53 +18,37 @@ from schirn.metrics._input import (
     refuse_nan,
     same_table,
 )
-from schirn.metrics.rows import Block, Bools, Floats
+from schirn.metrics.rows import Block, Floats
 
-CONVENTIONS = ("field", "sklearn")
-RowValues = Callable[[Block], tuple[Floats, Bools]]
-
-
-def _every(block: Block) -> Bools:
-    """Keep every row."""
-    return np.ones(len(block.truth), dtype=bool)
-
-
-def _kept(block: Block, convention: str, empty_rows: str) -> Bools:
-    """Rows that count in coverage and Hamming loss."""
-    keep_all = convention == "sklearn" or empty_rows == "keep"
-    return _every(block) if keep_all else block.has_true
-
-
-def average_precision_rows(block: Block, convention: str) -> tuple[Floats, Bools]:
-    """Average precision of each row, and the rows that count."""
-    if convention == "sklearn":
-        return _rows.average_precision_tied_last(block), _every(block)
-    return _rows.average_precision_by_position(block), block.has_both
+# For each convention: the value of each row, and the rows that count.
+RowValues = tuple[Callable[[Block], Floats], str]
+CONVENTIONS: dict[str, dict[str, RowValues]] = {
+    "field": {
+        "average_precision": (rows.average_precision_by_position, "has_both"),
+        "ranking_loss": (rows.ranking_loss, "has_both"),
+        "coverage": (rows.coverage, "has_true"),
+        "hamming_loss": (rows.hamming, "has_true"),
+        "one_error": (rows.one_error_lenient, "has_both"),
+    },
+    "sklearn": {
+        "average_precision": (rows.average_precision_tied_last, "every"),
+        "ranking_loss": (rows.ranking_loss, "every"),
+        "coverage": (rows.depth_tied_last, "every"),
+        "hamming_loss": (rows.hamming, "every"),
+        "one_error": (rows.one_error_strict, "has_both"),
+    },
+}
 
 
-def ranking_loss_rows(block: Block, convention: str) -> tuple[Floats, Bools]:
-    """Ranking loss of each row, and the rows that count."""
-    return _rows.ranking_loss(block), _every(block) if convention == "sklearn" else block.has_both
-
-
-def coverage_rows(block: Block, convention: str, empty_rows: str) -> tuple[Floats, Bools]:
-    """Coverage of each row, and the rows that count."""
-    kept = _kept(block, convention, empty_rows)
-    if convention == "sklearn":
-        return _rows.depth_tied_last(block), kept
-    return (_rows.depth_by_position(block) - 1) / block.n_labels, kept
-
-
-def one_error_rows(block: Block, convention: str) -> tuple[Floats, Bools]:
-    """One-error of each row, and the rows that count."""
-    strict = convention == "sklearn"
-    value = _rows.one_error_strict if strict else _rows.one_error_lenient
-    return value(block), block.has_both
-
-
-def hamming_rows(block: Block, convention: str, empty_rows: str) -> tuple[Floats, Bools]:
-    """Hamming loss of each row of predictions, and the rows that count."""
-    return _rows.hamming(block), _kept(block, convention, empty_rows)
+def row_values(names: list[str], convention: str, empty_rows: str) -> dict[str, RowValues]:
+    """Return the values and the rows that count of some metrics, after checking the options."""
+    choice("convention", convention, tuple(CONVENTIONS))
+    choice("empty_rows", empty_rows, ("drop", "keep"))
+    chosen = {name: CONVENTIONS[convention][name] for name in names}
+    if empty_rows == "keep":
+        for name in {"coverage", "hamming_loss"} & set(names):
+            chosen[name] = chosen[name][0], "every"
+    return chosen
 
 
 def mean_rows(
@@ -87,20 +71,31 @@ def mean_rows(
         if block.n_labels == 0:
             break
         weight = np.ones(len(shown)) if weights is None else weights[start : start + len(shown)]
-        for metric, rows in metrics.items():
-            value, kept = rows(block)
-            sums[metric] += [np.sum((weight * value)[kept]), np.sum(weight[kept])]
-    return {metric: _ratio(metric, total, count) for metric, (total, count) in sums.items()}
+        for metric, (row_value, which) in metrics.items():
+            counted = getattr(block, which)
+            total = np.sum((weight * row_value(block))[counted])
+            sums[metric] += [total, np.sum(weight[counted])]
+    for metric, (_, count) in sums.items():
+        if count == 0:
+            raise InputError(
+                f"no row is left to score for {metric}: rows without a true label, rows of weight "
+                "0 and, for rankings, rows with only true labels do not count; give rows with both."
+            )
+    return {metric: float(total / count) for metric, (total, count) in sums.items()}
 
 
-def _ratio(metric: str, total: float, count: float) -> float:
-    """Return the mean, or raise InputError if no row counted."""
-    if count == 0:
-        raise InputError(
-            f"no row is left to score for {metric}: rows without a true label, rows of weight 0 "
-            "and, for rankings, rows with only true labels do not count; give rows with both."
-        )
-    return float(total / count)
+def _mean(
+    name: str,
+    y_true: Any,
+    scores: Any,
+    convention: str,
+    sample_weight: Any,
+    empty_rows: str = "drop",
+    transform: Callable[[Any], Any] | None = None,
+) -> float:
+    """Mean of one metric."""
+    metrics = row_values([name], convention, empty_rows)
+    return mean_rows(y_true, scores, metrics, sample_weight, transform=transform)[name]
 
 
 def average_precision(
@@ -135,11 +130,7 @@ def average_precision(
     >>> round(average_precision([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]]), 3)
     0.833
     """
-    choice("convention", convention, CONVENTIONS)
-    rows = partial(average_precision_rows, convention=convention)
-    return mean_rows(y_true, scores, {"average_precision": rows}, sample_weight)[
-        "average_precision"
-    ]
+    return _mean("average_precision", y_true, scores, convention, sample_weight)
 
 
 def ranking_loss(
@@ -170,9 +161,7 @@ def ranking_loss(
     >>> ranking_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
     0.25
     """
-    choice("convention", convention, CONVENTIONS)
-    rows = partial(ranking_loss_rows, convention=convention)
-    return mean_rows(y_true, scores, {"ranking_loss": rows}, sample_weight)["ranking_loss"]
+    return _mean("ranking_loss", y_true, scores, convention, sample_weight)
 
 
 def coverage(
@@ -211,10 +200,7 @@ def coverage(
     >>> coverage([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]])
     0.5
     """
-    choice("convention", convention, CONVENTIONS)
-    choice("empty_rows", empty_rows, ("drop", "keep"))
-    rows = partial(coverage_rows, convention=convention, empty_rows=empty_rows)
-    return mean_rows(y_true, scores, {"coverage": rows}, sample_weight)["coverage"]
+    return _mean("coverage", y_true, scores, convention, sample_weight, empty_rows)
 
 
 def one_error(
@@ -246,9 +232,7 @@ def one_error(
     >>> one_error(truth, scores, convention="sklearn")
     1.0
     """
-    choice("convention", convention, CONVENTIONS)
-    rows = partial(one_error_rows, convention=convention)
-    return mean_rows(y_true, scores, {"one_error": rows}, sample_weight)["one_error"]
+    return _mean("one_error", y_true, scores, convention, sample_weight)
 
 
 def hamming_loss(
@@ -298,13 +282,8 @@ def hamming_loss(
     >>> hamming_loss([[1, 0, 1, 0]], [[0.9, 0.8, 0.7, 0.1]], scale="row", threshold=0.9)
     0.25
     """
-    choice("convention", convention, CONVENTIONS)
-    choice("empty_rows", empty_rows, ("drop", "keep"))
-    rows = partial(hamming_rows, convention=convention, empty_rows=empty_rows)
-    to_labels = predictor(scores, threshold, scale)
-    return mean_rows(y_true, scores, {"hamming_loss": rows}, sample_weight, transform=to_labels)[
-        "hamming_loss"
-    ]
+    transform = predictor(scores, threshold, scale)
+    return _mean("hamming_loss", y_true, scores, convention, sample_weight, empty_rows, transform)
 
 
 def predictor(scores: Any, threshold: float, scale: str) -> Callable[[Any], Any] | None:
@@ -312,17 +291,13 @@ def predictor(scores: Any, threshold: float, scale: str) -> Callable[[Any], Any]
     choice("scale", scale, ("none", "row"))
     if isinstance(threshold, bool) or not isinstance(threshold, Real) or np.isnan(float(threshold)):
         raise InputError(f"threshold is {threshold!r}; use a number.")
-    if _are_predictions(scores):
-        return None
-    return partial(_rows.predict, threshold=float(threshold), scale=scale)
-
-
-def _are_predictions(scores: Any) -> bool:
-    """Whether the values are bool, or integers that are all 0 or 1."""
     values = as_matrix(scores, "scores")
-    if values.dtype.kind not in "biu" or not values.shape[0] or not values.shape[1]:
-        return False
-    return values.dtype == bool or bool(values.min() >= 0 and values.max() <= 1)
+    is_binary = values.dtype == bool
+    if values.dtype.kind in "iu" and values.shape[0] and values.shape[1]:
+        is_binary = bool(values.min() >= 0 and values.max() <= 1)
+    if is_binary:
+        return None
+    return partial(rows.predict, threshold=float(threshold), scale=scale)
 
 
 def precision_at_k(y_true: Any, scores: Any, k: int = 1, *, sample_weight: Any = None) -> float:
@@ -350,8 +325,5 @@ def precision_at_k(y_true: Any, scores: Any, k: int = 1, *, sample_weight: Any =
     n_labels = as_matrix(y_true, "y_true").shape[1]
     if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= n_labels:
         raise InputError(f"k is {k!r}; use a whole number from 1 to {n_labels}.")
-
-    def rows(block: Block) -> tuple[Floats, Bools]:
-        return _rows.top_k_precision(block, int(k)), block.has_true
-
-    return mean_rows(y_true, scores, {"precision_at_k": rows}, sample_weight)["precision_at_k"]
+    metrics = {"precision_at_k": (partial(rows.top_k_precision, k=int(k)), "has_true")}
+    return mean_rows(y_true, scores, metrics, sample_weight)["precision_at_k"]

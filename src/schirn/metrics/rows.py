@@ -26,6 +26,11 @@ class Block:
         return np.count_nonzero(self.truth, axis=1).astype(np.int64)
 
     @cached_property
+    def every(self) -> Bools:
+        """All rows."""
+        return np.ones(len(self.truth), dtype=bool)
+
+    @cached_property
     def has_true(self) -> Bools:
         """Rows with at least one true label."""
         return self.n_true > 0
@@ -88,10 +93,11 @@ def ranking_loss(block: Block) -> Floats:
     return _mean_over_true(block, false_from_tie / n_false[:, None])
 
 
-def depth_by_position(block: Block) -> Floats:
-    """Position, from 1 at the top, of the lowest true label; 0 if there is none."""
+def coverage(block: Block) -> Floats:
+    """Position, from 0 at the top, of the lowest true label, divided by the number of labels."""
     lowest = np.argmax(block.sorted_truth, axis=1)
-    return np.where(block.has_true, block.n_labels - lowest, 0).astype(float)
+    depth = np.where(block.has_true, block.n_labels - lowest, 0)
+    return np.asarray((depth - 1) / block.n_labels)
 
 
 def depth_tied_last(block: Block) -> Floats:

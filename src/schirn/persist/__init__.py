@@ -171,7 +171,13 @@ def load(
     path, limit = Path(path), byte_limit(max_bytes)
     with damage_named(path), _open(path) as archive:
         header = _read_header(path, archive, limit)
-        cls = _find_class(path, header)
+        name = header["model"]["class"]
+        cls = _model_class(name)
+        if cls is None:
+            raise ModelFileError(
+                f"{path}: holds a model of the class {brief(name)}, which this version of schirn "
+                f"({', '.join(_models())}) does not have"
+            )
         arrays = _read_arrays(path, archive, header["arrays"], limit)
         model: PartialMultiLabelClassifier = Decoder(arrays).estimator(
             header["model"], lambda _: cls
@@ -288,9 +294,10 @@ def damage_named(path: Path) -> Iterator[None]:
     """Turn any error that a damaged file causes into a ModelFileError that names it."""
     try:
         yield
+    except ModelFileError:
+        raise
     except _DAMAGE as error:
-        is_named = isinstance(error, OSError) and error.filename is not None
-        if isinstance(error, ModelFileError) or is_named:
+        if isinstance(error, OSError) and error.filename is not None:
             raise
         reason = reason_of(error)
         raise ModelFileError(f"{path}: the model file is damaged ({reason})") from error
@@ -328,24 +335,17 @@ def _read_header(path: Path, archive: zipfile.ZipFile, limit: int) -> dict[str, 
             f"{path}: the header does not match its checksum; the file was changed or truncated"
         )
     header: dict[str, Any] = json.loads(text)
-    version = header["version"]
-    if type(version) is not int or version > VERSION:
-        raise ModelFileError(
-            f"{path}: written by a newer version of schirn (file format {brief(version)}, this "
-            f"version reads up to {VERSION}); update schirn"
-        )
+    check_version(path, header["version"], VERSION)
     return header
 
 
-def _find_class(path: Path, header: dict[str, Any]) -> type[PartialMultiLabelClassifier]:
-    name = header["model"]["class"]
-    cls = _model_class(name)
-    if cls is None:
+def check_version(path: Path, version: Any, newest: int) -> None:
+    """Raise ModelFileError if the format of a file is newer than the newest one known."""
+    if type(version) is not int or version > newest:
         raise ModelFileError(
-            f"{path}: holds a model of the class {brief(name)}, which this version of schirn "
-            f"({', '.join(_models())}) does not have"
+            f"{path}: written by a newer version of schirn (file format {brief(version)}, this "
+            f"version reads up to {newest}); update schirn"
         )
-    return cls
 
 
 def _read_arrays(
@@ -493,36 +493,37 @@ class Decoder:
         if not isinstance(entry, dict):
             return entry
         ((kind, body),) = entry.items()
-        if kind not in _DECODE:
-            raise ValueError(f"{kind!r} is not a known kind of value")
-        return _DECODE[kind](self, body)
+        match kind:
+            case "float":
+                return float(body)
+            case "array":
+                return self._array(body)
+            case "number":
+                return self._array(body)[()]
+            case "names":
+                return np.array([str(name) for name in body], dtype=object)
+            case "list":
+                return [self.value(item) for item in body]
+            case "tuple":
+                return tuple(self.value(item) for item in body)
+            case "dict":
+                return {key: self.value(value) for key, value in body.items()}
+            case "sparse":
+                shape = tuple(int(side) for side in body["shape"])
+                parts = tuple(self.value(part) for part in body["parts"])
+                matrix = _SPARSE[body["type"]](parts, shape=shape)
+                check_sparse(matrix)
+                return matrix
+            case "record":
+                return self._record(body)
+            case "estimator":
+                return self.estimator(body, _known_class)
+        raise ValueError(f"{kind!r} is not a known kind of value")
 
     def _array(self, number: int) -> Array:
         if type(number) is not int or not 0 <= number < len(self._arrays):
             raise ValueError(f"there is no array {number!r}")
         return self._arrays[number]
-
-    def _number(self, number: int) -> Any:
-        return self._array(number)[()]
-
-    def _names(self, names: list[str]) -> Array:
-        return np.array([str(name) for name in names], dtype=object)
-
-    def _items(self, items: list[Any]) -> list[Any]:
-        return [self.value(item) for item in items]
-
-    def _tuple(self, items: list[Any]) -> tuple[Any, ...]:
-        return tuple(self._items(items))
-
-    def _dict(self, items: dict[str, Any]) -> dict[str, Any]:
-        return {key: self.value(value) for key, value in items.items()}
-
-    def _sparse(self, body: dict[str, Any]) -> Any:
-        data, indices, indptr = self._items(body["parts"])
-        shape = tuple(int(side) for side in body["shape"])
-        matrix = _SPARSE[body["type"]]((data, indices, indptr), shape=shape)
-        check_sparse(matrix)
-        return matrix
 
     def _record(self, body: dict[str, Any]) -> Any:
         name = body["name"]
@@ -531,24 +532,7 @@ class Decoder:
         record = RECORDS.get(name) or all_records().get(name)
         if record is None:
             raise ValueError(f"{body['name']!r} is not a record of schirn")
-        return record.cls(**self._dict(body["fields"]))
-
-    def _nested(self, body: dict[str, Any]) -> Any:
-        return self.estimator(body, _known_class)
-
-
-_DECODE: dict[str, Callable[[Decoder, Any], Any]] = {
-    "float": lambda _, text: float(text),
-    "array": Decoder._array,
-    "number": Decoder._number,
-    "names": Decoder._names,
-    "list": Decoder._items,
-    "tuple": Decoder._tuple,
-    "dict": Decoder._dict,
-    "sparse": Decoder._sparse,
-    "record": Decoder._record,
-    "estimator": Decoder._nested,
-}
+        return record.cls(**{key: self.value(value) for key, value in body["fields"].items()})
 
 
 def _known_class(name: str) -> Any:

@@ -178,19 +178,21 @@ def check_pipeline(pipeline: TagPipeline) -> None:
         raise ValueError(f"TagPipeline.method_ should be a method, found {brief(method)}")
     given = [features.text, features.columns, features.vectors, features.image]
     names = [[each] if isinstance(each, str) else each for each in given if each is not None]
-    if len(names) != 1 or not isinstance(names[0], list | tuple) or not names[0]:
-        raise ValueError("TagPipeline.features_ should have columns in one of its parameters")
-    if not all(type(name) is str for name in names[0]):
-        raise ValueError(f"TagPipeline.features_ should name columns, found {brief(names[0])}")
-    if (features.text is None) != (features.text_ is None):
-        raise ValueError("TagPipeline.features_ should have words if it learns from text")
     encoder = vars(features).get("encoder_")
-    if (encoder is None) != (features.encoder in (None, TFIDF)):
-        raise ValueError("TagPipeline.features_ should have the encoder that it names")
-    if encoder is not None and not all(type(each) is str for each in (encoder.name, encoder.of)):
-        raise ValueError(f"TagPipeline.features_ should name its encoder, found {brief(encoder)}")
-    if features.image is not None and encoder is None:
-        raise ValueError("TagPipeline.features_ should have an encoder if it learns from pictures")
+    is_image, is_text = features.image is not None, features.text is not None
+    rules = {
+        "have columns in one of its parameters": len(names) == 1
+        and isinstance(names[0], list | tuple)
+        and len(names[0]) > 0,
+        "name columns": all(type(name) is str for each in names for name in each),
+        "have words if it learns from text": is_text == (features.text_ is not None),
+        "have the encoder that it names": (encoder is None) == (features.encoder in (None, TFIDF)),
+        "name its encoder": encoder is None or type(encoder.name) is type(encoder.of) is str,
+        "have an encoder if it learns from pictures": not is_image or encoder is not None,
+    }
+    broken = next((rule for rule, holds in rules.items() if not holds), None)
+    if broken is not None:
+        raise ValueError(f"TagPipeline.features_ should {broken}, found {brief(features)}")
     found = {features.n_features_, vars(method).get("n_features_in_")}
     parts = [] if features.text_ is None else [len(features.text_.words_)]
     parts += [] if encoder is None else [encoder.n_features_]
@@ -233,42 +235,18 @@ _TYPES = {"float": "f", "limit": "f", "trace": "f", "int": "iu", "bool": "b"}
 _ROUNDING = 1e-6
 
 
-class Description(NamedTuple):
-    """A parsed description."""
-
-    text: str
-    kind: str
-    none: bool
-    absent: bool
-    sparse: bool
-    values: list[str]
-    low: str | None
-    high: str | None
-    shapes: list[list[str]]
-
-
 @cache
-def parse(text: str) -> Description:
+def parse(text: str) -> dict[str, Any]:
     """Parse a description.
 
-    >>> parse("float? 0..1 (n, l)").shapes
+    >>> parse("float? 0..1 (n, l)")["shapes"]
     [['n', 'l']]
     """
-    absent, text = text.startswith("["), text.strip("[]")
-    match = _DESCRIPTION.fullmatch(text)
+    match = _DESCRIPTION.fullmatch(text.strip("[]"))
     assert match is not None, f"not a description: {text!r}"
     shapes = [re.findall(r"[^\s,()]+", shape) for shape in (match["shapes"] or "").split("|")]
-    return Description(
-        text,
-        match["kind"],
-        match["none"] is not None,
-        absent,
-        match["sparse"] is not None,
-        (match["values"] or "").split(", "),
-        match["low"],
-        match["high"],
-        shapes,
-    )
+    parsed = {"text": text.strip("[]"), "absent": text.startswith("["), "shapes": shapes}
+    return match.groupdict() | parsed
 
 
 def check_fields(
@@ -291,82 +269,76 @@ def check_fields(
         field, value = parse(text), values.get(name)
         if value is not None:
             _check(value, field, sizes, records, f"{where}.{name}")
-        elif not (field.none if name in values else field.absent):
+        elif not (field["none"] if name in values else field["absent"]):
             raise ValueError(f"{where}.{name} is missing")
         elif name in values:
-            sizes |= {size: sizes.get(size, -1) for shape in field.shapes for size in shape}
+            sizes |= {size: sizes.get(size, -1) for shape in field["shapes"] for size in shape}
 
 
 def _check(
-    value: Any, field: Description, sizes: dict[str, int], records: Records, where: str
+    value: Any, field: dict[str, Any], sizes: dict[str, int], records: Records, where: str
 ) -> None:
-    if field.kind in records:
-        schema = records[field.kind].get(type(value))
-        if schema is None:
-            raise ValueError(f"{where} should be a {field.kind}, found {brief(value)}")
-        # A record is a named tuple, a transformer an object.
-        values = value._asdict() if hasattr(value, "_asdict") else vars(value)
-        check_fields(values, schema, sizes, records, where)
-    elif field.kind == "text":
-        fits = type(value) is str and value in field.values
-        _expect(fits, value, f"one of {', '.join(field.values)}", where)
-    elif field.kind == "word":
-        _expect(type(value) is str, value, "a text", where)
-    elif field.kind == "table":
-        _expect(type(value) is dict, value, "a dict", where)
-    elif field.kind == "integer type":
-        fits = type(value) is str and re.fullmatch("[<>|=]?[iu][1248]", value) is not None
-        _expect(fits, value, "an integer type", where)
-    elif field.kind == "names":
+    kind, expected, is_text = field["kind"], field["text"], type(value) is str
+    if kind in records:
+        schema = records[kind].get(type(value))
+        if schema is not None:
+            # A record is a named tuple, a transformer an object.
+            values = value._asdict() if hasattr(value, "_asdict") else vars(value)
+            check_fields(values, schema, sizes, records, where)
+        fits, expected = schema is not None, f"a {kind}"
+    elif kind == "text":
+        fits, expected = is_text and value in field["values"].split(", "), f"one of {expected[6:]}"
+    elif kind == "word":
+        fits, expected = is_text, "a text"
+    elif kind == "table":
+        fits, expected = type(value) is dict, "a dict"
+    elif kind == "integer type":
+        fits = is_text and re.fullmatch("[<>|=]?[iu][1248]", value) is not None
+    elif kind == "names":
         listed = type(value) is list or (isinstance(value, np.ndarray) and value.ndim == 1)
         fits = listed and all(type(name) is str for name in value)
-        _expect(fits and _fit_shape((len(value),), field, sizes), value, field.text, where)
+        fits = fits and _fit_shape((len(value),), field, sizes)
     else:
-        _check_numbers(value, field, sizes, where)
-
-
-def _expect(fits: bool, value: Any, what: str, where: str) -> None:
+        fits = isinstance(value, bool | int | float | np.generic | np.ndarray) or (
+            field["sparse"] is not None and sp.issparse(value)
+        )
+        if fits:
+            _check_numbers(value, field, sizes, where)
     if not fits:
-        raise ValueError(f"{where} should be {what}, found {brief(value)}")
+        raise ValueError(f"{where} should be {expected}, found {brief(value)}")
 
 
-def _check_numbers(value: Any, field: Description, sizes: dict[str, int], where: str) -> None:
+def _check_numbers(value: Any, field: dict[str, Any], sizes: dict[str, int], where: str) -> None:
     """Check type, shape, finiteness and bounds."""
-    known = isinstance(value, bool | int | float | np.generic | np.ndarray) or (
-        field.sparse and sp.issparse(value)
-    )
-    _expect(known, value, field.text, where)
+    kind, text = field["kind"], field["text"]
     matrix: Any = value if sp.issparse(value) else np.asarray(value)
     array: np.ndarray = matrix.data if sp.issparse(matrix) else matrix
     # A whole number may stand for a float, unless it is an array.
-    kinds = _TYPES[field.kind] + ("i" if field.kind != "bool" and not matrix.shape else "")
+    kinds = _TYPES[kind] + ("i" if kind != "bool" and not matrix.shape else "")
     if array.dtype.kind not in kinds or not _fit_shape(matrix.shape, field, sizes):
+        known = ", ".join(f"{name} = {size}" for name, size in sizes.items())
         raise ValueError(
-            f"{where} should be {field.text} with {_known(sizes)}, found {array.dtype} "
-            f"{matrix.shape}"
+            f"{where} should be {text} with {known}, found {array.dtype} {matrix.shape}"
         )
-    if field.kind == "float" and not np.isfinite(array).all():
+    if kind == "float" and not np.isfinite(array).all():
         raise ValueError(f"{where} should be finite, found NaN or infinity")
-    if field.kind == "limit" and np.isnan(array).any():
+    if kind == "limit" and np.isnan(array).any():
         raise ValueError(f"{where} should be a number, found NaN")
-    if field.low is not None and array.size:
-        high = float(sizes.get(field.high or "", field.high or np.inf))
-        if array.min() < float(field.low) - _ROUNDING or array.max() > high + _ROUNDING:
-            raise ValueError(f"{where} should be {field.text}, found {array.min()}..{array.max()}")
+    if field["low"] is not None and array.size:
+        high = float(sizes.get(field["high"], field["high"] or np.inf))
+        if array.min() < float(field["low"]) - _ROUNDING or array.max() > high + _ROUNDING:
+            raise ValueError(f"{where} should be {text}, found {array.min()}..{array.max()}")
 
 
-def _known(sizes: dict[str, int]) -> str:
-    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
-
-
-def _fit_shape(shape: tuple[int, ...], field: Description, sizes: dict[str, int]) -> bool:
+def _fit_shape(shape: tuple[int, ...], field: dict[str, Any], sizes: dict[str, int]) -> bool:
     """Whether a shape is one of those allowed; new sizes are kept."""
-    for allowed in field.shapes:
-        found = dict(sizes)
+    for allowed in field["shapes"]:
+        new_sizes = dict(sizes)
         if len(shape) == len(allowed) and all(
-            name == "*" or size == (int(name) if name.isdigit() else found.setdefault(name, size))
+            name == "*"
+            or size == (int(name) if name.isdigit() else new_sizes.setdefault(name, size))
             for name, size in zip(allowed, shape, strict=True)
         ):
-            sizes.update(found)
+            sizes.update(new_sizes)
             return True
     return False

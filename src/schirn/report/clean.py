@@ -1,9 +1,6 @@
-"""The report on cleaned tags: one object that renders as HTML, Markdown or JSON."""
+"""The report on cleaned tags: one HTML page."""
 
 import base64
-import json
-import tempfile
-import webbrowser
 from collections import Counter
 from collections.abc import Sequence
 from html import escape
@@ -12,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import gammainc, gammaln
+from scipy.special import gammainc
 
 from schirn._input import Array
 from schirn.report.page import image_type, png_uri, render
@@ -39,7 +36,6 @@ _MAX_IMAGE_BYTES = 300_000
 _BINS = 20
 # Rows with more tags than this are alike when removals are compared with chance.
 _MAX_STRATUM = 10
-_MAX_TESTED = 2000
 _TABLE_AT = [k / 10 for k in range(1, 10)]
 
 
@@ -93,8 +89,8 @@ class CleanReport:
     >>> data = make_partial_multilabel(n_samples=100, n_labels=4, r=1, random_state=0)
     >>> found = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
     >>> report = found.report(title="synthetic")
-    >>> report.markdown().splitlines()[0]
-    '# Tags of synthetic'
+    >>> report.html().splitlines()[0]
+    '<!DOCTYPE html>'
     """
 
     def __init__(
@@ -142,64 +138,6 @@ class CleanReport:
             n_suggested=Counter(suggested.label.tolist()),
             missing_sentence=self.found.missing_sentence,
         )
-
-    def markdown(self) -> str:
-        """Return the figures as Markdown."""
-        whole, rate = self.found.summary(), self.found.noise_rate
-        lines = [
-            f"# Tags of {_plain(self.title) or 'a table'}",
-            "",
-            f"{whole['removed']:,} of {whole['tags']:,} tags were removed from "
-            f"{whole['rows_changed']:,} of {whole['rows']:,} rows "
-            f"({whole['method']}, threshold {whole['threshold']:g}).",
-            "" if np.isnan(rate) else f"An estimated {rate:.1%} of the judged tags are wrong.",
-            "",
-            *([] if self.found.audit is None else [f"{self.found.certificate}.", ""]),
-            *self._trust_lines(),
-            *self._curve_lines(),
-            *([self.found.missing_sentence, ""] if whole["suggestions"] else []),
-            *(f"- {_plain(each.sentence)}" for each in self.findings),
-            *[""] * bool(self.findings),
-            "| tag | listed | removed | estimated wrong |",
-            "|---|--:|--:|--:|",
-        ]
-        for label in self.found.labels()[:MAX_LABELS]:
-            share = f"{label.noise_rate:.1%}" if label.judged else "not judged"
-            lines.append(
-                f"| {_plain(label.name)} | {label.candidates:,} | {label.removed:,} | {share} |"
-            )
-        return "\n".join(lines) + "\n"
-
-    def _trust_lines(self) -> list[str]:
-        trust = self.found.trust
-        if trust is None:
-            return []
-        return [f"How far to trust this: **{trust.level}**. {trust.sentence}", ""]
-
-    def _curve_lines(self) -> list[str]:
-        curve = self.found.threshold_curve
-        return [] if curve is None else [curve.at(self.found.threshold).sentence, ""]
-
-    def json(self) -> str:
-        """Return summary, findings, labels, confusions, histogram and curve as JSON."""
-        document = {
-            "title": self.title,
-            "summary": self.found.summary(),
-            "findings": [finding.to_dict() for finding in self.findings],
-            "labels": [label.to_dict() for label in self.found.labels()],
-            "confusions": self.confusions(),
-            "histogram": [bar["n_tags"] for bar in self.histogram()],
-        }
-        if self.found.threshold_curve is not None:
-            document["threshold_curve"] = list(self.found.threshold_curve.records())
-        return json.dumps(document, ensure_ascii=False, allow_nan=False)
-
-    def open(self) -> Path:
-        """Write the page to a temporary file, open it in the browser and return its path."""
-        with tempfile.NamedTemporaryFile(suffix=".html", delete=False) as stream:
-            stream.write(self.html().encode("utf-8", "replace"))
-        webbrowser.open(Path(stream.name).as_uri())
-        return Path(stream.name)
 
     def _repr_html_(self) -> str:
         # In a frame, so that the style of the page stays inside.
@@ -273,9 +211,10 @@ class CleanReport:
 
         If a tag were removed from rows at random, among all rows that do not keep it and that have
         as many other tags, the number of these rows with the second tag would be a sum of
-        hypergeometric numbers. Pairs are listed whose number is too large for that, after Holm's
-        correction for the number of pairs; the one with the largest excess comes first. `share` is
-        the share of the removals of the first tag, `usual` the share to expect by chance.
+        hypergeometric numbers, whose upper tail is at most that of a Poisson number with the same
+        mean. Pairs are listed whose number is too large for that, after Bonferroni's correction for
+        the number of pairs; the one with the largest excess comes first. `share` is the share of
+        the removals of the first tag, `usual` the share to expect by chance.
         """
         found = self.found
         shape = (found.n_rows, len(found.label_names))
@@ -287,51 +226,34 @@ class CleanReport:
         gone, kept = matrix(found.removed), matrix(~found.removed)
         removals = np.asarray(gone.sum(axis=0))
         size = np.minimum(np.asarray(kept.sum(axis=1)), _MAX_STRATUM)
-        strata = int(size.max(initial=0)) + 1
-        by_column, gone_rows = sp.csc_array(kept), sp.csc_array(gone)
-
-        def counts(rows: Array) -> Array:
-            return np.bincount(size[rows], minlength=strata)
-
-        def rows_of(columns: Any, j: int) -> Array:
-            return np.asarray(columns.indices[columns.indptr[j] : columns.indptr[j + 1]])
-
-        # Of very many pairs only the most unusual are tested; the correction counts all.
         pairs = sp.coo_array(gone.T @ kept)
-        usual = removals[pairs.row] * np.asarray(kept.sum(axis=0))[pairs.col] / found.n_rows
-        chance = gammainc(pairs.data, np.maximum(usual, 1e-12))
-        unusual = np.argsort(chance, kind="stable")[:_MAX_TESTED]
-        whole = counts(np.arange(found.n_rows))
-        tested = []
-        for i, j, count in zip(
-            *(values[unusual].tolist() for values in (pairs.row, pairs.col, pairs.data)),
-            strict=True,
-        ):
-            own, rows = rows_of(by_column, i), rows_of(by_column, j)
-            population, drawn = whole - counts(own), counts(rows_of(gone_rows, i))
-            marked = counts(np.setdiff1d(rows, own, assume_unique=True))
-            expected = float(np.sum(drawn * marked / np.maximum(population, 1)))
-            if count > expected:
-                p = tail_of_draws(count, population, marked, drawn)
-                tested.append((p, i, j, count, expected))
-        tested.sort()
-        n_pairs = int(np.count_nonzero(removals)) * (len(found.label_names) - 1)
-        listed, highest = [], 0.0
-        for k, (p, i, j, count, expected) in enumerate(tested):
-            highest = max(highest, p * (n_pairs - k))
-            if highest > CONFUSION_LEVEL:
-                break
-            pair = {
-                "removed": found.label_names[i],
-                "kept": found.label_names[j],
-                "n_rows": count,
-                "share": count / int(removals[i]),
-                "usual": expected / int(removals[i]),
-                "p_value": highest,
+        i, j, count = pairs.row, pairs.col, pairs.data
+        if not len(count):
+            return []
+        expected = np.zeros(len(count))
+        for k in np.unique(size):
+            gone_here, kept_here = gone[size == k], kept[size == k]
+            n_kept = np.asarray(kept_here.sum(axis=0))
+            population = kept_here.shape[0] - n_kept
+            drawn = np.asarray(gone_here.sum(axis=0)) / np.maximum(population, 1)
+            both = sp.csr_array(kept_here.T @ kept_here)
+            expected += drawn[i] * (n_kept[j] - np.asarray(both[i, j]).ravel())
+        n_pairs = np.count_nonzero(removals) * (len(found.label_names) - 1)
+        p_value = n_pairs * gammainc(count, np.maximum(expected, 1e-12))
+        # The bound holds above the mean by at least one.
+        unusual = np.flatnonzero((p_value <= CONFUSION_LEVEL) & (count >= expected + 1))
+        order = unusual[np.argsort((expected - count)[unusual], kind="stable")]
+        return [
+            {
+                "removed": found.label_names[i[k]],
+                "kept": found.label_names[j[k]],
+                "n_rows": int(count[k]),
+                "share": float(count[k] / removals[i[k]]),
+                "usual": float(expected[k] / removals[i[k]]),
+                "p_value": float(p_value[k]),
             }
-            listed.append((expected - count, pair))
-        listed.sort(key=lambda pair: pair[0])
-        return [pair for _, pair in listed[:MAX_CONFUSIONS]]
+            for k in order[:MAX_CONFUSIONS]
+        ]
 
     def histogram(self) -> list[dict[str, Any]]:
         """Return bars of the confidences of the judged tags; x, width and height in percent.
@@ -426,27 +348,6 @@ class CleanReport:
         )
 
 
-def tail_of_draws(count: int, population: Array, marked: Array, drawn: Array) -> float:
-    """Return the probability of at least `count` marked rows among rows drawn at random.
-
-    Parameters
-    ----------
-    count : int
-    population, marked, drawn : (s,) int arrays
-        Number of rows, of marked rows and of rows drawn in every stratum.
-    """
-    chances = np.ones(1)
-    for rows, special, n in zip(population.tolist(), marked.tolist(), drawn.tolist(), strict=True):
-        k = np.arange(max(0, n - (rows - special)), min(n, special) + 1)
-        logs = _log_choose(special, k) + _log_choose(rows - special, n - k) - _log_choose(rows, n)
-        chances = np.convolve(chances, np.r_[np.zeros(k[0]), np.exp(logs)])
-    return float(min(1.0, chances[count:].sum()))
-
-
-def _log_choose(n: int, k: Any) -> Any:
-    return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
-
-
 def _image(image: Any) -> str:
     """Return a data URI of grey values or of a small image file, or "" if that is impossible."""
     if image is None:
@@ -466,8 +367,3 @@ def _image(image: Any) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[:most] + " …"
-
-
-def _plain(text: str) -> str:
-    """Escape text so that it stays inside a Markdown cell and starts no HTML."""
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")

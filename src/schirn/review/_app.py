@@ -94,18 +94,18 @@ def create_app(
         Who decides, if the page knows no other name.
     """
     session.on_decision = trainer.start_if_due
+    api = _Api(session, trainer, name)
     routes = [Route(path, _asset(*asset)) for path, asset in _ASSETS.items()]
-    view, downloads = _Api(session, trainer, name), _Downloads(session)
+    routes += [Route(f"/api/{name}", api.listing(make)) for name, make in _LISTS.items()]
     routes += [
-        Route("/tags.{kind}", downloads.tags),
-        Route("/certificate.json", downloads.certificate),
-        Route("/table", downloads.table),
-        Route("/changes.csv", downloads.changes),
-        Route("/image/{row:int}", downloads.image),
-        Route("/api/state", view.state),
-        *(Route(f"/api/{name}", view.listing(name)) for name in _LISTS),
-        Route("/api/why", view.why),
-        Route("/api/decide", view.decide, methods=["POST"]),
+        Route("/tags.{kind}", api.tags),
+        Route("/certificate.json", api.certificate),
+        Route("/table", api.table),
+        Route("/changes.csv", api.changes),
+        Route("/image/{row:int}", api.image),
+        Route("/api/state", api.state),
+        Route("/api/why", api.why),
+        Route("/api/decide", api.decide, methods=["POST"]),
     ]
     return Guard(Starlette(routes=routes), token, port, opened)
 
@@ -137,7 +137,8 @@ def _offset(given: Mapping[str, str]) -> int:
     return int(text)
 
 
-_LISTS: dict[str, Callable[[Session, Mapping[str, str]], Any]] = {
+_List = Callable[[Session, Mapping[str, str]], dict[str, Any]]
+_LISTS: dict[str, _List] = {
     "search": _search,
     "tags": lambda session, given: {"tags": browse.tag_counts(session)},
     "batch": _batch,
@@ -151,40 +152,35 @@ class _Api:
         self._session, self._trainer, self._name = session, trainer, name
         self._why = Why(session)
 
-    async def state(self, request: Request) -> Response:
+    def state(self, request: Request) -> Response:
         """Answer with what the page shows now."""
         try:
-            return JSONResponse(await run_in_threadpool(self._view, request.query_params))
+            return JSONResponse(self._view(request.query_params))
         except InputError as error:
             return JSONResponse({"error": str(error)}, 400)
 
-    def listing(self, name: str) -> Any:
+    def listing(self, make: _List) -> Callable[[Request], Response]:
         """Return the handler of a list."""
 
-        def made(given: Mapping[str, str]) -> Any:
+        def make_locked(query: Mapping[str, str]) -> Any:
             with self._session.lock:
-                return {"seq": self._session.sequence, **_LISTS[name](self._session, given)}
+                return {"seq": self._session.sequence, **make(self._session, query)}
 
-        async def send(request: Request) -> Response:
-            return await self._answer(made, request)
+        return lambda request: self._answer(make_locked, request)
 
-        return send
-
-    async def why(self, request: Request) -> Response:
+    def why(self, request: Request) -> Response:
         """Answer why the model judged a tag as it did."""
+        return self._answer(
+            lambda query: self._why.explain(query.get("item", ""), query.get("label", "")), request
+        )
 
-        def made(given: Mapping[str, str]) -> Any:
-            return self._why.explain(given.get("item", ""), given.get("label", ""))
-
-        return await self._answer(made, request)
-
-    async def _answer(self, made: Callable[[Mapping[str, str]], Any], request: Request) -> Response:
+    def _answer(self, make: Callable[[Mapping[str, str]], Any], request: Request) -> Response:
         """Answer with what a function makes of the parameters, except during an audit."""
         if self._session.auditing:
             error = "The audit comes first, since this would show what the model thinks."
             return JSONResponse({"error": error}, 409)
         try:
-            return JSONResponse(await run_in_threadpool(made, request.query_params))
+            return JSONResponse(make(request.query_params))
         except (InputError, DataError) as error:
             return JSONResponse({"error": f"{str(error)[:1].upper()}{str(error)[1:]}."}, 400)
 
@@ -192,28 +188,30 @@ class _Api:
         """Record one action; the answer holds the next question."""
         if request.headers.get("content-type", "").partition(";")[0] != "application/json":
             return JSONResponse({"error": "The request must be JSON."}, 415)
-        given: Mapping[str, Any] = {}
+        wanted: Mapping[str, Any] = {}
         try:
-            given = _wanted(await _body(request))
-            await run_in_threadpool(self._act, given)
-        except TooLarge:
-            return JSONResponse({"error": "The request is too large."}, 413)
+            wanted = _wanted(await _body(request))
+            await run_in_threadpool(self._act, wanted)
         except ClientDisconnect:
             # Nobody reads this answer, but without it a traceback would reach the terminal.
             return Response(status_code=400)
-        except DataError as error:
-            # Another program has replaced the journal.
-            return JSONResponse({"error": f"The decision is not saved. {error}."}, 507)
-        except InputError as error:
-            return JSONResponse({"error": str(error)}, 400)
         except Conflict as conflict:
-            view = await run_in_threadpool(self._view, given)
+            view = await run_in_threadpool(self._view, wanted)
             return JSONResponse({"error": str(conflict), "state": view}, 409)
-        except OSError as error:
+        except TooLarge:
+            error, status = "The request is too large.", 413
+        except DataError as damage:
+            # Another program has replaced the journal.
+            error, status = f"The decision is not saved. {damage}.", 507
+        except InputError as mistake:
+            error, status = str(mistake), 400
+        except OSError as failure:
             # Most likely a full disk; the decision is not recorded, and the user must know.
-            text = f"The decision could not be saved: {error.strerror or error}."
-            return JSONResponse({"error": text}, 507)
-        return JSONResponse(await run_in_threadpool(self._view, given))
+            reason = failure.strerror or failure
+            error, status = f"The decision could not be saved: {reason}.", 507
+        else:
+            return JSONResponse(await run_in_threadpool(self._view, wanted))
+        return JSONResponse({"error": error}, status)
 
     def _act(self, given: Mapping[str, Any]) -> None:
         """Hand a request to the session."""
@@ -251,23 +249,6 @@ class _Api:
         roles = self._session.project.table
         return None if roles is None else roles.file.removeprefix("table")
 
-
-def _asset(name: str, kind: str) -> Any:
-    """Serve a file of the package, read once; no path is ever built from a request."""
-    content = files("schirn.review").joinpath("static", name).read_bytes()
-
-    async def send(request: Request) -> Response:
-        return Response(content, media_type=kind)
-
-    return send
-
-
-class _Downloads:
-    """Files to download: the final tags, the table, the changes, the certificate and images."""
-
-    def __init__(self, session: Session):
-        self._session = session
-
     def tags(self, request: Request) -> Response:
         """Send the final tags of each item."""
         kind = request.path_params["kind"]
@@ -299,12 +280,18 @@ class _Downloads:
     def image(self, request: Request) -> Response:
         """Send the image that the table names for a row; the request gives only the number."""
         row, table = request.path_params["row"], self._session.table
-        found = None
+        image = None
         if table is not None and 0 <= row < len(self._session.project.items):
-            found = table.image(row)
-        if found is None:
+            image = table.image(row)
+        if image is None:
             return PlainTextResponse("Not Found", 404)
-        return Response(found[0], media_type=found[1])
+        return Response(image[0], media_type=image[1])
+
+
+def _asset(name: str, kind: str) -> Callable[[Request], Response]:
+    """Serve a file of the package, read once; no path is ever built from a request."""
+    content = files("schirn.review").joinpath("static", name).read_bytes()
+    return lambda request: Response(content, media_type=kind)
 
 
 def _attachment(name: str) -> dict[str, str]:

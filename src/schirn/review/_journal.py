@@ -2,9 +2,10 @@
 
 import contextlib
 import hashlib
+import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -109,8 +110,8 @@ class Journal:
 
     def _load(self, fingerprint: str) -> None:
         content = self.path.read_bytes() if self.path.exists() else b""
-        self._sums = _Sums()
-        lines, self._size, self.repaired = _whole_lines(self.path, content, self._sums)
+        self._chain = hashlib.sha256()
+        lines, self._size, self.repaired = _read_lines(self.path, content, self._chain)
         self.records: list[Record] = lines[1:]
         if lines:
             _check_head(self.path, lines[0], fingerprint)
@@ -130,9 +131,9 @@ class Journal:
     def _write(self, record: Record) -> None:
         """Write one complete line, or leave the file as it was."""
         self.check()
-        sums = self._sums.copy()
-        self._put(_line(record, sums))
-        self._sums = sums
+        chain = self._chain.copy()
+        self._put(_line(record, chain))
+        self._chain = chain
 
     def _put(self, content: bytes) -> None:
         """Write to the end of the file; a full disk leaves the file as it was."""
@@ -166,10 +167,10 @@ class Journal:
         if self._rescued is None:
             now = f"{datetime.now():%Y%m%d-%H%M%S}"
             target = self.path.with_name(f"{self.path.stem}-rescued-{now}{self.path.suffix}")
-            sums = _Sums()
+            chain = hashlib.sha256()
             with contextlib.suppress(OSError), atomic_write(target) as stream:
                 for record in ({"seq": 0, **self._head}, *self.records):
-                    stream.write(_line(record, sums))
+                    stream.write(_line(record, chain))
                 self._rescued = target
         n = self.sequence
         copy = f"the {n:,} earlier ones are in {self._rescued}"
@@ -182,42 +183,32 @@ class Journal:
         )
 
 
-class _Sums:
-    """Checksums of records, each over all records so far."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-
-    def copy(self) -> "_Sums":
-        other = _Sums()
-        other._hash = self._hash.copy()
-        return other
-
-    def next(self, record: Record) -> str:
-        """Return the checksum of the next record."""
-        # Of the content, not the bytes: git may change line ends, which harms nothing.
-        self._hash.update(json.dumps(record, sort_keys=True).encode() + b"\n")
-        return self._hash.hexdigest()[:16]
-
-
-def _line(record: Record, sums: _Sums) -> bytes:
-    whole = {**record, "sum": sums.next(record)}
+def _line(record: Record, chain: Any) -> bytes:
+    """Return a record as a line, with the checksum of all records so far."""
+    whole = {**record, "sum": _checksum(record, chain)}
     return json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
 
 
-def _whole_lines(path: Path, content: bytes, sums: _Sums) -> tuple[list[Record], int, str]:
+def _checksum(record: Record, chain: Any) -> str:
+    """Add a record to a hash of all records before it, and return the checksum."""
+    # Of the content, not the bytes: git may change line ends, which harms nothing.
+    chain.update(json.dumps(record, sort_keys=True).encode() + b"\n")
+    return str(chain.hexdigest()[:16])
+
+
+def _read_lines(path: Path, content: bytes, chain: Any) -> tuple[list[Record], int, str]:
     """Return the records, their size in bytes, and what was wrong with the last line."""
     records: list[Record] = []
     size = 0
-    for line, last in _lines(content):
+    for line in io.BytesIO(content):
         record = _parse(line)
-        if record is None and last:
+        if record is None and size + len(line) == len(content):
             return records, size, f"the incomplete last line {brief(line)} is left out"
-        wanted = None if record is None else record.pop("sum", None)
+        checksum = None if record is None else record.pop("sum", None)
         if (
             record is None
             or record.get("seq") != len(records)
-            or (sums.next(record) != wanted and wanted is not None)
+            or (_checksum(record, chain) != checksum and checksum is not None)
         ):
             raise DataError(
                 f"{path}, line {len(records) + 1}: damaged or edited (expected record "
@@ -228,15 +219,6 @@ def _whole_lines(path: Path, content: bytes, sums: _Sums) -> tuple[list[Record],
         size += len(line)
     ended = not content or content.endswith(b"\n")
     return records, size, "" if ended else "the last line lacks its line end; it is complete"
-
-
-def _lines(content: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield every line with its line end, and whether it is the last."""
-    *whole, rest = content.split(b"\n")
-    for k, line in enumerate(whole):
-        yield line + b"\n", not rest and k == len(whole) - 1
-    if rest:
-        yield rest, True
 
 
 def _parse(line: bytes) -> Record | None:

@@ -5,9 +5,9 @@ array. If it fails, even for lack of memory, the page lives on.
 """
 
 import io
-import os
 import subprocess
 import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Sequence
@@ -118,44 +118,27 @@ class Trainer:
 
     def _run(self, seq: int) -> Array:
         command = [*self._command, str(self.session.project.folder), str(seq)]
-        pipe = subprocess.PIPE
-        with self._lock:
-            if self._stopped:
-                raise RuntimeError("stopped")
-            # The process ends when its input does, even if this one is killed.
-            theirs, ours = os.pipe()
-            try:
-                self._process = subprocess.Popen(command, stdin=theirs, stdout=pipe, stderr=pipe)
-            except BaseException:
-                os.close(ours)
-                raise
-            finally:
-                os.close(theirs)
-        lines: list[str] = []
-        try:
+        pipe, lines = subprocess.PIPE, [""]
+        with tempfile.TemporaryFile() as output:
+            with self._lock:
+                if self._stopped:
+                    raise RuntimeError("stopped")
+                # The process ends when its input does, even if this one is killed.
+                self._process = subprocess.Popen(command, stdin=pipe, stdout=output, stderr=pipe)
             with self._process as process:
-                args = process.stderr, lines
-                listener = threading.Thread(target=self._listen, args=args, daemon=True)
-                listener.start()
-                out = process.stdout.read() if process.stdout is not None else b""
-                listener.join()
-        finally:
-            os.close(ours)
-        code = process.returncode
-        if code != 0:
-            raise RuntimeError(lines[-1] if lines else f"the process ended with code {code}")
-        confidence = np.load(io.BytesIO(out), allow_pickle=False)
+                for line in process.stderr or ():
+                    lines.append(line.decode(errors="replace").strip())
+                    if lines[-1].startswith("["):
+                        with self._lock:
+                            self._message = lines[-1]
+            if process.returncode != 0:
+                code = f"the process ended with code {process.returncode}"
+                raise RuntimeError(lines[-1] or code)
+            output.seek(0)
+            confidence = np.load(output, allow_pickle=False)
         if confidence.shape != self.session.project.confidence.shape:
             raise RuntimeError("the training process returned the wrong number of confidences")
         return np.asarray(confidence, dtype=np.float64)
-
-    def _listen(self, stream: Any, lines: list[str]) -> None:
-        """Read the lines of a process; those about its progress are shown."""
-        for line in stream:
-            lines.append(line.decode(errors="replace").strip())
-            if lines[-1].startswith("["):
-                with self._lock:
-                    self._message = lines[-1]
 
 
 def main(folder: str, sequence: str) -> int:

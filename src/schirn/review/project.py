@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,33 @@ from schirn.tables.files import Table
 FORMAT, VERSION = "schirn-review", 2
 FEATURES = "features.npz"
 _LEVELS = ("good", "weak", "none")
+
+
+def _is_file_name(name: Any) -> bool:
+    is_text = isinstance(name, str) and name not in ("", ".", "..") and name.isprintable()
+    return is_text and not set(name) & set("/\\:")
+
+
+# What the entries of project.json must be; other programs need not write the optional ones.
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "labels": (
+        "be a list of names",
+        lambda names: isinstance(names, list) and all(isinstance(name, str) for name in names),
+    ),
+    "threshold": ("be a number from 0 to 1", is_share),
+    "features": (
+        "name a file in the folder",
+        lambda name: name is None or _is_file_name(name),
+    ),
+    "precision": (
+        "be null or a number from 0 to 1",
+        lambda value: value is None or (is_share(value) and value > 0),
+    ),
+    "max_remove_per_row": (
+        "be null or a whole number",
+        lambda value: value is None or is_count(value),
+    ),
+}
 
 
 class Item(NamedTuple):
@@ -54,8 +81,6 @@ class Project(NamedTuple):
     """Precision that the removals should have."""
     limits: dict[str, Any]
     """What else an audit needs: `trust`, `keep_one` and `max_remove_per_row` of the verdicts."""
-    tag_of: dict[tuple[str, str], int]
-    """Number of the tag with an item id and a label."""
     start: Array
     """The tags of item i are start[i] to start[i + 1]."""
     table: TableRoles | None
@@ -64,10 +89,6 @@ class Project(NamedTuple):
     """Expected precision of the removals against the threshold."""
     fingerprint: str
     """Hash of ids and labels; the decisions and confidences of another project do not fit."""
-
-    def name(self, tag: int) -> tuple[str, str]:
-        """Return item id and label of a tag."""
-        return self.items[self.row[tag]].id, self.labels[self.column[tag]]
 
     def verdicts(self) -> NoisyLabels:
         """Return the verdicts of `schirn clean` on the listed tags."""
@@ -197,7 +218,7 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     """
     folder = Path(folder)
     head = _read_head(folder)
-    labels, threshold = _labels(folder, head), _threshold(folder, head)
+    labels = [whole_text(name) for name in head["labels"]]
     items, tags = _read_items(folder / "items.jsonl", labels)
     if head.get("n_items") != len(items):
         raise DataError(
@@ -211,22 +232,25 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     return Project(
         folder=folder,
         labels=labels,
-        threshold=threshold,
-        features=_features(folder, head),
+        threshold=float(head["threshold"]),
+        features=None if head.get("features") is None else folder / head["features"],
         items=items,
         row=row,
         column=column,
-        confidence=confidence.astype(np.float64),
-        kept=kept.astype(bool),
-        judged=judged.astype(bool),
-        listed=listed.astype(bool),
+        confidence=confidence,
+        kept=kept,
+        judged=judged,
+        listed=listed,
         method=str(head.get("method")),
-        precision=_precision(folder, head),
-        limits=_limits(folder, head),
-        tag_of={name: k for k, name in enumerate(names)},
+        precision=head.get("precision", PRECISION),
+        limits={
+            "trust": _parsed(folder, head, "trust", "a planted-tag check", _trust),
+            "keep_one": head.get("keep_one") is True,
+            "max_remove_per_row": head.get("max_remove_per_row"),
+        },
         start=np.searchsorted(row, np.arange(len(items) + 1)),
         table=read_roles(folder, head.get("table")),
-        curve=_curve(folder, head),
+        curve=_parsed(folder, head, "threshold_curve", "one", _curve),
         fingerprint=_fingerprint(names, listed),
     )
 
@@ -258,104 +282,55 @@ def _read_head(folder: Path) -> dict[str, Any]:
             f"{path}: the version is {brief(head.get('version'))}, but this program reads versions "
             f"1 and {VERSION}; update schirn or create the project again"
         )
+    for key, (must, fits) in _RULES.items():
+        if not fits(head.get(key)):
+            raise DataError(f"{path}: {key!r} must {must}, not {brief(head.get(key))}")
+    twice = repeated(map(whole_text, head["labels"]))
+    if twice is not None:
+        raise DataError(f"{path}: the label {brief(twice)} is listed twice")
+    if head.get("features") is not None and not (folder / head["features"]).is_file():
+        name = folder / head["features"]
+        raise DataError(f"{name}: the features are missing; create the project again")
     return dict(head)
 
 
-def _labels(folder: Path, head: dict[str, Any]) -> list[str]:
-    labels = head.get("labels")
-    if not isinstance(labels, list) or not all(isinstance(name, str) for name in labels):
-        raise DataError(f"{folder / 'project.json'}: 'labels' must be a list of names")
-    labels = [whole_text(name) for name in labels]
-    twice = repeated(labels)
-    if twice is not None:
-        raise DataError(f"{folder / 'project.json'}: the label {brief(twice)} is listed twice")
-    return labels
-
-
-def _threshold(folder: Path, head: dict[str, Any]) -> float:
-    value = head.get("threshold")
-    if not is_share(value):
-        raise DataError(
-            f"{folder / 'project.json'}: 'threshold' must be a number from 0 to 1, not "
-            f"{brief(value)}"
-        )
-    return float(value)  # type: ignore[arg-type]
-
-
-def _precision(folder: Path, head: dict[str, Any]) -> float | None:
-    value = head.get("precision", PRECISION)
-    if value is not None and not (is_share(value) and value > 0):
-        raise DataError(
-            f"{folder / 'project.json'}: 'precision' must be null or a number from 0 to 1, not "
-            f"{brief(value)}"
-        )
-    return value
-
-
-def _limits(folder: Path, head: dict[str, Any]) -> dict[str, Any]:
-    """Return trust and limits per row of the verdicts; other programs need not write them."""
-    most, trust = head.get("max_remove_per_row"), head.get("trust")
-    if most is not None and not is_count(most):
-        raise DataError(
-            f"{folder / 'project.json'}: 'max_remove_per_row' must be null or a whole number, not "
-            f"{brief(most)}"
-        )
-    if trust is not None:
-        try:
-            curve = [TrustPoint(*map(float, point)) for point in trust["curve"]]
-            shares = all(is_share(value) for point in curve for value in point)
-            planted, level = trust["planted"], trust["level"]
-            fits = isinstance(planted, int) and planted >= bool(curve) and level in _LEVELS
-            if not shares or not fits:
-                raise ValueError
-            trust = Trust(level, "", planted, curve=curve)
-        except (TypeError, ValueError, KeyError, OverflowError):
-            raise DataError(
-                f"{folder / 'project.json'}: 'trust' is not a planted-tag check; create the "
-                f"project again"
-            ) from None
-    return {"trust": trust, "keep_one": head.get("keep_one") is True, "max_remove_per_row": most}
-
-
-def _curve(folder: Path, head: dict[str, Any]) -> ThresholdCurve | None:
-    curve = head.get("threshold_curve")
-    if curve is None:
+def _parsed(
+    folder: Path, head: dict[str, Any], key: str, kind: str, parse: Callable[[Any], Any]
+) -> Any:
+    """Return what a function makes of an optional entry."""
+    if head.get(key) is None:
         return None
     try:
-        points = []
-        for point in curve["points"]:
-            at, removed, *shares = (math.nan if value is None else float(value) for value in point)
-            points.append(ThresholdPoint(at, int(removed), *shares))
-        known = [value for point in points for value in (point[0], *point[2:]) if value == value]
-        if not points or not all(map(is_share, known)):
-            raise ValueError
+        return parse(head[key])
     except (TypeError, ValueError, KeyError, OverflowError):
         raise DataError(
-            f"{folder / 'project.json'}: 'threshold_curve' is not one; create the project again"
+            f"{folder / 'project.json'}: {key!r} is not {kind}; create the project again"
         ) from None
+
+
+def _trust(trust: Any) -> Trust:
+    curve = [TrustPoint(*map(float, point)) for point in trust["curve"]]
+    planted, level = trust["planted"], trust["level"]
+    fits = isinstance(planted, int) and planted >= bool(curve) and level in _LEVELS
+    if not fits or not all(is_share(value) for point in curve for value in point):
+        raise ValueError
+    return Trust(level, "", planted, curve=curve)
+
+
+def _curve(curve: Any) -> ThresholdCurve:
+    points = []
+    for point in curve["points"]:
+        at, removed, *shares = (math.nan if value is None else float(value) for value in point)
+        points.append(ThresholdPoint(at, int(removed), *shares))
+    known = [value for point in points for value in (point[0], *point[2:]) if value == value]
+    if not points or not all(map(is_share, known)):
+        raise ValueError
     return ThresholdCurve(points, str(curve.get("source")))
 
 
 def _fingerprint(names: list[tuple[str, str]], listed: Array) -> str:
     content = names if listed.all() else [names, listed.tolist()]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
-
-
-def _features(folder: Path, head: dict[str, Any]) -> Path | None:
-    """Return the file of the features, which must be in the folder itself."""
-    name = head.get("features")
-    if name is None:
-        return None
-    is_name = isinstance(name, str) and name not in ("", ".", "..") and name.isprintable()
-    if not is_name or set(name) & set("/\\:"):
-        raise DataError(
-            f"{folder / 'project.json'}: 'features' must name a file in the folder, not "
-            f"{brief(name)}"
-        )
-    path = folder / name
-    if not path.is_file():
-        raise DataError(f"{path}: the features are missing; create the project again")
-    return path
 
 
 def _read_items(

@@ -42,6 +42,7 @@ from schirn.solvers.candidates import (
 from schirn.solvers.kernel_ridges import SMALLEST, stack_half
 from schirn.solvers.sieve import (
     Combination,
+    HeldScores,
     LabelStack,
     Ridge,
     Ridges,
@@ -183,8 +184,8 @@ class FeatureRidges(Ridges):
             for S, blocks in zip(experts, stacked, strict=True)
         ]
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Array]:
-        """Scores (e, cells) of cells held out."""
+    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
+        """Scores of the candidates held out, and of cells held out."""
         ((row, label),) = cells
         ends = np.searchsorted(row, self._held_edges)
         parts = [
@@ -192,7 +193,9 @@ class FeatureRidges(Ridges):
             for i, j, first in zip(ends, ends[1:], self._held_edges, strict=False)
         ]
         message = self._W[1], len(self.lams), self._leader, self._stacks[1]
-        return [_joined(self._store.gather(_score_held, *message, PerBlock(parts)))]
+        blocks = self._store.gather(_score_held, *message, PerBlock(parts))
+        listed, scored = zip(*blocks, strict=True)
+        return [(_joined(listed), _joined(scored))]
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Weights and intercepts of the ridges on all rows, and the label stack."""
@@ -539,7 +542,9 @@ def _make_features(
     X, first = block.rows.X, block.rows.first
     n = X.shape[0]
     out = _inside(held, first, n)
-    order = np.concatenate([np.setdiff1d(np.arange(n), out), out])
+    learned = np.ones(n, dtype=bool)
+    learned[out] = False
+    order = np.concatenate([np.flatnonzero(learned), out])
     edge = n - len(out)
     X = source.ordered(X, order, scaled)
     return State(X, edge, order + first), (gram_sums(X[:edge]), gram_sums(X[edge:]))
@@ -688,21 +693,29 @@ def _score_held(
     leader: int | None,
     stack: FittedStack | None,
     cells: tuple[np.ndarray, np.ndarray],
-) -> Array:
-    """Scores (e, cells) of cells held out."""
-    (row, label), X = cells, state.X[state.edge :]
-    values, scores = dense_part(X), []
+) -> HeldScores:
+    """Scores of the candidates held out, and of cells held out."""
+    (row, label), X, c = cells, state.X[state.edge :], state.candidates[2]
+    values, listed, scored = dense_part(X), [], []
     for i, S in _pieces(X, ridges, n_ridges):
-        xp, l = namespace(S), S.shape[2]
-        first, last = np.searchsorted(row, [i, i + S.shape[0]])
-        r, j = (like(A[first:last], values, "own") for A in (row - i, label))
-        flat = xp.reshape(S, (-1,))
-        experts = [xp.take(flat, (r * n_ridges + e) * l + j) for e in range(n_ridges)]
-        if stack is not None:
-            stacked = stack.stack.scores(S[:, leader])
-            experts.append(xp.take(xp.reshape(stacked, (-1,)), r * l + j))
-        scores.append(xp.stack(experts))
-    return namespace(values).concat(scores, axis=1)
+        m = S.shape[0]
+        stacked = None if stack is None else stack.stack.scores(S[:, leader])
+        candidates = _piece_cells(c, i, m)
+        listed.append(_at(S, stacked, candidates.row, candidates.label))
+        first, last = np.searchsorted(row, [i, i + m])
+        place = (like(A[first:last], values, "own") for A in (row - i, label))
+        scored.append(_at(S, stacked, *place))
+    join = namespace(values).concat
+    return join(listed, axis=1), join(scored, axis=1)
+
+
+def _at(S: Array, stacked: Array | None, row: Array, label: Array) -> Array:
+    """Scores (e, cells) of cells of a piece, by the ridges and the label stack."""
+    xp, (_, n_ridges, l), flat = namespace(S), S.shape, namespace(S).reshape(S, (-1,))
+    experts = [xp.take(flat, (row * n_ridges + e) * l + label) for e in range(n_ridges)]
+    if stacked is not None:
+        experts.append(xp.take(xp.reshape(stacked, (-1,)), row * l + label))
+    return xp.stack(experts)
 
 
 def _map_log_odds(

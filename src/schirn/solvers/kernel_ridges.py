@@ -29,6 +29,7 @@ from schirn.solvers.candidates import (
 from schirn.solvers.sieve import (
     WINDOW,
     Combination,
+    HeldScores,
     LabelStack,
     Ridge,
     Ridges,
@@ -232,9 +233,13 @@ class KernelRidges(Ridges):
             for S, split in zip(self._scores, self.splits, strict=False)
         ]
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Array]:
-        """Scores (e, cells) of cells held out."""
-        return [S[:, row, label] for S, (row, label) in zip(self._held[1:], cells, strict=True)]
+    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
+        """Scores of the candidates held out, and of cells held out."""
+        scores = []
+        for split, S, (row, label) in zip(self.splits[1:], self._held[1:], cells, strict=True):
+            c: Any = None if split.held is None else split.held.candidates
+            scores.append((take_cells(S, c.flat), S[:, row, label]))
+        return scores
 
     def weights(self) -> tuple[list[Ridge], LabelStack | None]:
         """Dual weights and intercepts of the ridges, and the label stack."""

@@ -69,6 +69,7 @@ COLLAPSE = 0.4
 
 Ridge = tuple[np.ndarray, np.ndarray]
 Combination = Callable[[Array], Array]
+HeldScores = tuple[Array, Array]
 
 
 class Ridges(Protocol):
@@ -93,8 +94,11 @@ class Ridges(Protocol):
         stack, if there is a leader, is fitted to the scores of that ridge.
         """
 
-    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[Array]:
-        """Scores (e, cells) of held-out cells (row, label), sorted by row, per inner split."""
+    def held_out(self, cells: Sequence[tuple[np.ndarray, np.ndarray]]) -> list[HeldScores]:
+        """Scores of the candidates held out and of cells (row, label), per inner split.
+
+        The cells are sorted by row. Both are arrays (e, candidates) and (e, cells).
+        """
 
     def weights(self) -> "tuple[list[Ridge], LabelStack | None]":
         """Weights and intercepts of the ridges on all rows, and the label stack."""
@@ -483,10 +487,10 @@ def fit_pool(
     inner = ridges.splits[1:]
     samples = [draw_cells(split, POOL_CELLS // len(inner), rng) for split in inner]
     scores = ridges.held_out([(sample.row, sample.label) for sample in samples])
-    inputs = []
-    for S, sample, prior in zip(scores, samples, priors[1:], strict=True):
-        drawn = namespace(S).take(S, like(sample.drawn, S, "own"), axis=1)
-        inputs.append(pool_inputs(drawn, prior[sample.label[sample.drawn]]))
+    inputs = [
+        pool_inputs(pick_columns(cells, sample.drawn), prior[sample.drawn_label])
+        for (_, cells), sample, prior in zip(scores, samples, priors[1:], strict=True)
+    ]
     Z = namespace(inputs[0]).concat(inputs)
     for _ in range(2):
         targets = [
@@ -500,15 +504,14 @@ def fit_pool(
 
 
 class CellSample(NamedTuple):
-    """Held-out cells to score: the candidates, which decide the posterior, and drawn ones."""
+    """Held-out cells to score besides the candidates, and which of them fit the pool."""
 
     row: np.ndarray
-    """Rows, sorted, and labels of all cells to score."""
+    """Rows, sorted, and labels of the cells to score."""
     label: np.ndarray
-    listed: np.ndarray
-    """Which of them are the candidates."""
-    drawn: np.ndarray
+    drawn: np.ndarray | slice
     """Which of them fit the pool."""
+    drawn_label: np.ndarray
     candidate: np.ndarray
     """Which candidate each of these is, or one past the last."""
 
@@ -530,34 +533,32 @@ def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSampl
     listed = to_numpy(held.candidates.flat)
     candidate = np.searchsorted(listed, drawn)
     candidate[np.append(listed, -1)[candidate] != drawn] = len(listed)
-    if held.votes is not None:
-        row, label = np.divmod(np.arange(n * l), l)
-        return CellSample(row, label, listed, drawn, candidate)
-    # Merging two sorted runs is what a stable sort is fast at.
-    cells = np.concatenate([listed, drawn])
-    order = np.argsort(cells, kind="stable")
-    places = np.empty_like(order)
-    places[order] = np.arange(len(order))
-    row, label = np.divmod(cells[order], l)
-    size = len(listed)
-    return CellSample(row, label, places[:size], places[size:], candidate)
+    row, label = np.divmod(drawn, l)
+    if held.votes is None:
+        return CellSample(row, label, slice(None), label, candidate)
+    return CellSample(*np.divmod(np.arange(n * l), l), drawn, label, candidate)
+
+
+def pick_columns(S: Array, columns: np.ndarray | slice) -> Array:
+    """The given columns of scores (e, cells)."""
+    return S if isinstance(columns, slice) else S[:, columns]
 
 
 def held_posterior(
     held: Any,
-    S: Array,
+    scores: tuple[Array, Array],
     sample: CellSample,
     weights: np.ndarray,
     prior: np.ndarray,
     noise: NoiseModel,
 ) -> Array:
     """Posterior of the drawn cells of rows held out; 0 outside the candidates."""
+    S, cells = scores
     xp, c = namespace(S), held.candidates
-    listed = like(sample.listed, S, "own")
     if held.votes is None:
-        z = combine(weights, xp.take(S, listed, axis=1), like(prior, S, xp.float64)[c.label])
+        z = combine(weights, S, like(prior, S, xp.float64)[c.label])
     else:
-        z = combine(weights, S.reshape(len(S), *c.shape), prior)
+        z = combine(weights, cells.reshape(len(cells), *c.shape), prior)
     q = soft_labels(held._replace(counts=None, weights=None), probabilities(held, z), noise).q
     # The last entry stands for cells that are not listed.
     q = xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])

@@ -95,145 +95,62 @@ class PlainRows:
         return document
 
 
-class LabelStudioTasks:
-    """Tasks of Label Studio, with choices in their annotations, or else in their predictions."""
+class _ToolRows:
+    """Documents of a tool: data under one key, the answers of people and of models under others.
 
-    tool, unit = "label-studio", "task of Label Studio"
+    If nobody has answered, the answers of models are the tags.
+    """
 
-    def __init__(self, path: Path, documents: list[Document]) -> None:
-        data_columns = dict.fromkeys(key for each in documents for key in each["data"])
-        self._place, self._target = "annotations", dict[str, str]()
-        for place in ("annotations", "predictions"):
-            for k, each in enumerate(documents):
-                for result in _choices(each, place, f"{path}: task {k + 1}"):
-                    self._target.setdefault(result["from_name"], str(result.get("to_name")))
-            if self._target:
-                self._place = place
-                break
-        self._column = {
-            name: f"{self._place}.{name}" if name in data_columns else name for name in self._target
-        }
-        self.tag_columns = list(self._column.values())
-
-    @staticmethod
-    def fits(document: Document) -> bool:
-        """Whether an object is a task."""
-        answers = [document.get(place, []) for place in ("annotations", "predictions")]
-        return (
-            isinstance(document.get("data"), dict)
-            and any(place in document for place in ("annotations", "predictions"))
-            and all(isinstance(each, list) for each in answers)
-        )
-
-    def row(self, document: Document) -> Document:
-        """Return the data of a task, its id and its choices."""
-        cells = {"id": document["id"]} if "id" in document else {}
-        cells |= document["data"]
-        for name, column in self._column.items():
-            found = _choices(document, self._place)
-            own = (tag for each in found if each["from_name"] == name for tag in _tags(each))
-            cells[column] = list(dict.fromkeys(own))
-        return cells
-
-    def changed(self, document: Document, own: Document, new: Document) -> Document:
-        """Return a copy with other choices in its annotations, and new cells in its data."""
-        names = {column: name for name, column in self._column.items()}
-        before = self.row(document)
-        cells = {key: cell for key, cell in own.items() if key not in names and key != "id"}
-        cells = {key: cell for key, cell in cells.items() if cell != before.get(key)}
-        whole = {**document, "data": {**document["data"], **cells, **new}}
-        for column, tags in own.items():
-            if column in names and tags != before[column]:
-                whole[self._place] = self._answers(whole, names[column], before[column], tags)
-        return whole
-
-    def _answers(
-        self, document: Document, name: str, before: list[str], tags: list[str]
-    ) -> list[Document]:
-        """Return the annotations with other choices; new ones go to the first annotation."""
-        answers, is_first = [], True
-        for answer in document.get(self._place, []):
-            if answer.get("was_cancelled"):
-                answers.append(answer)
-                continue
-            results = []
-            for result in answer.get("result") or ():
-                if not _is_choice(result) or result["from_name"] != name:
-                    results.append(result)
-                    continue
-                listed = set(_tags(result))
-                kept = [t for t in tags if t in listed or (is_first and t not in before)]
-                is_first = False
-                if kept:
-                    results.append({**result, "value": {**result["value"], "choices": kept}})
-            answers.append({**answer, "result": results})
-        missing = [tag for tag in tags if tag not in before]
-        if is_first and missing:
-            live = [k for k, each in enumerate(answers) if not each.get("was_cancelled")]
-            new = _choice_result(name, self._target[name], missing)
-            if live:
-                first = answers[live[0]]
-                answers[live[0]] = {**first, "result": [*first["result"], new]}
-            else:
-                answers.append({"result": [new]})
-        return answers
-
-    def judged(self, document: Document, column: str, verdict: Verdict, by: str) -> Document:
-        """Return a copy with the verdict as a prediction, in the place of an earlier one."""
-        names = {column: name for name, column in self._column.items()}
-        name = names.get(column, column)
-        others = [
-            each
-            for each in document.get("predictions", [])
-            if not (isinstance(each, dict) and each.get("model_version") == by)
-        ]
-        target = self._target.get(name, next(iter(document["data"]), name))
-        return {**document, "predictions": [*others, _prediction(name, target, verdict, by)]}
-
-
-class ArgillaRecords:
-    """Records of Argilla 2, with responses to multi-label questions, or else suggestions."""
-
-    tool, unit = "argilla", "record of Argilla"
+    unit: str
+    body: str
+    places: tuple[str, str]
+    container: type
+    beside: tuple[str, ...] = ()
 
     def __init__(self, path: Path, documents: list[Document]) -> None:
         self._path = path
-        taken = dict.fromkeys(key for each in documents for key in each["fields"])
-        self._metadata = _columns_for(documents, "metadata", taken)
-        self._vectors = _columns_for(documents, "vectors", taken)
-        self._place = "responses"
+        taken = dict.fromkeys(key for each in documents for key in each[self.body])
+        self._beside = {place: _columns_for(documents, place, taken) for place in self.beside}
         questions: dict[str, list[Any]] = {}
-        for place in ("responses", "suggestions"):
+        for place in self.places:
             for k, each in enumerate(documents):
-                for question, values in _answers(each, place, f"{path}: record {k + 1}").items():
-                    questions.setdefault(question, []).extend(values)
+                where = f"{path}: {self.unit.partition(' ')[0]} {k + 1}"
+                for name, values in self.answers(each, place, where).items():
+                    questions.setdefault(name, []).extend(values)
+            self._place = place if questions else self.places[0]
             if questions:
-                self._place = place
                 break
         self._column = {
             name: f"{self._place}.{name}" if name in taken else name for name in questions
         }
-        self._many = {name for name, found in questions.items() if any(map(_are_tags, found))}
+        self._name = {column: name for name, column in self._column.items()}
+        self._many = {name for name, values in questions.items() if any(map(_are_tags, values))}
         self.tag_columns = [self._column[name] for name in questions if name in self._many]
 
-    @staticmethod
-    def fits(document: Document) -> bool:
-        """Whether an object is a record."""
-        places = ("responses", "suggestions")
+    @classmethod
+    def fits(cls, document: Document) -> bool:
+        """Whether an object is a document of the tool."""
         return (
-            isinstance(document.get("fields"), dict)
-            and any(place in document for place in places)
-            and all(isinstance(document.get(k) or {}, dict) for k in (*places, "metadata"))
+            isinstance(document.get(cls.body), dict)
+            and any(place in document for place in cls.places)
+            and all(
+                isinstance(document.get(k) or cls.container(), cls.container) for k in cls.places
+            )
+            and all(isinstance(document.get(place) or {}, dict) for place in cls.beside[:1])
         )
 
+    def answers(self, document: Document, place: str, where: str = "") -> dict[str, list[Any]]:
+        """Return the values of all answers to each question."""
+        raise NotImplementedError
+
     def row(self, document: Document) -> Document:
-        """Return the fields, metadata, vectors and answers of a record, and its id."""
+        """Return the data, metadata, vectors and answers of a document, and its id."""
         cells = {"id": document["id"]} if "id" in document else {}
-        cells |= document["fields"]
-        for place, columns in (("metadata", self._metadata), ("vectors", self._vectors)):
-            found = document.get(place) or {}
-            cells |= {column: found[name] for name, column in columns.items() if name in found}
-        answers = _answers(document, self._place)
+        cells |= document[self.body]
+        for place, columns in self._beside.items():
+            values = document.get(place) or {}
+            cells |= {column: values[name] for name, column in columns.items() if name in values}
+        answers = self.answers(document, self._place)
         for name, column in self._column.items():
             values = answers.get(name, [])
             if name in self._many:
@@ -243,17 +160,115 @@ class ArgillaRecords:
                 cells[column] = values[0] if values else None
         return cells
 
+
+class LabelStudioTasks(_ToolRows):
+    """Tasks of Label Studio, with choices in their annotations, or else in their predictions."""
+
+    tool, unit = "label-studio", "task of Label Studio"
+    body, places, container = "data", ("annotations", "predictions"), list
+
+    def __init__(self, path: Path, documents: list[Document]) -> None:
+        self._target: dict[str, str] = {}
+        super().__init__(path, documents)
+
+    def answers(self, document: Document, place: str, where: str = "") -> dict[str, list[Any]]:
+        """Return the choices in all annotations that were not cancelled."""
+        values: dict[str, list[Any]] = {}
+        for k, answer in enumerate(document.get(place) or ()):
+            results = answer.get("result") if isinstance(answer, dict) else answer
+            if not isinstance(results, list | None):
+                raise DataError(f"{where}: entry {k + 1} of {place} has no list of results")
+            for result in () if answer.get("was_cancelled") else results or ():
+                if _is_choice(result):
+                    name = result["from_name"]
+                    self._target.setdefault(name, str(result.get("to_name")))
+                    values.setdefault(name, []).append(_tags(result))
+        return values
+
+    def changed(self, document: Document, own: Document, new: Document) -> Document:
+        """Return a copy with other choices in its annotations, and new cells in its data."""
+        before = self.row(document)
+        cells = {key: cell for key, cell in own.items() if cell != before.get(key) and key != "id"}
+        data = {key: cell for key, cell in cells.items() if key not in self._name}
+        whole = {**document, "data": {**document["data"], **data, **new}}
+        for column, tags in cells.items():
+            if column in self._name:
+                name = self._name[column]
+                whole[self._place] = self._annotations(whole, name, before[column], tags)
+        return whole
+
+    def _annotations(
+        self, document: Document, name: str, before: list[str], tags: list[str]
+    ) -> list[Document]:
+        """Return the annotations with other choices; new ones go to the first annotation."""
+        annotations, is_first = [], True
+        for answer in document.get(self._place) or ():
+            if answer.get("was_cancelled"):
+                annotations.append(answer)
+                continue
+            results = []
+            for result in answer.get("result") or ():
+                if not _is_choice(result) or result["from_name"] != name:
+                    results.append(result)
+                    continue
+                choices = _chosen(tags, before, _tags(result), is_first)
+                is_first = False
+                if choices:
+                    results.append({**result, "value": {**result["value"], "choices": choices}})
+            annotations.append({**answer, "result": results})
+        missing = _chosen(tags, before, (), is_first)
+        if missing:
+            new = _choice_result(name, self._target[name], missing)
+            live = [k for k, each in enumerate(annotations) if not each.get("was_cancelled")]
+            if not live:
+                return [*annotations, {"result": [new]}]
+            first = annotations[live[0]]
+            annotations[live[0]] = {**first, "result": [*first["result"], new]}
+        return annotations
+
+    def judged(self, document: Document, column: str, verdict: Verdict, by: str) -> Document:
+        """Return a copy with the verdict as a prediction, in the place of an earlier one."""
+        name = self._name.get(column, column)
+        others = [
+            each
+            for each in document.get("predictions") or ()
+            if not (isinstance(each, dict) and each.get("model_version") == by)
+        ]
+        target = self._target.get(name, next(iter(document["data"]), name))
+        return {**document, "predictions": [*others, _prediction(name, target, verdict, by)]}
+
+
+class ArgillaRecords(_ToolRows):
+    """Records of Argilla 2, with responses to multi-label questions, or else suggestions."""
+
+    tool, unit = "argilla", "record of Argilla"
+    body, places, container = "fields", ("responses", "suggestions"), dict
+    beside = ("metadata", "vectors")
+
+    def answers(self, document: Document, place: str, where: str = "") -> dict[str, list[Any]]:
+        """Return the values of all answers to each question."""
+        answers = {}
+        for question, content in (document.get(place) or {}).items():
+            entries = content if place == "responses" else [content]
+            if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
+                raise DataError(
+                    f"{where}: the {place} to {brief(question)} are {brief(content)}, not as "
+                    f"Argilla writes them"
+                )
+            values = [each.get("value") for each in entries]
+            answers[question] = [value for value in values if value is not None]
+        return answers
+
     def changed(self, document: Document, own: Document, new: Document) -> Document:
         """Return a copy with other answers, and new cells as metadata."""
         before, whole = self.row(document), dict(document)
-        names = {column: name for name, column in self._column.items()}
         if new:
             extra = {key: _metadata_value(cell) for key, cell in new.items()}
             whole["metadata"] = {**(document.get("metadata") or {}), **extra}
         for column, cell in own.items():
             if cell == before.get(column):
                 continue
-            name = names.get(column)
+            name = self._name.get(column)
             if name is None or name not in self._many:
                 raise DataError(
                     f"{self._path}: the column {brief(column)} is not a multi-label question, so "
@@ -261,10 +276,10 @@ class ArgillaRecords:
                 )
             answers = whole.get(self._place) or {}
             if self._place == "suggestions":
-                new_answer: Any = _suggestion_with(answers.get(name, {}), cell)
+                answer: Any = _suggestion_with(answers.get(name, {}), cell)
             else:
-                new_answer = self._responses(document, answers.get(name, []), before[column], cell)
-            whole[self._place] = {**answers, name: new_answer}
+                answer = self._responses(document, answers.get(name, []), before[column], cell)
+            whole[self._place] = {**answers, name: answer}
         return whole
 
     def _responses(
@@ -277,23 +292,24 @@ class ArgillaRecords:
                 f"can be added to it; write suggestions for argilla instead",
                 parameter="to",
             )
-        found = []
-        for k, response in enumerate(responses):
-            listed = response.get("value") or []
-            listed = set(listed if isinstance(listed, list) else [listed])
-            kept = [t for t in tags if t in listed or (k == 0 and t not in before)]
-            found.append({**response, "value": kept})
-        return found
+        return [
+            {**each, "value": _chosen(tags, before, _listed(each.get("value")), k == 0)}
+            for k, each in enumerate(responses)
+        ]
 
     def judged(self, document: Document, column: str, verdict: Verdict, by: str) -> Document:
         """Return a copy with the verdict as the suggestion."""
-        names = {column: name for name, column in self._column.items()}
+        name = self._name.get(column, column)
         suggestions = dict(document.get("suggestions") or {})
-        suggestions.pop(names.get(column, column), None)
-        return {
-            **document,
-            "suggestions": suggestions | _suggestion(names.get(column, column), verdict, by),
-        }
+        suggestions.pop(name, None)
+        return {**document, "suggestions": suggestions | _suggestion(name, verdict, by)}
+
+
+def _chosen(
+    tags: Iterable[str], before: Iterable[str], answer: Iterable[str], is_first: bool
+) -> list[str]:
+    """Return the tags of one answer: those it had, and new ones in the first answer."""
+    return [tag for tag in tags if tag in answer or (is_first and tag not in before)]
 
 
 def label_studio_config(shown: str, column: str, tags: Iterable[str], is_image: bool) -> str:
@@ -387,33 +403,6 @@ def _is_choice(result: Any) -> bool:
 
 def _tags(result: Document) -> list[str]:
     return [str(tag) for tag in result["value"]["choices"]]
-
-
-def _choices(document: Document, place: str, where: str = "") -> list[Document]:
-    """Return the results with choices in all annotations that were not cancelled."""
-    found = []
-    for k, answer in enumerate(document.get(place) or ()):
-        results = answer.get("result") if isinstance(answer, dict) else answer
-        if not isinstance(results, list | None):
-            raise DataError(f"{where}: entry {k + 1} of {place} has no list of results")
-        if not answer.get("was_cancelled"):
-            found += [result for result in results or () if _is_choice(result)]
-    return found
-
-
-def _answers(document: Document, place: str, where: str = "") -> dict[str, list[Any]]:
-    """Return the values of all answers to each question."""
-    found = {}
-    for question, given in (document.get(place) or {}).items():
-        entries = given if place == "responses" else [given]
-        if not isinstance(entries, list) or not all(isinstance(each, dict) for each in entries):
-            raise DataError(
-                f"{where}: the {place} to {brief(question)} are {brief(given)}, not as Argilla "
-                f"writes them"
-            )
-        values = [each.get("value") for each in entries]
-        found[question] = [value for value in values if value is not None]
-    return found
 
 
 def _are_tags(value: Any) -> bool:
