@@ -20,8 +20,10 @@ _IMAGES = re.compile(
 )
 
 
-def render(package: str, template: str, *, extra: str = "cli", **context: Any) -> str:
-    """Render a template of a package with HTML escaping; an undefined name is an error.
+def render(
+    package: str, template: str, *, extra: str = "cli", escape: bool = True, **context: Any
+) -> str:
+    """Render a template of a package; an undefined name is an error.
 
     Parameters
     ----------
@@ -31,12 +33,14 @@ def render(package: str, template: str, *, extra: str = "cli", **context: Any) -
         File name of the template.
     extra : str
         Extra of schirn to recommend when Jinja is not installed.
+    escape : bool
+        Escape HTML; False for other formats.
     **context
         Names that the template uses.
     """
     jinja2 = optional("jinja2", extra, "Writing an HTML page")
     environment = jinja2.Environment(
-        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        autoescape=escape, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     source = files(package).joinpath("templates", template).read_text(encoding="utf-8")
     return str(environment.from_string(source).render(**context))

@@ -16,9 +16,8 @@ import schirn
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError, MissingExtraError
 from schirn.lab import bench
-from schirn.lab.bench import BoostingBaseline, CleanlabBaseline, LogisticBaseline
+from schirn.lab.bench import BoostingBaseline, CleanlabBaseline, LogisticBaseline, tables
 from schirn.lab.bench.baselines import BASELINES
-from schirn.lab.bench.tables import result_table
 from schirn.metrics import noise_report
 from schirn.testing import check_method, contract_checks
 
@@ -132,7 +131,7 @@ def test_baselines_are_named_tuned_and_marked(data, tmp_path):
     own = [result for result in results if result["method"] == "LogisticBaseline"]
     assert {result["params"]["C"] for result in own} <= {0.1, 10.0}
     assert own[0]["metrics"]["noise_auc"] is not None
-    shown = result_table(results, "average_precision")
+    shown = str(tables.results(results, "average_precision"))
     assert "LogisticBaseline§" in shown
     assert "CandidateRidge§" not in shown
     assert "§ baseline: an ordinary classifier of the candidates." in shown

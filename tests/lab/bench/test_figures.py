@@ -10,7 +10,7 @@ from schirn import Schirn
 from schirn.exceptions import InputError
 from schirn.lab import NLR
 from schirn.lab.bench import figures, stats, tables
-from schirn.lab.bench.report import write_outputs, write_report
+from schirn.lab.bench.report import write_outputs
 
 matplotlib.use("Agg")
 pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -70,21 +70,22 @@ def test_noise_lines_show_the_means(results, ax):
     assert ax.get_legend().get_title().get_text() == "† oracle-tuned, ‡ reconstructed"
 
 
-def test_noise_bars(results, ax):
+def test_a_single_level_has_a_dot_per_method(results, ax):
     figures.noise_levels(results, "one_error", "yeastmf", ax=ax)
     expected = means([r for r in results if r["dataset"] == "yeastmf"], "one_error")
-    heights = [bar.get_height() for bar in ax.patches]
-    assert heights == pytest.approx([value for (value,) in expected.values()])
+    dots = [container.lines[0] for container in ax.containers]
+    assert [dot.get_ydata()[0] for dot in dots] == pytest.approx(
+        [value for (value,) in expected.values()]
+    )
     names = [tick.get_text() for tick in ax.get_xticklabels()]
     assert names == list(expected)
-    hatched = [name for name, bar in zip(names, ax.patches, strict=True) if bar.get_hatch()]
-    assert hatched == ["NLR†"]
-
-
-def test_bars_of_several_levels(results, ax):
-    figures.noise_levels(results, "one_error", "birds", kind="bars", ax=ax)
-    assert len(ax.patches) == 3 * 8
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["3", "7", "11"]
+    hollow = [
+        name
+        for name, dot in zip(names, dots, strict=True)
+        if str(dot.get_markerfacecolor()) == "none"
+    ]
+    assert hollow == ["NLR†"]
+    assert ax.get_legend() is None
 
 
 def test_sensitivity_fixes_the_other_parameters(sweep, ax):
@@ -162,23 +163,6 @@ def test_critical_difference_is_refused_for_too_few_data_sets(ax):
         figures.critical_difference(results, "one_error", ax=ax)
 
 
-@pytest.mark.parametrize(
-    ("values", "start"),
-    [((0.80, 0.81, 0.82), 79), ((0.80, 0.60, 0.10), 0), ((0.5, 0.5, 0.5), 0)],
-)
-def test_bars_start_above_zero_only_where_they_would_look_alike(ax, values, start):
-    results = [
-        make_result("d", 1, name, k, average_precision=v)
-        for name, v in zip("ABC", values, strict=True)
-        for k in range(2)
-    ]
-    figures.noise_levels(results, "average_precision", "d", ax=ax)
-    assert ax.get_ylim()[0] == start
-    assert bool(ax.get_title(loc="right")) == bool(start)
-    heights = [bar.get_height() for bar in ax.patches]
-    assert heights == pytest.approx([100 * v for v in values])
-
-
 def test_critical_difference_needs_two_data_sets(results, ax):
     scene = [result for result in results if result["dataset"] == "scene"]
     with pytest.raises(InputError, match="needs two data sets"):
@@ -224,7 +208,6 @@ def test_figures_make_their_own_axes(results):
             lambda results: figures.noise_levels(results, "one_error", "mars"),
             "'mars'; there are results for: scene",
         ),
-        (lambda results: figures.noise_levels(results, "one_error", "scene", kind="pie"), "'pie'"),
         (lambda results: figures.sensitivity(results, "gamma"), "parameter 'gamma'"),
     ],
 )
@@ -234,8 +217,8 @@ def test_bad_input(results, call, message):
 
 
 def test_no_two_methods_look_alike(results, ax):
-    more = [make_result("d", 1, f"m{i}", 0, one_error=0.1) for i in range(8)]
-    figures.noise_levels(results + more, "one_error", "d", kind="lines", ax=ax)
+    more = [make_result("scene", 1, f"m{i}", 0, one_error=0.1) for i in range(8)]
+    figures.noise_levels(results + more, "one_error", "scene", ax=ax)
     lines = [container.lines[0] for container in ax.containers]
     looks = {(line.get_color(), line.get_marker(), line.get_linestyle()) for line in lines}
     assert len(looks) == len(lines) == 16
@@ -281,7 +264,7 @@ def test_panels_that_are_not_needed_are_hidden(tmp_path):
 
 def test_a_sweep_that_varies_nothing_is_not_drawn(results, sweep, tmp_path):
     scene = [r for r in results if r["dataset"] == "scene"]
-    page = write_report(scene, tmp_path / "r.html", sweep=sweep[:1]).read_text("utf-8")
+    page = write_outputs(scene, tmp_path, sweep=sweep[:1])[0].read_text("utf-8")
     assert "No result of the sweep varies one of: alpha, beta, lam." in page
 
 
@@ -289,7 +272,7 @@ def test_convergence_is_drawn_of_what_was_recorded(results, tmp_path):
     half = SimpleNamespace(objective_=np.array([2.0, 1.0]))
     whole = SimpleNamespace(objective_=np.array([3.0, 1.0]), n_noise_=np.array([1, 2]))
     scene = [r for r in results if r["dataset"] == "scene"]
-    page = write_report(scene, tmp_path / "r.html", models={"half": half, "whole": whole})
+    page = write_outputs(scene, tmp_path, models={"half": half, "whole": whole})[0]
     described = re.findall(r'alt="Convergence: (.*?)"', page.read_text("utf-8"))
     assert described == [
         "objective per round. Lines of half, whole.",

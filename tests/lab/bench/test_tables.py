@@ -34,7 +34,7 @@ def records(text):
 
 
 def test_text_by_hand(hand):
-    assert tables.result_table(hand, "average_precision") == "\n".join(
+    assert str(tables.results(hand, "average_precision")) == "\n".join(
         [
             "Average precision ↑, in percent, mean ± standard deviation over the folds. "
             "• Schirn is significantly better, ◦ significantly worse: "
@@ -57,9 +57,8 @@ def test_text_by_hand(hand):
 
 
 def test_published_value_and_distance_follow_ours(hand):
-    lines = tables.result_table(
-        hand, "average_precision", format="markdown", published=True
-    ).splitlines()
+    table = tables.results(hand, "average_precision", published=True)
+    lines = table.render("markdown").splitlines()
     assert lines[4] == (
         "| scene | 1 | **82.0 ± 2.0** [86.2, −4.2] | **72.3 ± 2.5** • [84.9, −12.6] | "
         "–<sup>a</sup> |"
@@ -69,7 +68,7 @@ def test_published_value_and_distance_follow_ours(hand):
 
 
 def test_csv_has_the_numbers_and_the_reasons(hand):
-    found = records(tables.result_table(hand, "average_precision", format="csv"))
+    found = records(tables.results(hand, "average_precision").render("csv"))
     assert len(found) == 6
     first, second = found[0], found[1]
     assert (first["mean"], first["std"], first["folds"]) == ("0.82", "0.02", "3")
@@ -80,7 +79,7 @@ def test_csv_has_the_numbers_and_the_reasons(hand):
 
 
 def test_latex_is_whole_and_escaped(hand):
-    text = tables.result_table(hand, "average_precision", format="latex", published=True)
+    text = tables.results(hand, "average_precision", published=True).render("latex")
     assert text.count("\\begin{") == text.count("\\end{") == 3
     assert [text.count(rule) for rule in ("\\toprule", "\\midrule", "\\bottomrule")] == [1, 1, 1]
     assert "my\\_set" in text
@@ -108,7 +107,7 @@ def test_latex_escape(text, escaped):
 
 def test_markdown_keeps_its_columns_whatever_the_names():
     results = [make_result("a|b", 1, "my|method", k, one_error=0.1 * k) for k in range(3)]
-    lines = tables.result_table(results, "one_error", format="markdown").splitlines()
+    lines = tables.results(results, "one_error").render("markdown").splitlines()
     assert "my\\|method" in lines[2]
     assert "a\\|b" in lines[4]
 
@@ -279,7 +278,7 @@ def test_many_footnotes_get_letters_beyond_z():
 
 def test_bad_format_and_reference(hand):
     with pytest.raises(InputError, match="'html'; one of: text, markdown, latex, csv"):
-        tables.result_table(hand, "average_precision", format="html")
+        tables.results(hand, "average_precision").render("html")
     with pytest.raises(InputError, match="reference method"):
         tables.win_tie_loss([make_result("d", 1, "NLR", 0, one_error=0.1)])
 
@@ -351,7 +350,7 @@ def test_without_a_reference_nothing_is_tested():
 )
 def test_the_caption_names_the_test(test, words):
     options = {"reference": "MyMethod", "alpha": 0.01, "test": test}
-    text = tables.result_table(over_data_sets(), "one_error", format="latex", **options)
+    text = tables.results(over_data_sets(), "one_error", **options).render("latex")
     caption = next(line for line in text.splitlines() if line.startswith("\\caption"))
     assert f"MyMethod is significantly better, $\\circ$ significantly worse: {words}" in caption
     assert words in tables.win_tie_loss(over_data_sets(), metrics=["one_error"], **options).title

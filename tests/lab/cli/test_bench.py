@@ -116,7 +116,7 @@ def test_variants_parameters_and_grids(place):
         (["--grid", "Schirn.lam=1"], "needs a list of values such as [0.1, 1], not 1"),
         (["--seeds", "0,x"], "--seeds: must be a whole number of at least 0, not 'x'"),
         (["--r", "two"], "a noise level is a number or 'own', not 'two'"),
-        (["--time-limit", "-1"], "must be a number of seconds above 0, not '-1'"),
+        (["--time-limit", "-1"], "must be a duration such as 90s, 9m or 1.5h, not '-1'"),
         (["--time-limit", "5"], "a time limit needs a separate process"),
         (["--tuning", "truth"], "invalid choice: 'truth'"),
         (["--output", "tiny.npz"], "tiny.npz"),

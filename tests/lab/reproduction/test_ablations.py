@@ -23,7 +23,7 @@ def test_sweeps_leave_out_runs_that_failed():
         {"dataset": "b", "params": at, "metrics": {}},
         {"dataset": "c", "params": at, "metrics": {"average_precision": 0.6}},
     ]
-    assert [[cell.text for cell in line] for line in ablations.sensitivity_table(results).body] == [
+    assert [[cell.text for cell in line] for line in ablations.sensitivity(results).table.body] == [
         ["a", "alpha", "50.0", "0.8", "75.0", "0.5", "25.0"],
         ["a", "beta", "50.0", "0.05", "50.0", "0.05", "0.0"],
         ["a", "lam", "50.0", "100", "50.0", "100", "0.0"],

@@ -5,17 +5,20 @@ from reference.bench_results import lost, make_result, study
 
 from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.reproduction.experiments import FULL, QUICK
-from schirn.lab.reproduction.page import Facts, Tables
+from schirn.lab.reproduction.page import Tables
 from schirn.lab.reproduction.page import page as make_page
 from schirn.lab.reproduction.studies import Study
 
 
-def facts(part=FULL, methods=("Schirn",), left_out=None, missing=None):
-    return Facts(part, methods, {}, None, left_out or {}, missing or {})
-
-
-def page(results, *rest):
-    return make_page(Tables(results), *rest)
+def page(results, studies=(), part=FULL, figures=(), left_out=(), **others):
+    return make_page(
+        Tables(results, **others),
+        dict(studies),
+        dict(figures),
+        part=part,
+        skipped={},
+        left_out=dict(left_out),
+    )
 
 
 def lines(text, start):
@@ -30,7 +33,7 @@ def table(text, title):
 
 @pytest.fixture(scope="module")
 def whole():
-    return page(study(), {}, facts(methods=("Schirn", "NLR")), {"gap_closed": "gap_closed.svg"})
+    return page(study(), figures={"gap_closed": "gap_closed.svg"})
 
 
 def test_distances_are_means_over_the_settings_with_a_result():
@@ -41,7 +44,7 @@ def test_distances_are_means_over_the_settings_with_a_result():
         lost("scene", 3, "Schirn", 0),
         lost("scene", 3, "GLC", 0),
     ]
-    text = page(results, {}, facts(), {})
+    text = page(results)
     found = {line[0]: line[1:] for line in table(text, "Ours − published, in points")}
     assert found["Schirn"][:1] == ["0.0"]
     assert found["Schirn"][2:] == ["1", "1", "3"]
@@ -51,7 +54,7 @@ def test_distances_are_means_over_the_settings_with_a_result():
 
 def test_the_page_of_other_sets_has_no_distance_and_no_comparison():
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
-    text = page(results, {}, facts(), {})
+    text = page(results)
     assert "## Distance from the paper" not in text
     assert "Win/tie/loss" not in text
     assert "Gap closed" not in text
@@ -74,14 +77,14 @@ def test_only_the_quick_part_is_called_so(whole):
     assert "Made by `schirn reproduce`: " in whole
     assert "quick part" not in whole
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
-    quick = page(results, {}, facts(QUICK), {})
+    quick = page(results, part=QUICK)
     assert "Made by `schirn reproduce --quick`: 1 fits" in quick
     assert "**This is the quick part**" in quick
 
 
 def test_methods_left_out_are_named_with_their_sets():
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
-    text = page(results, {}, facts(left_out={"PAKS": ["birds", "enron"]}), {})
+    text = page(results, left_out={"PAKS": ["birds", "enron"]})
     assert lines(text, "- Left out") == [
         "- Left out because it takes too long: PAKS on birds, enron."
     ]
@@ -93,7 +96,7 @@ def test_grids_are_those_that_were_searched():
         make_result("mine", 1, "PMLNI", 0, average_precision=0.5) | searched,
         make_result("mine", 1, "Sieve", 0, average_precision=0.5) | {"grid": None},
     ]
-    assert table(page(results, {}, facts(), {}), "Grids, searched in every fold") == [
+    assert table(page(results), "Grids, searched in every fold") == [
         ["PMLNI", "lam: 1, 2; scale: none", "2", "held-out rows, at most 600 in all"],
         ["Sieve", "–", "–", "in fit, all rows"],
     ]
@@ -111,7 +114,7 @@ def test_kernel_tables_have_their_own_references_and_no_printed_numbers():
         for result in flat
         if (value := result["metrics"]["average_precision"])
     ]
-    text = make_page(Tables(flat, kernel=curved), {}, facts(), {})
+    text = page(flat, kernel=curved)
     raw, kernel = text.split("## Tables: kernel features")
     assert "60.5 ± 0.7" in raw
     assert "65.5 ± 0.7" not in raw.split("## Tables: features as in the paper")[1]
@@ -132,7 +135,7 @@ def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
         | {"tuning": "oracle", "oracle": True}
         for r in (3, 7)
     ]
-    text = make_page(Tables(rows, oracle=best), {}, facts(), {})
+    text = page(rows, oracle=best)
     assert "Schirn†" in text.split("**Average precision")[1]
     assert "Schirn gains +2.0 points of average precision over the choice on held-out" in text
     (few,) = lines(text, "- Only the first 2 folds of 5, for time: ")
@@ -140,21 +143,12 @@ def test_schirn_tuned_on_the_truth_has_a_column_of_its_own():
     assert "yeastbp" not in few
 
 
-def test_what_is_not_finished_is_named():
-    results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
-    both = ["birds r=3", "scene r=1"]
-    missing = {"PAKS": both, "NLR": ["birds r=3"], "GLC": both, "the study ablation": []}
-    (line,) = lines(page(results, {}, facts(missing=missing), {}), "- **Unfinished")
-    assert ": PAKS, GLC on birds r=3, scene r=1; NLR on birds r=3; the study ablation. The" in line
-    assert not lines(page(results, {}, facts(), {}), "- **Unfinished")
-
-
 def test_a_study_comes_with_its_figures_and_its_fits_are_counted():
     results = [make_result("mine", 1, "Schirn", 0, average_precision=0.5)]
     swept = [results[0] | {"key": "k", "tune_seconds": 7200.0}, {"round": 1}]
     shown = Table("sensitivity", "A table of the study", ["data"], [[Cell("x")]])
     studies = {"sensitivity": Study("sensitivity", swept, shown)}
-    text = page(results, studies, facts(), {"sensitivity": "sensitivity.png"})
+    text = page(results, studies, figures={"sensitivity": "sensitivity.png"})
     assert "2 fits and their searches, which took 2 hours of wall time in one process" in text
     assert "## Studies\n\n**A table of the study**" in text
     assert "(figures/sensitivity.png)" in text
@@ -165,10 +159,10 @@ def test_all_versions_are_listed():
         make_result("mine", 1, "Schirn", k, average_precision=0.5, versions={"numpy": version})
         for k, version in enumerate(["2.0", "2.5", "2.5"])
     ]
-    text = page(results, {}, facts(), {})
+    text = page(results)
     assert lines(text, "- Versions") == [
         "- Versions of 2 fits: numpy 2.5.",
         "- Versions of 1 fits: numpy 2.0.",
     ]
     assert "shared by machines" in text
-    assert lines(page(results[1:], {}, facts(), {}), "- Versions") == ["- Versions: numpy 2.5."]
+    assert lines(page(results[1:]), "- Versions") == ["- Versions: numpy 2.5."]

@@ -3,7 +3,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from schirn.lab.reproduction import make_plan, reproduce
 from schirn.lab.reproduction.costs import expected_seconds
 from schirn.lab.reproduction.experiments import FULL, QUICK
 from schirn.lab.reproduction.plan import plan_batches
-from schirn.lab.reproduction.run import complete, run_fits
+from schirn.lab.reproduction.run import run_fits, write_results
 
 MEASURED = {"average_precision", "ranking_loss", "coverage", "hamming_loss", "one_error"}
 
@@ -125,6 +124,9 @@ def test_stopped_by_the_clock_and_run_again(place, capsys):
     assert main([*command, "--output", "one", "--stop-after", "1.2s"]) == 3
     assert "fits left to do; run the same command again" in capsys.readouterr().err
     assert 0 < len(read_rows(place / "one" / "rows")) < 10
+    plan = make_plan(QUICK, sets=["tiny.npz:1"], methods=["slow:Slow", "CandidateRidge"], folds=5)
+    with pytest.raises(InputError, match="fits are missing; run the same command again"):
+        write_results(place / "one", plan, chosen=[])
     shutil.copytree(place / "one", place / "two")
     assert main([*command, "--output", "two"]) == 0
     assert main([*command, "--output", "whole"]) == 0
@@ -230,21 +232,3 @@ def test_a_failing_method_of_the_user_is_reported(place, capsys):
     error = capsys.readouterr().err
     assert "2 of 6 fits failed or timed out; the first: RuntimeError: no luck" in error
     assert (place / "reproduction" / "reproduction.md").exists()
-
-
-def planned(key, method, r=None):
-    return SimpleNamespace(key=key, fields={"method": method, "dataset": "birds", "r": r})
-
-
-def test_a_method_counts_in_a_setting_only_with_all_folds():
-    runs = [
-        planned("a", "NLR", 3),
-        planned("b", "NLR", 3),
-        planned("c", "NLR"),
-        planned("d", "GLC"),
-    ]
-    results = [{"key": "a"}, {"key": "c"}]
-    kept, missing = complete(results, runs)
-    assert kept == [{"key": "c"}]
-    assert missing == {"GLC": ["birds"], "NLR": ["birds r=3"]}
-    assert complete(results[1:], runs[2:3]) == (results[1:], {})

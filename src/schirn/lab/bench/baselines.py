@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import expit
 
-from schirn._input import Array, Number, OneOf, Seed
+from schirn._input import Array, Number, OneOf, Seed, declare_parameters, parameter
 from schirn._optional import optional
 from schirn._progress import track
 from schirn.linalg.scaling import moments, standard_factor
@@ -62,6 +62,7 @@ class _OneVsRest(PartialMultiLabelClassifier):
         return Calibration(1.0, 0.0, 1.0)
 
 
+@declare_parameters
 class LogisticBaseline(_OneVsRest, LinearMethod):
     """One-vs-rest logistic regression on the candidates.
 
@@ -98,38 +99,20 @@ class LogisticBaseline(_OneVsRest, LinearMethod):
     (3, 6)
     """
 
-    _constraints: ClassVar = {
-        "C": Number(open_low=True),
-        "scale": OneOf(("standard", "none")),
-        "folds": Number(low=2, integer=True),
-        "max_iter": Number(low=1, integer=True),
-        "random_state": Seed(),
-    }
+    C: float = parameter(1.0, Number(open_low=True))
+    scale: Literal["standard", "none"] = parameter("standard", OneOf(("standard", "none")))
+    folds: int = parameter(5, Number(low=2, integer=True))
+    max_iter: int = parameter(500, Number(low=1, integer=True))
+    threshold: ThresholdRule = 0.0
+    random_state: Any = parameter(0, Seed())
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="baseline: logistic regression",
         reference="LogisticRegression of scikit-learn, one label at a time",
         cost="n d l",
         memory="n d",
     )
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        scale: Literal["standard", "none"] = "standard",
-        folds: int = 5,
-        max_iter: int = 500,
-        threshold: ThresholdRule = 0.0,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.C = C
-        self.scale = scale
-        self.folds = folds
-        self.max_iter = max_iter
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         scores = self._out_of_fold(X, Y)
@@ -236,6 +219,7 @@ class CleanlabBaseline(LogisticBaseline):
         return scores, P, noise
 
 
+@declare_parameters
 class BoostingBaseline(_OneVsRest):
     """One-vs-rest gradient boosting on the candidates, for small tables.
 
@@ -269,38 +253,20 @@ class BoostingBaseline(_OneVsRest):
     """
 
     _takes_sparse: ClassVar = False
-    _constraints: ClassVar = {
-        "learning_rate": Number(open_low=True),
-        "max_iter": Number(low=1, integer=True),
-        "min_samples_leaf": Number(low=1, integer=True),
-        "folds": Number(low=2, integer=True),
-        "random_state": Seed(),
-    }
+    learning_rate: float = parameter(0.1, Number(open_low=True))
+    max_iter: int = parameter(100, Number(low=1, integer=True))
+    min_samples_leaf: int = parameter(20, Number(low=1, integer=True))
+    folds: int = parameter(5, Number(low=2, integer=True))
+    threshold: ThresholdRule = 0.0
+    random_state: Any = parameter(0, Seed())
+    verbose: bool = False
+
     _info: ClassVar = MethodInfo(
         family="baseline: gradient boosting",
         reference="HistGradientBoostingClassifier of scikit-learn, one label at a time",
         cost="n d l",
         memory="n d",
     )
-
-    def __init__(
-        self,
-        *,
-        learning_rate: float = 0.1,
-        max_iter: int = 100,
-        min_samples_leaf: int = 20,
-        folds: int = 5,
-        threshold: ThresholdRule = 0.0,
-        random_state: Any = 0,
-        verbose: bool = False,
-    ):
-        self.learning_rate = learning_rate
-        self.max_iter = max_iter
-        self.min_samples_leaf = min_samples_leaf
-        self.folds = folds
-        self.threshold = threshold
-        self.random_state = random_state
-        self.verbose = verbose
 
     @staticmethod
     def bench_skip(X: Any, candidates: Array) -> str | None:

@@ -20,7 +20,13 @@ Fold = tuple[Any, Any]
 
 AUTO = "auto"
 FLOOR, CEILING = "CandidateRidge", "OracleRidge"
-ORACLE_MARK, RECONSTRUCTED_MARK, BASELINE_MARK = "†", "‡", "§"
+ORACLE_MARK = "†"
+MARKS = {
+    "oracle": f"{ORACLE_MARK} oracle-tuned: parameters chosen on the true labels of the test rows.",
+    "reconstructed": "‡ reconstructed: neither code nor full text was available.",
+    "baseline": "§ baseline: an ordinary classifier of the candidates.",
+}
+"""Meaning of the marks of contenders; each text starts with its mark."""
 PAPER_NOISE = ("legacy", "exact")
 HOUSE_METHODS = ("Sieve", "Schirn")
 
@@ -31,6 +37,11 @@ class MetricInfo(NamedTuple):
     label: str
     greater_is_better: bool
     in_percent: bool = True
+
+    @property
+    def name(self) -> str:
+        """Label without its arrow."""
+        return self.label.rstrip(" ↑↓")
 
 
 ALL_METRICS: dict[str, MetricInfo] = {
@@ -154,6 +165,12 @@ def metric_info(metric: str) -> MetricInfo:
     return known[metric]
 
 
+def mark_notes(contenders: Iterable[Contender]) -> list[str]:
+    """What the marks of some contenders mean."""
+    contenders = list(contenders)
+    return [text for flag, text in MARKS.items() if any(getattr(c, flag) for c in contenders)]
+
+
 def compare(results: Iterable[Result], metric: str) -> Comparison:
     """Arrange results by setting, contender and fold."""
     info, results = metric_info(metric), list(results)
@@ -171,7 +188,12 @@ def compare(results: Iterable[Result], metric: str) -> Comparison:
         if value is None:
             reasons.setdefault(pair, {})[fold] = _reason(result)
         else:
-            _put(values.setdefault(pair, {}), fold, value, pair)
+            other = values.setdefault(pair, {}).setdefault(fold, value)
+            if other != value:
+                raise InputError(
+                    f"Two results for {pair[1].label} on {pair[0].label}, seed {fold[0]}, fold "
+                    f"{fold[1]}: {other:g} and {value:g}; keep the results of one benchmark only."
+                )
     missing, partial = {}, {}
     for pair in ((s, c) for s in settings for c in contenders):
         done = values.get(pair, {})
@@ -211,15 +233,6 @@ def names_of(method: str) -> set[str]:
     ['mymethod', 'mypkg:mymethod']
     """
     return {method.lower(), re.split("[:.]", method)[-1].lower()}
-
-
-def _put(folds: dict[Fold, float], fold: Fold, value: float, pair: tuple[Any, Any]) -> None:
-    if folds.get(fold, value) != value:
-        raise InputError(
-            f"Two results for {pair[1].label} on {pair[0].label}, seed {fold[0]}, fold {fold[1]}: "
-            f"{folds[fold]:g} and {value:g}; keep the results of one benchmark only."
-        )
-    folds[fold] = value
 
 
 def key_of(result: Result) -> tuple[str, str, str]:
@@ -291,8 +304,7 @@ def _label(contender: Contender, keys: Iterable[tuple[str, str, str]]) -> str:
     name = method.rpartition(":")[2] or method
     shared = any(k[0].rpartition(":")[2] == name for k in keys if k[0] != method)
     text = method if shared else name
-    text += ORACLE_MARK * contender.oracle + RECONSTRUCTED_MARK * contender.reconstructed
-    text += BASELINE_MARK * contender.baseline
+    text += "".join(note[0] for note in mark_notes([contender]))
     rest = {k[1] for k in keys if k[0] == method} - {"oracle"}
     if tuning == "none" and len(rest) > 1:
         text += " (untuned)"

@@ -11,15 +11,14 @@ from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.lab.bench import stats
 from schirn.lab.bench.comparison import (
-    BASELINE_MARK,
     FLOOR,
     ORACLE_MARK,
-    RECONSTRUCTED_MARK,
     Comparison,
     Contender,
     Result,
     Setting,
     compare,
+    mark_notes,
     setting_of,
     value_of,
 )
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 DASHES = ("-", "--", "-.")
-HATCHES = (None, "..", "xx")
 GREY = "#8a8f98"
 
 _INK = {"light": "#1d2330", "dark": "#eceff4"}
@@ -49,11 +47,12 @@ def noise_levels(
     metric: str,
     dataset: str,
     *,
-    kind: str = "auto",
     legend: bool = True,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw a metric against the noise level of a data set, one line or group of bars per method.
+    """Draw a metric against the noise level of a data set, one line per method.
+
+    With a single level, one dot per method.
 
     Parameters
     ----------
@@ -63,8 +62,6 @@ def noise_levels(
         Metric to draw.
     dataset : str
         Data set to draw.
-    kind : {"auto", "lines", "bars"}
-        "auto" draws lines if there are several levels.
     legend : bool
         Whether to draw a legend.
     ax : matplotlib Axes, optional
@@ -93,17 +90,31 @@ def noise_levels(
         raise InputError(
             f"There are no results for data set {dataset!r}; there are results for: {known}."
         )
-    if kind not in ("auto", "lines", "bars"):
-        raise InputError(f"Unknown kind of figure {kind!r}; one of: auto, lines, bars.")
     ax = _axes(ax)
-    lines = kind == "lines" or (kind == "auto" and len(settings) > 1)
-    (_level_lines if lines else _level_bars)(ax, comparison, settings)
+    single = len(settings) == 1
+    # A data set may lack some methods.
+    shown = [c for c in comparison.contenders if any((s, c) in comparison.values for s in settings)]
+    numeric = all(_is_number(s.r) for s in settings) and len({s.noise for s in settings}) == 1
+    levels = [s.r for s in settings] if numeric else list(range(len(settings)))
+    styles = look(comparison.contenders)
+    for k, c in enumerate(shown):
+        means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
+        spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
+        style = styles[c] | {"label": _name(c.label), "capsize": 2, "elinewidth": 0.8}
+        ax.errorbar([k] if single else levels, means, yerr=spread, **style)
+    if single:
+        names = [_name(c.label) for c in shown]
+        ax.set_xticks(range(len(shown)), names, rotation=40, ha="right", rotation_mode="anchor")
+        ax.set_xlabel(hint(comparison.contenders).strip() if legend else "")
+    else:
+        ax.set_xticks(levels, [s.level or "own" for s in settings])
+        ax.set_xlabel("wrong labels per row" if numeric else "noise")
+    ax.grid(True, axis="y", alpha=0.6)
     ax.set_title(_name(dataset))
     ax.set_ylabel(_unit(comparison))
-    if legend and (lines or len(settings) > 1):
-        _legend(ax, comparison.contenders)
-    elif legend:
-        ax.set_xlabel(hint(comparison.contenders).strip())
+    if legend and not single:
+        title = hint(comparison.contenders).strip(" ()") or None
+        ax.legend(title=title, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return ax
 
 
@@ -162,7 +173,12 @@ def sensitivity(
         xs = sorted(at)
         ys = [_scale(comparison) * float(np.mean(at[x])) for x in xs]
         ax.plot(xs, ys, label=_name(setting.label), **_cycle(i))
-    _log_axis(ax, {x for at in means.values() for x in at})
+    positive = [x for at in means.values() for x in at if x > 0]
+    if any(x <= 0 for at in means.values() for x in at):
+        # A linear section shows the zero.
+        ax.set_xscale("symlog", linthresh=min(positive, default=1.0))
+    else:
+        ax.set_xscale("log")
     oracle = any(result.get("oracle") for result in own)
     ax.set_xlabel({"lam": "λ", "alpha": "α", "beta": "β"}.get(parameter, parameter))
     ax.set_ylabel(_unit(comparison) + (f" {ORACLE_MARK} oracle-tuned" if oracle else ""))
@@ -394,28 +410,10 @@ def look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
     """Colour, marker and dashes of each contender; the two references are grey."""
     styles: dict[Contender, dict[str, Any]] = {}
     for i, c in enumerate(contenders):
-        dashes = DASHES[i // len(COLOURS) % len(DASHES)]
-        reference = c.ceiling or c.method == FLOOR
-        styles[c] = {
-            "color": GREY if reference else COLOURS[i % len(COLOURS)],
-            "marker": MARKERS[i % len(MARKERS)],
-            "linestyle": ":" if reference else dashes,
-            # An open marker means that parameters were chosen on true labels.
-            "markerfacecolor": "none" if c.oracle else None,
-        }
-    return styles
-
-
-def bar_look(contenders: Sequence[Contender]) -> dict[Contender, dict[str, Any]]:
-    """Colour and hatching of each contender; slanted lines mean tuned on true labels."""
-    styles: dict[Contender, dict[str, Any]] = {}
-    for c, style in look(contenders).items():
-        hatch = HATCHES[DASHES.index(style["linestyle"])] if style["linestyle"] in DASHES else None
-        styles[c] = {
-            "color": style["color"],
-            "hatch": "///" if c.oracle else hatch,
-            "alpha": 0.55 if c.ceiling else 1.0,
-        }
+        # An open marker means that parameters were chosen on true labels.
+        styles[c] = _cycle(i) | {"markerfacecolor": "none" if c.oracle else None}
+        if c.ceiling or c.method == FLOOR:
+            styles[c] |= {"color": GREY, "linestyle": ":"}
     return styles
 
 
@@ -442,76 +440,8 @@ def _name(text: str) -> str:
 
 def hint(contenders: Sequence[Contender]) -> str:
     """What the marks mean, as far as there are any."""
-    words = [f"{ORACLE_MARK} oracle-tuned"] * any(c.oracle for c in contenders)
-    words += [f"{RECONSTRUCTED_MARK} reconstructed"] * any(c.reconstructed for c in contenders)
-    words += [f"{BASELINE_MARK} baseline"] * any(c.baseline for c in contenders)
+    words = [note.partition(":")[0] for note in mark_notes(contenders)]
     return f"   ({', '.join(words)})" if words else ""
-
-
-def _legend(ax: "Axes", contenders: Sequence[Contender]) -> None:
-    title = hint(contenders).strip(" ()") or None
-    ax.legend(title=title, loc="center left", bbox_to_anchor=(1.01, 0.5))
-
-
-def _level_lines(ax: "Axes", comparison: Comparison, settings: Sequence[Setting]) -> None:
-    numeric = all(_is_number(s.r) for s in settings) and len({s.noise for s in settings}) == 1
-    xs = [s.r for s in settings] if numeric else list(range(len(settings)))
-    for c, style in look(comparison.contenders).items():
-        means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
-        spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
-        style |= {"label": _name(c.label), "capsize": 2, "elinewidth": 0.8}
-        ax.errorbar(xs, means, yerr=spread, **style)
-    ax.set_xticks(xs, [s.level or "own" for s in settings])
-    ax.set_xlabel("wrong labels per row" if numeric else "noise")
-    ax.grid(True, axis="y", alpha=0.6)
-
-
-def _level_bars(ax: "Axes", comparison: Comparison, settings: Sequence[Setting]) -> None:
-    shown = [c for c in comparison.contenders if any((s, c) in comparison.values for s in settings)]
-    width = 0.8 / max(1, len(shown))
-    styles = bar_look(comparison.contenders)
-    ends: list[float] = []
-    for i, c in enumerate(shown):
-        xs = np.arange(len(settings)) + (i - (len(shown) - 1) / 2) * width
-        means = [_scale(comparison) * comparison.mean(s, c) for s in settings]
-        spread = [_scale(comparison) * np.nan_to_num(comparison.std(s, c)) for s in settings]
-        fill = {"ecolor": ax.xaxis.label.get_color(), **styles[c]}
-        ax.bar(xs, means, width * 0.9, yerr=spread, label=_name(c.label), **fill)
-        ends += [m + sign * e for m, e in zip(means, spread, strict=True) for sign in (-1, 1)]
-    _cut_axis(ax, [end for end in ends if not math.isnan(end)])
-    if len(settings) > 1:
-        ax.set_xticks(range(len(settings)), [s.level or "own" for s in settings])
-        ax.set_xlabel("wrong labels per row")
-        return
-    xs = (np.arange(len(shown)) - (len(shown) - 1) / 2) * width
-    names = [_name(c.label) for c in shown]
-    ax.set_xticks(xs, names, rotation=40, ha="right", rotation_mode="anchor")
-
-
-def _cut_axis(ax: "Axes", ends: Sequence[float]) -> None:
-    """Let bars start above 0 where they would differ by less than half their height, and say so."""
-    low, high = min(ends, default=0.0), max(ends, default=0.0)
-    if not 0 < 2 * (high - low) < low:
-        return
-    unit = 10.0 ** math.floor(math.log10(high - low))
-    start = max(0.0, math.floor((low - 0.3 * (high - low)) / unit) * unit)
-    ax.set_ylim(start, high + 0.1 * (high - low))
-    said = f"bars start at {start:g}, not at 0"
-    ax.set_title(said, loc="right", fontsize="small", fontweight="normal")
-    # Two strokes across the foot of the axis are the usual sign of a broken one.
-    for y in (0.02, 0.05):
-        xs, ys = [-0.015, 0.015], [y - 0.012, y + 0.012]
-        colour = ax.xaxis.label.get_color()
-        ax.plot(xs, ys, transform=ax.transAxes, color=colour, lw=1.2, clip_on=False)
-
-
-def _log_axis(ax: "Axes", xs: set[float]) -> None:
-    """Logarithmic axis, with a linear section if there is a zero."""
-    if min(xs, default=1.0) > 0:
-        ax.set_xscale("log")
-        return
-    smallest = min((x for x in xs if x > 0), default=1.0)
-    ax.set_xscale("symlog", linthresh=smallest)
 
 
 def _cycle(i: int) -> dict[str, Any]:

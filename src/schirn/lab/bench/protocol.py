@@ -1,8 +1,8 @@
-"""How the results of a benchmark were obtained: as facts, as a paragraph, and with references."""
+"""How the results of a benchmark were obtained: a paragraph for a paper, and its references."""
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 
 import schirn
@@ -12,34 +12,13 @@ from schirn.lab.bench.stats import TESTS
 from schirn.methods import methods
 from schirn.metrics import METRICS
 
-_SOFTWARE = """\
-@software{{schirn,
-  title = {{schirn: partial multi-label learning in Python}},
-  author = {{{{The schirn developers}}}},
-  version = {{{version}}},
-  year = {{2026}}
-}}
-"""
-
-
-def protocol_facts(results: Sequence[Result], extra: Mapping[str, str]) -> dict[str, str]:
-    """Describe how the results were obtained; `extra` adds or replaces lines."""
-    comparison = compare(results, next(iter(ALL_METRICS)))
-    words = {"none": "none", "candidates": "on candidate labels only", "oracle": "on true labels"}
-    tuning = [words.get(name, name) for name in _values(results, "tuning") if name != "oracle"]
-    oracle = dict.fromkeys(c.label for c in comparison.contenders if c.oracle)
-    tuning += [f"on true labels: {', '.join(oracle)}"] if oracle else []
-    found = {
-        "Data sets": _data_sets(comparison, "; "),
-        "Kind of noise": ", ".join(_values(results, "noise")),
-        "Tuning": "; ".join(tuning),
-        "Features": ", ".join(_values(results, "features")),
-        "Folds": ", ".join(_values(results, "folds")) or str(len(_values(results, "fold"))),
-        "Seeds": ", ".join(_values(results, "seed")),
-        "Threads": ", ".join(_values(results, "threads")),
-        "Versions": _versions(results),
-    }
-    return {name: text for name, text in (found | dict(extra)).items() if text}
+# Key of this library, which methods of its own cite.
+_SOFTWARE = "schirn"
+_FEATURES = {
+    "raw": "features as they come",
+    "auto": "features scaled according to their kind",
+    "kernel": "the same kernel features for all methods",
+}
 
 
 def protocol_paragraph(
@@ -83,15 +62,15 @@ def protocol_paragraph(
         escape(c.label) + (f"~\\cite{{{key}}}" if latex and (key := _key(c.method)) else "")
         for c in comparison.contenders
     ]
-    rest = [
+    sentences = [
         _where(comparison, results),
         *_tuning(comparison, results),
-        _measures(results),
-        *_significance(test, alpha),
+        *_measures(results),
+        *([] if test is None else [f"Significance: {TESTS[test]}, level {alpha:g}."]),
         *_caveats(comparison),
-        f"Versions: {_versions(results)}." if _versions(results) else "",
+        *_versions(results),
     ]
-    return " ".join([f"We compare {_and(names)}", *(escape(text) for text in rest if text)])
+    return " ".join([f"We compare {_and(names)}", *map(escape, sentences)])
 
 
 def bibtex(names: Sequence[str]) -> str:
@@ -112,18 +91,16 @@ def bibtex(names: Sequence[str]) -> str:
     >>> print(bibtex(["NLR", "CandidateRidge"]).count("@"))
     2
     """
-    entries = _entries()
-    keys = dict.fromkeys(key for name in names if (key := _key(name)) in entries)
-    return "\n".join(
-        [*(entries[key] for key in keys), _SOFTWARE.format(version=schirn.__version__)]
-    )
+    keys = dict.fromkeys([*filter(None, map(_key, names)), _SOFTWARE])
+    return "\n".join(_entries()[key] for key in sorted(keys, key=_SOFTWARE.__eq__))
 
 
 def _entries() -> dict[str, str]:
     """Entries of the papers by key."""
     text = files("schirn.lab.bench").joinpath("references.bib").read_text(encoding="utf-8")
-    found = [f"@{entry.rstrip()}\n" for entry in text.split("@") if entry.strip()]
-    return {re.split("[{,]", entry)[1]: entry for entry in found}
+    text = text.replace("VERSION", schirn.__version__)
+    entries = [f"@{entry.rstrip()}\n" for entry in text.split("@") if entry.strip()]
+    return {re.split("[{,]", entry)[1]: entry for entry in entries}
 
 
 def _key(name: str) -> str:
@@ -132,30 +109,31 @@ def _key(name: str) -> str:
     if cls is None:
         return ""
     title = f"title = {{{cls._info.reference}}}"
-    return next((key for key, entry in _entries().items() if title in entry), "schirn")
+    return next((key for key, entry in _entries().items() if title in entry), _SOFTWARE)
 
 
 def _where(comparison: Comparison, results: Sequence[Result]) -> str:
     """Data sets, noise, folds and features."""
-    n = len({setting.dataset for setting in comparison.settings})
+    levels: dict[str, list[str]] = {}
+    for setting in comparison.settings:
+        levels.setdefault(setting.dataset, []).extend([setting.level] if setting.level else [])
+    sets = [
+        f"{name} (r = {', '.join(own)})" if own else f"{name} (own candidates)"
+        for name, own in levels.items()
+    ]
     noise = [name for name in _values(results, "noise") if name != "own"]
-    kinds = f" (kind of noise: {_and(noise)})" if noise else ""
-    added = any(setting.r is not None for setting in comparison.settings)
-    what = "with a share r" if noise == ["rate"] else "with r"
     folds = _and(_values(results, "folds")) or str(len(_values(results, "fold")))
     seeds = _values(results, "seed")
-    text = f"on {'one data set' if n == 1 else f'{n} data sets'}: {_data_sets(comparison, ', ')}"
-    if added:
-        text += f", {what} wrong labels added to every row{kinds}"
+    text = f"on {'one data set' if len(sets) == 1 else f'{len(sets)} data sets'}: {', '.join(sets)}"
+    if any(levels.values()):
+        text += (
+            f", with {'a share r' if noise == ['rate'] else 'r'} wrong labels added to every row"
+        )
+        text += f" (kind of noise: {_and(noise)})" if noise else ""
     text += f". Results are means over {folds}-fold cross-validation"
     if len(seeds) > 1:
         text += f", repeated with the seeds {_and(seeds)}"
-    features = {
-        "raw": "features as they come",
-        "auto": "features scaled according to their kind",
-        "kernel": "the same kernel features for all methods",
-    }
-    used = [features.get(name, f"{name} features") for name in _values(results, "features")]
+    used = [_FEATURES.get(name, f"{name} features") for name in _values(results, "features")]
     return text + (f", on {_and(used)}." if used else ".")
 
 
@@ -176,13 +154,11 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
         for c in comparison.contenders
         if c.method in points and c.tuning == "candidates" and not c.oracle and not c.ceiling
     ]
-    inner = _values(results, "inner_folds")
+    inner, rows = _values(results, "inner_folds"), _values(results, "search_rows")
     sentences = []
     if fair:
         details = [f"{_and(inner)} inner folds"] if inner else []
-        details += (
-            [f"at most {_and(rows)} rows"] if (rows := _values(results, "search_rows")) else []
-        )
+        details += [f"at most {_and(rows)} rows"] if rows else []
         folds = f" ({', '.join(details)})" if details else ""
         sentences.append(
             f"In every fold, the parameters of {searched(fair)} were chosen by a grid search on "
@@ -200,62 +176,45 @@ def _tuning(comparison: Comparison, results: Sequence[Result]) -> list[str]:
     return sentences
 
 
-def _measures(results: Sequence[Result]) -> str:
+def _measures(results: Sequence[Result]) -> list[str]:
     known = [name for name in METRICS if any(name in (r.get("metrics") or {}) for r in results)]
-    labels = [METRICS[name].label.rstrip(" ↑↓") for name in known]
-    return f"Metrics on the true labels of the test rows: {_and(labels)}." if labels else ""
-
-
-def _significance(test: str | None, alpha: float) -> list[str]:
-    return [] if test is None else [f"Significance: {TESTS[test]}, level {alpha:g}."]
+    labels = [ALL_METRICS[name].name for name in known]
+    return [f"Metrics on the true labels of the test rows: {_and(labels)}."] if labels else []
 
 
 def _caveats(comparison: Comparison) -> list[str]:
     """Reconstructions, and methods trained on the truth."""
-    built = [c.label for c in comparison.contenders if c.reconstructed]
-    ceilings = [c.label for c in comparison.contenders if c.ceiling]
-    ordinary = [c.label for c in comparison.contenders if c.baseline]
+    caveats = {
+        "reconstructed": (
+            "{} is a reconstruction, as neither code nor full text was available.",
+            "{} are reconstructions, as neither code nor full text was available.",
+        ),
+        "baseline": (
+            "{} is a baseline: an ordinary classifier, trained on the candidates.",
+            "{} are baselines: ordinary classifiers, trained on the candidates.",
+        ),
+        "ceiling": ("{}, an upper bound, sees the true labels of the training rows.",) * 2,
+    }
     sentences = []
-    if built:
-        plural = len(built) > 1
-        sentences.append(
-            f"{_and(built)} {'are reconstructions' if plural else 'is a reconstruction'}, as "
-            "neither code nor full text was available."
-        )
-    if ordinary:
-        plural = len(ordinary) > 1
-        sentences.append(
-            f"{_and(ordinary)} {'are baselines' if plural else 'is a baseline'}: ordinary "
-            "classifiers, trained on the candidates."
-        )
-    if ceilings:
-        sentences.append(
-            f"{_and(ceilings)}, an upper bound, sees the true labels of the training rows."
-        )
+    for flag, forms in caveats.items():
+        labels = [c.label for c in comparison.contenders if getattr(c, flag)]
+        if labels:
+            sentences.append(forms[len(labels) > 1].format(_and(labels)))
     return sentences
 
 
-def _data_sets(comparison: Comparison, separator: str) -> str:
-    levels: dict[str, list[str]] = {}
-    for setting in comparison.settings:
-        levels.setdefault(setting.dataset, []).extend([setting.level] if setting.level else [])
-    return separator.join(
-        f"{name} (r = {', '.join(own)})" if own else f"{name} (own candidates)"
-        for name, own in levels.items()
-    )
-
-
-def _versions(results: Sequence[Result]) -> str:
+def _versions(results: Sequence[Result]) -> list[str]:
     versions: dict[str, dict[str, None]] = {}
     for result in results:
         for package, version in (result.get("versions") or {}).items():
             versions.setdefault(package, {})[str(version)] = None
-    return ", ".join(f"{name} {' and '.join(own)}" for name, own in versions.items())
+    packages = [f"{name} {' and '.join(numbers)}" for name, numbers in versions.items()]
+    return [f"Versions: {', '.join(packages)}."] if packages else []
 
 
 def _values(results: Sequence[Result], name: str) -> list[str]:
-    found = dict.fromkeys(result.get(name) for result in results)
-    return [str(value) for value in found if value is not None]
+    values = dict.fromkeys(result.get(name) for result in results)
+    return [str(value) for value in values if value is not None]
 
 
 def _and(items: Sequence[str]) -> str:

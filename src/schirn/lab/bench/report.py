@@ -5,6 +5,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,18 +24,17 @@ from schirn.lab.bench.comparison import (
     Result,
     compare,
 )
-from schirn.lab.bench.protocol import bibtex, protocol_facts, protocol_paragraph
-from schirn.lab.bench.rendering import SUFFIXES
-from schirn.lab.bench.tables import Table, capital, metrics_in, signed
+from schirn.lab.bench.protocol import bibtex, protocol_paragraph
+from schirn.lab.bench.rendering import SUFFIXES, Table
+from schirn.lab.bench.tables import capital, finite_mean, metrics_in, signed
 from schirn.metrics import METRICS
 from schirn.report.page import render
 
-_TITLE = "Benchmark of partial multi-label methods"
 _SWEPT = ("alpha", "beta", "lam")
 
 
 class Drawing(NamedTuple):
-    """A figure as SVG for light and dark pages, as PNG and as PDF, with a description.
+    """A figure by format ("svg", "png", "pdf", and "dark" for dark pages), with a description.
 
     `missing` explains why there is no figure, or is empty.
     """
@@ -42,51 +42,43 @@ class Drawing(NamedTuple):
     name: str
     title: str
     alt: str
-    light: bytes = b""
-    dark: bytes = b""
-    png: bytes = b""
-    pdf: bytes = b""
+    formats: dict[str, bytes]
     missing: str = ""
 
-    def uri(self, kind: str = "light") -> str:
-        """Return the SVG as a data URI."""
-        data: bytes = getattr(self, kind)
-        return "data:image/svg+xml;base64," + base64.b64encode(data).decode()
+    def uri(self, format: str) -> str:
+        """Return the SVG for light ("svg") or dark pages as a data URI."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.formats[format]).decode()
 
 
-class _Contents(NamedTuple):
-    """All tables and figures, and further values of the page."""
-
-    results: list[Table]
-    plain: list[Table]
-    others: dict[str, Table | None]
-    drawings: list[Drawing]
-    context: dict[str, Any]
-    latex_paragraph: str
-
-
-def write_report(
+def write_outputs(
     rows: Iterable[Result],
-    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
     *,
-    title: str = _TITLE,
+    title: str = "Benchmark of partial multi-label methods",
     date: str | None = None,
     reference: str | None = AUTO,
     metrics: Sequence[str] | None = None,
     alpha: float = 0.05,
     test: str = "paired",
-    protocol: Mapping[str, str] | None = None,
     sweep: Iterable[Result] = (),
     models: Mapping[str, Any] | None = None,
-) -> Path:
-    """Write the report: one HTML file that needs no network and prints well.
+) -> list[Path]:
+    """Write the report, all tables in all formats and all figures into a folder.
+
+    The folder gets ``report.html``, one file that needs no network and prints well; ``tables/``
+    with every table as ``.txt``, ``.md``, ``.tex`` and ``.csv`` (``results_<metric>``, ``results``
+    with all metrics, ``ranks``, ``win_tie_loss``, ``friedman``, ``wilcoxon``,
+    ``gap_closed_<metric>``, ``published``, ``costs``); ``figures/`` with every figure as ``.svg``,
+    ``.png`` and ``.pdf``; ``protocol.tex`` and ``protocol.txt``, a paragraph that states the
+    protocol; and ``references.bib``. Each file is replaced completely or not at all. Tables and
+    figures for which results are missing are left out.
 
     Parameters
     ----------
     rows : list of dict
         Results of a benchmark, see `schirn.lab.bench.results`.
-    path : path
-        File to write.
+    folder : path
+        Folder of the files.
     title : str
         Heading of the page.
     date : str, optional
@@ -98,8 +90,6 @@ def write_report(
         Metrics to show, the most important first. Defaults to all that the results have.
     alpha, test
         Level and kind of the significance tests, as in `schirn.lab.bench.tables.results`.
-    protocol : dict of str to str, optional
-        Additional lines for the description of the protocol.
     sweep : list of dict, optional
         Results with one parameter varied at a time, for the sensitivity curves.
     models : dict of str to estimator, optional
@@ -107,171 +97,118 @@ def write_report(
 
     Returns
     -------
-    Path
+    list of Path
+        The files written, the report first.
 
     Examples
     --------
     >>> import tempfile
-    >>> from pathlib import Path
-    >>> from schirn.lab.bench.report import write_report
+    >>> from schirn.lab.bench.report import write_outputs
     >>> results = [
     ...     {"dataset": "d", "r": 1, "method": m, "fold": f, "metrics": {"one_error": v + f / 100}}
     ...     for m, v in [("Schirn", 0.2), ("NLR", 0.3)] for f in range(5)
     ... ]
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     page = write_report(results, Path(folder) / "report.html")
+    ...     page = write_outputs(results, folder)[0]
     ...     page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     True
     """
-    contents = _contents(
-        list(rows),
-        title=title,
-        date=date,
-        reference=reference,
-        metrics=metrics,
-        alpha=alpha,
-        test=test,
-        protocol=protocol,
-        sweep=sweep,
-        models=models,
-    )
-    return write_file(Path(path), _page(contents).encode())
-
-
-def write_outputs(
-    rows: Iterable[Result], folder: str | os.PathLike[str], **options: Any
-) -> list[Path]:
-    """Write the report, all tables in all formats and all figures into a folder.
-
-    The folder gets ``report.html``; ``tables/`` with every table as ``.txt``, ``.md``, ``.tex`` and
-    ``.csv`` (``results_<metric>``, ``results`` with all metrics, ``ranks``, ``win_tie_loss``,
-    ``friedman``, ``wilcoxon``, ``gap_closed_<metric>``, ``published``, ``costs``); ``figures/``
-    with every figure as ``.svg``, ``.png`` and ``.pdf``; ``protocol.tex`` and ``protocol.txt``, a
-    paragraph that states the protocol; and ``references.bib``. Each file is replaced completely or
-    not at all. Tables and figures for which results are missing are left out. Options are those of
-    `write_report`.
-
-    Returns
-    -------
-    list of Path
-        The files written, the report first.
-    """
-    contents, folder = _contents(list(rows), **options), Path(folder)
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    written = [write_file(folder / "report.html", _page(contents).encode())]
-    texts = {
-        "protocol.txt": contents.context["paragraph"] + "\n",
-        "protocol.tex": contents.latex_paragraph + "\n",
-        "references.bib": contents.context["references"],
-    }
-    written += [write_file(folder / name, text.encode()) for name, text in texts.items()]
-    for table in (*contents.plain, *(table for table in contents.others.values() if table)):
-        for format, suffix in SUFFIXES.items():
-            file = folder / "tables" / f"{table.name}.{suffix}"
-            written.append(write_file(file, table.render(format).encode()))
-    for drawing in contents.drawings:
-        if not drawing.missing:
-            file = folder / "figures" / drawing.name
-            written.append(write_file(file.with_suffix(".svg"), drawing.light))
-            written.append(write_file(file.with_suffix(".png"), drawing.png))
-            written.append(write_file(file.with_suffix(".pdf"), drawing.pdf))
-    return written
-
-
-def write_file(path: Path, data: bytes) -> Path:
-    """Write a file completely or not at all; return its path."""
-    with atomic_write(path) as stream:
-        stream.write(data)
-    return path
-
-
-def _contents(
-    results: list[Result],
-    *,
-    title: str = _TITLE,
-    date: str | None = None,
-    reference: str | None = AUTO,
-    metrics: Sequence[str] | None = None,
-    alpha: float = 0.05,
-    test: str = "paired",
-    protocol: Mapping[str, str] | None = None,
-    sweep: Iterable[Result] = (),
-    models: Mapping[str, Any] | None = None,
-) -> _Contents:
-    """Compute all tables and figures."""
+    results = list(rows)
     names = metrics_in(results) if metrics is None else list(metrics)
     if not names:
         failed = f"; all {len(results)} runs failed" if results else ""
         raise InputError(f"There is no benchmark result to report{failed}.")
     options: dict[str, Any] = {"reference": reference, "alpha": alpha, "test": test}
     main = [name for name in names if name in METRICS] or names
-    made: dict[str, Callable[[], Table]] = {
-        "results": lambda: tables.results(results, main, **options),
-        "ranks": lambda: tables.ranks(results, main),
-        "win_tie_loss": lambda: tables.win_tie_loss(results, metrics=main, **options),
-        "friedman": lambda: tables.friedman_tests(results, main, alpha=alpha),
-        "wilcoxon": lambda: tables.wilcoxon_tests(results, reference, main, alpha=alpha),
-        "gaps": lambda: tables.gaps(results, main[0]),
-        "published": lambda: tables.against_published(results, main),
-        "costs": lambda: tables.costs(results),
-    }
     comparison = compare(results, names[0])
     # Without a reference method, nothing is tested.
     tested = test if tables.reference_of(results, comparison, reference) else None
-    context = {
-        "title": title,
-        "date": date,
-        "summary": summary(results, names[0]),
-        "protocol": protocol_facts(results, protocol or {}),
-        "paragraph": protocol_paragraph(results, test=tested, alpha=alpha),
-        "references": bibtex([c.method for c in comparison.contenders]),
-        "n_settings": len(comparison.settings),
-        "n_methods": len(comparison.contenders),
-        "n_runs": len(results),
-        "n_failed": sum(not result.get("metrics") for result in results),
-        "labels": [ALL_METRICS[name].label for name in names],
-        "ceilings": {c.label for c in comparison.contenders if c.ceiling},
-        "oracles": {c.label for c in comparison.contenders if c.oracle},
+    paragraph = partial(protocol_paragraph, results, test=tested, alpha=alpha)
+    others = _possible_tables(results, main, options)
+    drawings = {d.name: d for d in _drawings(results, main[0], alpha, list(sweep), models or {})}
+    texts = {
+        "report.html": "",
+        "protocol.txt": f"{paragraph()}\n",
+        "protocol.tex": f"{paragraph(latex=True)}\n",
+        "references.bib": bibtex([c.method for c in comparison.contenders]),
     }
-    return _Contents(
-        [tables.results(results, name, published=True, **options) for name in names],
-        [tables.results(results, name, **options) for name in names],
-        {name: _possible(make) for name, make in made.items() if name != "results" or main[1:]},
-        _drawings(results, main[0], alpha, list(sweep), models or {}),
-        context,
-        protocol_paragraph(results, test=tested, alpha=alpha, latex=True),
-    )
-
-
-def _possible(make: Callable[[], Table]) -> Table | None:
-    """Make a table; return None if the results lack what it needs."""
-    try:
-        table = make()
-    except InputError:
-        return None
-    return table if table.body else None
-
-
-def _page(contents: _Contents) -> str:
-    drawn = {drawing.name: drawing for drawing in contents.drawings}
-    return render(
+    texts["report.html"] = render(
         "schirn.lab.bench",
         "report.html",
         extra="bench",
-        **contents.context,
-        results=contents.results,
-        tables=contents.others,
-        levels=[d for name, d in drawn.items() if name.startswith("noise_levels")],
-        drawn=drawn,
-        extras=[d for n, d in drawn.items() if n.startswith(("sensitivity", "convergence"))],
+        title=title,
+        date=date,
+        summary=summary(results, names[0]),
+        paragraph=texts["protocol.txt"],
+        references=texts["references.bib"],
+        n_settings=len(comparison.settings),
+        n_methods=len(comparison.contenders),
+        n_runs=len(results),
+        n_failed=sum(not result.get("metrics") for result in results),
+        labels=[ALL_METRICS[name].label for name in names],
+        ceilings={c.label for c in comparison.contenders if c.ceiling},
+        oracles={c.label for c in comparison.contenders if c.oracle},
+        results=[tables.results(results, name, published=True, **options) for name in names],
+        tables=others,
+        drawn=drawings,
+        extras=[d for n, d in drawings.items() if n.startswith(("sensitivity", "convergence"))],
     )
+    written = [write_file(Path(folder) / name, text.encode()) for name, text in texts.items()]
+    for table in (*(tables.results(results, name, **options) for name in names), *others.values()):
+        written += write_table(Path(folder), table)
+    for drawing in drawings.values():
+        for suffix in ("svg", "png", "pdf"):
+            if not drawing.missing:
+                file = Path(folder) / "figures" / f"{drawing.name}.{suffix}"
+                written.append(write_file(file, drawing.formats[suffix]))
+    return written
+
+
+def write_file(path: Path, data: bytes) -> Path:
+    """Write a file completely or not at all; return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as stream:
+        stream.write(data)
+    return path
+
+
+def write_table(folder: Path, table: Table) -> list[Path]:
+    """Write a table in all formats into the folder ``tables``; return the files."""
+    return [
+        write_file(folder / "tables" / f"{table.name}.{suffix}", table.render(format).encode())
+        for format, suffix in SUFFIXES.items()
+    ]
+
+
+def _possible_tables(
+    results: list[Result], metrics: Sequence[str], options: Mapping[str, Any]
+) -> dict[str, Table]:
+    """Make the tables for which the results have what they need."""
+    reference, alpha = options["reference"], options["alpha"]
+    makers: dict[str, Callable[[], Table]] = {
+        "results": lambda: tables.results(results, metrics, **options),
+        "ranks": lambda: tables.ranks(results, metrics),
+        "win_tie_loss": lambda: tables.win_tie_loss(results, metrics=metrics, **options),
+        "friedman": lambda: tables.friedman_tests(results, metrics, alpha=alpha),
+        "wilcoxon": lambda: tables.wilcoxon_tests(results, reference, metrics, alpha=alpha),
+        "gaps": lambda: tables.gaps(results, metrics[0]),
+        "published": lambda: tables.against_published(results, metrics),
+        "costs": lambda: tables.costs(results),
+    }
+    if len(metrics) == 1:
+        del makers["results"]
+    possible = {}
+    for name, make in makers.items():
+        with suppress(InputError):
+            if (table := make()).body:
+                possible[name] = table
+    return possible
 
 
 def summary(results: Sequence[Result], metric: str) -> list[str]:
     """Summarise the results in a few sentences, bad news included."""
     comparison = compare(results, metric)
-    label = comparison.info.label.rstrip(" ↑↓")
+    label = comparison.info.name
     sentences = [
         _best_rank(results, metric, label),
         _gap(results, comparison, label),
@@ -312,11 +249,9 @@ def _best_rank(results: Sequence[Result], metric: str, label: str) -> str:
 def _gap(results: Sequence[Result], comparison: Comparison, label: str) -> str:
     if not {FLOOR, CEILING} <= {c.method for c in comparison.contenders}:
         return ""
-    shares = {}
-    for name, per_setting in stats.gap_closed(results, comparison.metric).items():
-        known = [value for value in per_setting.values() if not math.isnan(value)]
-        if known:
-            shares[name] = sum(known) / len(known)
+    closed = stats.gap_closed(results, comparison.metric)
+    shares = {name: finite_mean(per_setting.values()) for name, per_setting in closed.items()}
+    shares = {name: share for name, share in shares.items() if not math.isnan(share)}
     if not shares:
         return ""
     best = max(shares, key=shares.__getitem__)
@@ -327,20 +262,19 @@ def _gap(results: Sequence[Result], comparison: Comparison, label: str) -> str:
 
 
 def _paper(results: Sequence[Result], metric: str, label: str) -> str:
-    table = tables.against_published(results, [metric])
-    lines = [line for line in table.body if line[6].value is not None]
-    own = [line for line in lines if line[3].text.startswith("Schirn")] or lines
+    records = [r for r in tables.published_records(results, [metric]) if r["reached"]]
+    own = [record for record in records if record["method"] == "Schirn"] or records
     if not own:
         return ""
-    verdicts = [line[7].text for line in own]
-    who = "Schirn" if own[0][3].text.startswith("Schirn") else "the methods"
-    distance = [line[6].value or 0.0 for line in own]
-    far = max(own, key=lambda line: abs(line[6].value or 0.0))
+    verdicts = [record["reached"] for record in own]
+    who = "Schirn" if own[0]["method"] == "Schirn" else "the methods"
+    distances = [record["distance"] for record in own]
+    far = max(own, key=lambda record: abs(record["distance"]))
     return (
         f"The published {label} of {who} is reached in {verdicts.count('yes')} of {len(own)} "
         f"settings and nearly reached in {verdicts.count('nearly')}; ours is "
-        f"{signed(sum(distance) / len(distance))} points away on average, at most "
-        f"{far[6].text} ({far[1].text}{' r=' + far[2].text if far[2].text else ''})."
+        f"{signed(sum(distances) / len(distances))} points away on average, at most "
+        f"{signed(far['distance'])} ({far['setting']})."
     )
 
 
@@ -353,7 +287,7 @@ def _drawings(
 ) -> list[Drawing]:
     """Draw all figures that the results allow."""
     comparison = compare(results, metric)
-    label = comparison.info.label.rstrip(" ↑↓")
+    label = comparison.info.name
     n = len({result["dataset"] for result in results})
     columns = _columns(n)
     drawn = [
@@ -368,29 +302,38 @@ def _drawings(
             "gap_closed",
             f"Gap closed in {label}",
             "One dot per setting; the bar is the mean. The numbers are in the table.",
-            lambda figure: figures.gap_closed(results, metric, ax=figure.subplots()),
+            _single(figures.gap_closed, results, metric),
             (7.5, 1.6 + 0.42 * len(comparison.contenders)),
         ),
         _draw(
             "critical_difference",
             f"Critical-difference diagram of {label}",
             "Mean ranks over the data sets; bars join methods that cannot be distinguished.",
-            lambda figure: figures.critical_difference(
-                results, metric, alpha=alpha, ax=figure.subplots()
-            ),
+            _single(figures.critical_difference, results, metric, alpha=alpha),
             (8.5, 4.2),
         ),
         _draw(
             "time_quality",
             f"{capital(label)} by time of a fit",
             "Both averaged over the settings; up and to the left is better for a score.",
-            lambda figure: figures.time_quality(results, metric, ax=figure.subplots()),
+            _single(figures.time_quality, results, metric),
             (7.5, 4.4),
         ),
     ]
     if sweep:
         drawn.append(_sensitivity(sweep, metric, label))
-    return drawn + _convergence(models)
+    for quantity, (attribute, words) in figures.QUANTITIES.items():
+        traced = {name: m for name, m in models.items() if getattr(m, attribute, None) is not None}
+        if traced:
+            paint = _single(figures.convergence, traced, quantity)
+            name, title = f"convergence_{quantity}", f"Convergence: {words} per round"
+            drawn.append(_draw(name, title, f"Lines of {', '.join(traced)}.", paint, (6.5, 3.8)))
+    return drawn
+
+
+def _single(draw: Callable[..., Any], *args: Any, **options: Any) -> Callable[[Any], Any]:
+    """A painter of a figure with one panel."""
+    return lambda figure: draw(*args, **options, ax=figure.subplots())
 
 
 def _draw(
@@ -399,19 +342,21 @@ def _draw(
     """Draw a figure for a light and a dark page, or note why that is impossible."""
     matplotlib = optional("matplotlib", "plot", "Drawing a figure")
     module = optional("matplotlib.figure", "plot", "Drawing a figure")
-    saved: dict[str, Any] = {}
+    formats: dict[str, bytes] = {}
     try:
         for theme in ("light", "dark"):
             with matplotlib.rc_context(figures.theme(theme)):
                 figure = module.Figure(figsize=size, layout="constrained")
                 paint(figure)
-                saved[theme] = _save(figure, "svg")
-                if theme == "light":
-                    saved["png"] = _save(figure, "png", dpi=150, facecolor="white")
-                    saved["pdf"] = _save(figure, "pdf")
+                if theme == "dark":
+                    formats["dark"] = _save(figure, "svg")
+                    break
+                formats["svg"] = _save(figure, "svg")
+                formats["png"] = _save(figure, "png", dpi=150, facecolor="white")
+                formats["pdf"] = _save(figure, "pdf")
     except (InputError, MissingExtraError) as error:
-        return Drawing(name, title, alt, missing=str(error))
-    return Drawing(name, title, alt, **saved)
+        return Drawing(name, title, alt, {}, str(error))
+    return Drawing(name, title, alt, formats)
 
 
 def _save(figure: Any, format: str, **options: Any) -> bytes:
@@ -462,17 +407,3 @@ def _sensitivity(sweep: Sequence[Result], metric: str, label: str) -> Drawing:
     alt = "One line per setting; the other parameters are fixed at their usual values."
     size = (4.4 * max(1, len(swept)), 3.8)
     return _draw("sensitivity", f"Sensitivity of {label} to the parameters", alt, paint, size)
-
-
-def _convergence(models: Mapping[str, Any]) -> list[Drawing]:
-    drawn = []
-    for quantity, (attribute, words) in figures.QUANTITIES.items():
-        own = {name: m for name, m in models.items() if getattr(m, attribute, None) is not None}
-
-        def paint(figure: Any, own: Any = own, quantity: str = quantity) -> None:
-            figures.convergence(own, quantity, ax=figure.subplots())
-
-        if own:
-            name, title = f"convergence_{quantity}", f"Convergence: {words} per round"
-            drawn.append(_draw(name, title, f"Lines of {', '.join(own)}.", paint, (6.5, 3.8)))
-    return drawn

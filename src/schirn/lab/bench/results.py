@@ -79,49 +79,51 @@ STATUSES = ("done", "failed", "timeout", "skipped")
 
 Result = dict[str, Any]
 
-FIELDS = (
-    "format",
-    "key",
-    "dataset",
-    "r",
-    "noise",
-    "noise_seed",
-    "method",
-    "sees_truth",
-    "tuning",
-    "oracle",
-    "features",
-    "split",
-    "seed",
-    "folds",
-    "fold",
-    "status",
-    "reason",
-    "metrics",
-    "params",
-    "grid",
-    "search_rows",
-    "inner_folds",
-    "tune_seconds",
-    "fit_seconds",
-    "fit_cpu_seconds",
-    "predict_seconds",
-    "peak_memory_mb",
-    "n_train",
-    "n_test",
-    "n_features",
-    "n_labels",
-    "data_sha256",
-    "candidates_sha256",
-    "folds_sha256",
-    "scores",
-    "versions",
-    "threads",
-    "device",
-    "host",
-    "finished",
-    "traceback",
-)
+# Fields of a result with their types in a file; a bool is not a number.
+_NONE = type(None)
+FIELDS: dict[str, tuple[type, ...]] = {
+    "format": (int, float),
+    "key": (str,),
+    "dataset": (str,),
+    "r": (int, float, _NONE),
+    "noise": (str, _NONE),
+    "noise_seed": (int, _NONE),
+    "method": (str,),
+    "sees_truth": (bool, _NONE),
+    "tuning": (str,),
+    "oracle": (bool, _NONE),
+    "features": (str,),
+    "split": (str,),
+    "seed": (int,),
+    "folds": (int,),
+    "fold": (int,),
+    "status": (str,),
+    "reason": (str, _NONE),
+    "metrics": (dict,),
+    "params": (dict,),
+    "grid": (dict, _NONE),
+    "search_rows": (int, _NONE),
+    "inner_folds": (int, _NONE),
+    "tune_seconds": (int, float, _NONE),
+    "fit_seconds": (int, float, _NONE),
+    "fit_cpu_seconds": (int, float, _NONE),
+    "predict_seconds": (int, float, _NONE),
+    "peak_memory_mb": (int, float, _NONE),
+    "n_train": (int, _NONE),
+    "n_test": (int, _NONE),
+    "n_features": (int, _NONE),
+    "n_labels": (int, _NONE),
+    "data_sha256": (str, _NONE),
+    "candidates_sha256": (str, _NONE),
+    "folds_sha256": (str, _NONE),
+    "scores": (str, _NONE),
+    "versions": (dict, _NONE),
+    "threads": (int, _NONE),
+    "device": (str, _NONE),
+    "host": (str, _NONE),
+    "finished": (int, float),
+    "traceback": (str, _NONE),
+}
 
 # Fields that depend on when and where a run was executed.
 VOLATILE = (
@@ -152,24 +154,6 @@ IDENTITY = (
     "fold",
 )
 
-# Types of the fields in a file; a bool is not a number.
-_NONE = type(None)
-_TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(("key", "dataset", "method", "tuning", "features", "split", "status"), (str,)),
-    **dict.fromkeys(("seed", "folds", "fold"), (int,)),
-    **dict.fromkeys(("metrics", "params"), (dict,)),
-    **dict.fromkeys(("grid", "versions"), (dict, _NONE)),
-    **dict.fromkeys(("sees_truth", "oracle"), (bool, _NONE)),
-    **dict.fromkeys(
-        ("noise", "reason", "data_sha256", "scores", "device", "host", "traceback"), (str, _NONE)
-    ),
-    **dict.fromkeys(("candidates_sha256", "folds_sha256"), (str, _NONE)),
-    **dict.fromkeys(("noise_seed", "search_rows", "inner_folds", "threads"), (int, _NONE)),
-    **dict.fromkeys(("n_train", "n_test", "n_features", "n_labels"), (int, _NONE)),
-    **dict.fromkeys(("tune_seconds", "fit_seconds", "fit_cpu_seconds"), (int, float, _NONE)),
-    **dict.fromkeys(("r", "predict_seconds", "peak_memory_mb"), (int, float, _NONE)),
-    "finished": (int, float),
-}
 # Numbers of files are compared and formatted as floats.
 _LARGEST = 1e300
 
@@ -256,10 +240,7 @@ class ResultReader:
         for line in whole.splitlines():
             self._lines[path] = self._lines.get(path, 0) + 1
             if line.strip():
-                yield self._parse(path, line)
-
-    def _parse(self, path: Path, line: bytes) -> Result:
-        return parse_result(line, f"{path}, line {self._lines[path]}")
+                yield parse_result(line, f"{path}, line {self._lines[path]}")
 
 
 def parse_result(line: bytes, where: str) -> Result:
@@ -279,7 +260,7 @@ def parse_result(line: bytes, where: str) -> Result:
         raise DataError(f"{where}: the result has no {missing[0]!r}; delete the line.")
     # Files of earlier versions lack some fields.
     result = dict.fromkeys(FIELDS) | {"metrics": {}, "params": {}} | result
-    wrong = next((name for name in _TYPES if not _is_valid(name, result[name])), None)
+    wrong = next((name for name in FIELDS if not _is_valid(name, result[name])), None)
     if wrong is not None:
         raise DataError(f"{where}: {wrong!r} cannot be {brief(result[wrong])}; delete the line.")
     return result
@@ -293,7 +274,7 @@ def _is_valid(name: str, value: Any) -> bool:
         return all(_is(item, (int, float, _NONE)) for item in value.values())
     if name == "grid" and isinstance(value, dict):
         return all(isinstance(item, list) for item in value.values())
-    return _is(value, _TYPES[name])
+    return _is(value, FIELDS[name])
 
 
 def _is(value: Any, kinds: tuple[type, ...]) -> bool:

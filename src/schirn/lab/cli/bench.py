@@ -8,7 +8,7 @@ from typing import Any
 from schirn._input import suggest
 from schirn.cli.device import bench_device
 from schirn.cli.output import note, print_json, printable, say, table, working
-from schirn.cli.parser import Parser, add_command, natural, positive
+from schirn.cli.parser import add_command, memory_size, natural, positive
 from schirn.cli.reading import assignment
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
@@ -19,7 +19,7 @@ from schirn.lab.bench.comparison import AUTO, names_of
 from schirn.lab.bench.running.data import parse_level
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
 from schirn.lab.bench.stats import TESTS
-from schirn.lab.cli._bench_output import megabytes, parse_methods, seconds, split_list
+from schirn.lab.cli._options import add_options, duration, parse_methods, split_list
 
 _EXAMPLES = """
 schirn bench --datasets digits_attributes:2 --output out
@@ -31,10 +31,50 @@ schirn bench --datasets emotions:1 --methods flat=Schirn --param flat.beta=0 --o
 """
 
 
-def add(found: Any) -> None:
+_OPTIONS = """
+--datasets LIST: names or files, each followed by :R for R wrong labels per row, or by :own
+--methods LIST: names, module:Class, NAME=METHOD for a variant, all, or baselines
+  (default: %(default)s)
+-o, --output DIR: folder of the results
+comparison
+--r LIST: numbers of wrong labels per row, for data sets without :R
+--folds K: number of folds (default: 5)
+--stored-folds: use the folds that come with a data set
+--seeds LIST: one repetition per seed (default: 0)
+--tuning: none: recommended parameters; candidates: on held-out candidates (default); oracle: on
+  the true labels of the test rows
+--inner-folds K: number of folds of the search (default: 3)
+--search-rows N: search on at most N training rows of each fold (default: all)
+--features: features of all methods: as in the file (raw, the default), scaled according to their
+  kind (auto), or Gaussian kernel features (kernel)
+--noise: kind of noise (default: legacy)
+--noise-seed S: seed of the noise (default: R for legacy, else the seed of the run)
+--param METHOD.NAME=VALUE: fix a parameter (repeatable)
+--grid METHOD.NAME=[...]: values to search instead of the default grid (repeatable)
+--option NAME=VALUE: reader option for data sets given as files, such as labels=tags (repeatable)
+execution
+--jobs N: number of processes (default: 1; 0: run everything in this process)
+--time-limit T: stop a run after this time, such as 90, 9m or 2h
+--memory-limit SIZE: stop a run that needs more memory than this, such as 4G or 500M (Linux only)
+--scheduler ADDRESS: execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786
+--device DEVICE: tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single
+  precision; auto takes a GPU if there is one (default: NumPy on the CPU)
+--retry: repeat runs that failed or timed out
+--no-scores: do not store the scores of the test rows
+report
+--report: write report.html, tables (text, Markdown, LaTeX, CSV), figures (SVG, PNG, PDF), the
+  protocol as a paragraph and BibTeX to the folder
+--reference METHOD: method that the others are tested against, or none (default: Sieve, else
+  Schirn); implies --report
+--test: paired: t-test over folds (default); corrected: corrected resampled t-test; wilcoxon:
+  Wilcoxon's test over data sets with Holm's correction; implies --report
+"""
+
+
+def add(commands: Any) -> None:
     """Add the command."""
     parser = add_command(
-        found,
+        commands,
         "bench",
         run,
         help="compare methods on data sets",
@@ -43,155 +83,27 @@ def add(found: Any) -> None:
         "to share the work. Nothing is tuned on true labels except with --tuning oracle.",
         examples=_EXAMPLES,
     )
-    _add_grid(parser)
-    _add_how(parser)
-    _add_report(parser)
-
-
-def _add_grid(parser: Parser) -> None:
-    parser.add_argument(
-        "--datasets",
-        required=True,
-        metavar="LIST",
-        help="names or files, each followed by :R for R wrong labels per row, or by :own",
-    )
-    parser.add_argument(
-        "--methods",
-        default=",".join(DEFAULT_METHODS),
-        metavar="LIST",
-        help="names, module:Class, NAME=METHOD for a variant, all, or baselines "
-        f"(default: {','.join(DEFAULT_METHODS)})",
-    )
-    parser.add_argument(
-        "-o", "--output", required=True, metavar="DIR", help="folder of the results"
-    )
-    group = parser.add_argument_group("comparison")
-    group.add_argument(
-        "--r", metavar="LIST", help="numbers of wrong labels per row, for data sets without :R"
-    )
-    group.add_argument(
-        "--folds", type=positive, default=5, metavar="K", help="number of folds (default: 5)"
-    )
-    group.add_argument(
-        "--stored-folds", action="store_true", help="use the folds that come with a data set"
-    )
-    group.add_argument(
-        "--seeds", default="0", metavar="LIST", help="one repetition per seed (default: 0)"
-    )
-    group.add_argument(
-        "--tuning",
-        choices=TUNINGS,
-        default="candidates",
-        help="none: recommended parameters; candidates: on held-out candidates (default); "
-        "oracle: on the true labels of the test rows",
-    )
-    group.add_argument(
-        "--inner-folds",
-        type=positive,
-        default=3,
-        metavar="K",
-        help="number of folds of the search (default: 3)",
-    )
-    group.add_argument(
-        "--search-rows",
-        type=positive,
-        metavar="N",
-        help="search on at most N training rows of each fold (default: all)",
-    )
-    group.add_argument(
-        "--features",
-        choices=FEATURES,
-        default="raw",
-        help="features of all methods: as in the file (raw, the default), scaled according to "
-        "their kind (auto), or Gaussian kernel features (kernel)",
-    )
-    group.add_argument(
-        "--noise", choices=KINDS, default="legacy", help="kind of noise (default: legacy)"
-    )
-    group.add_argument(
-        "--noise-seed",
-        type=natural,
-        metavar="S",
-        help="seed of the noise (default: R for legacy, else the seed of the run)",
-    )
-    group.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="METHOD.NAME=VALUE",
-        help="fix a parameter (repeatable)",
-    )
-    group.add_argument(
-        "--grid",
-        action="append",
-        default=[],
-        metavar="METHOD.NAME=[...]",
-        help="values to search instead of the default grid (repeatable)",
-    )
-    group.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        type=assignment,
-        metavar="NAME=VALUE",
-        help="reader option for data sets given as files, such as labels=tags (repeatable)",
-    )
-
-
-def _add_how(parser: Parser) -> None:
-    group = parser.add_argument_group("execution")
-    group.add_argument(
-        "--jobs",
-        type=natural,
-        default=1,
-        metavar="N",
-        help="number of processes (default: 1; 0: run everything in this process)",
-    )
-    group.add_argument(
-        "--time-limit", type=seconds, metavar="S", help="stop a run after this many seconds"
-    )
-    group.add_argument(
-        "--memory-limit",
-        type=megabytes,
-        metavar="SIZE",
-        help="stop a run that needs more memory than this, such as 4g or 500m (Linux only)",
-    )
-    group.add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="execute the runs on a Dask cluster, such as tcp://127.0.0.1:8786",
-    )
-    group.add_argument(
-        "--device",
-        metavar="DEVICE",
-        help="tune and fit Schirn and Sieve on a PyTorch device such as cuda, in single precision; "
-        "auto takes a GPU if there is one (default: NumPy on the CPU)",
-    )
-    group.add_argument("--retry", action="store_true", help="repeat runs that failed or timed out")
-    group.add_argument(
-        "--no-scores", action="store_true", help="do not store the scores of the test rows"
-    )
-
-
-def _add_report(parser: Parser) -> None:
-    group = parser.add_argument_group("report")
-    group.add_argument(
-        "--report",
-        action="store_true",
-        help="write report.html, tables (text, Markdown, LaTeX, CSV), figures (SVG, PNG, PDF), the "
-        "protocol as a paragraph and BibTeX to the folder",
-    )
-    group.add_argument(
-        "--reference",
-        metavar="METHOD",
-        help="method that the others are tested against, or none (default: Sieve, else Schirn); "
-        "implies --report",
-    )
-    group.add_argument(
-        "--test",
-        choices=TESTS,
-        help="paired: t-test over folds (default); corrected: corrected resampled t-test; "
-        "wilcoxon: Wilcoxon's test over data sets with Holm's correction; implies --report",
+    add_options(
+        parser,
+        _OPTIONS,
+        datasets={"required": True},
+        methods={"default": ",".join(DEFAULT_METHODS)},
+        output={"required": True},
+        folds={"type": positive, "default": 5},
+        seeds={"default": "0"},
+        tuning={"choices": TUNINGS, "default": "candidates"},
+        inner_folds={"type": positive, "default": 3},
+        search_rows={"type": positive},
+        features={"choices": FEATURES, "default": "raw"},
+        noise={"choices": KINDS, "default": "legacy"},
+        noise_seed={"type": natural},
+        param={"action": "append", "default": []},
+        grid={"action": "append", "default": []},
+        option={"action": "append", "default": [], "type": assignment},
+        jobs={"type": natural, "default": 1},
+        time_limit={"type": duration},
+        memory_limit={"type": memory_size},
+        test={"choices": TESTS},
     )
 
 
@@ -221,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
             threads=args.threads,
             device=bench_device(args),
             time_limit=args.time_limit,
-            memory_limit=args.memory_limit,
+            memory_limit=args.memory_limit and args.memory_limit / 2**20,
             retry=args.retry,
             keep_scores=not args.no_scores,
             scheduler=args.scheduler,
@@ -247,12 +159,12 @@ def _reference(name: str | None, methods: Collection[str]) -> str | None:
         return AUTO
     if name.lower() == "none":
         return None
-    found = [method for method in methods if name.lower() in names_of(method)]
-    if len(found) != 1:
+    matches = [method for method in methods if name.lower() in names_of(method)]
+    if len(matches) != 1:
         raise InputError(
             f"--reference {name} must be one of the methods, or none; {suggest(name, methods)}"
         )
-    return found[0]
+    return matches[0]
 
 
 def _print(results: list[dict[str, Any]], output: str) -> None:
@@ -280,14 +192,14 @@ def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:
 
 def _by_method(option: str, texts: list[str]) -> dict[str, dict[str, Any]]:
     """Parse METHOD.NAME=VALUE and group by method."""
-    found: dict[str, dict[str, Any]] = {}
+    values: dict[str, dict[str, Any]] = {}
     for text in texts:
         target, equals, value = text.partition("=")
         method, dot, name = target.rpartition(".")
         if not equals or not dot or not name.isidentifier():
             raise InputError(f"{option} must look like METHOD.NAME=VALUE, not {text!r}")
-        found.setdefault(method, {})[name] = assignment(f"{name}={value}")[1]
-    return found
+        values.setdefault(method, {})[name] = assignment(f"{name}={value}")[1]
+    return values
 
 
 def _grids(texts: list[str]) -> dict[str, Any]:

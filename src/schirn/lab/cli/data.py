@@ -3,14 +3,13 @@
 import argparse
 from typing import Any
 
-import numpy as np
-from scipy import sparse
-
 from schirn.cli.output import note, print_json, say, table, working
 from schirn.cli.parser import add_command, memory_size, positive
 from schirn.cli.reading import add_reading, read
-from schirn.datasets import Dataset, available
+from schirn.datasets import available
 from schirn.datasets.cache import recorded_sum
+from schirn.lab.bench.running.data import to_dense
+from schirn.lab.cli._options import add_options
 from schirn.lab.data import MAX_RANK_BYTES, data_card, fetch
 from schirn.labels.matrix import label_lists
 
@@ -19,12 +18,18 @@ schirn data list
 schirn data show digits_attributes --rows 3
 schirn data card photos.csv --labels tags
 """
+_MEMORY = "--memory SIZE: memory limit for exact ranks, such as 800M or 8G (default: 512M)"
+_FETCH = """
+--url URL: https address of the file, if the name is not known
+--sha256 SUM: expected checksum of the file
+--force: download again, even if the file exists
+"""
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command and those below it."""
     parser = add_command(
-        found,
+        commands,
         "data",
         None,
         help="list, show, describe or download data sets",
@@ -48,9 +53,8 @@ def add(found: Any) -> None:
         help="show the first rows with the names of their labels",
         examples="schirn data show digits_attributes\nschirn data show photos.csv --labels tags",
     )
-    shown.add_argument(
-        "--rows", type=positive, default=5, metavar="N", help="number of rows (default: 5)"
-    )
+    rows = {"type": positive, "default": 5}
+    add_options(shown, "--rows N: number of rows (default: 5)", rows=rows)
     add_reading(shown)
     card = add_command(
         below,
@@ -60,13 +64,8 @@ def add(found: Any) -> None:
         examples="schirn data card digits_attributes\nschirn data card scene.npz --json\n"
         "schirn data card labels.npz --memory 8G",
     )
-    card.add_argument(
-        "--memory",
-        type=memory_size,
-        default=MAX_RANK_BYTES,
-        metavar="SIZE",
-        help="memory limit for exact ranks, such as 800M or 8G (default: 512M)",
-    )
+    memory = {"type": memory_size, "default": MAX_RANK_BYTES}
+    add_options(card, _MEMORY, memory=memory)
     add_reading(card)
     fetched = add_command(
         below,
@@ -80,11 +79,7 @@ def add(found: Any) -> None:
         "schirn data fetch mine --url https://example.org/mine.npz",
     )
     fetched.add_argument("name", metavar="NAME", help="name of the data set")
-    fetched.add_argument("--url", help="https address of the file, if the name is not known")
-    fetched.add_argument("--sha256", metavar="SUM", help="expected checksum of the file")
-    fetched.add_argument(
-        "--force", action="store_true", help="download again, even if the file exists"
-    )
+    add_options(fetched, _FETCH)
 
 
 def run_list(args: argparse.Namespace) -> None:
@@ -100,32 +95,32 @@ def run_show(args: argparse.Namespace) -> None:
     """Print the first rows."""
     data = read(args)
     head = data.subset(slice(args.rows))
-    candidates, truth = _names(head, head.candidates), _names(head, head.y_true)
+    columns = {"candidates": head.candidates, "truth": head.y_true}
+    known: dict[str, list[Any]] = {
+        name: label_lists(to_dense(labels), data.label_names)
+        for name, labels in columns.items()
+        if labels is not None
+    }
     if args.json:
-        fields = {
-            "candidates": candidates,
-            "truth": truth,
-            "features": _dense(head.X).tolist(),
-        }
-        known = {key: values for key, values in fields.items() if values is not None}
+        known["features"] = to_dense(head.X).tolist()
         rows = [
-            {"row": row, **{key: values[row] for key, values in known.items()}}
+            {"row": row, **{name: values[row] for name, values in known.items()}}
             for row in range(head.n_samples)
         ]
         print_json({"name": data.name, "label_names": data.label_names, "rows": rows})
         return
-    say(f"{data.name}: {data.n_samples} rows, {data.n_features} features, {data.n_labels} labels\n")
-    columns = {"candidates": candidates, "true labels": truth}
-    kept = {name: values for name, values in columns.items() if values is not None}
-    if candidates is not None and truth is not None:
-        kept["wrong"] = [
+    if len(known) == 2:
+        known["wrong"] = [
             [name for name in row if name not in set(true)]
-            for row, true in zip(candidates, truth, strict=True)
+            for row, true in zip(*known.values(), strict=True)
         ]
-    rows_shown = [
-        [row, *(_some(values[row]) for values in kept.values())] for row in range(head.n_samples)
+    say(f"{data.name}: {data.n_samples} rows, {data.n_features} features, {data.n_labels} labels\n")
+    lines = [
+        [row, *(_brief(values[row]) for values in known.values())] for row in range(head.n_samples)
     ]
-    table(("row", *kept), rows_shown, right="r")
+    table(
+        ("row", *("true labels" if name == "truth" else name for name in known)), lines, right="r"
+    )
 
 
 def run_card(args: argparse.Namespace) -> None:
@@ -151,15 +146,6 @@ def run_fetch(args: argparse.Namespace) -> None:
             note(f"to get the same file elsewhere: --sha256 {found}")
 
 
-def _names(data: Dataset, labels: Any) -> list[list[str]] | None:
-    """The names of the labels of each row."""
-    return None if labels is None else label_lists(_dense(labels), data.label_names)
-
-
-def _dense(matrix: Any) -> np.ndarray:
-    return matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
-
-
-def _some(names: list[str], most: int = 12) -> str:
+def _brief(names: list[str], most: int = 12) -> str:
     more = f", ... ({len(names)} in total)" if len(names) > most else ""
     return ", ".join(names[:most]) + more or "(none)"

@@ -6,7 +6,7 @@ from typing import Any
 from schirn.cli.output import note, print_json, printable, say, table
 from schirn.cli.parser import add_command
 from schirn.lab.leaderboard.pages import build_leaderboard
-from schirn.lab.leaderboard.submission import TOLERANCE, Check, check_results
+from schirn.lab.leaderboard.submission import TOLERANCE, check_results
 
 _CHECK = """
 schirn leaderboard check results.jsonl.gz
@@ -19,10 +19,10 @@ schirn leaderboard build mine.jsonl benchmarks/leaderboard -o site
 _MOST_SHOWN = 10
 
 
-def add(found: Any) -> None:
+def add(commands: Any) -> None:
     """Add the command and those below it."""
     parser = add_command(
-        found,
+        commands,
         "leaderboard",
         None,
         help="check result files and build a leaderboard of methods",
@@ -42,9 +42,6 @@ def add(found: Any) -> None:
         "2: they cannot be read.",
         examples=_CHECK,
     )
-    check.add_argument(
-        "results", metavar="FILE", nargs="+", help="result files (.jsonl, .jsonl.gz) or folders"
-    )
     build = add_command(
         below,
         "build",
@@ -54,9 +51,10 @@ def add(found: Any) -> None:
         "track, a page per data set and per method, and the command that reproduces each number.",
         examples=_BUILD,
     )
-    build.add_argument(
-        "results", metavar="FILE", nargs="+", help="result files (.jsonl, .jsonl.gz) or folders"
-    )
+    for command in (check, build):
+        command.add_argument(
+            "results", metavar="FILE", nargs="+", help="result files (.jsonl, .jsonl.gz) or folders"
+        )
     build.add_argument("-o", "--output", required=True, metavar="DIR", help="folder of the pages")
     build.add_argument("--title", metavar="TEXT", help="heading of the first page")
 
@@ -66,22 +64,20 @@ def run_check(args: argparse.Namespace) -> int:
     checks = {path: check_results(path) for path in args.results}
     is_valid = all(check.is_valid for check in checks.values())
     if args.json:
-        files = [
-            {
-                "path": path,
-                "valid": check.is_valid,
-                "results": len(check.results),
-                "regenerated": check.regenerated,
-                "recomputed": check.recomputed,
-                "problems": check.problems,
-                "notes": check.notes,
-            }
-            for path, check in checks.items()
-        ]
+        files = []
+        for path, check in checks.items():
+            document = {"path": path, "valid": check.is_valid, **check._asdict()}
+            files.append(document | {"results": len(check.results)})
         print_json({"valid": is_valid, "tolerance": TOLERANCE, "files": files})
         return int(not is_valid)
     heads = ("file", "verdict", "results", "methods", "data sets", "drawn again", "rescored")
-    table(heads, [_line(path, check) for path, check in checks.items()], right="llrrrrr")
+    lines = []
+    for path, check in checks.items():
+        verdict = "holds" if check.is_valid else "refused"
+        names = ({result[key] for result in check.results} for key in ("method", "dataset"))
+        counts = [len(check.results), *map(len, names), check.regenerated, check.recomputed]
+        lines.append([path, verdict, *counts])
+    table(heads, lines, right="llrrrrr")
     for path, check in checks.items():
         for text in check.notes:
             say(printable(f"{path}: {text}"))
@@ -90,18 +86,6 @@ def run_check(args: argparse.Namespace) -> int:
         if len(check.problems) > _MOST_SHOWN:
             note(f"{path}: and {len(check.problems) - _MOST_SHOWN} more problems; see --json")
     return int(not is_valid)
-
-
-def _line(path: str, check: Check) -> list[Any]:
-    return [
-        path,
-        "holds" if check.is_valid else "refused",
-        len(check.results),
-        len({result["method"] for result in check.results}),
-        len({result["dataset"] for result in check.results}),
-        check.regenerated,
-        check.recomputed,
-    ]
 
 
 def run_build(args: argparse.Namespace) -> None:

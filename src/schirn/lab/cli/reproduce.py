@@ -9,7 +9,7 @@ from typing import Any
 from schirn.cli.output import note, print_json, printable, say, working
 from schirn.cli.parser import add_command, natural, positive
 from schirn.lab.bench import read_rows
-from schirn.lab.cli._bench_output import duration, parse_methods, seconds, split_list
+from schirn.lab.cli._options import add_options, duration, parse_methods, split_list
 from schirn.lab.reproduction.experiments import FULL, METHODS, QUICK
 from schirn.lab.reproduction.plan import STUDIES, Plan, make_plan
 from schirn.lab.reproduction.run import publish, run_fits, write_results
@@ -25,10 +25,31 @@ schirn reproduce --quick --datasets mine.npz:2 --methods Schirn,Sieve,CandidateR
 """
 
 
-def add(found: Any) -> None:
+_OPTIONS = f"""
+-o, --output DIR: folder of the results (default: reproduction)
+--quick: run a smaller version: under 10 minutes on two cores
+--plan: show what would be run and how long it would take, and stop
+experiments
+--datasets LIST: other data sets, as in schirn bench
+--methods LIST: methods (default: all)
+--studies LIST: any of {", ".join(STUDIES)}, or none
+--folds K: number of folds (default: 5)
+execution
+--jobs N: number of processes (default: 2; 0: run everything in this process)
+--time-limit T: stop a fit after this time, such as 90, 9m or 2h
+--retry: repeat fits that failed or timed out
+--stop-after T: stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits remain
+--no-scores: do not store the scores of the test rows
+--rows-only: run the fits only; run the command again without this option to write tables and pages
+--page FILE: also write the page to this file, with its figures next to it
+--date DAY: date to print on the pages (default: today)
+"""
+
+
+def add(commands: Any) -> None:
     """Add the command."""
     parser = add_command(
-        found,
+        commands,
         "reproduce",
         run,
         help="rerun the published experiments",
@@ -38,64 +59,15 @@ def add(found: Any) -> None:
         "that are not available are skipped with a reason.",
         examples=_EXAMPLES,
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        default="reproduction",
-        metavar="DIR",
-        help="folder of the results (default: reproduction)",
+    add_options(
+        parser,
+        _OPTIONS,
+        output={"default": "reproduction"},
+        folds={"type": positive},
+        jobs={"type": natural, "default": min(2, os.cpu_count() or 1)},
+        time_limit={"type": duration},
+        stop_after={"type": duration},
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="run a smaller version: under 10 minutes on two cores"
-    )
-    parser.add_argument(
-        "--plan",
-        action="store_true",
-        help="show what would be run and how long it would take, and stop",
-    )
-    group = parser.add_argument_group("experiments")
-    group.add_argument("--datasets", metavar="LIST", help="other data sets, as in schirn bench")
-    group.add_argument("--methods", metavar="LIST", help="methods (default: all)")
-    group.add_argument("--studies", metavar="LIST", help=f"any of {', '.join(STUDIES)}, or none")
-    group.add_argument("--folds", type=positive, metavar="K", help="number of folds (default: 5)")
-    group = parser.add_argument_group("execution")
-    group.add_argument(
-        "--jobs",
-        type=natural,
-        metavar="N",
-        default=min(2, os.cpu_count() or 1),
-        help="number of processes (default: 2; 0: run everything in this process)",
-    )
-    group.add_argument(
-        "--time-limit", type=seconds, metavar="S", help="stop a fit after this many seconds"
-    )
-    group.add_argument("--retry", action="store_true", help="repeat fits that failed or timed out")
-    group.add_argument(
-        "--stop-after",
-        type=duration,
-        metavar="T",
-        help="stop after this time, such as 90s, 9m or 2h, with exit code 3 if fits remain",
-    )
-    group.add_argument(
-        "--partial",
-        action="store_true",
-        help="with --stop-after: write the pages from the finished fits and list the missing ones",
-    )
-    group.add_argument(
-        "--no-scores", action="store_true", help="do not store the scores of the test rows"
-    )
-    group.add_argument(
-        "--rows-only",
-        action="store_true",
-        help="run the fits only; run the command again without this option to write tables and "
-        "pages",
-    )
-    group.add_argument(
-        "--page",
-        metavar="FILE",
-        help="also write the page to this file, with its figures next to it",
-    )
-    group.add_argument("--date", metavar="DAY", help="date to print on the pages (default: today)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -110,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
         studies=chosen,
     )
     if args.plan:
-        return _show(plan, args)
+        _show(plan, args)
+        return 0
     say_step = (lambda text: None) if args.quiet else note
     for line in plan.to_text(args.jobs).splitlines():
         say_step(line)
@@ -129,16 +102,14 @@ def run(args: argparse.Namespace) -> int:
         )
     if left:
         note(f"stopped with {left} fits left to do; run the same command again to resume")
-        if not args.partial:
-            return UNFINISHED
+        return UNFINISHED
     day = args.date or date.today().isoformat()
     written: list[Path] = []
     if not args.rows_only:
         written = write_results(args.output, plan, chosen=chosen, date=day, say=say_step)
         written += publish(args.output, args.page) if args.page else []
     _report(args, plan, written)
-    failed = _verdict(Path(args.output) / "rows")
-    return UNFINISHED if left else failed
+    return _verdict(Path(args.output) / "rows")
 
 
 def _report(args: argparse.Namespace, plan: Plan, written: list[Path]) -> None:
@@ -162,20 +133,19 @@ def _verdict(folder: Path) -> int:
     return int(bool(bad))
 
 
-def _show(plan: Plan, args: argparse.Namespace) -> int:
-    if args.json:
-        print_json(
-            {
-                "settings": list(plan.shapes),
-                "methods": plan.methods,
-                "folds": plan.part.folds,
-                "skipped": plan.skipped,
-                "seconds_on_one_core": plan.seconds,
-                "files": [str(path) for path in plan.files],
-            }
-        )
-        return 0
-    say(plan.to_text(args.jobs))
-    say(f"settings: {', '.join(plan.shapes)}")
-    say(f"files: {' '.join(printable(str(path)) for path in plan.files)}")
-    return 0
+def _show(plan: Plan, args: argparse.Namespace) -> None:
+    if not args.json:
+        say(plan.to_text(args.jobs))
+        say(f"settings: {', '.join(plan.shapes)}")
+        say(f"files: {' '.join(printable(str(path)) for path in plan.files)}")
+        return
+    print_json(
+        {
+            "settings": list(plan.shapes),
+            "methods": plan.methods,
+            "folds": plan.part.folds,
+            "skipped": plan.skipped,
+            "seconds_on_one_core": plan.seconds,
+            "files": [str(path) for path in plan.files],
+        }
+    )

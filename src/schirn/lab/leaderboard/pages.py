@@ -2,8 +2,8 @@
 
 A track is a kind of noise, the features and the selection of parameters. A setting is a data set at
 a noise level within a track. A value of a method in a setting is its mean over all folds and seeds;
-a method that lacks some of them has no value there. Means over settings state how many they cover,
-and a method that lacks settings which others have gets neither a rank nor a first place.
+a method that lacks some of them has no value there. The script of the first page computes means
+over settings, which state how many they cover, and ranks.
 """
 
 import hashlib
@@ -12,7 +12,8 @@ import math
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,25 +23,25 @@ from schirn._optional import optional
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import InputError
 from schirn.lab.bench.comparison import (
-    ALL_METRICS,
-    BASELINE_MARK,
     CEILING,
     FLOOR,
+    MARKS,
     ORACLE_MARK,
-    RECONSTRUCTED_MARK,
     Contender,
     compare,
+    mark_notes,
     value_of,
 )
 from schirn.lab.bench.results import Result, newest
 from schirn.lab.bench.running.methods import default_grid, own_methods, recommended
 from schirn.lab.bench.running.plan import FEATURES, TUNINGS
-from schirn.lab.leaderboard.submission import implausible, read_entries
+from schirn.lab.leaderboard.submission import SUMS, implausible, read_entries
 from schirn.report.page import render
 
 TITLE = "Leaderboard of partial multi-label methods"
 _GENERATOR = '<meta name="generator" content="schirn leaderboard">'
 _MOST_SHOWN = 3
+_TUNINGS = ("candidates", *(name for name in TUNINGS if name != "candidates"))
 # Shares of a smaller difference between the references would be noise.
 SMALLEST_GAP = 0.01
 
@@ -72,6 +73,11 @@ class Track(NamedTuple):
     noise: str
     features: str
     tuning: str
+
+    @property
+    def title(self) -> str:
+        """Track in words."""
+        return f"{self.noise}, {self.features} features, selection: {self.tuning}"
 
 
 class Place(NamedTuple):
@@ -107,13 +113,6 @@ class Board(NamedTuple):
     tracks: tuple[Track, ...]
     places: tuple[Place, ...]
     results: list[Result]
-
-
-class Mean(NamedTuple):
-    """Mean of a method over the settings that it finished; rank only if it finished all."""
-
-    value: float
-    n: int
 
 
 def build_leaderboard(
@@ -175,23 +174,16 @@ def build_leaderboard(
 
 def read_results(paths: Iterable[str | os.PathLike[str]]) -> list[Result]:
     """Read result files; raise InputError for results that cannot be compared."""
-    entries, faults = [], []
-    for path in paths:
-        for item in read_entries(path):
-            if isinstance(item, str):
-                faults.append(item)
-            else:
-                entries.append(item)
+    entries, faults = read_entries(paths)
     faults += implausible(entries)
     drawn: dict[tuple[Any, ...], tuple[dict[str, Any], str]] = {}
     for result, where, _ in entries:
         setting = tuple(result[name] for name in ("dataset", "r", "noise", "seed"))
-        own = {name: result[name] for name in ("data_sha256", "candidates_sha256", "folds_sha256")}
-        own = {name: value for name, value in own.items() if value is not None}
         known, first = drawn.setdefault(setting, ({}, where))
-        other = [name for name, value in own.items() if known.setdefault(name, value) != value]
-        if other:
-            faults.append(f"{where}: another {other[0]} than {first}, for the same setting")
+        for name in SUMS:
+            if result[name] is not None and known.setdefault(name, result[name]) != result[name]:
+                faults.append(f"{where}: another {name} than {first}, for the same setting")
+                break
     if faults:
         more = f" (and {len(faults) - _MOST_SHOWN} more)" if len(faults) > _MOST_SHOWN else ""
         raise InputError(
@@ -208,7 +200,7 @@ def make_board(results: Sequence[Result]) -> Board:
     for result in results:
         track = Track(str(result["noise"]), result["features"], result["tuning"])
         by_track.setdefault(track, []).append(result)
-    order = ((*KINDS, "own"), FEATURES, ("candidates", *TUNINGS))
+    order = ((*KINDS, "own"), FEATURES, _TUNINGS)
     tracks = sorted(
         by_track, key=lambda t: [known.index(v) for known, v in zip(order, t, strict=True)]
     )
@@ -222,7 +214,10 @@ def make_board(results: Sequence[Result]) -> Board:
             )
         lines |= _track_lines(track, by_track[track])
     names = list(contenders)
-    places = sorted({place for place, _ in lines}, key=lambda p: _place_key(p, tracks))
+    places = sorted(
+        {place for place, _ in lines},
+        key=lambda p: (tracks.index(p.track), p.dataset, -1 if p.r is None else p.r),
+    )
     # Methods that were not run in a setting are missing, and are shown as such.
     for place in places:
         for name in names:
@@ -231,108 +226,60 @@ def make_board(results: Sequence[Result]) -> Board:
     return Board(lines, contenders, columns, tuple(tracks), tuple(places), list(results))
 
 
-def _place_key(place: Place, tracks: Sequence[Track]) -> tuple[Any, ...]:
-    return (tracks.index(place.track), place.dataset, -1 if place.r is None else place.r)
-
-
 def _track_lines(track: Track, results: Sequence[Result]) -> dict[tuple[Place, str], Line]:
     """Values of every method in every setting of a track."""
     groups: dict[tuple[Place, str], list[Result]] = {}
-    wanted: dict[Place, dict[int, int]] = {}
+    n_folds: dict[Place, dict[int, int]] = {}
     for result in results:
         place = Place(track, result["dataset"], result["r"])
         groups.setdefault((place, result["method"]), []).append(result)
-        wanted.setdefault(place, {})[result["seed"]] = result["folds"]
+        n_folds.setdefault(place, {})[result["seed"]] = result["folds"]
     lines = {}
-    for (place, method), own in groups.items():
-        done = [result for result in own if result["status"] == "done"]
-        n_wanted = sum(wanted[place].values())
+    for (place, method), runs in groups.items():
+        done = [result for result in runs if result["status"] == "done"]
+        n_wanted = sum(n_folds[place].values())
         precision = [v for r in done if (v := value_of(r, "average_precision")) is not None]
         reasons = dict.fromkeys(
             f"{r['status']}: {r['reason']}" if r["reason"] else str(r["status"])
-            for r in own
+            for r in runs
             if r["status"] != "done"
         )
         is_whole = len(done) == n_wanted
-        why = "" if is_whole else "; ".join(reasons) or "not all folds were run"
         lines[place, method] = Line(
-            _values(done) if is_whole else {},
-            _deviation(precision),
+            _means(done) if is_whole else {},
+            statistics.stdev(precision) if len(precision) > 1 else math.nan,
             len(done),
             n_wanted,
-            why,
-            reproducing_command(own),
+            "" if is_whole else "; ".join(reasons) or "not all folds were run",
+            reproducing_command(runs),
         )
-    for (place, _), line in lines.items():
-        low, high = (
-            lines[place, name].values.get("average_precision", math.nan)
-            if (place, name) in lines
-            else math.nan
-            for name in (FLOOR, CEILING)
-        )
-        if "average_precision" in line.values and high - low >= SMALLEST_GAP:
-            line.values["gap"] = (line.values["average_precision"] - low) / (high - low)
+    precisions = {
+        key: line.values["average_precision"]
+        for key, line in lines.items()
+        if "average_precision" in line.values
+    }
+    for (place, method), value in precisions.items():
+        low, high = (precisions.get((place, name), math.nan) for name in (FLOOR, CEILING))
+        if high - low >= SMALLEST_GAP:
+            lines[place, method].values["gap"] = (value - low) / (high - low)
     return lines
 
 
-def _values(done: Sequence[Result]) -> dict[str, float]:
+def _means(done: Sequence[Result]) -> dict[str, float]:
     """Means over folds and seeds; a number that some folds lack is left out."""
-    getters: dict[str, Callable[[Result], float | None]] = {
-        "seconds": lambda r: _sum(r, ("tune_seconds", "fit_seconds", "predict_seconds")),
-        "memory": lambda r: r["peak_memory_mb"],
-    }
-    found = {}
+    means = {}
     for column in COLUMNS:
-        name = column.name
-        if name not in ALL_METRICS and name not in getters:
-            continue
-        get = getters.get(name)
-        numbers = [get(r) if get else value_of(r, name) for r in done]
-        known = [number for number in numbers if number is not None]
-        if known and len(known) == len(done):
-            found[name] = math.fsum(known) / len(known)
-    return found
+        numbers = [_number(result, column.name) for result in done]
+        if numbers and None not in numbers:
+            means[column.name] = statistics.fmean(numbers)
+    return means
 
 
-def _sum(result: Result, names: Iterable[str]) -> float | None:
-    numbers = [result[name] for name in names]
-    return None if None in numbers else float(sum(numbers))
-
-
-def _deviation(values: Sequence[float]) -> float:
-    if len(values) < 2:
-        return math.nan
-    mean = math.fsum(values) / len(values)
-    return math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
-
-
-def means(board: Board, places: Sequence[Place], column: str) -> tuple[dict[str, Mean], int]:
-    """Mean of every method over the settings that it finished, and the number of settings."""
-    kept = [p for p in places if any(column in board.lines[p, m].values for m in board.contenders)]
-    found = {}
-    for method in board.contenders:
-        own = [v for p in kept if (v := board.lines[p, method].values.get(column)) is not None]
-        found[method] = Mean(math.fsum(own) / len(own) if own else math.nan, len(own))
-    return found, len(kept)
-
-
-def ranks(board: Board, places: Sequence[Place]) -> dict[str, float]:
-    """Mean rank in average precision of the methods that finished all settings."""
-    finished, total = means(board, places, "average_precision")
-    rivals = [
-        m for m, mean in finished.items() if mean.n == total and not board.contenders[m].ceiling
-    ]
-    kept = [
-        p for p in places if any("average_precision" in board.lines[p, m].values for m in rivals)
-    ]
-    sums = dict.fromkeys(rivals, 0.0)
-    for place in kept:
-        scores = {m: board.lines[place, m].values["average_precision"] for m in rivals}
-        for m in rivals:
-            better = sum(score > scores[m] for score in scores.values())
-            equal = sum(score == scores[m] for score in scores.values())
-            sums[m] += better + (equal + 1) / 2
-    return {m: value / len(kept) for m, value in sums.items()} if kept else {}
+def _number(result: Result, column: str) -> Any:
+    if column == "seconds":
+        parts = [result[name] for name in ("tune_seconds", "fit_seconds", "predict_seconds")]
+        return None if None in parts else sum(parts)
+    return result["peak_memory_mb"] if column == "memory" else value_of(result, column)
 
 
 def reproducing_command(own: Sequence[Result]) -> str:
@@ -340,29 +287,25 @@ def reproducing_command(own: Sequence[Result]) -> str:
     first = own[0]
     method, r, seeds = first["method"], first["r"], sorted({result["seed"] for result in own})
     methods = list(dict.fromkeys((method, FLOOR, CEILING)))
-    words = [
-        "schirn",
-        "bench",
-        f"--datasets={first['dataset']}:{'own' if r is None else r}",
-        f"--methods={','.join(methods)}",
-        *([] if r is None else [f"--noise={first['noise']}"]),
-        f"--features={first['features']}",
-        f"--tuning={first['tuning']}",
-        f"--folds={first['folds']}",
-        f"--seeds={','.join(map(str, seeds))}",
-    ]
     default_seed = r if first["noise"] == "legacy" else first["seed"]
-    if r is not None and (len(seeds) > 1 or first["noise_seed"] != default_seed):
-        noise_seeds = {result["noise_seed"] for result in own}
-        words += [f"--noise-seed={first['noise_seed']}"] if len(noise_seeds) == 1 else []
-    if first["split"] == "stored":
-        words.append("--stored-folds")
-    if first["search_rows"] is not None:
-        words.append(f"--search-rows={first['search_rows']}")
-    if first["inner_folds"] not in (None, 3):
-        words.append(f"--inner-folds={first['inner_folds']}")
+    noise_seeds = {result["noise_seed"] for result in own}
+    is_usual = len(noise_seeds) > 1 or (len(seeds) == 1 and first["noise_seed"] == default_seed)
+    options = {
+        "datasets": f"{first['dataset']}:{'own' if r is None else r}",
+        "methods": ",".join(methods),
+        "noise": None if r is None else first["noise"],
+        "features": first["features"],
+        "tuning": first["tuning"],
+        "folds": first["folds"],
+        "seeds": ",".join(map(str, seeds)),
+        "noise-seed": None if r is None or is_usual else first["noise_seed"],
+        "search-rows": first["search_rows"],
+        "inner-folds": None if first["inner_folds"] == 3 else first["inner_folds"],
+    }
+    words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+    words += ["--stored-folds"] if first["split"] == "stored" else []
     words += [f"--param={method}.{name}={value}" for name, value in _fixed(first).items()]
-    return " ".join(shlex.quote(word) for word in (*words, "--output=out"))
+    return " ".join(["schirn bench", *map(shlex.quote, words), "--output=out"])
 
 
 def _fixed(result: Result) -> dict[str, str]:
@@ -381,52 +324,40 @@ def _fixed(result: Result) -> dict[str, str]:
 
 def _page_names(kind: str, names: Sequence[str]) -> dict[tuple[str, str], str]:
     """File names of pages: harmless, and different also where case does not count."""
-    found: dict[tuple[str, str], str] = {}
+    pages: dict[tuple[str, str], str] = {}
     used: set[str] = set()
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:60]
         if plain != name or plain.lower() in used:
             plain += "-" + hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:8]
         used.add(plain.lower())
-        found[kind, name] = f"{kind}-{plain}.html"
-    return found
+        pages[kind, name] = f"{kind}-{plain}.html"
+    return pages
 
 
 def _marks(board: Board) -> list[str]:
     """What the marks of the methods mean."""
-    found = [f"{ORACLE_MARK} tuned on the true labels of the test rows, which nobody has."] * any(
-        track.tuning == "oracle" for track in board.tracks
-    )
     contenders = board.contenders.values()
-    if any(c.reconstructed for c in contenders):
-        found.append(
-            f"{RECONSTRUCTED_MARK} reconstructed: neither code nor full text was available."
-        )
-    if any(c.baseline for c in contenders):
-        found.append(f"{BASELINE_MARK} baseline: an ordinary classifier of the candidates.")
+    notes = [MARKS["oracle"]] if any(track.tuning == "oracle" for track in board.tracks) else []
+    notes += mark_notes(contenders)
     truth = [c.method for c in contenders if c.ceiling]
     if truth:
-        found.append(f"{', '.join(truth)}: trained on the true labels, an upper bound.")
-    missing = [c.label for c in COLUMNS if c not in board.columns]
+        notes.append(f"{', '.join(truth)}: trained on the true labels, an upper bound.")
+    missing = [re.split(",| [↑↓]", c.label)[0] for c in COLUMNS if c not in board.columns]
     if missing:
-        names = [re.split(",| [↑↓]", label)[0] for label in missing]
-        found.append(f"Left out, because no result has it: {', '.join(names)}.")
-    return found
+        notes.append(f"Left out, because no result has it: {', '.join(missing)}.")
+    return notes
 
 
 def _name(contender: Contender) -> str:
     """Name of a method with its marks, except that of the oracle, which belongs to a track."""
-    return (
-        contender.method
-        + RECONSTRUCTED_MARK * contender.reconstructed
-        + BASELINE_MARK * contender.baseline
-    )
+    return contender.method + "".join(note[0] for note in mark_notes([contender]))
 
 
 def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]) -> str:
     """The first page: the data of the tables, which its script draws and filters."""
     names, columns = list(board.contenders), board.columns
-    datasets = list(dict.fromkeys(sorted(place.dataset for place in board.places)))
+    datasets = sorted({place.dataset for place in board.places})
     document = {
         "columns": [column._asdict() for column in columns],
         "methods": [
@@ -448,7 +379,6 @@ def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str,
             for place in board.places
         ],
     }
-    tunings = list(dict.fromkeys(t.tuning for t in sorted(board.tracks, key=_tuning_order)))
     return _rendered(
         **shared,
         kind="index",
@@ -458,8 +388,7 @@ def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str,
         methods=[(_name(c), pages["method", m]) for m, c in board.contenders.items()],
         noises=list(dict.fromkeys(track.noise for track in board.tracks)),
         features=sorted({track.features for track in board.tracks}, key=FEATURES.index),
-        tunings=tunings,
-        table=_static_table(board, tunings[0]),
+        tunings=sorted({track.tuning for track in board.tracks}, key=_TUNINGS.index),
         counts={
             "methods": len(names),
             "data sets": len(datasets),
@@ -467,140 +396,101 @@ def _index(board: Board, pages: Mapping[tuple[str, str], str], shared: dict[str,
             "settings": len(board.places),
             "runs": len(board.results),
         },
-        sections=[],
-        facts={},
     )
-
-
-def _tuning_order(track: Track) -> int:
-    return ("candidates", *TUNINGS).index(track.tuning)
-
-
-def _static_table(board: Board, tuning: str) -> dict[str, Any]:
-    """The table by metrics for readers without JavaScript: all data sets, one selection."""
-    places = [place for place in board.places if place.track.tuning == tuning]
-    found = [means(board, places, column.name) for column in board.columns]
-    by_rank = ranks(board, places)
-    body = []
-    for method, contender in board.contenders.items():
-        cells = [
-            shown(values[method].value, column)
-            + (f" ({values[method].n} of {total})" if 0 < values[method].n < total else "")
-            for column, (values, total) in zip(board.columns, found, strict=True)
-        ]
-        rank = f"{by_rank[method]:.2f}" if method in by_rank else "–"
-        body.append([_name(contender), rank, *cells])
-    return {"tuning": tuning, "head": ["method", "mean rank ↓"], "body": body}
 
 
 def _dataset_page(
     board: Board, name: str, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]
 ) -> str:
-    own = [place for place in board.places if place.dataset == name]
-    rows = [result for result in board.results if result["dataset"] == name]
-    sections = [
-        _section(
-            board,
-            f"{place.track.noise}, {place.level}, {place.track.features} features, "
-            f"selection: {place.track.tuning}",
-            [
-                (_name(c) + _oracle(place, c), pages["method", m], board.lines[place, m])
+    results = [result for result in board.results if result["dataset"] == name]
+    sections = {}
+    for place in board.places:
+        if place.dataset == name:
+            title = place.track.title.replace(",", f", {place.level},", 1)
+            sections[title] = [
+                (_name(c) + _oracle(place.track, c), pages["method", m], board.lines[place, m])
                 for m, c in board.contenders.items()
-            ],
-        )
-        for place in own
-    ]
-    first = next((r for r in rows if r["status"] == "done"), rows[0])
+            ]
+    first = next((r for r in results if r["status"] == "done"), results[0])
+    sizes = (first["n_train"], first["n_test"])
     facts = {
-        "rows": _whole(first["n_train"], first["n_test"]),
+        "rows": None if None in sizes else sum(sizes),
         "features": first["n_features"],
         "labels": first["n_labels"],
         "data_sha256": first["data_sha256"],
         **{
             f"candidates_sha256, {noise}{'' if r is None else f' r={r} seed {seed}'}": digest
             for noise, r, seed, digest in dict.fromkeys(
-                (x["noise"], x["r"], x["noise_seed"], x["candidates_sha256"]) for x in rows
+                (x["noise"], x["r"], x["noise_seed"], x["candidates_sha256"]) for x in results
             )
-            if digest
         },
     }
-    return _page(shared, f"Data set {name}", "method", sections, facts)
+    return _page(board, shared, f"Data set {name}", "method", sections, facts)
 
 
 def _method_page(
     board: Board, name: str, pages: Mapping[tuple[str, str], str], shared: dict[str, Any]
 ) -> str:
     contender = board.contenders[name]
-    rows = [result for result in board.results if result["method"] == name]
-    sections = []
-    for track in board.tracks:
-        lines = [
+    results = [result for result in board.results if result["method"] == name]
+    sections = {
+        f"{track.title} {_oracle(track, contender)}".strip(): [
             (f"{p.dataset}, {p.level}", pages["dataset", p.dataset], board.lines[p, name])
             for p in board.places
             if p.track == track
         ]
-        title = f"{track.noise}, {track.features} features, selection: {track.tuning}"
-        mark = f" {ORACLE_MARK}" if track.tuning == "oracle" and not contender.ceiling else ""
-        sections.append(_section(board, title + mark, lines))
+        for track in board.tracks
+    }
     versions = {
         f"{package} {version}"
-        for result in rows
+        for result in results
         for package, version in (result["versions"] or {}).items()
     }
     cls = own_methods().get(name)
     facts = {
         "about": (cls.__doc__ or "").strip().splitlines()[0] if cls else "not part of schirn",
         "versions": ", ".join(sorted(versions)),
-        "runs": f"{sum(r['status'] == 'done' for r in rows)} of {len(rows)} finished",
+        "runs": f"{sum(r['status'] == 'done' for r in results)} of {len(results)} finished",
     }
-    return _page(shared, f"Method {_name(contender)}", "data set", sections, facts)
+    return _page(board, shared, f"Method {_name(contender)}", "data set", sections, facts)
 
 
-def _oracle(place: Place, contender: Contender) -> str:
-    return ORACLE_MARK if place.track.tuning == "oracle" and not contender.ceiling else ""
-
-
-def _section(board: Board, title: str, lines: Sequence[tuple[str, str, Line]]) -> dict[str, Any]:
-    """A table: one line per method or setting, with the command that reproduces it."""
-    body = []
-    for name, page, line in lines:
-        cells = []
-        for column in board.columns:
-            value = line.values.get(column.name, math.nan)
-            text = shown(value, column)
-            if column.name == "average_precision" and not math.isnan(value + line.deviation):
-                text += f" ± {shown(line.deviation, column)}"
-            cells.append({"text": text, "value": None if math.isnan(value) else value})
-        folds = f"{line.n_done} of {line.n_wanted}" if line.n_wanted else "–"
-        body.append(
-            {
-                "name": name,
-                "page": page,
-                "cells": cells,
-                "folds": folds,
-                "reason": line.reason,
-                "command": line.command,
-            }
-        )
-    return {"title": title, "body": body}
+def _oracle(track: Track, contender: Contender) -> str:
+    return ORACLE_MARK if track.tuning == "oracle" and not contender.ceiling else ""
 
 
 def _page(
+    board: Board,
     shared: dict[str, Any],
     heading: str,
     first: str,
-    sections: list[dict[str, Any]],
-    facts: dict[str, Any],
+    sections: Mapping[str, Sequence[tuple[str, str, Line]]],
+    facts: Mapping[str, Any],
 ) -> str:
-    known = {name: value for name, value in facts.items() if value not in (None, "")}
+    """A page with a table per section, one line per method or setting."""
     return _rendered(
         **shared,
         kind="page",
         heading=heading,
         first=first,
-        sections=sections,
-        facts=known,
+        sections={
+            title: [(name, page, line, _cells(board, line)) for name, page, line in lines]
+            for title, lines in sections.items()
+        },
+        facts={name: value for name, value in facts.items() if value not in (None, "")},
     )
+
+
+def _cells(board: Board, line: Line) -> list[tuple[float | None, str]]:
+    """Number and text of each column."""
+    cells = []
+    for column in board.columns:
+        value = line.values.get(column.name)
+        text = shown(value, column)
+        if column.name == "average_precision" and value is not None:
+            text += "" if math.isnan(line.deviation) else f" ± {shown(line.deviation, column)}"
+        cells.append((value, text))
+    return cells
 
 
 def _rendered(*, data: Any = None, **context: Any) -> str:
@@ -619,17 +509,13 @@ def _rendered(*, data: Any = None, **context: Any) -> str:
     )
 
 
-def shown(value: float, column: Column) -> str:
+def shown(value: float | None, column: Column) -> str:
     """A value in the unit of its column."""
-    if math.isnan(value):
+    if value is None:
         return "–"
     text = f"{column.factor * value:.{column.digits}f}"
-    return ("0" + text[2:] if float(text) == 0 and text.startswith("-") else text).replace("-", "−")
+    return (text.lstrip("-") if float(text) == 0 else text).replace("-", "−")
 
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else round(value, 5)
-
-
-def _whole(*numbers: int | None) -> int | None:
-    return None if None in numbers else sum(n for n in numbers if n is not None)

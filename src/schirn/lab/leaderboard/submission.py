@@ -22,7 +22,7 @@ from schirn._files import brief, byte_limit, too_large
 from schirn.datasets import available, load
 from schirn.datasets.noise import KINDS
 from schirn.exceptions import DataError, InputError, MissingExtraError
-from schirn.lab.bench.comparison import ALL_METRICS
+from schirn.lab.bench.comparison import ALL_METRICS, COSTS
 from schirn.lab.bench.results import IDENTITY, Result, newest, parse_result
 from schirn.lab.bench.running.data import Prepared, Source, checksum, make_splits, prepare, unusable
 from schirn.lab.bench.running.methods import make_methods, own_methods
@@ -35,8 +35,13 @@ TOLERANCE = 1e-6
 """Largest difference of a metric from the one computed again: other processors round otherwise."""
 
 _VERSIONS = ("schirn", "python", "numpy", "scipy", "scikit-learn")
-_SUMS = ("data_sha256", "candidates_sha256", "folds_sha256")
-_COSTS = ("tune_seconds", "fit_seconds", "fit_cpu_seconds", "predict_seconds", "peak_memory_mb")
+SUMS = ("data_sha256", "candidates_sha256", "folds_sha256")
+_ALLOWED = {
+    "noise": (*KINDS, "own"),
+    "tuning": TUNINGS,
+    "features": FEATURES,
+    "split": ("kfold", "stored"),
+}
 # What the candidates and the folds depend on.
 _DRAWN = ("dataset", "r", "noise", "noise_seed", "split", "seed", "folds")
 
@@ -102,63 +107,70 @@ def check_results(path: str | os.PathLike[str]) -> Check:
     >>> check.is_valid, check.regenerated, check.recomputed
     (True, 2, 2)
     """
-    entries, problems = [], []
-    for item in read_entries(path):
-        if isinstance(item, str):
-            problems.append(item)
-        else:
-            entries.append(item)
+    entries, problems = read_entries([path])
     if not entries and not problems:
         problems.append(f"{path}: the file holds no result")
     problems += [*implausible(entries), *_incomplete(entries)]
     latest = newest(sorted((e.result for e in entries), key=lambda result: result["finished"]))
-    kept = {id(result) for result in latest}
-    entries = [entry for entry in entries if id(entry.result) in kept]
+    newest_ids = {id(result) for result in latest}
+    entries = [entry for entry in entries if id(entry.result) in newest_ids]
     notes: Counter[str] = Counter()
-    regenerated = recomputed = 0
+    counts: Counter[str] = Counter()
     groups: dict[tuple[Any, ...], list[Entry]] = {}
     for entry in entries:
         notes.update(_marks(entry.result))
         groups.setdefault(tuple(entry.result[name] for name in _DRAWN), []).append(entry)
-    for own in groups.values():
-        drawn = _draw_again(own[0].result)
-        if isinstance(drawn, str):
-            notes[drawn] += len(own)
-        for entry in own:
-            found = [] if isinstance(drawn, str) else _differences(entry, *drawn)
-            is_drawn = entry.result["status"] == "done" and not isinstance(drawn, str)
-            regenerated += is_drawn and not found
-            problems += found
-            verdict = _rescored(entry, None if isinstance(drawn, str) else drawn[1])
-            if verdict is None:
-                recomputed += 1
-            elif verdict.startswith("not checked"):
-                notes[verdict] += 1
-            elif verdict:
-                problems.append(verdict)
-    told = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
-    return Check(latest, problems, told, regenerated, recomputed)
+    for group in groups.values():
+        try:
+            drawn = _draw_again(group[0].result)
+        except (InputError, MissingExtraError, OSError, ValueError) as error:
+            drawn = None
+            notes[f"not checked: {' '.join(str(error).split())}"] += len(group)
+        for entry in group:
+            if entry.result["status"] != "done":
+                continue
+            try:
+                if drawn is not None:
+                    _compare_draw(entry.result, *drawn)
+                    counts["regenerated"] += 1
+            except DataError as error:
+                problems.append(f"{entry.where}: {error}")
+            try:
+                if entry.result["scores"]:
+                    _compare_scores(entry, None if drawn is None else drawn[1])
+                    counts["recomputed"] += 1
+            except FileNotFoundError:
+                notes["not checked: the scores are not here"] += 1
+            except (InputError, ValueError) as error:
+                problems.append(f"{entry.where}: {' '.join(str(error).split())}")
+    shares = [f"{count} of {len(entries)} results {text}" for text, count in notes.items()]
+    return Check(latest, problems, shares, counts["regenerated"], counts["recomputed"])
 
 
-def read_entries(path: str | os.PathLike[str]) -> Iterator[Entry | str]:
-    """Yield the results of a file or folder; a line that is none becomes the reason."""
-    path = Path(path)
-    if not path.exists():
-        raise DataError(f"{path}: there is no such file or folder.")
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
-        if not files:
-            raise DataError(f"{path}: the folder holds no result file (*.jsonl or *.jsonl.gz).")
-    else:
-        files = [path]
-    for file in files:
+def read_entries(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Entry], list[str]]:
+    """Read the results of files and folders, and the reasons why lines are none."""
+    entries, faults = [], []
+    for file in [file for path in paths for file in _files(Path(path))]:
         for number, line in enumerate(_content(file).splitlines(), start=1):
             if line.strip():
                 where = f"{file}, line {number}"
                 try:
-                    yield Entry(parse_result(line, where), where, file.parent)
+                    entries.append(Entry(parse_result(line, where), where, file.parent))
                 except DataError as error:
-                    yield str(error)
+                    faults.append(str(error))
+    return entries, faults
+
+
+def _files(path: Path) -> list[Path]:
+    """A file, or the result files of a folder."""
+    if not path.exists():
+        raise DataError(f"{path}: there is no such file or folder.")
+    if not path.is_dir():
+        return [path]
+    files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
+    if not files:
+        raise DataError(f"{path}: the folder holds no result file (*.jsonl or *.jsonl.gz).")
+    return files
 
 
 def _content(path: Path) -> bytes:
@@ -202,31 +214,26 @@ def _incomplete(entries: Iterable[Entry]) -> Iterator[str]:
         folds.setdefault(run, set()).add(result["fold"])
         if result["status"] != "done":
             continue
-        for name in _SUMS:
+        for name in SUMS:
             text = result[name]
             if text is None or len(text) != 64 or set(text) - set("0123456789abcdef"):
                 yield f"{where}: no {name} (64 hex digits); run it again with this version"
         missing = [name for name in _VERSIONS if name not in (result["versions"] or {})]
         if missing:
             yield f"{where}: no version of {', '.join(missing)}"
-    for run, found in folds.items():
+    for run, numbers in folds.items():
         named = dict(zip(IDENTITY, run, strict=False))
-        if len(found) < named["folds"]:
+        if len(numbers) < named["folds"]:
             yield (
                 f"{brief(named['method'])} on {brief(named['dataset'])}, r={named['r']}, "
                 f"{named['noise']}, {named['features']}, tuning {named['tuning']}, seed "
-                f"{named['seed']}: {len(found)} of the {named['folds']} folds that it claims"
+                f"{named['seed']}: {len(numbers)} of the {named['folds']} folds that it claims"
             )
 
 
 def _faults(result: Result) -> Iterator[str]:
     """What is impossible in a single result."""
-    for name, allowed in (
-        ("noise", (*KINDS, "own")),
-        ("tuning", TUNINGS),
-        ("features", FEATURES),
-        ("split", ("kfold", "stored")),
-    ):
+    for name, allowed in _ALLOWED.items():
         if result[name] not in allowed:
             yield f"{name} is {brief(result[name])}; it must be one of {', '.join(allowed)}"
     if (result["r"] is None) != (result["noise"] == "own"):
@@ -243,7 +250,7 @@ def _faults(result: Result) -> Iterator[str]:
     for name, value in result["metrics"].items():
         if name in ALL_METRICS and value is not None and not 0 <= value <= 1:
             yield f"{brief(name)} is {value:g}; it must be from 0 to 1"
-    for name in _COSTS:
+    for name in COSTS:
         if result[name] is not None and result[name] < 0:
             yield f"{name} is {result[name]:g}, below 0"
 
@@ -309,66 +316,51 @@ def _has_usual_key(result: Result) -> bool:
     return any(run.key == result["key"] for run in islice(runs, result["fold"], result["fold"] + 1))
 
 
-def _draw_again(result: Result) -> tuple[Mapping[str, Any], Prepared] | str:
-    """What the data set, the noise and the seeds determine, or why it cannot be drawn."""
+def _draw_again(result: Result) -> tuple[dict[str, Any], Prepared]:
+    """What the data set, the noise and the seeds determine; raise if it cannot be drawn."""
     name = result["dataset"]
-    here = {entry.name for entry in available() if entry.where != "downloadable"}
-    if name not in here:
-        return f"not checked: data set not here ({brief(name)})"
-    try:
-        data = load(name)
-        reason = unusable(data, result["r"])
-        if reason is not None:
-            return f"not checked: {reason}"
-        stored = result["split"] == "stored"
-        splits = make_splits(data, result["folds"], result["seed"], stored)
-        drawn = prepare(data, result["r"], result["noise"], result["noise_seed"], splits)
-    except (InputError, MissingExtraError, OSError, ValueError) as error:
-        return f"not checked: {' '.join(str(error).split())}"
+    if name not in {entry.name for entry in available() if entry.where != "downloadable"}:
+        raise InputError(f"data set not here ({brief(name)})")
+    data = load(name)
+    reason = unusable(data, result["r"])
+    if reason is not None:
+        raise InputError(reason)
+    splits = make_splits(data, result["folds"], result["seed"], result["split"] == "stored")
+    drawn = prepare(data, result["r"], result["noise"], result["noise_seed"], splits)
     known = {
         "data_sha256": checksum(data),
         "candidates_sha256": drawn.candidates_sha256,
         "folds_sha256": drawn.folds_sha256,
         "n_features": data.n_features,
         "n_labels": data.n_labels,
+        "folds": len(splits),
     }
     return known, drawn
 
 
-def _differences(entry: Entry, known: Mapping[str, Any], drawn: Prepared) -> list[str]:
-    """What of a result is not what its data set, noise and seeds give."""
-    result = entry.result
-    if result["status"] != "done":
-        return []
-    if len(drawn.splits) != result["folds"]:
-        known = {**known, "folds": len(drawn.splits)}
-    elif 0 <= result["fold"] < len(drawn.splits):
+def _compare_draw(result: Result, known: Mapping[str, Any], drawn: Prepared) -> None:
+    """Raise DataError unless a result has what its data set, noise and seeds give."""
+    if 0 <= result["fold"] < len(drawn.splits):
         train, test = drawn.splits[result["fold"]]
         known = {**known, "n_train": len(train), "n_test": len(test)}
-    return [
-        f"{entry.where}: {name} is {_short(result[name])}, but {brief(result['dataset'])} with "
-        f"noise {result['noise']}, r={result['r']} and these seeds gives {_short(value)}"
-        for name, value in known.items()
-        if result[name] != value
-    ][:1]
+    for name, value in known.items():
+        if result[name] != value:
+            raise DataError(
+                f"{name} is {_short(result[name])}, but {brief(result['dataset'])} with noise "
+                f"{result['noise']}, r={result['r']} and these seeds gives {_short(value)}"
+            )
 
 
-def _rescored(entry: Entry, drawn: Prepared | None) -> str | None:
-    """None if the stored scores give the metrics; "" if there are none; else the reason."""
+def _compare_scores(entry: Entry, drawn: Prepared | None) -> None:
+    """Raise DataError unless the stored scores give the metrics."""
     result = entry.result
-    if result["status"] != "done" or not result["scores"]:
-        return ""
     name = Path(result["scores"]).name
     if result["scores"] != f"scores/{name}" or "\\" in name:
-        return f"{entry.where}: scores must be a file in scores/, not {brief(result['scores'])}"
+        raise DataError(f"scores must be a file in scores/, not {brief(result['scores'])}")
     path = entry.folder / "scores" / name
     if not path.is_file():
-        return "not checked: the scores are not here"
-    try:
-        arrays = read_arrays(path)
-        found = compute_metrics(arrays)
-    except (InputError, ValueError) as error:
-        return f"{entry.where}: {' '.join(str(error).split())}"
+        raise FileNotFoundError(path)
+    arrays = read_arrays(path)
     if drawn is not None and 0 <= result["fold"] < len(drawn.splits):
         train, test = drawn.splits[result["fold"]]
         cells = drawn.truth[train][drawn.candidates[train] == 1].astype(bool)
@@ -376,24 +368,20 @@ def _rescored(entry: Entry, drawn: Prepared | None) -> str | None:
         if not np.array_equal(arrays["truth"], truth) or not np.array_equal(
             arrays["candidate_truth"].astype(bool), cells
         ):
-            return (
-                f"{entry.where}: the true labels stored with the scores are not those of the data"
-            )
-    for metric, value in found.items():
-        given = result["metrics"].get(metric, value)
-        if _differ(given, None if math.isnan(value) else value):
-            return (
-                f"{entry.where}: {metric} is {given}, but the stored scores give {value:.6g} "
+            raise DataError("the true labels stored with the scores are not those of the data")
+    for metric, value in compute_metrics(arrays).items():
+        claimed = result["metrics"].get(metric, value)
+        if _differ(claimed, value):
+            raise DataError(
+                f"{metric} is {claimed}, but the stored scores give {value:.6g} "
                 f"(tolerance {TOLERANCE:g})"
             )
-    return None
 
 
 def _differ(one: float | None, other: float | None) -> bool:
-    one, other = (None if v is None or math.isnan(v) else v for v in (one, other))
-    return (one is None) != (other is None) or (
-        one is not None and other is not None and abs(one - other) > TOLERANCE
-    )
+    """Whether two metrics differ; None is undefined, like NaN."""
+    a, b = (math.nan if value is None else value for value in (one, other))
+    return abs(a - b) > TOLERANCE or math.isnan(a) != math.isnan(b)
 
 
 def _short(value: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from schirn.datasets import Dataset, add_noise
 from schirn.lab.bench.published import Published, published
 from schirn.lab.bench.rendering import Cell, Table
+from schirn.lab.bench.running.data import to_dense
 from schirn.lab.data import make_cooccurrence
 from schirn.lab.rank import exact_rank
 from schirn.lab.reproduction.studies import Record, Study, distances, printed, show, spread
@@ -93,7 +94,7 @@ def authors_folds(results: list[Record], data: Dataset) -> Study:
 
     The best of a grid is chosen on the true labels of the test rows, as an upper bound.
     """
-    truth = data.y_true.toarray() if hasattr(data.y_true, "toarray") else data.y_true
+    truth = to_dense(data.y_true)
     for result in results:
         if result["status"] == "done" and data.folds:
             test = data.folds[result["fold"]][1]
@@ -171,11 +172,6 @@ def tie(data: Dataset) -> tuple[Dataset, int]:
     return replace(data, name=f"{data.name}_tied", y_true=truth, candidates=candidates), level
 
 
-def sensitivity(results: list[Record]) -> Study:
-    """Schirn with one parameter varied at a time."""
-    return Study("sensitivity", results, sensitivity_table(results))
-
-
 def sensitivity_request(sets: Sequence[Any], folds: int, every: int) -> Request:
     """Request of `sensitivity`; `every` = 2 takes every second value."""
     params = {"centre": dict(CENTRE)}
@@ -192,8 +188,8 @@ def sensitivity_request(sets: Sequence[Any], folds: int, every: int) -> Request:
     }
 
 
-def sensitivity_table(results: Sequence[Record]) -> Table:
-    """Lowest and highest mean average precision of each sweep."""
+def sensitivity(results: list[Record]) -> Study:
+    """Lowest and highest mean average precision of Schirn with one parameter varied at a time."""
     body = []
     for dataset in dict.fromkeys(result["dataset"] for result in results):
         for name in VALUES:
@@ -213,7 +209,7 @@ def sensitivity_table(results: Sequence[Record]) -> Table:
     head = ["data", "parameter", "lowest", "at", "highest", "at", "range"]
     notes = [f"Around {', '.join(f'{k} = {v:g}' for k, v in CENTRE.items())}; nothing is tuned."]
     title = "Sensitivity of Schirn: average precision in percent"
-    return Table("sensitivity", title, head, body, notes, stub=2)
+    return Study("sensitivity", results, Table("sensitivity", title, head, body, notes, stub=2))
 
 
 def _with_published(

@@ -53,11 +53,7 @@ def fit_seconds(method: str, shape: Shape) -> float:
         return 8e-4 * n + 1.2e-8 * n * d * labels
     constant, factor, rounds, pairs = _COSTS.get(method, _COSTS["ParticleMAP"])
     by_rows = constant + factor * n * m**2 + rounds * products + pairs * n * labels**2
-    return by_rows + _label_seconds(method, shape)
-
-
-def _label_seconds(method: str, shape: Shape) -> float:
-    return _LABEL_COSTS.get(method, 0.0) * shape[2] ** 3
+    return by_rows + _LABEL_COSTS.get(method, 0.0) * labels**3
 
 
 def run_seconds(

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schirn.lab.bench import tables
@@ -10,12 +10,13 @@ from schirn.lab.bench.comparison import Result
 from schirn.lab.bench.rendering import Cell, Table
 from schirn.lab.bench.report import summary
 from schirn.lab.bench.running.methods import default_grid
-from schirn.lab.bench.tables import metrics_in, signed
+from schirn.lab.bench.tables import finite_mean, metrics_in, signed
 from schirn.lab.reproduction.costs import describe
 from schirn.lab.reproduction.experiments import Part
 from schirn.lab.reproduction.findings import findings
 from schirn.lab.reproduction.studies import Study
 from schirn.metrics import METRICS
+from schirn.report.page import render
 
 
 class Tables(NamedTuple):
@@ -30,155 +31,99 @@ class Tables(NamedTuple):
     oracle: Sequence[Result] = ()
 
 
-class Facts(NamedTuple):
-    """How a reproduction was made.
-
-    `left_out` are data sets by methods that take too long there; `missing` are unfinished fits:
-    methods with their settings, and studies.
-    """
-
-    part: Part
-    methods: Sequence[str]
-    skipped: Mapping[str, str]
-    date: str | None
-    left_out: Mapping[str, Sequence[str]] = {}
-    missing: Mapping[str, Sequence[str]] = {}
-
-
-_DIFFERENCES = """\
-The text, the algebra and the released code of the paper disagree, and its numbers follow several
-conventions:
-
-- **Noise rule.** Printed: a candidate is noise if Y − C > α/2. The exact solution of the stated
-  problem, and the released code, require Y − C > (1 + α)/2. With the printed rule and α < 1, about
-  half of all candidates count as noise. `Schirn` uses the exact rule; `noise_rule="printed"`
-  selects the other.
-- **Singular shift.** Printed: 2β/(2 + μ); minimising the objective gives β/(2 + μ). The released
-  code adds the shift to every entry of the rectangular matrix of singular values, not only to its
-  diagonal: a rank-one matrix that depends on the signs an SVD happens to return. `Schirn` does
-  what is printed.
-- **Protocol.** The paper reports 5 folds. The released script runs one 80/20 split, picks the
-  parameters on its test rows, and drops test rows without a true label. Here, nothing is chosen on
-  true labels unless marked with †.
-- **Coverage.** 294 of the 645 rows of Birds have no true label. NLR's code counts them as depth 0,
-  Schirn's code drops them. The printed coverage of Schirn and that of the other methods on Birds
-  follow different rules and cannot be compared. Here, such rows are dropped for all methods.
-- **Hamming loss** depends on the threshold more than on the method: scores above 0.8 in the
-  released code; rows scaled to [0, 1] with a threshold of 0.9 in NLR's. Ours is that of `predict`,
-  which estimates the number of labels.
-- **Candidates and folds.** The noise is drawn by the authors' rule, but their seeds are known only
-  for the Yeast data sets and for Birds with r = 3, and their folds only for Birds. Elsewhere the
-  rows differ, and so do single digits.
-- **Methods without code.** FPML, PML-LRS, PAKS, GLC and PARD are reconstructions from public
-  information; their distances say as much about the reconstruction as about the printed numbers.
-- **PAKS** standardises the features by default, as other code of its authors does. Word counts of
-  rare words then dominate, and a ridge weight of 100 is far too small for them. Both are searched
-  here: features standardised or as they are, and ridge weights from 1 to 1000. Rows purified by
-  its self-representation give nearly the scores of the rows themselves.
-- **PARD** disambiguates from its sixth epoch on. With few rows and many labels, its network has
-  hardly learned anything by then, and nearly all candidates are called noise. Longer warm-ups are
-  searched here, and fewer epochs, because more of them fit the noise.
-"""
-
-
 def page(
     found: Tables,
     studies: Mapping[str, Study],
-    facts: Facts,
     figures: Mapping[str, str],
+    *,
+    part: Part,
+    skipped: Mapping[str, str],
+    left_out: Mapping[str, Sequence[str]],
+    date: str | None = None,
 ) -> str:
-    """Write the page as Markdown; `figures` maps stems to files in the folder "figures"."""
+    """Write the page as Markdown.
+
+    Parameters
+    ----------
+    found : Tables
+        Results of the tables.
+    studies : dict of str to Study
+        Studies by name.
+    figures : dict of str to str
+        Files in the folder "figures", by their stems.
+    part : Part
+        What was run.
+    skipped : dict of str to str
+        Reasons why data sets were left out.
+    left_out : dict of str to list of str
+        Data sets on which a method takes too long, by method.
+    date : str, optional
+        Date to print.
+    """
     results = found.rows
     main = [name for name in metrics_in(results) if name in METRICS]
-    sections = [
-        "# Reproduction of the published experiments\n",
-        _protocol(found, studies, facts),
-        _grids(results),
-        "## In short\n",
-        _bullets(
-            [
-                *summary(results, main[0]),
-                *findings(results, studies, kernel=found.kernel, oracle=found.oracle),
-            ]
-        ),
-        "## Why numbers differ\n",
-        _DIFFERENCES,
-        *_distances(results, main),
-        "## Tables: features as in the paper\n",
-        "In brackets: published, then ours − published.\n",
-        *(
-            tables.results([*results, *found.oracle], name, published=True).render("markdown")
-            for name in main
-        ),
-        _figure(figures, "noise_levels_average_precision", "Average precision and noise level"),
-        *_comparisons(results, main),
-        _figure(figures, "gap_closed", "Gap closed"),
-        *_noise_detection(results),
-        tables.costs(results).render("markdown"),
-        *_kernel(found.kernel, main),
-        *_studies(studies, figures),
-    ]
-    return "\n".join(section for section in sections if section).rstrip() + "\n"
-
-
-def _kernel(results: Sequence[Result], metrics: Sequence[str]) -> list[str]:
-    """Tables with kernel features; their ceiling is the oracle with the same features."""
-    if not results:
-        return []
-    return [
-        "## Tables: kernel features\n",
-        "The same features for all methods: those of the Gaussian kernel that Sieve uses "
-        "(`schirn.features.KernelFeatures`), with an intercept. The paper has no such numbers.\n",
-        *(tables.results(results, name).render("markdown") for name in metrics),
-        *_comparisons(results, metrics),
-        tables.costs(results).render("markdown"),
-    ]
-
-
-def _protocol(found: Tables, studies: Mapping[str, Study], facts: Facts) -> str:
-    part = facts.part
-    command = "schirn reproduce" + (" --quick" if part.name == "quick" else "")
-    when = f" on {facts.date}" if facts.date else ""
     studied = [r for study in studies.values() for r in study.records if "key" in r]
     fits = [*found.rows, *found.kernel, *found.oracle, *studied]
-    lines = [
-        f"Made by `{command}`{when}: {len(fits)} fits and their searches, which took "
-        f"{describe(_seconds(fits))} of wall time in one process.\n"
-    ]
-    if part.name == "quick":
-        lines.append(
-            "**This is the quick part**: few data sets, searches on few rows, a few values of each "
-            "parameter. `schirn reproduce` runs everything overnight on two cores; "
-            "`schirn reproduce --plan` shows what will be run and how long it takes.\n"
-        )
-    settings = [
-        f"{part.folds} folds, seed 0; noise drawn as in the published sets.",
-        "In each table all methods have the same features: as in the files and in the paper, or "
-        "those of a Gaussian kernel. Sieve, which scales features and uses a kernel elsewhere, has "
-        "a linear kernel on the features of the table. CandidateRidge and OracleRidge, the two "
-        "references of a table, have them as well.",
-        "Parameters are tuned on the candidates of held-out training rows in three folds, never on "
-        "true labels; only OracleRidge, which is trained on the truth of the training rows, is "
-        "also tuned on it. Every method searches its whole grid on every data set.",
-        *_some_folds(part, found),
-        *_left_out(facts),
-        *_not_finished(facts),
-        *(f"Skipped: {name} – {why}" for name, why in facts.skipped.items()),
-        *_versions(fits),
-    ]
-    return "\n".join(lines) + "\n" + _bullets(settings)
+    extra = [tables.costs(results)]
+    if "noise_auc" in metrics_in(results):
+        extra.insert(0, tables.results(results, "noise_auc", reference=None))
+    kernel = []
+    if found.kernel:
+        kernel = [tables.results(found.kernel, name) for name in main]
+        kernel += [*_comparisons(found.kernel, main), tables.costs(found.kernel)]
+    with_oracle = [*results, *found.oracle]
+
+    def figure(name: str, title: str) -> str:
+        return f"![{title}](figures/{figures[name]})\n\n" if name in figures else ""
+
+    text = render(
+        "schirn.lab.reproduction",
+        "reproduction.md",
+        extra="bench",
+        escape=False,
+        part=part,
+        date=date,
+        n_fits=len(fits),
+        took=describe(_seconds(fits)),
+        protocol=[
+            *_some_folds(part, found),
+            *(
+                f"Left out because it takes too long: {method} on {', '.join(names)}."
+                for method, names in left_out.items()
+            ),
+            *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
+            *_versions(fits),
+        ],
+        grids=_grids(results),
+        findings=[
+            *summary(results, main[0]),
+            *findings(results, studies, kernel=found.kernel, oracle=found.oracle),
+        ],
+        distances=_distances(results, main),
+        main_tables=_rendered(tables.results(with_oracle, name, published=True) for name in main),
+        comparisons=_rendered(_comparisons(results, main)),
+        extra_tables=_rendered(extra),
+        kernel_tables=_rendered(kernel),
+        studies={name: study.table.render("markdown") for name, study in studies.items()},
+        figure=figure,
+    )
+    return text.rstrip() + "\n"
+
+
+def _rendered(made: Iterable[Table]) -> list[str]:
+    return [table.render("markdown") for table in made]
 
 
 def _versions(results: Sequence[Result]) -> list[str]:
     """List the versions that produced the results."""
-    found = Counter(
+    counts = Counter(
         ", ".join(f"{name} {version}" for name, version in (result.get("versions") or {}).items())
         for result in results
     )
-    if len(found) < 2:
-        return [f"Versions: {text}." for text in found]
+    if len(counts) < 2:
+        return [f"Versions: {text}." for text in counts]
     return [
-        *(f"Versions of {count} fits: {text}." for text, count in found.most_common()),
+        *(f"Versions of {count} fits: {text}." for text, count in counts.most_common()),
         "The fits were shared by machines with these versions. Times in the tables are those of "
         "the machine that a fit happened to run on, with one process per core.",
     ]
@@ -209,21 +154,18 @@ def _some_folds(part: Part, found: Tables) -> list[str]:
 
 def _grids(results: Sequence[Result]) -> str:
     """What every method searches."""
+    first = {str(r["method"]): r for r in reversed(results) if r["status"] == "done"}
     body = []
     for method in dict.fromkeys(str(result["method"]) for result in results):
-        own = [r for r in results if r["method"] == method and r["status"] == "done"]
-        if not own:
+        if method not in first:
             continue
-        grid, rows = own[0].get("grid"), own[0].get("search_rows")
+        grid, rows = first[method].get("grid"), first[method].get("search_rows")
         where = "held-out rows, all" if rows is None else f"held-out rows, at most {rows:,} in all"
         if grid is None:
-            grid, where = default_grid(method), "in fit, all rows"
-        if grid is None:
-            body.append([Cell(method), Cell("–"), Cell("–"), Cell(where)])
-            continue
+            grid, where = default_grid(method) or {}, "in fit, all rows"
         text = "; ".join(f"{k}: {', '.join(map(_value, values))}" for k, values in grid.items())
-        points = math.prod(map(len, grid.values()))
-        body.append([Cell(method), Cell(text), Cell(str(points)), Cell(where)])
+        points = str(math.prod(map(len, grid.values())))
+        body.append([*map(Cell, (method, text or "–", points if grid else "–", where))])
     title = "Grids, searched in every fold on every data set"
     head = ["method", "values", "points", "scored on"]
     return Table("grids", title, head, body, stub=2).render("markdown") if body else ""
@@ -233,98 +175,40 @@ def _value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _left_out(facts: Facts) -> list[str]:
-    return [
-        f"Left out because it takes too long: {method} on {', '.join(names)}."
-        for method, names in facts.left_out.items()
-    ]
-
-
-def _not_finished(facts: Facts) -> list[str]:
-    """List the fits that were unfinished when the page was written."""
-    if not facts.missing:
-        return []
-    together: dict[tuple[str, ...], list[str]] = {}
-    for name, on in facts.missing.items():
-        together.setdefault(tuple(on), []).append(name)
-    items = [
-        f"{', '.join(names)} on {', '.join(on)}" if on else ", ".join(names)
-        for on, names in together.items()
-    ]
-    return [
-        "**Unfinished when this page was written**, and therefore in no table: "
-        + "; ".join(items)
-        + ". The same command resumes them."
-    ]
-
-
-def _distances(results: Sequence[Result], metrics: Sequence[str]) -> list[str]:
+def _distances(results: Sequence[Result], metrics: Sequence[str]) -> str:
     """Mean distance of each method from the paper, one column per metric."""
-    records = list(tables.against_published(results, metrics).body)
-    if not records:
-        return []
+    records = tables.published_records(results, metrics)
+    labels = list(dict.fromkeys(record["metric"] for record in records))
     body = []
-    for method in dict.fromkeys(line[3].text for line in records):
-        own = [line for line in records if line[3].text == method and line[6].value is not None]
-        line = [Cell(method)]
-        for metric in dict.fromkeys(line[0].text for line in records):
-            values = [entry[6].value or 0.0 for entry in own if entry[0].text == metric]
-            line.append(Cell(signed(sum(values) / len(values)) if values else "–"))
-        verdicts = [entry[7].text for entry in own]
-        line += [Cell(str(verdicts.count("yes"))), Cell(str(verdicts.count("nearly")))]
-        body.append([*line, Cell(str(len(own)))])
+    for method in dict.fromkeys(record["label"] for record in records):
+        compared = [r for r in records if r["label"] == method and r["reached"]]
+        body.append([Cell(method)])
+        for label in labels:
+            mean = finite_mean(r["distance"] for r in compared if r["metric"] == label)
+            body[-1].append(Cell("–" if math.isnan(mean) else signed(mean)))
+        verdicts = [record["reached"] for record in compared]
+        counts = (verdicts.count("yes"), verdicts.count("nearly"), len(verdicts))
+        body[-1] += [Cell(str(count)) for count in counts]
     table = Table(
         "distance",
         "Ours − published, in points, mean over the settings",
-        ["method", *dict.fromkeys(line[0].text for line in records), "reached", "nearly", "of"],
+        ["method", *labels, "reached", "nearly", "of"],
         body,
         [
             "reached: ours is at least as good; nearly: it falls short by no more than the printed "
             "standard deviation. The table named published lists all settings.",
         ],
     )
-    return ["## Distance from the paper\n", table.render("markdown")]
+    return table.render("markdown") if records else ""
 
 
-def _comparisons(results: Sequence[Result], metrics: Sequence[str]) -> list[str]:
+def _comparisons(results: Sequence[Result], metrics: Sequence[str]) -> list[Table]:
     """Win/tie/loss and gap closed, if the results allow them."""
-    found = []
     methods = {result["method"] for result in results}
-    references = [name for name in ("Schirn", "Sieve") if name in methods]
+    made = []
     if len(methods) > 1:
-        found += [
-            tables.win_tie_loss(results, name, metrics).render("markdown") for name in references
-        ]
+        references = [name for name in ("Schirn", "Sieve") if name in methods]
+        made += [tables.win_tie_loss(results, name, metrics) for name in references]
     if {"CandidateRidge", "OracleRidge"} <= methods:
-        found.append(tables.gaps(results, metrics[0]).render("markdown"))
-    return found
-
-
-def _noise_detection(results: Sequence[Result]) -> list[str]:
-    if "noise_auc" not in metrics_in(results):
-        return []
-    return [tables.results(results, "noise_auc", reference=None).render("markdown")]
-
-
-def _studies(studies: Mapping[str, Study], figures: Mapping[str, str]) -> list[str]:
-    drawn = {
-        "sensitivity": [("sensitivity", "Sensitivity to alpha, beta and lambda")],
-        "convergence": [
-            ("convergence_objective", "Objective per round, relative to the first"),
-            ("convergence_n_noise", "Labels judged wrong per round"),
-        ],
-    }
-    found = ["## Studies\n"] if studies else []
-    for name, study in studies.items():
-        found.append(study.table.render("markdown"))
-        found += [_figure(figures, file, title) for file, title in drawn.get(name, [])]
-    return found
-
-
-def _figure(figures: Mapping[str, str], name: str, title: str) -> str:
-    """Link to a figure, if it was drawn."""
-    return f"![{title}](figures/{figures[name]})\n" if name in figures else ""
-
-
-def _bullets(lines: Sequence[str]) -> str:
-    return "".join(f"- {line}\n" for line in lines)
+        made.append(tables.gaps(results, metrics[0]))
+    return made

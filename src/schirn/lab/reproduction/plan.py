@@ -176,17 +176,13 @@ def plan_batches(plan: Plan, folder: Path, studies: Sequence[str]) -> list[Batch
 
 def planned(plan: Plan, batch: str, requests: Sequence[ablations.Request]) -> list[Run]:
     """Runs of some requests, without the folds that the part leaves out."""
-    return [
-        run
-        for request in requests
-        for run in plan_runs(**request)
-        if run.fields["split"] == "stored"
-        or run.fields["fold"] < plan.part.folds_of(batch, *_pair(run))
-    ]
-
-
-def _pair(run: Run) -> tuple[str, str]:
-    return run.fields["method"], run.fields["dataset"]
+    runs = []
+    for request in requests:
+        for run in plan_runs(**request):
+            n_folds = plan.part.folds_of(batch, run.fields["method"], run.fields["dataset"])
+            if run.fields["split"] == "stored" or run.fields["fold"] < n_folds:
+                runs.append(run)
+    return runs
 
 
 def _table_requests(plan: Plan, batch: str) -> list[ablations.Request]:

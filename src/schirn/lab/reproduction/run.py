@@ -11,16 +11,14 @@ from typing import Any
 import numpy as np
 
 from schirn.exceptions import DataError, InputError
-from schirn.lab.bench.rendering import SUFFIXES
-from schirn.lab.bench.report import write_file, write_outputs
+from schirn.lab.bench.report import write_file, write_outputs, write_table
 from schirn.lab.bench.results import Result
 from schirn.lab.bench.running.engine import Batch, Engine, Report, default_threads
 from schirn.lab.bench.running.methods import importable_here
-from schirn.lab.bench.running.plan import Run
 from schirn.lab.bench.running.run import results_of
 from schirn.lab.reproduction import ablations, studies
 from schirn.lab.reproduction.costs import expected_seconds
-from schirn.lab.reproduction.page import Facts, Tables, page
+from schirn.lab.reproduction.page import Tables, page
 from schirn.lab.reproduction.plan import (
     STUDIES,
     TABLES,
@@ -138,67 +136,55 @@ def write_results(
 ) -> list[Path]:
     """Write tables, figures and pages from finished fits; return the files.
 
-    If fits are missing, a setting includes only methods with all folds; the page lists what is
-    missing.
+    Raises InputError if fits are missing.
     """
     folder = Path(output)
-    batches = {batch.folder.name: batch for batch in _batches(output, plan, chosen)}
-    tables: dict[str, list[Result]] = {}
-    missing: dict[str, list[str]] = {}
-    for name in TABLES:
-        tables[name], absent = complete(results_of(*batches[name]), batches[name].runs)
-        suffix = {"kernel": " with kernel features", "oracle": " tuned on the truth"}.get(name, "")
-        missing |= {f"{method}{suffix}": settings for method, settings in absent.items()}
-    results: dict[str, list[Result]] = {}
-    for name in [name for name in batches if name not in TABLES]:
-        results[name], absent = complete(results_of(*batches[name]), batches[name].runs)
-        study = f"the study {name.replace('_', ' ')}"
-        if not results[name]:
-            absent = {}
-            missing[study] = []
-        missing |= {f"{method} in {study}": settings for method, settings in absent.items()}
-    chosen = [name for name in chosen if results.get(name, True)]
-    found = list(_studies(plan, results, chosen, say))
+    batches = _batches(output, plan, chosen)
+    results = {batch.folder.name: results_of(*batch) for batch in batches}
+    missing = {run.key for batch in batches for run in batch.runs}
+    missing -= {result["key"] for rows in results.values() for result in rows}
+    if missing:
+        raise InputError(f"{len(missing)} fits are missing; run the same command again to resume")
+    made = {study.name: study for study in _studies(plan, results, chosen, say)}
     say("tables and figures")
-    written = _write_studies(folder, found)
+    written = []
+    for name, study in made.items():
+        text = "".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in study.records)
+        written.append(write_file(folder / f"{name}.jsonl", text.encode()))
+        written += write_table(folder, study.table)
     title = "Reproduction of the published experiments"
     written += write_outputs(
-        tables["rows"],
+        results["rows"],
         folder,
         title=title,
         date=date,
-        sweep=_records(found, "sensitivity"),
-        models=_models(_records(found, "convergence")),
+        sweep=made["sensitivity"].records if "sensitivity" in made else [],
+        models=_models(made["convergence"].records) if "convergence" in made else {},
     )
-    if tables["kernel"]:
+    if results["kernel"]:
         kernel_title = f"{title}, with kernel features"
-        written += write_outputs(tables["kernel"], folder / "kernel", title=kernel_title, date=date)
-    facts = Facts(plan.part, plan.methods, plan.skipped, date, _left_out(plan), missing)
-    text = page(Tables(**tables), {study.name: study for study in found}, facts, _figures(folder))
+        written += write_outputs(
+            results["kernel"], folder / "kernel", title=kernel_title, date=date
+        )
+    text = page(
+        Tables(*(results[name] for name in TABLES)),
+        made,
+        _figures(folder),
+        part=plan.part,
+        skipped=plan.skipped,
+        left_out=_left_out(plan),
+        date=date,
+    )
     return [write_file(folder / "reproduction.md", text.encode()), *written]
 
 
 def _left_out(plan: Plan) -> dict[str, list[str]]:
     """Data sets on which a method takes too long for the part."""
-    found: dict[str, list[str]] = {}
+    slow: dict[str, list[str]] = {}
     for name in by_dataset(plan):
         for method in set(plan.methods) - set(methods_on(plan, name)):
-            found.setdefault(method, []).append(name)
-    return found
-
-
-def complete(
-    results: Sequence[Result], runs: Sequence[Run]
-) -> tuple[list[Result], dict[str, list[str]]]:
-    """Keep methods with all folds of a setting; return these, and the settings others lack."""
-    done = {result["key"] for result in results}
-    group = {run.key: tuple(run.fields[k] for k in ("method", "dataset", "r")) for run in runs}
-    short = {group[run.key] for run in runs if run.key not in done}
-    missing: dict[str, list[str]] = {}
-    for method, dataset, level in sorted(short, key=str):
-        setting = dataset if level is None else f"{dataset} r={level}"
-        missing.setdefault(method, []).append(setting)
-    return [result for result in results if group[result["key"]] not in short], missing
+            slow.setdefault(method, []).append(name)
+    return slow
 
 
 def publish(output: str | os.PathLike[str], page_file: str | os.PathLike[str]) -> list[Path]:
@@ -206,7 +192,6 @@ def publish(output: str | os.PathLike[str], page_file: str | os.PathLike[str]) -
     target = Path(page_file)
     text = (Path(output) / "reproduction.md").read_text(encoding="utf-8")
     images = target.parent / _PUBLISHED_FIGURES
-    images.mkdir(parents=True, exist_ok=True)
     written = []
     for name in re.findall(r"\]\(figures/([\w.]+)\)", text):
         figure = (Path(output) / "figures" / name).read_bytes()
@@ -275,10 +260,6 @@ def _studies(
             yield make()
 
 
-def _records(found: Iterable[Study], name: str) -> list[Result]:
-    return [record for study in found if study.name == name for record in study.records]
-
-
 def _models(records: Sequence[Result]) -> dict[str, Any]:
     """Traces by data set; the objective is relative to the first round, to fit on one axis."""
     models = {}
@@ -292,16 +273,3 @@ def _models(records: Sequence[Result]) -> dict[str, Any]:
             n_noise_=traces["n_noise"],
         )
     return models
-
-
-def _write_studies(folder: Path, found: Iterable[Study]) -> list[Path]:
-    """Write records as JSON lines and tables in all formats."""
-    written = []
-    (folder / "tables").mkdir(exist_ok=True)
-    for study in found:
-        text = "".join(f"{json.dumps(r, ensure_ascii=False)}\n" for r in study.records)
-        written.append(write_file(folder / f"{study.name}.jsonl", text.encode()))
-        for format, suffix in SUFFIXES.items():
-            path = folder / "tables" / f"{study.table.name}.{suffix}"
-            written.append(write_file(path, study.table.render(format).encode()))
-    return written

@@ -11,12 +11,12 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
 from schirn._input import Array
 from schirn.datasets import Dataset
 from schirn.lab.bench.rendering import Cell, Table
+from schirn.lab.bench.running.data import to_dense
 from schirn.lab.data import data_card
 from schirn.lab.rank import exact_rank
 from schirn.methods.schirn import Schirn
@@ -180,7 +180,7 @@ def prediction_ranks(sets: Iterable[tuple[Dataset, Any]], **params: Any) -> Stud
         record: Record = {"dataset": data.name}
         for suffix, beta in (("", params.get("beta", 0.05)), ("_beta0", 0.0)):
             model = Schirn(**{**params, "beta": beta}).fit(data.X, candidates)
-            kept = _dense(candidates).astype(bool) & ~model.noise_
+            kept = to_dense(candidates).astype(bool) & ~model.noise_
             record[f"rank_prediction{suffix}"] = exact_rank(model.predict(data.X))
             record[f"rank_half{suffix}"] = exact_rank(model.decision_function(data.X) > 0.5)
             record[f"rank_kept{suffix}"] = exact_rank(kept)
@@ -244,8 +244,13 @@ def theorem(
     """
     rng = check_random_state(random_state)
     records = []
-    for name, candidates, truth in (*_random_matrices(rng), *matrices):
-        labels = _dense(candidates).astype(bool)
+    drawn = [
+        ("random, tall", rng.random_sample((200, 40)) < 0.2, None),
+        ("random, wide", rng.random_sample((30, 60)) < 0.3, None),
+        ("identity", np.eye(40, dtype=bool), None),
+    ]
+    for name, candidates, truth in (*drawn, *matrices):
+        labels = to_dense(candidates).astype(bool)
         rank = exact_rank(labels)
         for removed in sorted({1, labels.shape[1] // 4, labels.shape[1] // 2} - {0}):
             ranks = [exact_rank(_without(labels, removed, rng)) for _ in range(draws)]
@@ -256,7 +261,7 @@ def theorem(
         size = int(labels[:, smallest].sum())
         records.append(_bound(name, labels, rank, "smallest column", size, [exact_rank(cleared)]))
         if truth is not None:
-            kept = labels & _dense(truth).astype(bool)
+            kept = labels & to_dense(truth).astype(bool)
             noise = int(labels.sum() - kept.sum())
             records.append(
                 _bound(name, labels, rank, "all wrong labels", noise, [exact_rank(kept)])
@@ -271,15 +276,6 @@ def theorem(
     ]
     title = "The theorem, checked: rank of Y − N"
     return Study("theorem", records, Table("theorem", title, head, body, notes))
-
-
-def _random_matrices(rng: np.random.RandomState) -> list[tuple[str, Array, None]]:
-    """A tall, a wide and a worst-case matrix."""
-    return [
-        ("random, tall", rng.random_sample((200, 40)) < 0.2, None),
-        ("random, wide", rng.random_sample((30, 60)) < 0.3, None),
-        ("identity", np.eye(40, dtype=bool), None),
-    ]
 
 
 def _without(labels: Array, count: int, rng: np.random.RandomState) -> Array:
@@ -366,7 +362,3 @@ def _paper_value(study: str, dataset: str, variant: str, metric: str = "rank") -
     if paper is None:
         return None
     return int(paper.value) if paper.value.is_integer() else paper.value
-
-
-def _dense(labels: Any) -> Array:
-    return labels.toarray() if sparse.issparse(labels) else np.asarray(labels)

@@ -151,9 +151,9 @@ def prepare(
     if level is not None:
         amount: dict[str, Any] = {"rate": level} if noise == "rate" else {"r": level}
         candidates = add_noise(data.y_true, kind=noise, X=data.X, random_state=noise_seed, **amount)
-    drawn = _dense(candidates)
+    drawn = to_dense(candidates)
     sums = candidates_checksum(drawn), folds_checksum(splits)
-    return Prepared(X, _dense(data.y_true), drawn, splits, *sums)
+    return Prepared(X, to_dense(data.y_true), drawn, splits, *sums)
 
 
 def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Split]:
@@ -166,5 +166,6 @@ def make_splits(data: Dataset, folds: int, seed: int, stored: bool) -> list[Spli
     return list(splitter.split(np.zeros(data.n_samples)))
 
 
-def _dense(labels: Any) -> Array:
-    return labels.toarray() if sp.issparse(labels) else np.asarray(labels)
+def to_dense(matrix: Any) -> Array:
+    """A matrix as an array, whether it is sparse or not."""
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)

@@ -5,19 +5,25 @@ from collections import Counter
 
 import pytest
 
-from schirn.lab.cli._bench_output import duration, seconds
+from schirn.lab.cli._options import add_options, duration
 from schirn.lab.cli.bench import _verdict
 
 
-@pytest.mark.parametrize(("text", "value"), [("1", 1.0), ("0.5", 0.5)])
-def test_seconds(text, value):
-    assert seconds(text) == value
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "inf", "nan", "soon"])
-def test_what_are_no_seconds(text):
-    with pytest.raises(argparse.ArgumentTypeError, match="a number of seconds above 0"):
-        seconds(text)
+def test_options_are_those_of_the_text():
+    parser = argparse.ArgumentParser()
+    text = """
+--force: overwrite
+a group
+-o, --out-dir DIR: where: the folder
+  of the files
+--kind: one of two
+"""
+    add_options(parser, text, out_dir={"default": "here"}, kind={"choices": ("a", "b")})
+    assert vars(parser.parse_args(["--force"])) == {"force": True, "out_dir": "here", "kind": None}
+    assert parser.parse_args(["-o", "x", "--kind", "b"]).out_dir == "x"
+    assert "-o DIR, --out-dir DIR" in parser.format_help()
+    assert "where: the folder of the files" in parser.format_help()
+    assert "a group:" in parser.format_help()
 
 
 @pytest.mark.parametrize(("text", "value"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400)])
@@ -25,7 +31,7 @@ def test_durations(text, value):
     assert duration(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "0", "-1m", "h", "1d", "infh"])
+@pytest.mark.parametrize("text", ["", "0", "-1m", "h", "1d", "infh", "nan", "soon"])
 def test_what_are_no_durations(text):
     with pytest.raises(argparse.ArgumentTypeError, match=r"a duration such as 90s, 9m or 1\.5h"):
         duration(text)
