@@ -1,7 +1,6 @@
 """Read data sets as the options of the program describe them."""
 
 import argparse
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 
 from schirn._files import brief, check_new_folder, check_writable
 from schirn.cleaning.columns import TagTable
-from schirn.cli.parser import Parser, is_whole, json_value, separator
+from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset, load
 from schirn.exceptions import InputError
 from schirn.tables.files import LABEL_COLUMNS, TABLES, folder_format, open_table
@@ -18,120 +17,57 @@ from schirn.tables.merges import read_merges
 from schirn.tables.text import format_suffix, is_packed
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
-_FEATURES = "features: an .npy matrix, a column of lists, or numeric columns such as a,b,c"
-
-
-def add_reading(parser: Parser) -> Any:
-    """Add DATA and the options of the readers, and return their group."""
-    parser.add_argument("data", metavar="DATA", help="name of a data set, or a file")
-    group = parser.add_argument_group("how to read DATA")
-    group.add_argument(
-        "--labels",
-        metavar="COLUMNS",
-        help="a column of tags, or several 0/1 columns such as a,b,c; for ARFF, the number of "
-        "labels",
-    )
-    group.add_argument("--truth", metavar="COLUMNS", help="columns with the true labels")
-    add_learned_columns(group)
-    group.add_argument("--features", metavar="COLUMNS", help=_FEATURES)
-    group.add_argument(
-        "--separator",
-        type=separator,
-        metavar="TEXT",
-        help="text between tags (default: ;)",
-    )
-    group.add_argument(
-        "--part", choices=("all", "train", "test"), default="all", help="rows to use (default: all)"
-    )
-    group.add_argument(
-        "--option",
-        action="append",
-        default=[],
-        type=assignment,
-        metavar="NAME=VALUE",
-        help="any other option of the reader, such as missing=zero or n_features=500",
-    )
-    add_text_format(group)
-    return group
-
-
-def add_columns(parser: Parser) -> Any:
-    """Add the options that name the columns of a table of tags, and return their group."""
-    group = parser.add_argument_group("columns of the table")
-    group.add_argument(
-        "--labels", metavar="COLUMN", help="column of tags, such as beach;dog or lists"
-    )
-    group.add_argument(
-        "--separator", type=separator, metavar="TEXT", help="text between tags (default: ;)"
-    )
-    add_learned_columns(group)
-    add_encoding(group)
-    group.add_argument(
-        "--features", metavar="FILE",
-        help="features: an .npy matrix, several whose rows follow each other (x.npy,y.npy or a "
-        "folder), a column of lists, or numeric columns such as a,b,c",
-    )  # fmt: skip
-    add_text_format(group)
-    add_merge(group)
-    return group
-
-
-def add_merge(group: Any) -> None:
-    """Add the option for a list of merges."""
-    group.add_argument(
-        "--merge", metavar="FILE",
-        help="merge tags before anything else: lines such as ligthing,lighting, or a JSON object "
-        "(see: schirn clean --propose-merges)",
-    )  # fmt: skip
-
-
-def add_learned_columns(group: Any) -> None:
-    """Add the options that name columns to learn from."""
-    group.add_argument(
-        "--text", metavar="COLUMNS", type=_names, help="text columns to use as features"
-    )
-    group.add_argument(
-        "--columns", metavar="COLUMNS", type=_names,
-        help="numeric columns to use as features, such as a,b,c",
-    )  # fmt: skip
-
-
-def add_encoding(group: Any) -> None:
-    """Add the options that name pictures to learn from, and what encodes pictures or texts."""
-    group.add_argument(
-        "--image", metavar="COLUMN",
-        help="column of image files: learn from them with an --encoder, or show them in a report",
-    )  # fmt: skip
-    group.add_argument(
-        "--image-root", metavar="DIR",
-        help="folder that holds the image files (default: the folder of the table)",
-    )  # fmt: skip
-    group.add_argument(
-        "--encoder", metavar="NAME", type=_encoder,
-        help="encode texts or pictures with a trained model: wordllama, sentence-transformers:NAME,"
-        " torchvision:NAME or a folder (default: tf-idf weights of the words)",
-    )  # fmt: skip
-
-
-def add_group(group: Any) -> None:
-    """Add the option that names a column of groups."""
-    group.add_argument(
-        "--group", metavar="COLUMN",
-        help="rows with the same value belong together, such as duplicates",
-    )  # fmt: skip
-
-
-def add_text_format(group: Any) -> None:
-    """Add the options that say how a text table is written."""
-    group.add_argument(
-        "--encoding", default="utf-8", metavar="NAME", help="encoding of the file (default: utf-8)"
-    )
-    group.add_argument(
-        "--delimiter",
-        type=_character,
-        metavar="CHARACTER",
-        help="character between CSV cells (default: ,)",
-    )
+_LEARNED = """
+--text COLUMNS:names  text columns to use as features
+--columns COLUMNS:names  numeric columns to use as features, such as a,b,c
+"""
+ENCODING = """
+--image COLUMN  column of image files: learn from them with an --encoder, or show them in a report
+--image-root DIR  folder that holds the image files (default: the folder of the table)
+--encoder NAME:encoder  encode texts or pictures with a trained model: wordllama,
+    sentence-transformers:NAME, torchvision:NAME or a folder (default: tf-idf weights of the words)
+"""
+TEXT_FORMAT = """
+--encoding NAME = utf-8  encoding of the file
+--delimiter CHARACTER:character  character between CSV cells (default: ,)
+"""
+MERGE = """
+--merge FILE  merge tags before anything else: lines such as ligthing,lighting, or a JSON object
+    (see: schirn clean --propose-merges)
+"""
+GROUP = """
+--group COLUMN  rows with the same value belong together, such as duplicates
+"""
+READING = f"""
+data DATA  name of a data set, or a file
+[how to read DATA]
+--labels COLUMNS  a column of tags, or several 0/1 columns such as a,b,c; for ARFF, the number of
+    labels
+--truth COLUMNS  columns with the true labels
+{_LEARNED}
+--features COLUMNS  features: an .npy matrix, a column of lists, or numeric columns such as a,b,c
+--separator TEXT:separator  text between tags (default: ;)
+--part all|train|test = all  rows to use
+--option NAME=VALUE:assignment...  any other option of the reader, such as missing=zero or
+    n_features=500
+{TEXT_FORMAT}
+"""
+COLUMNS = f"""
+[columns of the table]
+--labels COLUMN  column of tags, such as beach;dog or lists
+--separator TEXT:separator  text between tags (default: ;)
+{_LEARNED}
+{ENCODING}
+--features FILE  features: an .npy matrix, several whose rows follow each other (x.npy,y.npy or a
+    folder), a column of lists, or numeric columns such as a,b,c
+{TEXT_FORMAT}
+{MERGE}
+"""
+METHOD = """
+--method METHOD = Sieve  method
+--param NAME=VALUE:assignment...  a parameter of the method; may be repeated (see: schirn methods
+    METHOD)
+"""
 
 
 def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
@@ -220,43 +156,8 @@ def inputs(args: argparse.Namespace) -> list[str]:
     return [args.data, *(value for _, value in args.option if isinstance(value, str))]
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",")]
-
-
-def _encoder(text: str) -> str:
-    """Return the name of an encoder; a folder is kept as an absolute path, for model files."""
-    kind, colon, model = text.partition(":")
-    if "\0" not in text and os.path.isdir(text):
-        return os.path.abspath(text)
-    if colon and "\0" not in model and os.path.exists(model):
-        return f"{kind}:{os.path.abspath(model)}"
-    return text
-
-
 def _is_file(path: str) -> bool:
     return "\0" not in path and os.path.isfile(path)
-
-
-def _character(text: str) -> str:
-    if len(text) != 1 or text in '\r\n"':
-        raise argparse.ArgumentTypeError(f"must be one character, not {text!r}")
-    return text
-
-
-def assignment(text: str) -> tuple[str, Any]:
-    """Parse NAME=VALUE; a value that is not JSON is text."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"must look like NAME=VALUE, not {text!r}")
-    try:
-        return name, json_value(value)
-    except json.JSONDecodeError:
-        # Python's spelling of true, false and null is what many will type.
-        words = {"True": True, "False": False, "None": None}
-        return name, words.get(value, value)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{name}: {error}") from None
 
 
 def _columns(text: str, name: str, suffix: str) -> Any:
