@@ -81,6 +81,12 @@ class Features(NamedTuple):
         names: list[str] = words.get_feature_names_out().tolist()
         return names + [""] * (self.X.shape[1] - len(names))
 
+    def texts(self, table: Table) -> list[str] | None:
+        """Return the texts that the features are made of; None if they come from other columns."""
+        if self.transformer is None or self.transformer.text is None:
+            return None
+        return self.transformer.texts(table)
+
 
 class TagTable:
     """A table with the roles of its columns; raises InputError for a column that does not exist.

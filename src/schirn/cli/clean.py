@@ -36,7 +36,15 @@ from schirn.cli.device import DEVICE, to_device
 from schirn.cli.fit import make_model
 from schirn.cli.output import facts, note, print_json, say, table, working
 from schirn.cli.parser import CHECKPOINT, add_command
-from schirn.cli.reading import COLUMNS, GROUP, METHOD, check_copy, check_not_input
+from schirn.cli.reading import (
+    COLUMNS,
+    GROUP,
+    METHOD,
+    check_copy,
+    check_new_columns,
+    check_not_input,
+    tag_roles,
+)
 from schirn.exceptions import InputError
 from schirn.review.project import write_project
 from schirn.review.table import TableRoles
@@ -163,28 +171,11 @@ def _clean(args: argparse.Namespace) -> int:
         args.data, encoding=args.encoding, delimiter=args.delimiter, unread=_unread(args)
     )
     source = TagTable(
-        opened,
-        args.data,
-        labels=args.labels,
-        separator=args.separator,
-        text=args.text,
-        columns=args.columns,
-        features=args.features,
-        merge=read_merges(args.merge) if args.merge else None,
-        encoder=args.encoder,
-        id=args.id,
-        image=args.image,
-        image_root=args.image_root,
-        group=args.group,
-        known_clean=args.known_clean,
+        opened, args.data, **tag_roles(args), id=args.id, known_clean=args.known_clean
     )
-    new = source.new_columns(args.suggest, args.add is not None)
-    taken = [name for name in new if name in opened.columns]
-    if args.output and taken:
-        raise InputError(
-            f"{args.data}: already has a column {taken[0]!r}, perhaps from an earlier run; "
-            f"rename or delete it"
-        )
+    if args.output:
+        names = source.new_columns(args.suggest, args.add is not None)
+        check_new_columns(args.data, opened, names)
     tags = source.tags()
     stage("making features")
     features = source.features("files" if args.scheduler is None else "dask")
@@ -277,11 +268,9 @@ def _look(
     args: argparse.Namespace, source: TagTable, features: Features, tags: list[list[str]]
 ) -> list[Finding]:
     """Look at the table before it is judged."""
-    texts = None
-    if features.transformer is not None and features.transformer.text is not None:
-        texts = features.transformer.texts(source.table)
     stage("looking at the table")
     X = features.X if args.scheduler is None else None
+    texts = features.texts(source.table)
     return look_at_table(tags, texts=texts, X=X, separator=source.separator)
 
 
@@ -343,7 +332,6 @@ def _write_pages(
         note(f"note: the id {twice!r} occurs more than once; rows are numbered from 1 instead")
         ids = [str(i + 1) for i in range(found.n_rows)]
     if args.project:
-        precision = args.precision or None
         roles = TableRoles(
             source.labels,
             source.separator,
@@ -358,7 +346,7 @@ def _write_pages(
             features.X.mapped() if isinstance(features.X, RowFile) else features.X,
             ids=ids,
             texts=texts,
-            precision=precision,
+            precision=args.precision or None,
             table=source.table,
             source=args.data,
             roles=roles,
@@ -377,17 +365,15 @@ def _write_pages(
             ids=ids if args.id else None,
         )
     if args.report:
-        title = Path(args.data).name
         stage("explaining the verdicts")
-        names, scaled = features.feature_names, features.is_scaled
-        reasons = None
+        names, scaled, reasons = features.feature_names, features.is_scaled, None
         if args.scheduler is None:
             reasons = found.reasons(features.X, feature_names=names, scaled=scaled)
         page = found.report(
             texts=texts,
             ids=ids,
             images=source.images(),
-            title=title,
+            title=Path(args.data).name,
             findings=findings,
             reasons=reasons,
         ).html()
@@ -450,13 +436,8 @@ def _print(
     if shown:
         say("\nTags removed most often")
         lines = [
-            (
-                label.name[:40],
-                f"{label.candidates:,}",
-                f"{label.removed:,}",
-                f"{label.noise_rate:.1%}",
-            )
-            for label in shown
+            (each.name[:40], f"{each.candidates:,}", f"{each.removed:,}", f"{each.noise_rate:.1%}")
+            for each in shown
         ]
         table(("tag", "listed", "removed", "estimated wrong"), lines, right="lrrr")
     for name, path in written.items():
@@ -634,28 +615,20 @@ def _check_paths(args: argparse.Namespace) -> None:
         check_writable(args.output)
     elif args.output:
         check_copy(args.data, args.output)
-    if args.changes:
-        if Path(args.changes).suffix.lower() not in SUFFIXES:
-            raise InputError(
-                f"{args.changes}: the name of the list of changes must end in "
-                f"{' or '.join(SUFFIXES)}"
-            )
-        check_writable(args.changes)
-    if args.report:
-        if not args.report.lower().endswith((".html", ".htm")):
-            raise InputError(f"{args.report}: the name of the report must end in .html")
-        check_writable(args.report)
-        optional("jinja2", "cli", "Writing the report")
-    for path in filter(None, (args.propose_merges, args.summary)):
+    names = {"list of changes": (args.changes, SUFFIXES), "sample": (args.audit_sample, (".csv",))}
+    names["report"] = (args.report, (".html", ".htm"))
+    for name, (path, suffixes) in names.items():
+        if path and not path.lower().endswith(suffixes):
+            raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
+    files = (args.changes, args.audit_sample, args.report, args.propose_merges, args.summary)
+    for path in filter(None, files):
         check_writable(path)
+    if args.report:
+        optional("jinja2", "cli", "Writing the report")
     if args.last and not args.expect:
         raise InputError("--last is compared by the expectations of --expect; give them too")
     if args.project:
         check_new_folder(args.project)
-    if args.audit_sample:
-        if not args.audit_sample.lower().endswith(".csv"):
-            raise InputError(f"{args.audit_sample}: the name of the sample must end in .csv")
-        check_writable(args.audit_sample)
     stage("writing the results")
     for path in args.audit:
         if not Path(path).exists():

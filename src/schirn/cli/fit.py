@@ -179,9 +179,7 @@ def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
 def _note_findings(args: argparse.Namespace, source: TagTable, columns: Features) -> None:
     """Name the findings about the table in one line; `schirn clean` tells more."""
     stage("looking at the table")
-    texts = None
-    if columns.transformer is not None and columns.transformer.text is not None:
-        texts = columns.transformer.texts(source.table)
+    texts = columns.texts(source.table)
     findings = look_at_table(source.tags(), texts=texts, X=columns.X, separator=source.separator)
     if findings:
         found = ", ".join(f"{each.title} ({each.count:,})" for each in findings)

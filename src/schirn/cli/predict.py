@@ -19,6 +19,7 @@ from schirn.cli.reading import (
     READING,
     SVMLIGHT,
     check_copy,
+    check_new_columns,
     check_not_input,
     inputs,
     read,
@@ -204,12 +205,11 @@ def _table_rows(
             files = image_files(table, features.image, args.data, args.image_root)
             rows = {features.image: files}
         X = _of_table(args, features.transform, rows)
-    if not args.disambiguate:
-        return Dataset(name=base_name(Path(args.data)), X=X)
-    tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
-    matrix = tags.dense()
     name = base_name(Path(args.data))
-    return Dataset(name=name, X=X, candidates=matrix, label_names=tags.names)
+    if not args.disambiguate:
+        return Dataset(name=name, X=X)
+    tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
+    return Dataset(name=name, X=X, candidates=tags.dense(), label_names=tags.names)
 
 
 def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: Any) -> Any:
@@ -252,19 +252,13 @@ def _new_columns(
     columns: dict[str, list[Any]] = {
         f"{prefix}_predicted": tags if table.lists else [join(each) for each in tags]
     }
-    for name, key, shown in (
-        ("probability", "proba", np.ones_like(predicted) if args.proba else predicted),
-        ("score", "score", np.ones_like(predicted)),
-    ):
-        if key in arrays:
-            cells = map(values_cell, arrays[key], shown)
-            columns[f"{prefix}_{name}"] = list(cells)
-    taken = [name for name in columns if name in table.columns]
-    if taken:
-        raise InputError(
-            f"{args.data}: already has a column {taken[0]!r}, perhaps from an earlier run; "
-            f"rename or delete it"
-        )
+    every = np.ones_like(predicted)
+    if "proba" in arrays:
+        shown = every if args.proba else predicted
+        columns[f"{prefix}_probability"] = list(map(values_cell, arrays["proba"], shown))
+    if "score" in arrays:
+        columns[f"{prefix}_score"] = list(map(values_cell, arrays["score"], every))
+    check_new_columns(args.data, table, columns)
     return columns
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,12 @@ from schirn.cleaning.columns import TagTable
 from schirn.cli.parser import is_whole, json_value
 from schirn.datasets import Dataset, load
 from schirn.exceptions import InputError
-from schirn.tables.files import LABEL_COLUMNS, TABLES, folder_format, open_table
+from schirn.tables.files import LABEL_COLUMNS, TABLES, Table, folder_format, open_table
 from schirn.tables.merges import read_merges
 from schirn.tables.text import format_suffix, is_packed
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
+_COLUMN_ROLES = ("labels", "text", "columns", "features", "image", "group")
 _LEARNED = """
 --text COLUMNS:names  text columns to use as features
 --columns COLUMNS:names  numeric columns to use as features, such as a,b,c
@@ -89,11 +91,10 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
     return _split(data, args.part)
 
 
-def read_tag_table(args: argparse.Namespace, **defaults: Any) -> TagTable | None:
+def read_tag_table(args: argparse.Namespace) -> TagTable | None:
     """Open DATA if it is a table with one column of tags; None for any other data set.
 
-    Options override `defaults`. Tables with true labels, with 0/1 columns, or with options of
-    their reader are read by `read`.
+    Tables with true labels, with 0/1 columns, or with options of their reader are read by `read`.
     """
     path = Path(args.data)
     if not path.is_dir() and (not path.is_file() or format_suffix(path) not in TABLES):
@@ -101,23 +102,33 @@ def read_tag_table(args: argparse.Namespace, **defaults: Any) -> TagTable | None
     if args.truth is not None or args.option:
         return None
     opened = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
-    chosen = {"labels": args.labels, "separator": args.separator, "text": args.text}
-    chosen |= {"columns": args.columns, "features": args.features, "encoder": args.encoder}
-    chosen |= {"image": args.image, "image_root": args.image_root, "group": args.group}
-    chosen["merge"] = read_merges(args.merge) if args.merge else None
-    given = {name: value for name, value in chosen.items() if value is not None}
-    if any(name in given for name in ("text", "columns", "features")):
-        defaults = {k: v for k, v in defaults.items() if k in ("labels", "separator")}
-    labels = given.get("labels", defaults.get("labels"))
-    is_list = isinstance(labels, str) and labels not in opened.columns and "," in labels
+    labels = args.labels
+    is_list = labels is not None and labels not in opened.columns and "," in labels
     usual = set(LABEL_COLUMNS) & set(opened.columns)
     if is_list or (labels is None and not usual and not opened.tag_columns):
         return None
-    source = TagTable(opened, args.data, **{**defaults, **given})
+    source = TagTable(opened, args.data, **tag_roles(args))
     values = opened.numbers(source.labels)
     if values is not None and np.isin(values[~np.isnan(values)], (-1, 0, 1)).all():
         return None
     return source
+
+
+def tag_roles(args: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `TagTable` that the options of COLUMNS, ENCODING, GROUP and MERGE set."""
+    names = (*_COLUMN_ROLES, "separator", "encoder", "image_root")
+    roles = {name: getattr(args, name) for name in names}
+    return {**roles, "merge": read_merges(args.merge) if args.merge else None}
+
+
+def check_new_columns(path: str, table: Table, names: Iterable[str]) -> None:
+    """Raise if a table has one of the columns that its copy is to get."""
+    taken = [name for name in names if name in table.columns]
+    if taken:
+        raise InputError(
+            f"{path}: already has a column {taken[0]!r}, perhaps from an earlier run; rename or "
+            f"delete it"
+        )
 
 
 def check_not_input(output: str, *inputs: str) -> None:
@@ -135,7 +146,8 @@ def check_copy(source: str, output: str) -> None:
     if path.is_dir() and path.resolve() in copy.resolve().parents:
         raise InputError(f"{output}: is inside the input folder; choose another path")
     formats = {(format_suffix(each), is_packed(each)) for each in (path, copy)}
-    if path.is_dir() and copy.suffix.lower() != _file_suffix(path):
+    one_file = ".jsonl" if path.is_dir() and folder_format(path) == ".jsonl" else ".parquet"
+    if path.is_dir() and copy.suffix.lower() != one_file:
         check_new_folder(copy)
     elif not path.is_dir() and len(formats) > 1:
         suffix = "".join(path.suffixes[-2:]) if is_packed(path) else path.suffix
@@ -144,11 +156,6 @@ def check_copy(source: str, output: str) -> None:
         )
     else:
         check_writable(output)
-
-
-def _file_suffix(folder: Path) -> str:
-    """The format of a single file that can take the place of a folder."""
-    return ".jsonl" if folder_format(folder) == ".jsonl" else ".parquet"
 
 
 def inputs(args: argparse.Namespace) -> list[str]:
