@@ -8,7 +8,6 @@ from schirn.cli.output import facts, note, print_json
 from schirn.cli.parser import add_command
 from schirn.cli.reading import TEXT_FORMAT, check_copy, check_not_input
 from schirn.exceptions import InputError
-from schirn.tables.changes import column_hash
 from schirn.tables.files import open_table
 
 _EXAMPLES = """
@@ -62,8 +61,7 @@ def run(args: argparse.Namespace) -> None:
             new[name] = exchange(cells, spreadsheet=not table.lists)
         except InputError as error:
             raise InputError(f"{args.data}: {error}") from None
-        before = cells if args.forward else new[name]
-        same_table = column_hash(before) == changes.table_sha256
+        same_table = changes.fits(cells if args.forward else new[name])
     if args.output:
         table.write(args.output, new, {})
     _print(args, changes, same_table)
