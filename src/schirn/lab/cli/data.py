@@ -7,8 +7,8 @@ import numpy as np
 from scipy import sparse
 
 from schirn.cli.output import note, print_json, say, table, working
-from schirn.cli.parser import add_command, memory_size
-from schirn.cli.reading import READING, read
+from schirn.cli.parser import add_command, memory_size, positive
+from schirn.cli.reading import add_reading, read
 from schirn.datasets import Dataset, available
 from schirn.datasets.cache import recorded_sum
 from schirn.lab.data import MAX_RANK_BYTES, data_card, fetch
@@ -41,14 +41,17 @@ def add(found: Any) -> None:
         "download cache, and those that can be downloaded.",
         examples="schirn data list\nSCHIRN_DATA=~/sets schirn data list --json",
     )
-    add_command(
+    shown = add_command(
         below,
         "show",
         run_show,
         help="show the first rows with the names of their labels",
         examples="schirn data show digits_attributes\nschirn data show photos.csv --labels tags",
-        options=f"--rows N:positive = 5  number of rows\n{READING}",
     )
+    shown.add_argument(
+        "--rows", type=positive, default=5, metavar="N", help="number of rows (default: 5)"
+    )
+    add_reading(shown)
     card = add_command(
         below,
         "card",
@@ -56,7 +59,6 @@ def add(found: Any) -> None:
         help="describe a data set: sizes, noise and ranks",
         examples="schirn data card digits_attributes\nschirn data card scene.npz --json\n"
         "schirn data card labels.npz --memory 8G",
-        options=READING,
     )
     card.add_argument(
         "--memory",
@@ -65,6 +67,7 @@ def add(found: Any) -> None:
         metavar="SIZE",
         help="memory limit for exact ranks, such as 800M or 8G (default: 512M)",
     )
+    add_reading(card)
     fetched = add_command(
         below,
         "fetch",
