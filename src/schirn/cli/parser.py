@@ -206,10 +206,7 @@ def memory_size(text: str) -> int:
 
 def share(text: str) -> float:
     """Parse a number from 0 to 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
+    value = _float(text)
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text!r}")
     return value
@@ -217,13 +214,18 @@ def share(text: str) -> float:
 
 def gigabytes(text: str) -> float:
     """Parse a number of gigabytes."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
+    value = _float(text)
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"must be a number of gigabytes, not {text!r}")
     return value
+
+
+def _float(text: str) -> float:
+    """Parse a number; other text is NaN."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def port(text: str) -> int:
