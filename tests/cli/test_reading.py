@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from schirn.cli.reading import _columns, _split, assignment
+from schirn.cli.parser import assignment
+from schirn.cli.reading import _columns, _split
 from schirn.datasets import make_partial_multilabel
 from schirn.exceptions import InputError
 

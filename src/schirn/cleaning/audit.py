@@ -216,7 +216,7 @@ class Certificate:
         else:
             audit, wanted = verdicts.audit, (self.precision, self.confidence, self.date)
             again = _certify(verdicts, audit.certified, audit.certificate_answers, *wanted)
-            again = replace(again, of=self.of, table_sha256=_table_digest(found))
+            again = replace(again, of=self.of, table_sha256=_digest(found))
         for each in fields(self):
             given, right = getattr(self, each.name), getattr(again, each.name)
             same = given == right
@@ -243,15 +243,16 @@ class Certificate:
             datetime.date.fromisoformat(self.date)
         except ValueError:
             raise InputError(f"the certificate has no date, but {brief(self.date)}") from None
-        bound = precision_bound(wrong, n, self.confidence, None if untold else n_tags)
-        return replace(
-            self,
-            precision_at_least=bound,
-            more_answers_needed=_more_answers(
-                wrong, n, self.precision, self.confidence, n_tags, bound
-            ),
-            method=BINOMIAL if untold else FINITE,
-        )
+        return self._with_bound()
+
+    def _with_bound(self) -> "Certificate":
+        """Return the certificate with what follows from its counts."""
+        wrong, n, confidence = self.n_wrong, self.n_answers, self.confidence
+        # How many tags a person can tell is unknown if some cannot be told.
+        bound = precision_bound(wrong, n, confidence, None if self.n_untold else self.n_tags)
+        more = _more_answers(wrong, n, self.precision, confidence, self.n_tags, bound)
+        method = BINOMIAL if self.n_untold else FINITE
+        return replace(self, precision_at_least=bound, more_answers_needed=more, method=method)
 
 
 @dataclass(frozen=True, eq=False)
@@ -398,7 +399,7 @@ def audited(
         if extra is not None:
             raise InputError("extra answers are about listed tags; audit these", parameter="extra")
         report: Any = checked.audit
-        certificate = replace(report.certificate, of=MISSING, table_sha256=_table_digest(found))
+        certificate = replace(report.certificate, of=MISSING, table_sha256=_digest(found))
         missing = replace(
             found.missing,
             confidence=1 - checked.confidence,
@@ -577,24 +578,20 @@ def _certify(
     Number(high=1, open_low=True).check("precision", precision)
     Number(0.5, high=1 - 1e-9).check("confidence", confidence)
     told = answers[~np.isnan(answers)]
-    n_tags, n, untold = int(certified.sum()), len(told), len(answers) - len(told)
-    wrong = int((told == 0).sum())
-    # How many tags a person can tell is unknown if some cannot be told.
-    bound = precision_bound(wrong, n, confidence, None if untold else n_tags)
     return Certificate(
-        precision_at_least=bound,
+        precision_at_least=0.0,
         confidence=float(confidence),
-        n_tags=n_tags,
-        n_answers=n,
-        n_wrong=wrong,
-        n_untold=untold,
+        n_tags=int(certified.sum()),
+        n_answers=len(told),
+        n_wrong=int((told == 0).sum()),
+        n_untold=len(answers) - len(told),
         precision=float(precision),
-        more_answers_needed=_more_answers(wrong, n, precision, confidence, n_tags, bound),
-        method=BINOMIAL if untold else FINITE,
+        more_answers_needed=None,
+        method="",
         date=date,
         sha256=_digest(found, certified),
-        table_sha256=_table_digest(found),
-    )
+        table_sha256=_digest(found),
+    )._with_bound()
 
 
 def _undecided(found: "NoisyLabels") -> Array:
@@ -629,14 +626,9 @@ def _within_limits(found: "NoisyLabels", score: Array, undecided: Array, low: Ar
     return removed & undecided
 
 
-def _digest(found: "NoisyLabels", mask: Array) -> str:
-    """Hash of the table of tags and of a set of them."""
+def _digest(found: "NoisyLabels", mask: Array | None = None) -> str:
+    """Hash of the table of tags, and of a set of them."""
     return tags_digest(found.n_rows, found.label_names, found.row, found.column, mask)
-
-
-def _table_digest(found: "NoisyLabels") -> str:
-    """Hash of the table of tags alone."""
-    return tags_digest(found.n_rows, found.label_names, found.row, found.column)
 
 
 def tags_digest(

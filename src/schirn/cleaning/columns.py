@@ -81,6 +81,12 @@ class Features(NamedTuple):
         names: list[str] = words.get_feature_names_out().tolist()
         return names + [""] * (self.X.shape[1] - len(names))
 
+    def texts(self, table: Table) -> list[str] | None:
+        """Return the texts that the features are made of; None if they come from other columns."""
+        if self.transformer is None or self.transformer.text is None:
+            return None
+        return self.transformer.texts(table)
+
 
 class TagTable:
     """A table with the roles of its columns; raises InputError for a column that does not exist.
@@ -406,9 +412,8 @@ class TagTable:
             transformer.n_features_ = X.shape[1]
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
         if transformer is None:
-            X = rows_for(str(self._features), self.table.n_rows, self.path)
-            if isinstance(X, RowFile) and where == "memory":
-                X = X.mapped()
+            read = matrix_for if where == "memory" else rows_for
+            X = read(str(self._features), self.table.n_rows, self.path)
             return Features(X, str(self._features), self.groups(), left_out)
         rows = self.table if transformer.image is None else {transformer.image: self._images}
         try:
@@ -547,7 +552,10 @@ class TagTable:
         for i, cell in enumerate(self.table.column(self._known_clean)):
             word = str(cell).strip().lower()
             if word not in (*_YES, *_NO):
-                raise self._bad_cell(i, self._known_clean, "neither yes nor no; write 1 or 0")
+                raise InputError(
+                    f"{self.path}: row {i + 1}, column {brief(self._known_clean)}: "
+                    f"{str(cell)[:40]!r} is neither yes nor no; write 1 or 0"
+                )
             values.append(word in _YES)
         return np.array(values)
 
@@ -585,12 +593,6 @@ class TagTable:
             if cells and n_words >= _WORDS_OF_A_TEXT * len(cells):
                 found.append(name)
         return found
-
-    def _bad_cell(self, i: int, name: str, advice: str, **about: str) -> InputError:
-        cell = str(self.table.column(name)[i])[:40]
-        return InputError(
-            f"{self.path}: row {i + 1}, column {brief(name)}: {cell!r} is {advice}", **about
-        )
 
 
 def _by_row(n_rows: int, records: Iterable[dict[str, Any]]) -> list[dict[str, float]]:

@@ -5,15 +5,22 @@ from typing import Any
 
 from schirn.cleaning import ChangeList
 from schirn.cli.output import facts, note, print_json
-from schirn.cli.parser import Parser, add_command
-from schirn.cli.reading import add_text_format, check_copy, check_not_input
+from schirn.cli.parser import add_command
+from schirn.cli.reading import TEXT_FORMAT, check_copy, check_not_input
 from schirn.exceptions import InputError
-from schirn.tables.changes import column_hash
 from schirn.tables.files import open_table
 
 _EXAMPLES = """
 schirn apply changes.csv items.csv
 schirn apply changes.csv items.csv -o cleaned.csv
+"""
+# `schirn undo` has the same options.
+OPTIONS = f"""
+changes CHANGES  list of changes, .csv or .jsonl
+data TABLE  table; it is never changed
+-o, --output FILE  write the copy, in the same format
+[how to read the table]
+{TEXT_FORMAT}
 """
 
 
@@ -29,17 +36,9 @@ def add(found: Any) -> None:
         "a changed row are not what the list says, nothing is written. All other cells stay as "
         "they are. Without --output, the changes are only checked.",
         examples=_EXAMPLES,
+        options=OPTIONS,
     )
-    add_arguments(parser, forward=True)
-
-
-def add_arguments(parser: Parser, forward: bool) -> None:
-    """Add the arguments of `schirn apply` (forward) and of `schirn undo`."""
-    parser.set_defaults(forward=forward)
-    parser.add_argument("changes", metavar="CHANGES", help="list of changes, .csv or .jsonl")
-    parser.add_argument("data", metavar="TABLE", help="table; it is never changed")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the copy, in the same format")
-    add_text_format(parser.add_argument_group("how to read the table"))
+    parser.set_defaults(forward=True)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -62,8 +61,7 @@ def run(args: argparse.Namespace) -> None:
             new[name] = exchange(cells, spreadsheet=not table.lists)
         except InputError as error:
             raise InputError(f"{args.data}: {error}") from None
-        before = cells if args.forward else new[name]
-        same_table = column_hash(before) == changes.table_sha256
+        same_table = changes.fits(cells if args.forward else new[name])
     if args.output:
         table.write(args.output, new, {})
     _print(args, changes, same_table)

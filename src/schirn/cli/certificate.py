@@ -10,8 +10,8 @@ from schirn.cleaning import Certificate, read_merges
 from schirn.cleaning.audit import TAGS, tags_digest
 from schirn.cleaning.columns import TagTable
 from schirn.cli.output import facts, print_json, say
-from schirn.cli.parser import add_command, separator
-from schirn.cli.reading import add_merge, add_text_format
+from schirn.cli.parser import add_command
+from schirn.cli.reading import MERGE, TEXT_FORMAT
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags, split_tags
 from schirn.tables.files import open_table
@@ -19,6 +19,13 @@ from schirn.tables.files import open_table
 _EXAMPLES = """
 schirn certificate check cleaned.csv.certificate.json
 schirn certificate check cleaned.csv.certificate.json items.csv
+"""
+_OPTIONS = f"""
+certificate FILE  certificate (.json)
+--labels COLUMN  column of tags
+--separator TEXT:separator = ;  text between tags
+{MERGE}
+{TEXT_FORMAT}
 """
 _MAX_BYTES = 100_000
 
@@ -44,16 +51,9 @@ def add(found: Any) -> None:
         "the table that was cleaned or its cleaned copy. Exit code 0: the certificate holds; 1: it "
         "does not; 2: a file cannot be read.",
         examples=_EXAMPLES,
+        options=_OPTIONS,
     )
-    check.add_argument("certificate", metavar="FILE", help="certificate (.json)")
     check.add_argument("table", metavar="TABLE", nargs="?", help="table that it is about")
-    check.add_argument("--labels", metavar="COLUMN", help="column of tags")
-    check.add_argument(
-        "--separator", type=separator, default=";", metavar="TEXT",
-        help="text between tags (default: ;)",
-    )  # fmt: skip
-    add_merge(check)
-    add_text_format(check)
 
 
 def run(args: argparse.Namespace) -> int:

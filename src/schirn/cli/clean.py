@@ -1,7 +1,6 @@
 """`schirn clean`: find the wrong tags of a table."""
 
 import argparse
-import math
 import os
 import shlex
 import time
@@ -33,11 +32,19 @@ from schirn.cleaning.centroid_ranker import CENTROIDS
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.cleaning.verdicts import PRECISION
-from schirn.cli.device import add_device, to_device
+from schirn.cli.device import DEVICE, to_device
 from schirn.cli.fit import make_model
 from schirn.cli.output import facts, note, print_json, say, table, working
-from schirn.cli.parser import Parser, add_checkpoint, add_command, natural, positive
-from schirn.cli.reading import add_columns, add_group, assignment, check_copy, check_not_input
+from schirn.cli.parser import CHECKPOINT, add_command
+from schirn.cli.reading import (
+    COLUMNS,
+    GROUP,
+    METHOD,
+    check_copy,
+    check_new_columns,
+    check_not_input,
+    tag_roles,
+)
 from schirn.exceptions import InputError
 from schirn.review.project import write_project
 from schirn.review.table import TableRoles
@@ -65,6 +72,54 @@ schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
 schirn clean items.csv --text description --strict --expect expect.toml
 schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:8786 -o cleaned
 """
+_OPTIONS = f"""
+data TABLE  table to clean
+-o, --output FILE  write the cleaned copy, in the same format
+--to {"|".join(TOOLS)}  write the output for this annotation tool, as .json: the tags stay, and the
+    clean tags are predictions (suggestions in Argilla) with their probabilities
+--changes FILE  write a .csv or .jsonl list of all changes to check first, for schirn apply and undo
+--suggest  also write columns of tags that are probably missing; they are not added
+--add P:share  add missing tags whose probability of being correct is at least P
+--force  write the copy and the changes even if most tags are removed
+--report FILE  write an HTML report (.html)
+--project DIR  write a new project folder for schirn review
+{COLUMNS}
+--id COLUMN  column of row names (default: 1, 2, ...)
+{GROUP}
+--known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (no other
+    method) learns from them
+[how to judge]
+{METHOD}
+--keep-threshold P:share = 0.5  remove tags whose probability of being correct is below P
+--precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals is
+    expected to be right; 0 removes all tags below the threshold
+--allow-empty  let a row lose all its tags instead of keeping the most likely one
+--max-remove-per-row N:natural  remove at most N tags per row
+--min-count N:positive = {MIN_COUNT}  keep tags that occur in fewer than N rows
+--max-memory GB:gigabytes  keep features that need more than half of this, and what is computed of
+    them if that needs more, in temporary files (default: the free memory)
+--folds N:positive  judge in N folds (default: one fit for Sieve, 5 folds for other methods)
+--seed S:natural = 0  seed of the folds and the planted tags
+{CHECKPOINT}
+[check some tags yourself]
+--audit-sample FILE  write tags drawn at random to a .csv file; fill in its column 'right' with yes
+    or no
+--audit-size N:positive = 50  number of tags in the sample
+--audit-of removals|suggestions = removals  what the sample is to certify
+--audit FILE...  calibrate and certify the verdicts with these answers; may be repeated, in the
+    order in which the samples were drawn
+[check the table itself]
+--propose-merges FILE  write tags that look like other spellings of a tag to a .csv or .json file,
+    to edit and pass to --merge
+--strict  stop with exit code 4, before any tag is judged, if there is a finding that --expect does
+    not allow
+--expect FILE  a .toml or .json file of expectations; exit code 4 if one is not met
+--summary FILE  write a summary of this run (.json), unless an expectation is not met
+--last FILE  summary of the last run, with which --expect compares this run
+{DEVICE}
+--scheduler ADDRESS  judge on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the
+    columns of numbers from TABLE, a folder of .parquet files
+"""
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
 _MANY = "each is judged by the mean of the rows that list it, since Sieve is for fewer tags"
@@ -76,7 +131,7 @@ _MAX_REMOVED, _MARGIN = 0.5, 0.05
 
 def add(found: Any) -> None:
     """Add the command."""
-    parser = add_command(
+    add_command(
         found,
         "clean",
         run,
@@ -87,146 +142,8 @@ def add(found: Any) -> None:
         "keeps all rows, their order and all other cells, and gets two new columns: the removed "
         "tags, and the probability that each tag is correct.",
         examples=_EXAMPLES,
+        options=_OPTIONS,
     )
-    parser.add_argument("data", metavar="TABLE", help="table to clean")
-    parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write the cleaned copy, in the same format"
-    )
-    parser.add_argument(
-        "--to", choices=TOOLS,
-        help="write the output for this annotation tool, as .json: the tags stay, and the clean "
-        "tags are predictions (suggestions in Argilla) with their probabilities",
-    )  # fmt: skip
-    parser.add_argument(
-        "--changes", metavar="FILE",
-        help="write a .csv or .jsonl list of all changes to check first, for schirn apply and undo",
-    )  # fmt: skip
-    parser.add_argument(
-        "--suggest", action="store_true",
-        help="also write columns of tags that are probably missing; they are not added",
-    )  # fmt: skip
-    parser.add_argument(
-        "--add", type=_share, metavar="P",
-        help="add missing tags whose probability of being correct is at least P",
-    )  # fmt: skip
-    parser.add_argument(
-        "--force",
-        action="store_true",
-        help="write the copy and the changes even if most tags are removed",
-    )
-    parser.add_argument("--report", metavar="FILE", help="write an HTML report (.html)")
-    parser.add_argument(
-        "--project", metavar="DIR", help="write a new project folder for schirn review"
-    )
-    group = add_columns(parser)
-    group.add_argument("--id", metavar="COLUMN", help="column of row names (default: 1, 2, ...)")
-    add_group(group)
-    group.add_argument(
-        "--known-clean", metavar="COLUMN",
-        help="1 for rows whose tags were checked: these tags are kept, and Sieve (no other method) "
-        "learns from them",
-    )  # fmt: skip
-    _add_choices(parser)
-    _add_audit(parser)
-    _add_checks(parser)
-    add_device(parser).add_argument(
-        "--scheduler",
-        metavar="ADDRESS",
-        help="judge on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the columns "
-        "of numbers from TABLE, a folder of .parquet files",
-    )
-
-
-def _add_choices(parser: Parser) -> None:
-    group = parser.add_argument_group("how to judge")
-    group.add_argument(
-        "--method", default="Sieve", metavar="METHOD", help="method (default: Sieve)"
-    )
-    group.add_argument(
-        "--param", action="append", default=[], type=assignment, metavar="NAME=VALUE",
-        help="a parameter of the method; may be repeated (see: schirn methods METHOD)",
-    )  # fmt: skip
-    group.add_argument(
-        "--keep-threshold", type=_share, default=0.5, metavar="P",
-        help="remove tags whose probability of being correct is below P (default: 0.5)",
-    )  # fmt: skip
-    group.add_argument(
-        "--precision", type=_share, default=PRECISION, metavar="P",
-        help="remove tags only as long as a share P of the removals is expected to be right; 0 "
-        f"removes all tags below the threshold (default: {PRECISION:g})",
-    )  # fmt: skip
-    group.add_argument(
-        "--allow-empty", action="store_true",
-        help="let a row lose all its tags instead of keeping the most likely one",
-    )  # fmt: skip
-    group.add_argument(
-        "--max-remove-per-row", type=natural, metavar="N", help="remove at most N tags per row"
-    )
-    group.add_argument(
-        "--min-count", type=positive, default=MIN_COUNT, metavar="N",
-        help=f"keep tags that occur in fewer than N rows (default: {MIN_COUNT})",
-    )  # fmt: skip
-    group.add_argument(
-        "--max-memory", type=_gigabytes, metavar="GB",
-        help="keep features that need more than half of this, and what is computed of them if that "
-        "needs more, in temporary files (default: the free memory)",
-    )  # fmt: skip
-    group.add_argument(
-        "--folds", type=positive, metavar="N",
-        help="judge in N folds (default: one fit for Sieve, 5 folds for other methods)",
-    )  # fmt: skip
-    group.add_argument(
-        "--seed", type=natural, default=0, metavar="S",
-        help="seed of the folds and the planted tags (default: 0)",
-    )  # fmt: skip
-    add_checkpoint(group)
-
-
-def _add_audit(parser: Parser) -> None:
-    group = parser.add_argument_group("check some tags yourself")
-    group.add_argument(
-        "--audit-sample", metavar="FILE",
-        help="write tags drawn at random to a .csv file; fill in its column 'right' with yes or no",
-    )  # fmt: skip
-    group.add_argument(
-        "--audit-size", type=positive, default=50, metavar="N",
-        help="number of tags in the sample (default: 50)",
-    )  # fmt: skip
-    group.add_argument(
-        "--audit-of", choices=("removals", "suggestions"), default="removals",
-        help="what the sample is to certify (default: removals)",
-    )  # fmt: skip
-    group.add_argument(
-        "--audit", action="append", default=[], metavar="FILE",
-        help="calibrate and certify the verdicts with these answers; may be repeated, in the order "
-        "in which the samples were drawn",
-    )  # fmt: skip
-
-
-def _add_checks(parser: Parser) -> None:
-    group = parser.add_argument_group("check the table itself")
-    group.add_argument(
-        "--propose-merges", metavar="FILE",
-        help="write tags that look like other spellings of a tag to a .csv or .json file, to edit "
-        "and pass to --merge",
-    )  # fmt: skip
-    group.add_argument(
-        "--strict", action="store_true",
-        help="stop with exit code 4, before any tag is judged, if there is a finding that --expect "
-        "does not allow",
-    )  # fmt: skip
-    group.add_argument(
-        "--expect", metavar="FILE",
-        help="a .toml or .json file of expectations; exit code 4 if one is not met",
-    )  # fmt: skip
-    group.add_argument(
-        "--summary", metavar="FILE",
-        help="write a summary of this run (.json), unless an expectation is not met",
-    )  # fmt: skip
-    group.add_argument(
-        "--last", metavar="FILE",
-        help="summary of the last run, with which --expect compares this run",
-    )  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
@@ -254,28 +171,11 @@ def _clean(args: argparse.Namespace) -> int:
         args.data, encoding=args.encoding, delimiter=args.delimiter, unread=_unread(args)
     )
     source = TagTable(
-        opened,
-        args.data,
-        labels=args.labels,
-        separator=args.separator,
-        text=args.text,
-        columns=args.columns,
-        features=args.features,
-        merge=read_merges(args.merge) if args.merge else None,
-        encoder=args.encoder,
-        id=args.id,
-        image=args.image,
-        image_root=args.image_root,
-        group=args.group,
-        known_clean=args.known_clean,
+        opened, args.data, **tag_roles(args), id=args.id, known_clean=args.known_clean
     )
-    new = source.new_columns(args.suggest, args.add is not None)
-    taken = [name for name in new if name in opened.columns]
-    if args.output and taken:
-        raise InputError(
-            f"{args.data}: already has a column {taken[0]!r}, perhaps from an earlier run; "
-            f"rename or delete it"
-        )
+    if args.output:
+        names = source.new_columns(args.suggest, args.add is not None)
+        check_new_columns(args.data, opened, names)
     tags = source.tags()
     stage("making features")
     features = source.features("files" if args.scheduler is None else "dask")
@@ -368,11 +268,9 @@ def _look(
     args: argparse.Namespace, source: TagTable, features: Features, tags: list[list[str]]
 ) -> list[Finding]:
     """Look at the table before it is judged."""
-    texts = None
-    if features.transformer is not None and features.transformer.text is not None:
-        texts = features.transformer.texts(source.table)
     stage("looking at the table")
     X = features.X if args.scheduler is None else None
+    texts = features.texts(source.table)
     return look_at_table(tags, texts=texts, X=X, separator=source.separator)
 
 
@@ -434,7 +332,6 @@ def _write_pages(
         note(f"note: the id {twice!r} occurs more than once; rows are numbered from 1 instead")
         ids = [str(i + 1) for i in range(found.n_rows)]
     if args.project:
-        precision = args.precision or None
         roles = TableRoles(
             source.labels,
             source.separator,
@@ -449,7 +346,7 @@ def _write_pages(
             features.X.mapped() if isinstance(features.X, RowFile) else features.X,
             ids=ids,
             texts=texts,
-            precision=precision,
+            precision=args.precision or None,
             table=source.table,
             source=args.data,
             roles=roles,
@@ -468,17 +365,15 @@ def _write_pages(
             ids=ids if args.id else None,
         )
     if args.report:
-        title = Path(args.data).name
         stage("explaining the verdicts")
-        names, scaled = features.feature_names, features.is_scaled
-        reasons = None
+        names, scaled, reasons = features.feature_names, features.is_scaled, None
         if args.scheduler is None:
             reasons = found.reasons(features.X, feature_names=names, scaled=scaled)
         page = found.report(
             texts=texts,
             ids=ids,
             images=source.images(),
-            title=title,
+            title=Path(args.data).name,
             findings=findings,
             reasons=reasons,
         ).html()
@@ -541,13 +436,8 @@ def _print(
     if shown:
         say("\nTags removed most often")
         lines = [
-            (
-                label.name[:40],
-                f"{label.candidates:,}",
-                f"{label.removed:,}",
-                f"{label.noise_rate:.1%}",
-            )
-            for label in shown
+            (each.name[:40], f"{each.candidates:,}", f"{each.removed:,}", f"{each.noise_rate:.1%}")
+            for each in shown
         ]
         table(("tag", "listed", "removed", "estimated wrong"), lines, right="lrrr")
     for name, path in written.items():
@@ -725,28 +615,20 @@ def _check_paths(args: argparse.Namespace) -> None:
         check_writable(args.output)
     elif args.output:
         check_copy(args.data, args.output)
-    if args.changes:
-        if Path(args.changes).suffix.lower() not in SUFFIXES:
-            raise InputError(
-                f"{args.changes}: the name of the list of changes must end in "
-                f"{' or '.join(SUFFIXES)}"
-            )
-        check_writable(args.changes)
-    if args.report:
-        if not args.report.lower().endswith((".html", ".htm")):
-            raise InputError(f"{args.report}: the name of the report must end in .html")
-        check_writable(args.report)
-        optional("jinja2", "cli", "Writing the report")
-    for path in filter(None, (args.propose_merges, args.summary)):
+    names = {"list of changes": (args.changes, SUFFIXES), "sample": (args.audit_sample, (".csv",))}
+    names["report"] = (args.report, (".html", ".htm"))
+    for name, (path, suffixes) in names.items():
+        if path and not path.lower().endswith(suffixes):
+            raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
+    files = (args.changes, args.audit_sample, args.report, args.propose_merges, args.summary)
+    for path in filter(None, files):
         check_writable(path)
+    if args.report:
+        optional("jinja2", "cli", "Writing the report")
     if args.last and not args.expect:
         raise InputError("--last is compared by the expectations of --expect; give them too")
     if args.project:
         check_new_folder(args.project)
-    if args.audit_sample:
-        if not args.audit_sample.lower().endswith(".csv"):
-            raise InputError(f"{args.audit_sample}: the name of the sample must end in .csv")
-        check_writable(args.audit_sample)
     stage("writing the results")
     for path in args.audit:
         if not Path(path).exists():
@@ -791,23 +673,3 @@ def _check_scheduler(args: argparse.Namespace) -> None:
                 f"{name} needs the features in this program, but with --scheduler they stay with "
                 f"the workers; leave out one of them"
             )
-
-
-def _share(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1
-    if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text!r}")
-    return value
-
-
-def _gigabytes(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0
-    if not 0 < value < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number of gigabytes, not {text!r}")
-    return value

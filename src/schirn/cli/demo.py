@@ -7,7 +7,7 @@ from typing import Any
 
 from schirn._files import atomic_write, check_writable
 from schirn.cli.output import note, print_json, say, table, working
-from schirn.cli.parser import add_command, natural, positive
+from schirn.cli.parser import add_command
 from schirn.demo import Demo, run_demo
 from schirn.exceptions import MissingExtraError
 from schirn.metrics import METRICS
@@ -17,11 +17,18 @@ schirn demo
 schirn demo --noise 3 --seed 1 --output three.html --open
 schirn demo --no-page --json
 """
+_OPTIONS = """
+-o, --output FILE = schirn-demo.html  file name of the page
+--noise R:positive = 2  wrong tags per image
+--seed S:natural = 0  random seed
+--open  open the page in the browser
+--no-page  do not write the page
+"""
 
 
 def add(found: Any) -> None:
     """Add the command."""
-    parser = add_command(
+    add_command(
         found,
         "demo",
         run,
@@ -30,22 +37,8 @@ def add(found: Any) -> None:
         "ridges on them, and show which tags each one removes: in tables, and on a page with the "
         "images. The demo needs no download and takes a few seconds.",
         examples=_EXAMPLES,
+        options=_OPTIONS,
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        default="schirn-demo.html",
-        metavar="FILE",
-        help="file name of the page (default: schirn-demo.html)",
-    )
-    parser.add_argument(
-        "--noise", type=positive, default=2, metavar="R", help="wrong tags per image (default: 2)"
-    )
-    parser.add_argument(
-        "--seed", type=natural, default=0, metavar="S", help="random seed (default: 0)"
-    )
-    parser.add_argument("--open", action="store_true", help="open the page in the browser")
-    parser.add_argument("--no-page", action="store_true", help="do not write the page")
 
 
 def run(args: argparse.Namespace) -> None:

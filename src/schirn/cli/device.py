@@ -8,28 +8,17 @@ import scipy.sparse as sp
 
 from schirn._optional import optional
 from schirn.cli.output import note
-from schirn.cli.parser import Parser
 from schirn.exceptions import InputError
 from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.scale.row_file import RowFile
 
-
-def add_device(parser: Parser) -> Any:
-    """Add --device and --tf32, and return their group."""
-    group = parser.add_argument_group("where to compute")
-    group.add_argument(
-        "--device",
-        metavar="DEVICE",
-        help="compute on a PyTorch device such as cuda, in single precision; auto takes a GPU if "
-        "there is one (default: NumPy on the CPU)",
-    )
-    group.add_argument(
-        "--tf32",
-        action="store_true",
-        help="with --device cuda: compute matrix products in TF32, which is faster but keeps only "
-        "three digits",
-    )
-    return group
+DEVICE = """
+[where to compute]
+--device DEVICE  compute on a PyTorch device such as cuda, in single precision; auto takes a GPU if
+    there is one (default: NumPy on the CPU)
+--tf32  with --device cuda: compute matrix products in TF32, which is faster but keeps only three
+    digits
+"""
 
 
 def to_device(X: Any, args: argparse.Namespace, model: Any) -> Any:

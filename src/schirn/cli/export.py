@@ -15,11 +15,17 @@ _EXAMPLES = """
 schirn export photos.schirn -o photos.onnx
 schirn export tagger.schirn --classifier -o classifier.onnx
 """
+_OPTIONS = """
+model MODEL  a file written by schirn fit
+-o, --output FILE!  file to write
+--double  use double instead of single precision
+--classifier  write the part of a model that takes features of texts or pictures
+"""
 
 
 def add(found: Any) -> None:
     """Add the command."""
-    parser = add_command(
+    add_command(
         found,
         "export",
         run,
@@ -29,16 +35,7 @@ def add(found: Any) -> None:
         "linear methods, PMLMA, PMLPLR and PARD can be exported. Texts must be turned "
         "into features beforehand.",
         examples=_EXAMPLES,
-    )
-    parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="file to write")
-    parser.add_argument(
-        "--double", action="store_true", help="use double instead of single precision"
-    )
-    parser.add_argument(
-        "--classifier",
-        action="store_true",
-        help="write the part of a model that takes features of texts or pictures",
+        options=_OPTIONS,
     )
 
 

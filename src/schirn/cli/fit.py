@@ -14,15 +14,15 @@ from schirn._progress import stage
 from schirn.cleaning import look_at_table
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.groups import group_numbers
-from schirn.cli.device import add_device, to_device, to_memory
+from schirn.cli.device import DEVICE, to_device, to_memory
 from schirn.cli.output import facts, note, print_json, working
-from schirn.cli.parser import add_checkpoint, add_command, natural, positive
+from schirn.cli.parser import CHECKPOINT, add_command
 from schirn.cli.reading import (
-    add_encoding,
-    add_group,
-    add_merge,
-    add_reading,
-    assignment,
+    ENCODING,
+    GROUP,
+    MERGE,
+    METHOD,
+    READING,
     check_not_input,
     inputs,
     read,
@@ -48,11 +48,26 @@ schirn fit digits_attributes --method CandidateRidge -o ridge.schirn
 schirn fit eurlex4k --part train --add-noise 5 --device cuda -o eurlex.schirn
 schirn fit scene.arff --labels 6 --add-noise 2 --seed 0 -o scene.schirn
 """
+_OPTIONS = f"""
+{READING}
+{ENCODING}
+{GROUP}
+[]
+{MERGE}
+{METHOD}
+--add-noise R:positive  for experiments: add R wrong labels to the true labels of each row
+--seed S:natural = 0  seed of --add-noise
+--drop-training  do not save noise_ and label_confidence_ of the training rows
+{DEVICE}
+[]
+{CHECKPOINT}
+-o, --output FILE!  model file to write
+"""
 
 
 def add(found: Any) -> None:
     """Add the command."""
-    parser = add_command(
+    add_command(
         found,
         "fit",
         run,
@@ -62,39 +77,8 @@ def add(found: Any) -> None:
         "that schirn predict tags the rows of another table. If a data set has only true labels, "
         "the method is trained on those.",
         examples=_EXAMPLES,
+        options=_OPTIONS,
     )
-    group = add_reading(parser)
-    add_encoding(group)
-    add_group(group)
-    add_merge(parser)
-    parser.add_argument(
-        "--method", default="Sieve", metavar="METHOD", help="method (default: Sieve)"
-    )
-    parser.add_argument(
-        "--param",
-        action="append",
-        default=[],
-        type=assignment,
-        metavar="NAME=VALUE",
-        help="a parameter of the method; may be repeated (see: schirn methods METHOD)",
-    )
-    parser.add_argument(
-        "--add-noise",
-        type=positive,
-        metavar="R",
-        help="for experiments: add R wrong labels to the true labels of each row",
-    )
-    parser.add_argument(
-        "--seed", type=natural, default=0, metavar="S", help="seed of --add-noise (default: 0)"
-    )
-    parser.add_argument(
-        "--drop-training",
-        action="store_true",
-        help="do not save noise_ and label_confidence_ of the training rows",
-    )
-    add_device(parser)
-    add_checkpoint(parser)
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="model file to write")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -195,9 +179,7 @@ def with_candidates(data: Dataset, noise: int | None, seed: int) -> Dataset:
 def _note_findings(args: argparse.Namespace, source: TagTable, columns: Features) -> None:
     """Name the findings about the table in one line; `schirn clean` tells more."""
     stage("looking at the table")
-    texts = None
-    if columns.transformer is not None and columns.transformer.text is not None:
-        texts = columns.transformer.texts(source.table)
+    texts = columns.texts(source.table)
     findings = look_at_table(source.tags(), texts=texts, X=columns.X, separator=source.separator)
     if findings:
         found = ", ".join(f"{each.title} ({each.count:,})" for each in findings)

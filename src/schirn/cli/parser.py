@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import math
+import os
 import re
 import textwrap
 from collections.abc import Iterable
@@ -19,6 +21,20 @@ examples:
   schirn predict photos.schirn new.csv         predict tags for new rows
   schirn methods Sieve                         show the parameters of a method
   schirn doctor                                check the installation
+"""
+_COMMON = """
+[common options]
+--threads N:positive  number of threads for linear algebra (default: all)
+--debug  show the traceback of an error (also: SCHIRN_DEBUG=1)
+--quiet  do not show progress
+"""
+_COLOR = """
+--color auto|always|never = auto  when to use colours (default: auto, on a terminal; also:
+    NO_COLOR=1, FORCE_COLOR=1)
+"""
+CHECKPOINT = """
+--checkpoint DIR  keep the state of a long run in this folder; if the run is killed, the same
+    command resumes it; the folder is removed at the end
 """
 
 
@@ -57,70 +73,83 @@ def build_parser(commands: Iterable[Any]) -> Parser:
 
 
 def add_command(
-    found: Any, name: str, run: Any, *, help: str, examples: str, json: bool = True, **options: Any
+    found: Any,
+    name: str,
+    run: Any,
+    *,
+    help: str,
+    examples: str,
+    description: str | None = None,
+    options: str = "",
+    json: bool = True,
 ) -> Parser:
     """Add one command; `run` is called with the parsed arguments."""
     epilog = "examples:\n" + "".join(f"  {line}\n" for line in examples.strip().splitlines())
-    description = options.pop("description", f"{help[0].upper()}{help[1:]}.")
     # The formatter keeps the lines of the epilog, and therefore does not wrap the description.
-    description = textwrap.fill(description, 80)
-    parser: Parser = found.add_parser(
-        name, help=help, description=description, epilog=epilog, **options
-    )
+    description = textwrap.fill(description or f"{help[0].upper()}{help[1:]}.", 80)
+    parser: Parser = found.add_parser(name, help=help, description=description, epilog=epilog)
     _add_common(parser, default=False)
     if json:
         parser.add_argument("--json", action="store_true", help="print one JSON document")
     parser.set_defaults(run=run)
+    add_options(parser, options)
     return parser
+
+
+def add_options(parser: Any, options: str, **settings: Any) -> Any:
+    """Add options that are written as in the help, and return the group of the last one.
+
+    A line such as ``--folds N:positive = 5  number of folds`` names the option, the word for its
+    value, the function that parses it, the default and the help, after two spaces. Further lines of
+    the help are indented. ``one|two`` are choices, ``FILE...`` may be repeated, and ``FILE!`` is
+    required. An option without a value is a flag, and a name without dashes is an argument. A line
+    in brackets starts a group; empty brackets end it. The `settings` of `add_argument` are for all
+    options.
+    """
+    group = parser
+    for line in re.sub(r"\n +", " ", options).strip().splitlines():
+        if line.startswith("["):
+            group = parser.add_argument_group(line[1:-1]) if line != "[]" else parser
+        elif line:
+            head, _, text = line.partition("  ")
+            _add_option(group, head, text.strip(), settings)
+    return group
+
+
+def _add_option(group: Any, head: str, text: str, settings: dict[str, Any]) -> None:
+    """Add the option of one line, with its default in the help."""
+    head, _, default = head.partition(" = ")
+    flags, _, value = head.rpartition(" ") if re.search(r"[^,] ", head) else (head, "", "")
+    metavar, _, kind = value.removesuffix("...").removesuffix("!").partition(":")
+    keywords: dict[str, Any] = {"required": True} if value.endswith("!") else {}
+    if "|" in metavar:
+        keywords["choices"] = tuple(metavar.split("|"))
+    elif metavar:
+        keywords["metavar"] = metavar
+    else:
+        keywords["action"] = "store_true"
+    if kind:
+        keywords["type"] = _TYPES[kind]
+    if value.endswith("..."):
+        keywords |= {"action": "append", "default": []}
+    if default:
+        keywords["default"] = _TYPES[kind](default) if kind else default
+        text += "" if "(default: " in text else f" (default: {default})"
+    group.add_argument(*flags.split(", "), help=text, **{**keywords, **settings})
 
 
 def _add_common(parser: Parser, default: bool) -> None:
     """Options before or after the command; SUPPRESS keeps the command from resetting them."""
-    group = parser.add_argument_group("common options")
+    unset = {} if default else {"default": argparse.SUPPRESS}
+    group = add_options(parser, _COMMON, **unset).add_mutually_exclusive_group()
+    add_options(group, _COLOR, **unset)
     group.add_argument(
-        "--threads",
-        type=positive,
-        metavar="N",
-        default=None if default else argparse.SUPPRESS,
-        help="number of threads for linear algebra (default: all)",
-    )
-    group.add_argument(
-        "--debug",
-        action="store_true",
-        default=False if default else argparse.SUPPRESS,
-        help="show the traceback of an error (also: SCHIRN_DEBUG=1)",
-    )
-
-    group.add_argument(
-        "--quiet",
-        action="store_true",
-        default=False if default else argparse.SUPPRESS,
-        help="do not show progress",
-    )
-    when = group.add_mutually_exclusive_group()
-    when.add_argument(
-        "--color",
-        choices=("auto", "always", "never"),
-        default="auto" if default else argparse.SUPPRESS,
-        help="when to use colours (default: auto, on a terminal; also: NO_COLOR=1, FORCE_COLOR=1)",
-    )
-    when.add_argument(
         "--no-color",
         dest="color",
         action="store_const",
         const="never",
         default=argparse.SUPPRESS,
         help="the same as --color never",
-    )
-
-
-def add_checkpoint(parser: Any) -> None:
-    """Add the option that keeps the state of long work."""
-    parser.add_argument(
-        "--checkpoint",
-        metavar="DIR",
-        help="keep the state of a long run in this folder; if the run is killed, the same command "
-        "resumes it; the folder is removed at the end",
     )
 
 
@@ -173,3 +202,81 @@ def memory_size(text: str) -> int:
     if not is_whole(number) or int(number) < 1 or (unit and unit not in powers):
         raise argparse.ArgumentTypeError(f"must be a size such as 500M or 8G, not {text!r}")
     return int(number) * 2 ** powers.get(unit, 0)
+
+
+def share(text: str) -> float:
+    """Parse a number from 0 to 1."""
+    value = _float(text)
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, not {text!r}")
+    return value
+
+
+def gigabytes(text: str) -> float:
+    """Parse a number of gigabytes."""
+    value = _float(text)
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number of gigabytes, not {text!r}")
+    return value
+
+
+def _float(text: str) -> float:
+    """Parse a number; other text is NaN."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def port(text: str) -> int:
+    """Parse the number of a port."""
+    value = natural(text)
+    if value > 65535:
+        raise argparse.ArgumentTypeError(f"must be a port from 0 to 65535, not {text!r}")
+    return value
+
+
+def names(text: str) -> list[str]:
+    """Parse names with commas between them."""
+    return [name.strip() for name in text.split(",")]
+
+
+def encoder(text: str) -> str:
+    """Return the name of an encoder; a folder is kept as an absolute path, for model files."""
+    kind, colon, model = text.partition(":")
+    if "\0" not in text and os.path.isdir(text):
+        return os.path.abspath(text)
+    if colon and "\0" not in model and os.path.exists(model):
+        return f"{kind}:{os.path.abspath(model)}"
+    return text
+
+
+def character(text: str) -> str:
+    """Parse one character."""
+    if len(text) != 1 or text in '\r\n"':
+        raise argparse.ArgumentTypeError(f"must be one character, not {text!r}")
+    return text
+
+
+def assignment(text: str) -> tuple[str, Any]:
+    """Parse NAME=VALUE; a value that is not JSON is text."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"must look like NAME=VALUE, not {text!r}")
+    try:
+        return name, json_value(value)
+    except json.JSONDecodeError:
+        # Python's spelling of true, false and null is what many will type.
+        words = {"True": True, "False": False, "None": None}
+        return name, words.get(value, value)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{name}: {error}") from None
+
+
+_TYPES: dict[str, Any] = {
+    function.__name__: function
+    for function in (
+        positive, natural, separator, memory_size, share, gigabytes, port, names, encoder,
+        character, assignment,
+    )
+}  # fmt: skip

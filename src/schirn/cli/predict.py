@@ -11,14 +11,15 @@ import numpy as np
 from schirn._files import check_writable
 from schirn._progress import stage
 from schirn.cleaning.columns import TagTable, image_files, matrix_for
-from schirn.cli.device import add_device, to_device
+from schirn.cli.device import DEVICE, to_device
 from schirn.cli.output import note, print_json, working
 from schirn.cli.parser import add_command, json_value
 from schirn.cli.reading import (
+    ENCODING,
+    READING,
     SVMLIGHT,
-    add_encoding,
-    add_reading,
     check_copy,
+    check_new_columns,
     check_not_input,
     inputs,
     read,
@@ -44,6 +45,22 @@ schirn predict photos.schirn photos.csv --disambiguate -o verdicts.csv
 schirn predict tagger.schirn new.json --to label-studio -o tasks.json
 schirn predict digits.schirn digits_attributes --scores -o scores.npz
 """
+_OPTIONS = f"""
+model MODEL  a file written by schirn fit
+{READING}
+{ENCODING}
+[]
+--threshold RULE  a score, one score per label such as [0.2, 0.5], top-3 or cardinality (default:
+    the rule of the model)
+--proba  add the probability of each label
+--scores  add the score of each label
+--disambiguate  judge each candidate: its probability of being true, and a verdict
+--to {"|".join(TOOLS)}  write the rows of a table for this annotation tool, as .json, with the
+    predicted tags as its predictions (suggestions in Argilla)
+{DEVICE}
+[]
+-o, --output FILE  a copy of the table, or .csv, .jsonl or .npz (default: CSV to stdout)
+"""
 _FORMATS = (".csv", ".jsonl", ".npz")
 
 Record = dict[str, Any]
@@ -51,7 +68,7 @@ Record = dict[str, Any]
 
 def add(found: Any) -> None:
     """Add the command."""
-    parser = add_command(
+    add_command(
         found,
         "predict",
         run,
@@ -63,34 +80,7 @@ def add(found: Any) -> None:
         "apostrophe is put in front of label names that a spreadsheet would read as a formula "
         "(those that start with =, +, - or @).",
         examples=_EXAMPLES,
-    )
-    parser.add_argument("model", metavar="MODEL", help="a file written by schirn fit")
-    add_encoding(add_reading(parser))
-    parser.add_argument(
-        "--threshold",
-        metavar="RULE",
-        help="a score, one score per label such as [0.2, 0.5], top-3 or cardinality (default: the "
-        "rule of the model)",
-    )
-    parser.add_argument("--proba", action="store_true", help="add the probability of each label")
-    parser.add_argument("--scores", action="store_true", help="add the score of each label")
-    parser.add_argument(
-        "--disambiguate",
-        action="store_true",
-        help="judge each candidate: its probability of being true, and a verdict",
-    )
-    parser.add_argument(
-        "--to",
-        choices=TOOLS,
-        help="write the rows of a table for this annotation tool, as .json, with the predicted "
-        "tags as its predictions (suggestions in Argilla)",
-    )
-    add_device(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        metavar="FILE",
-        help="a copy of the table, or .csv, .jsonl or .npz (default: CSV to stdout)",
+        options=_OPTIONS,
     )
 
 
@@ -215,12 +205,11 @@ def _table_rows(
             files = image_files(table, features.image, args.data, args.image_root)
             rows = {features.image: files}
         X = _of_table(args, features.transform, rows)
-    if not args.disambiguate:
-        return Dataset(name=base_name(Path(args.data)), X=X)
-    tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
-    matrix = tags.dense()
     name = base_name(Path(args.data))
-    return Dataset(name=name, X=X, candidates=matrix, label_names=tags.names)
+    if not args.disambiguate:
+        return Dataset(name=name, X=X)
+    tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
+    return Dataset(name=name, X=X, candidates=tags.dense(), label_names=tags.names)
 
 
 def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: Any) -> Any:
@@ -263,19 +252,13 @@ def _new_columns(
     columns: dict[str, list[Any]] = {
         f"{prefix}_predicted": tags if table.lists else [join(each) for each in tags]
     }
-    for name, key, shown in (
-        ("probability", "proba", np.ones_like(predicted) if args.proba else predicted),
-        ("score", "score", np.ones_like(predicted)),
-    ):
-        if key in arrays:
-            cells = map(values_cell, arrays[key], shown)
-            columns[f"{prefix}_{name}"] = list(cells)
-    taken = [name for name in columns if name in table.columns]
-    if taken:
-        raise InputError(
-            f"{args.data}: already has a column {taken[0]!r}, perhaps from an earlier run; "
-            f"rename or delete it"
-        )
+    every = np.ones_like(predicted)
+    if "proba" in arrays:
+        shown = every if args.proba else predicted
+        columns[f"{prefix}_probability"] = list(map(values_cell, arrays["proba"], shown))
+    if "score" in arrays:
+        columns[f"{prefix}_score"] = list(map(values_cell, arrays["score"], every))
+    check_new_columns(args.data, table, columns)
     return columns
 
 

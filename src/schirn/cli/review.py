@@ -8,7 +8,7 @@ from typing import Any
 
 from schirn._files import check_writable
 from schirn.cli.output import note, printable, say
-from schirn.cli.parser import add_command, natural, positive
+from schirn.cli.parser import add_command
 from schirn.exceptions import InputError
 from schirn.report.records import csv_lines, json_lines, write_lines
 from schirn.review.session import CERTIFICATE_FILE
@@ -21,12 +21,25 @@ schirn review photos-review --audit 50
 schirn review photos-review --export cleaned.csv
 schirn review photos-review --changes changes.csv --decisions decisions.csv
 """
+_OPTIONS = """
+folder DIR  project folder
+--port N:port = 0  port of the page (default: a free one)
+--no-browser  print the address without opening a browser
+--retrain-every N:natural = 20  retrain after every N decisions (default: 20; 0: never)
+--audit N:positive  first ask about N tags drawn at random; the answers certify the removals
+--name NAME  name of the person who decides (default: the page asks)
+--image-root DIR  folder of the image files, if it has moved
+[write files instead of opening the page]
+--export FILE  the whole table with the final tags, in the format of the table
+--decisions FILE  tags kept, removed, checked and added, and notes, as .csv or .jsonl
+--changes FILE  a .csv or .jsonl list of changes for schirn apply
+"""
 _FORMATS = {".csv": csv_lines, ".jsonl": json_lines}
 
 
 def add(found: Any) -> None:
     """Add the command."""
-    parser = add_command(
+    add_command(
         found,
         "review",
         run,
@@ -38,49 +51,7 @@ def add(found: Any) -> None:
         "DIR/journal.jsonl; stop with Ctrl-C and continue whenever you like.",
         examples=_EXAMPLES,
         json=False,
-    )
-    parser.add_argument("folder", metavar="DIR", help="project folder")
-    parser.add_argument(
-        "--port", type=_port, default=0, metavar="N", help="port of the page (default: a free one)"
-    )
-    parser.add_argument(
-        "--no-browser", action="store_true", help="print the address without opening a browser"
-    )
-    parser.add_argument(
-        "--retrain-every",
-        type=natural,
-        default=20,
-        metavar="N",
-        help="retrain after every N decisions (default: 20; 0: never)",
-    )
-    parser.add_argument(
-        "--audit",
-        type=positive,
-        metavar="N",
-        help="first ask about N tags drawn at random; the answers certify the removals",
-    )
-    parser.add_argument(
-        "--name",
-        default="",
-        metavar="NAME",
-        help="name of the person who decides (default: the page asks)",
-    )
-    parser.add_argument(
-        "--image-root", metavar="DIR", help="folder of the image files, if it has moved"
-    )
-    group = parser.add_argument_group("write files instead of opening the page")
-    group.add_argument(
-        "--export",
-        metavar="FILE",
-        help="the whole table with the final tags, in the format of the table",
-    )
-    group.add_argument(
-        "--decisions",
-        metavar="FILE",
-        help="tags kept, removed, checked and added, and notes, as .csv or .jsonl",
-    )
-    group.add_argument(
-        "--changes", metavar="FILE", help="a .csv or .jsonl list of changes for schirn apply"
+        options=_OPTIONS,
     )
 
 
@@ -99,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
         browser=not args.no_browser,
         retrain_every=args.retrain_every,
         audit=args.audit,
-        name=args.name,
+        name=args.name or "",
         image_root=args.image_root,
         ready=lambda address: _announce(args.folder, address, args.audit),
     )
@@ -163,10 +134,3 @@ def _write(args: argparse.Namespace) -> None:
         note(f"wrote the certificate to {outputs[0]}.certificate.json")
     elif view["audit"] is not None:
         note(f"the audit is not complete, so there is no certificate ({view['audit']['words']})")
-
-
-def _port(text: str) -> int:
-    value = natural(text)
-    if value > 65535:
-        raise argparse.ArgumentTypeError(f"must be a port from 0 to 65535, not {text!r}")
-    return value

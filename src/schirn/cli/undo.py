@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from schirn.cli.apply import add_arguments, run
+from schirn.cli.apply import OPTIONS, run
 from schirn.cli.parser import add_command
 
 _EXAMPLES = """
@@ -21,5 +21,6 @@ def add(found: Any) -> None:
         "If the tags of a changed row are not what schirn apply made of them, nothing is written. "
         "Without --output, the changes are only checked.",
         examples=_EXAMPLES,
+        options=OPTIONS,
     )
-    add_arguments(parser, forward=False)
+    parser.set_defaults(forward=False)

@@ -55,7 +55,8 @@ class ArrowTable:
     lists = True
     tag_columns: Collection[str] = ()
 
-    def __init__(self, path: Path, table: Any) -> None:
+    def __init__(self, path: Path, table: Any, unread: Collection[str] = ()) -> None:
+        self.unread = list(unread)
         self._arrow = optional("pyarrow", "table", "Reading this table")
         self.table = table
         with unreadable_named(path, "table"):
@@ -118,19 +119,29 @@ class ArrowTable:
 
     def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
         """Write a copy to a file, in the format of its name."""
-        table = self._with(path, changed, added)
+        table, suffix = self._with(path, changed, added), Path(path).suffix.lower()
         with atomic_write(path) as stream:
-            if Path(path).suffix.lower() == ".parquet":
-                optional("pyarrow.parquet", "table", "Writing Parquet").write_table(table, stream)
-            else:
-                self._write_ipc(table, stream, Path(path).suffix.lower())
+            if suffix == ".parquet":
+                self._write_parquet(self._pieces(table), stream)
+                return
+            ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
+            # Feather files are compressed by those who write them, so that of a copy is as well.
+            options = ipc.IpcWriteOptions(compression="lz4" if suffix == ".feather" else None)
+            with ipc.new_file(stream, table.schema, options=options) as writer:
+                writer.write_table(table)
 
-    def _write_ipc(self, table: Any, stream: Any, suffix: str) -> None:
-        ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
-        # Feather files are compressed by those who write them, so that of a copy is as well.
-        options = ipc.IpcWriteOptions(compression="lz4" if suffix == ".feather" else None)
-        with ipc.new_file(stream, table.schema, options=options) as writer:
-            writer.write_table(table)
+    def _write_parquet(self, pieces: Sequence[tuple[Path, Any]], target: Any) -> None:
+        """Write rows of files as one file, with the columns that were not read."""
+        if self.unread:
+            _write_with_unread(pieces, self.unread, target)
+            return
+        arrow = self._arrow
+        parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
+        parquet.write_table(arrow.concat_tables([rows for _, rows in pieces]), target)
+
+    def _pieces(self, table: Any) -> list[tuple[Path, Any]]:
+        """Return each file with its rows of a table."""
+        return [(self._path, table)]
 
     def _with(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> Any:
         """Return the table with changed and new columns."""
@@ -212,30 +223,6 @@ class ArrowTable:
         return arrow.array(cells, type=arrow.list_(arrow.string()) if is_list else arrow.string())
 
 
-class ParquetTable(ArrowTable):
-    """A Parquet file; columns of numbers may stay in it, for others to read (`number_blocks`)."""
-
-    def __init__(self, path: Path, max_bytes: int | None, unread: Collection[str] = ()) -> None:
-        self.unread = list(unread)
-        super().__init__(path, _read_parquet(path, byte_limit(max_bytes), unread))
-
-    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
-        """Write a copy."""
-        if not self.unread:
-            super().write(path, changed, added)
-            return
-        with atomic_write(path) as stream:
-            own = [(self._path, self._with(path, changed, added))]
-            _write_with_unread(own, self.unread, stream)
-
-
-class FeatherTable(ArrowTable):
-    """A Feather file, or another file of Arrow batches."""
-
-    def __init__(self, path: Path, max_bytes: int | None) -> None:
-        super().__init__(path, _read_ipc(path, byte_limit(max_bytes)))
-
-
 class ParquetFolder(ArrowTable):
     """The Parquet files of a folder, sorted by path, as one table.
 
@@ -252,13 +239,12 @@ class ParquetFolder(ArrowTable):
     def __init__(self, folder: Path, max_bytes: int | None, unread: Collection[str] = ()) -> None:
         arrow = optional("pyarrow", "table", "Reading Parquet files")
         limit, files, tables = byte_limit(max_bytes), parquet_files(folder), []
-        self.folder, self.unread = folder, list(unread)
         self._in_path: set[str] = set()
         self._sizes: dict[str, int] = {}
         for path in files:
             if not unread:
                 check_size(path, max_bytes)
-            table = _read_parquet(path, limit, unread)
+            table = read_parquet(path, limit, unread)
             limit -= table.nbytes
             name = path.relative_to(folder).as_posix()
             self._sizes[name] = table.num_rows
@@ -279,18 +265,12 @@ class ParquetFolder(ArrowTable):
             texts = {text for text in column.to_pylist() if text is not None}
             if texts and all(text.isdecimal() and text.isascii() for text in texts):
                 whole = whole.set_column(k, key, column.cast(arrow.int64()))
-        super().__init__(folder, whole)
+        super().__init__(folder, whole, unread)
 
     def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
         """Write a folder with files of the same names, or one file for a path in .parquet."""
-        if path.endswith(".parquet") and not self.unread:
-            super().write(path, changed, added)
-            return
         if path.endswith(".parquet"):
-            with atomic_write(path) as stream:
-                pieces = self._pieces(self._with(path, changed, added))
-                own = ((self.folder / name, piece) for name, piece in pieces)
-                _write_with_unread(own, self.unread, stream)
+            super().write(path, changed, added)
             return
         fixed = sorted(self._in_path & set(changed))
         if fixed:
@@ -298,23 +278,18 @@ class ParquetFolder(ArrowTable):
                 f"{path}: the column {brief(fixed[0])} is in the names of the folders, where it "
                 f"cannot be changed; write one file in .parquet"
             )
-        parquet = optional("pyarrow.parquet", "table", "Writing Parquet files")
         table = self._with(path, changed, added).drop_columns(sorted(self._in_path))
         with whole_folder(path) as folder:
-            for name, own in self._pieces(table):
-                target = folder / name
+            for source, rows in self._pieces(table):
+                target = folder / source.relative_to(self._path)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if self.unread:
-                    _write_with_unread([(self.folder / name, own)], self.unread, target)
-                else:
-                    parquet.write_table(own, target)
+                self._write_parquet([(source, rows)], target)
 
-    def _pieces(self, table: Any) -> Iterator[tuple[str, Any]]:
-        """Yield the name of each file and its rows."""
-        start = 0
-        for name, size in self._sizes.items():
-            yield name, table.slice(start, size)
-            start += size
+    def _pieces(self, table: Any) -> list[tuple[Path, Any]]:
+        """Return each file with its rows of a table."""
+        ends = np.cumsum([*self._sizes.values()]).tolist()
+        files = zip(self._sizes.items(), ends, strict=True)
+        return [(self._path / name, table.slice(end - size, size)) for (name, size), end in files]
 
 
 class SavedDataset(ArrowTable):
@@ -333,7 +308,7 @@ class SavedDataset(ArrowTable):
         limit, tables = byte_limit(max_bytes), []
         for name in files:
             check_size(folder / name, max_bytes)
-            tables.append(_read_ipc(folder / name, limit))
+            tables.append(read_ipc(folder / name, limit))
             limit -= tables[-1].nbytes
         with unreadable_named(folder, "data set: its files differ"):
             super().__init__(folder, arrow.concat_tables(tables))
@@ -573,49 +548,39 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
     return found
 
 
-def _read_parquet(path: Path, limit: int, unread: Collection[str] = ()) -> Any:
+def read_parquet(path: Path, limit: int, unread: Collection[str] = ()) -> Any:
     """Read a file batch by batch, up to the limit."""
     arrow = optional("pyarrow", "table", "Reading Parquet files")
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
-    try:
-        with parquet.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            names = [name for name in schema.names if name not in unread]
-            groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
-            total = sum(group.total_byte_size for group in groups)
-            if total > limit and not unread:
-                raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
-            # These sizes count a long text of a dictionary once, however many rows repeat it.
-            options = {"columns": names} if unread else {}
-            found = file.iter_batches(batch_size=_ROWS_AT_ONCE, **options)
-            if unread:
-                schema = arrow.schema([schema.field(name) for name in names], schema.metadata)
-            return arrow.Table.from_batches(list(_limited(path, found, limit)), schema=schema)
-    except DataError:
-        raise
-    except Exception as error:
-        raise DataError(f"{path}: not a readable Parquet file ({reason_of(error)})") from error
+    with unreadable_named(path, "Parquet file"), parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        names = [name for name in schema.names if name not in unread]
+        groups = [file.metadata.row_group(k) for k in range(file.metadata.num_row_groups)]
+        total = sum(group.total_byte_size for group in groups)
+        if total > limit and not unread:
+            raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
+        # These sizes count a long text of a dictionary once, however many rows repeat it.
+        options = {"columns": names} if unread else {}
+        found = file.iter_batches(batch_size=_ROWS_AT_ONCE, **options)
+        if unread:
+            schema = arrow.schema([schema.field(name) for name in names], schema.metadata)
+        return arrow.Table.from_batches(list(_limited(path, found, limit)), schema=schema)
 
 
-def _read_ipc(path: Path, limit: int) -> Any:
+def read_ipc(path: Path, limit: int) -> Any:
     """Read a file of batches, which may be in the form of a file or of a stream."""
     arrow = optional("pyarrow", "table", "Reading Arrow files")
     ipc = optional("pyarrow.ipc", "table", "Reading Arrow files")
-    try:
-        with arrow.memory_map(str(path)) as source:
-            if source.read(len(_MAGIC)) == _MAGIC:
-                reader = ipc.open_file(source)
-                found = (reader.get_batch(k) for k in range(reader.num_record_batches))
-            else:
-                source.seek(0)
-                reader = ipc.open_stream(source)
-                found = iter(reader)
-            batches = list(_limited(path, map(_checked, found), limit))
-            return arrow.Table.from_batches(batches, schema=reader.schema)
-    except DataError:
-        raise
-    except Exception as error:
-        raise DataError(f"{path}: not a readable Arrow file ({reason_of(error)})") from error
+    with unreadable_named(path, "Arrow file"), arrow.memory_map(str(path)) as source:
+        if source.read(len(_MAGIC)) == _MAGIC:
+            reader = ipc.open_file(source)
+            found = (reader.get_batch(k) for k in range(reader.num_record_batches))
+        else:
+            source.seek(0)
+            reader = ipc.open_stream(source)
+            found = iter(reader)
+        batches = list(_limited(path, map(_checked, found), limit))
+        return arrow.Table.from_batches(batches, schema=reader.schema)
 
 
 def _checked(batch: Any) -> Any:

@@ -28,6 +28,7 @@ from schirn._files import (
     atomic_write,
     brief,
     brief_list,
+    byte_limit,
     csv_rows,
     reason_of,
     spreadsheet_safe,
@@ -39,11 +40,12 @@ from schirn.tables.annotations import Verdict, make_record, make_task, recognise
 from schirn.tables.arrow import (
     ARROW,
     STATE,
-    FeatherTable,
+    ArrowTable,
     ParquetFolder,
-    ParquetTable,
     SavedDataset,
     parquet_files,
+    read_ipc,
+    read_parquet,
 )
 from schirn.tables.text import check_columns, check_size, format_suffix, is_packed, to_numbers
 from schirn.tables.xlsx import XlsxTable
@@ -141,13 +143,12 @@ def open_table(
             f"{path}: a table must be .csv, .tsv, .jsonl, .json, .parquet, .feather, .arrow or "
             f".xlsx, or a folder of .parquet or .jsonl files"
         )
-    if suffix == ".parquet" and unread:
-        return ParquetTable(path, max_bytes, unread)
-    check_size(path, max_bytes)
+    if suffix != ".parquet" or not unread:
+        check_size(path, max_bytes)
     if suffix == ".parquet":
-        return ParquetTable(path, max_bytes)
+        return ArrowTable(path, read_parquet(path, byte_limit(max_bytes), unread), unread)
     if suffix in ARROW:
-        return FeatherTable(path, max_bytes)
+        return ArrowTable(path, read_ipc(path, byte_limit(max_bytes)))
     if suffix == ".xlsx":
         return XlsxTable(path, max_bytes, empty)
     if suffix == ".json":
