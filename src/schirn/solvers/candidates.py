@@ -138,10 +138,11 @@ class RowLabels(NamedTuple):
     weights: np.ndarray | None = None
     """Weights of the rows; None is 1."""
     counts: np.ndarray | None = None
+    """How often each row counts in statistics; rows with weights have both."""
 
     @property
-    def n_rows(self) -> float:
-        """Total weight of the rows."""
+    def total_weight(self) -> float:
+        """Total weight of the rows: their number, unless they have weights."""
         return self.candidates.shape[0] if self.weights is None else float(self.weights.sum())
 
     def mean(self, values: Array) -> float:

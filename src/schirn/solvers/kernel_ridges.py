@@ -202,7 +202,8 @@ class KernelRidges(Ridges):
         number = int(group.max(initial=-1)) + 1
         thirds = np.array_split(every[:0] if rng is None else rng.permutation(number), 3)
         for third in thirds if n < FEW_ROWS else thirds[:1]:
-            held, train = (np.flatnonzero(np.isin(group, third, invert=k)) for k in (False, True))
+            is_held = np.isin(group, third)
+            held, train = np.flatnonzero(is_held), np.flatnonzero(~is_held)
             # Without candidates there is nothing to learn from.
             if len(held) and Y[train].any():
                 times = 1 if counts is None else counts[held]

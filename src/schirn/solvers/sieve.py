@@ -196,14 +196,15 @@ def sieve(
         soft = [soft_labels(s.train, *state) for s, *state in zip(splits, p, noises, strict=True)]
         true.append(float(soft[0].total.sum()))
         if can_collapse and true[-1] < COLLAPSE * max(true):
-            return trusting_ridge(ridges, noises[0])._replace(
-                rates=np.array(trace), objective=np.array(objective)
-            )
+            guess = first_guess_ridge(ridges)
+            return guess._replace(rates=np.array(trace), objective=np.array(objective))
         noises = [
             update_noise(labels.sums, noise, rates)
             for labels, noise in zip(soft, noises, strict=True)
         ]
-        means = [labels.total / s.train.n_rows for labels, s in zip(soft, splits, strict=True)]
+        means = [
+            labels.total / s.train.total_weight for labels, s in zip(soft, splits, strict=True)
+        ]
         priors = [logit(np.clip(mean, MARGIN, 1 - MARGIN)) for mean in means]
         q = [like(labels.q, ridges.values) for labels in soft]
         experts = ridges.left_out(q, leader if stacked else None)
@@ -231,10 +232,10 @@ def sieve(
 
 
 def first_guess(ridges: Ridges, rates: Any) -> tuple[list[Array], list[NoiseModel]]:
-    """Probabilities of the candidates by the strongest ridge, and first noise models.
+    """Probabilities of the candidates by the most regularised ridge, and first noise models.
 
-    Outside the candidates nothing is listed: scores there are the rate of false labels. The
-    probability of a candidate is what its score exceeds that rate by.
+    Unlisted cells are false, so their mean score estimates the rate at which false labels are
+    listed. The probability of a candidate is what its score exceeds that rate by.
     """
     stage("scoring the candidates for the first time")
     splits = ridges.splits
@@ -284,18 +285,24 @@ def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
     return result._replace(ridges=fitted, noise=noise, p=p, combination=combination)
 
 
-def trusting_ridge(ridges: Ridges, noise: NoiseModel | None = None) -> SieveResult:
-    """One ridge on the candidates as they are: the last one.
+def trusting_ridge(ridges: Ridges) -> SieveResult:
+    """One ridge on the candidates as they are: the most regularised one."""
+    n_labels = ridges.splits[0].train.candidates.shape[1]
+    return one_ridge(ridges, NoiseModel.independent(SMALLEST_RATE, n_labels), rate=0.0)
 
-    With a noise model, which the first guess made, false labels are listed at its rate r. Ridges
-    are linear in what they learn: one on (Y - r)/(1 - r) scores the probabilities.
+
+def first_guess_ridge(ridges: Ridges) -> SieveResult:
+    """The first guess as a result, for rounds that collapse."""
+    _, (noise, *_) = first_guess(ridges, None)
+    return one_ridge(ridges, noise, float(noise.rate))
+
+
+def one_ridge(ridges: Ridges, noise: NoiseModel, rate: float) -> SieveResult:
+    """The last ridge on the candidates, where false labels are listed at this rate.
+
+    Ridges are linear in what they learn: one on (Y - rate)/(1 - rate) scores the probabilities.
     """
     rows = ridges.splits[0].train
-    n_labels = rows.candidates.shape[1]
-    if noise is not None:
-        # The rounds have moved on from the first rate.
-        _, (noise, *_) = first_guess(ridges, None)
-    rate = 0.0 if noise is None else float(noise.rate)
     ones = like(np.ones(rows.candidates.size), ridges.values)
     (S,) = ridges.left_out([ones])
     combination = partial(guess_log_odds, rate=rate)
@@ -304,12 +311,12 @@ def trusting_ridge(ridges: Ridges, noise: NoiseModel | None = None) -> SieveResu
     return SieveResult(
         [(W / (1 - rate), (b - rate) / (1 - rate))],
         ridges.lams[-1:],
-        Pool(np.array([0.0, 1.0, 0.0]), np.zeros(n_labels), 0, None),
-        NoiseModel.independent(MARGIN, n_labels) if noise is None else noise,
+        Pool(np.array([0.0, 1.0, 0.0]), np.zeros(rows.candidates.shape[1]), 0, None),
+        noise,
         np.zeros(1),
         np.array([rows.mean(cross_entropy(p, ones))]),
         ridges,
-        ones if noise is None else p,
+        p if rate else ones,
         combination,
     )
 
@@ -406,11 +413,11 @@ def cross_entropy(p: Array, q: Array) -> Array:
 
 def all_log_odds(ridges: Ridges, combination: Combination, split: int = 0) -> Array:
     """Log-odds (n, l) of all cells of a split, in the order of its rows."""
-    blocks = ridges.map_log_odds(combination, _second, split)
+    blocks = ridges.map_log_odds(combination, _log_odds_only, split)
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
-def _second(rows: np.ndarray, z: Array) -> Array:
+def _log_odds_only(rows: np.ndarray, z: Array) -> Array:
     return z
 
 
