@@ -161,7 +161,7 @@ def test_a_search_goes_on(data, tmp_path, monkeypatch, always, estimator):
     expected = CandidateSearchCV(estimator, grid, cv=3).fit(data.X, data.candidates)
     search = CandidateSearchCV(estimator, grid, cv=3, checkpoint=tmp_path / "kept")
     with monkeypatch.context() as patch:
-        run_fold = sys.modules["schirn.model_selection"]._run_fold
+        run_fold = CandidateSearchCV._run_fold
         done = []
 
         def two_folds(*args):
@@ -170,7 +170,7 @@ def test_a_search_goes_on(data, tmp_path, monkeypatch, always, estimator):
             done.append(run_fold(*args))
             return done[-1]
 
-        patch.setattr("schirn.model_selection._run_fold", two_folds)
+        patch.setattr(CandidateSearchCV, "_run_fold", two_folds)
         with pytest.raises(Stopped):
             search.fit(data.X, data.candidates)
     search.fit(data.X, data.candidates)
