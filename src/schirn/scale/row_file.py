@@ -181,7 +181,7 @@ class _FileBlock(NamedTuple):
         return np.dtype(np.float32 if single else np.float64)
 
     def split(self, rows: int | None) -> "list[_FileBlock]":
-        """Dense blocks of at most so many rows, or of about 64 MB; sparse ones stay whole."""
+        """Split a dense block into blocks of limited size; sparse ones stay whole."""
         if len(self.extents) > 1:
             return [self]
         start, shape, dtype = self.extents[0]

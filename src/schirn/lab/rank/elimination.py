@@ -167,7 +167,7 @@ def rank_mod(matrix: sparse.csr_array, p: int, rng: np.random.Generator) -> int:
 def _combine(
     tall: sparse.csr_array, times: int, p: int, rng: np.random.Generator
 ) -> tuple[Array, int]:
-    """Return combinations in which each row enters so many times, and the number of dense ones."""
+    """Return combinations in which each row enters equally often, and how many are dense."""
     m, k = tall.shape
     # Small weights keep the sums of long columns below 2**63.
     bound = min(p, 2**10)
