@@ -35,11 +35,12 @@ from schirn.labels.votes import Votes
 from schirn.methods import OracleRidge, PartialMultiLabelClassifier, Sieve
 from schirn.scale.input import location
 from schirn.scale.memory import memory_limit
+from schirn.solvers.feature_ridges import MOST_STACKED
 
 Array = np.ndarray
 
 # Sieve leaves out how labels occur together from here on; centroids are faster and as good.
-MANY_LABELS = 3000
+MANY_LABELS = MOST_STACKED
 
 
 def find_noisy_labels(

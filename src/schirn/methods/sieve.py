@@ -529,7 +529,7 @@ class Sieve(PartialMultiLabelClassifier):
 
     def _learn_features(self, X: "Array | sp.csr_array", counts: Array | None = None) -> None:
         stage("scaling the features")
-        rows = X if counts is None else X[np.repeat(np.arange(len(counts)), counts)]
+        (rows,) = repeat(counts, X)
         if isinstance(self.features, str):
             OneOf(("auto", "text", "spread", "none")).check("features", self.features)
             self.transformer_, self.scale_ = None, learn_scale(rows, self.features)

@@ -130,11 +130,11 @@ def kernel_lams(
     weights = None if weights is None else weights[rows]
 
     def losses(grid: np.ndarray) -> TuningSums:
-        scores = list(sample_scores(sample, y, grid, knowledge, rows))
-        errors = [np.average((S - y) ** 2, axis=0, weights=weights).mean() for S in scores]
-        precisions = np.zeros((len(grid), 0))
-        if len(ranked):
-            precisions = np.array([row_precisions(y[ranked], S[ranked]) for S in scores])
+        errors, precisions = [], []
+        # One ridge weight at a time: the scores of all labels take much memory.
+        for S in sample_scores(sample, y, grid, knowledge, rows):
+            errors.append(np.average((S - y) ** 2, axis=0, weights=weights).mean())
+            precisions.append(row_precisions(y[ranked], S[ranked]))
         return TuningSums.of(errors, precisions, None if weights is None else weights[ranked])
 
     return choose_lams(

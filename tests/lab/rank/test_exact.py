@@ -115,7 +115,7 @@ def test_a_loss_of_rank_is_noticed(monkeypatch):
 
 
 def test_largest_entries_stay_exact():
-    """Panels hold 128 columns: products of so many of the largest numbers are exact."""
+    """Panels hold 128 columns: products of that many of the largest numbers are exact."""
     size, half = elimination._PANEL, PRIME // 2
     left = sparse.csr_array(np.full((2 * size, size), half) + np.tri(2 * size, size, dtype=int))
     y = sparse.hstack([left, left[:, ::-1], sparse.csr_array(left.toarray() % 3)]).tocsr()
