@@ -149,18 +149,18 @@ def measured(args: argparse.Namespace) -> dict[str, float]:
             stack.enter_context(stack.enter_context(workers).get_client())
             X = da.from_array(X, chunks=(BLOCK_ROWS, -1))
         start = time.perf_counter(), time.process_time()
-        found = find_noisy_labels(X, candidates, max_memory=args.max_memory)
+        ranking = find_noisy_labels(X, candidates, max_memory=args.max_memory).remove(below=0.5)
         seconds, cpu = time.perf_counter() - start[0], time.process_time() - start[1]
     peak = next(
         int(line.split()[1]) * 1024 / 1e9
         for line in Path("/proc/self/status").read_text().splitlines()
         if line.startswith("VmHWM:")
     )
-    missing = found.missing.row * candidates.shape[1] + found.missing.column
-    columns = {"confidence": found.confidence, "removed": found.removed, "missing": missing}
+    missing = ranking.missing.row * candidates.shape[1] + ranking.missing.column
+    columns = {"confidence": ranking.confidence, "removed": ranking.removed, "missing": missing}
     np.savez(folder / f"{args.storage}.npz", **columns)
     confidence = np.zeros(candidates.shape)
-    confidence[found.row, found.column] = found.confidence
+    confidence[ranking.row, ranking.column] = ranking.confidence
     auc = float(noise_auc(truth, candidates, confidence))
     return {"seconds": seconds, "cpu": cpu, "peak": peak, "auc": auc}
 

@@ -5,10 +5,10 @@
 
 cleanlab judges the out-of-fold probabilities of a user-supplied classifier: here logistic
 regression, logistic regression on Gaussian kernel features, a random forest and `Sieve`, each
-trained on the given tags in five folds. `find_noisy_labels` judges by one fit of `Sieve`. Both
-decide with their default settings. AUC, precision and recall are computed over the listed tags;
-the truth is used for scoring only. With `--published`, cleanlab's own benchmark is rebuilt instead
-(`benchmarks.cleanlab_published`).
+trained on the given tags in five folds. cleanlab decides by its default settings.
+`find_noisy_labels` ranks by one fit of `Sieve`, which gives the AUC, and removes what fifty answers
+allow, given here by the truth. Otherwise the truth is used for scoring only. With `--published`,
+cleanlab's own benchmark is rebuilt instead (`benchmarks.cleanlab_published`).
 """
 
 import argparse
@@ -80,11 +80,13 @@ def classifiers() -> dict[str, Any]:
 
 
 def ours(data: Dataset) -> Verdict:
-    """Verdict of `find_noisy_labels` with default settings."""
-    found = find_noisy_labels(data.X, data.candidates)
-    confidence = np.zeros(data.candidates.shape)
-    confidence[found.row, found.column] = found.confidence
-    return Verdict(confidence, (data.candidates == 1) & (found.clean == 0))
+    """Confidences of `find_noisy_labels`, and what fifty answers remove."""
+    ranking = find_noisy_labels(data.X, data.candidates)
+    confidence = ranking.matrix()
+    for _ in range(2):
+        asked = ranking.questions(25)
+        ranking = ranking.answered(asked, data.y_true[asked.row, asked.column] == 1)
+    return Verdict(confidence, ranking.matrix(ranking.removed))
 
 
 def cleanlab_verdict(data: Dataset, classifier: Any) -> Verdict:

@@ -10,7 +10,7 @@ PECOS needs NumPy below 2, and therefore an environment of its own. Data go to i
 
     from benchmarks.engines import ENGINES
     fit, score, rank = ENGINES["napkinxc"]
-    found = find_noisy_labels(X, candidates, method=CentroidRanker(fit, score))
+    ranking = find_noisy_labels(X, candidates, method=CentroidRanker(fit, score))
 
     SCHIRN_DATA=... python -m benchmarks.many_labels --eurlex --engines napkinxc,omikuji,pecos
 

@@ -11,15 +11,15 @@ of scikit-learn as an engine, or with those of `benchmarks.engines`; and prints 
 and 5 on the test rows of a ridge that has learned from the candidates, from what is left of them,
 and from the true labels. An engine of `benchmarks.engines` given as --learner takes its place.
 
---no-harm cleans EUR-Lex with the default precision, also its first rows only, with few of its words
-and with rows in another order, which say little or nothing about the labels, and four other sets.
+--no-harm ranks EUR-Lex, also its first rows only, with few of its words and with rows in another
+order, which say little or nothing about the labels, and four other sets.
 
---promise cleans generated tables with the default precision: label frequencies that fall fast and
+--promise ranks generated tables: label frequencies that fall fast and
 slowly, no to many wrong labels, words and dense vectors, weak and meaningless features.
 
-Both print in %: the share of wrong tags and its estimate; of the tags below one half, how many are
-expected to be wrong and how many are, in all and among labels in fewer than ten rows; and of the
-removed ones, their share, how many are wrong, and how many of all wrong tags they are.
+Both print in %: the share of wrong tags and its upper bound without answers; how many of the tags
+below one half are wrong, in all and among labels in fewer than ten rows; the share of these tags,
+and how many of all wrong tags they are.
 
 Otherwise sparse data are generated: every label has ten words of its own, label frequencies fall
 like 1/rank, and half of the candidates are wrong. Memory is the peak that the operating system
@@ -92,17 +92,16 @@ def eurlex(engines: list[str], noises: list[str], learner: str, rows: int | None
             fit, score = known[engine][:2]
             start = time.process_time()
             ranker = CentroidRanker(fit, score)
-            found = find_noisy_labels(X[:n], candidates, method=ranker, precision=None)
+            ranking = find_noisy_labels(X[:n], candidates, method=ranker).remove(below=0.5)
             took = time.process_time() - start
-            print(f"  cleaned by {engine}: {learn.precision(found.clean_sparse)}")
-            print(f"    {quality(found, y)}; {took:.1f} s", flush=True)
-            print(f"    {found.trust.sentence if found.trust else ''}", flush=True)
+            print(f"  cleaned by {engine}: {learn.precision(ranking.clean_sparse)}")
+            print(f"    {quality(ranking, y)}; {took:.1f} s", flush=True)
     print(f"peak memory {peak_gigabytes():.1f} GB")
 
 
 def judge(X: Any, candidates: sp.csr_array, **options: Any) -> NoisyLabels:
     """Judge tags by label centroids, however many labels there are."""
-    return find_noisy_labels(X, candidates, method=CentroidRanker(), **options)
+    return find_noisy_labels(X, candidates, method=CentroidRanker(), **options).remove(below=0.5)
 
 
 def no_harm() -> None:
@@ -135,24 +134,21 @@ def no_harm() -> None:
 
 def head(*first: str) -> None:
     """Print the first two lines of a table of precisions."""
-    cells = (*first, "wrong", "estimated", "expected", "right", "rare: right", "removed", "right")
-    print(f"| {' | '.join((*cells, 'found'))} |\n|{'---|' * len(first)}{'--:|' * 8}", flush=True)
+    cells = (*first, "wrong", "at most", "right", "rare: right", "removed", "found")
+    print(f"| {' | '.join(cells)} |\n|{'---|' * len(first)}{'--:|' * 6}", flush=True)
 
 
-def line(found: Any, y: Any, *first: str) -> None:
-    """Print expected and true precision of the tags below one half, and what is removed."""
-    wrong = ~true_cells(found, y)
-    counts = np.bincount(found.column, minlength=y.shape[1])[found.column]
-    below = found.judged & (found.confidence < found.threshold)
+def line(ranking: Any, y: Any, *first: str) -> None:
+    """Print the precision of the tags below one half, and how many of the wrong ones they are."""
+    wrong = ~true_cells(ranking, y)
+    counts = np.bincount(ranking.column, minlength=y.shape[1])[ranking.column]
     cells = [
         percent(wrong),
-        percent([found.wrong_share]),
-        percent([found.trust.expected_precision] if below.any() else []),
-        percent(wrong[below]),
-        percent(wrong[below & (counts < 10)]),
-        percent(found.removed),
-        percent(wrong[found.removed]),
-        percent(found.removed[wrong]),
+        percent([ranking.wrong_share_interval[1]]),
+        percent(wrong[ranking.removed]),
+        percent(wrong[ranking.removed & (counts < 10)]),
+        percent(ranking.removed),
+        percent(ranking.removed[wrong]),
     ]
     print(f"| {' | '.join((*first, *cells))} |", flush=True)
 
@@ -162,11 +158,11 @@ def percent(values: Any) -> str:
     return f"{100 * np.mean(values):.1f}" if len(values) else "–"
 
 
-def true_cells(found: Any, y: Any) -> np.ndarray:
+def true_cells(ranking: Any, y: Any) -> np.ndarray:
     """Which tags are correct."""
     n, l = y.shape
     true = np.repeat(np.arange(n), np.diff(y.indptr)) * l + y.indices
-    return np.isin(found.row * l + found.column, true)
+    return np.isin(ranking.row * l + ranking.column, true)
 
 
 class Ridges:
@@ -232,13 +228,13 @@ def with_noise(y: Any, r: int, popular: bool, rng: np.random.Generator) -> sp.cs
     return sp.csr_array((ones, (cells // l, cells % l)), shape=y.shape)
 
 
-def quality(found: Any, y: Any) -> str:
+def quality(ranking: Any, y: Any) -> str:
     """How well verdicts agree with the truth."""
-    true = true_cells(found, y)
-    judged, removed = found.judged, found.removed
+    true = true_cells(ranking, y)
+    judged, removed = ranking.judged, ranking.removed
     return (
-        f"AUC {100 * roc_auc_score(true[judged], found.confidence[judged]):.1f}, "
-        f"{100 * (~true).mean():.1f}% wrong, claimed {100 * found.wrong_share:.1f}%, "
+        f"AUC {100 * roc_auc_score(true[judged], ranking.confidence[judged]):.1f}, "
+        f"{100 * (~true).mean():.1f}% wrong, at most {100 * ranking.wrong_share_interval[1]:.1f}%, "
         f"removed {100 * removed.mean():.1f}%, "
         f"{100 * (~true[removed]).mean():.1f}% of these wrong, "
         f"unjudged {100 * (~judged).mean():.1f}%"
@@ -346,11 +342,10 @@ def generated(n: int, d: int, l: int) -> None:
         flush=True,
     )
     start, clock = time.process_time(), time.perf_counter()
-    found = judge(X, candidates, verbose=True)
+    ranking = judge(X, candidates, verbose=True)
     took, clock = time.process_time() - start, time.perf_counter() - clock
     print(f"CPU {took:.0f} s (wall {clock:.0f} s), peak memory {peak_gigabytes():.2f} GB")
-    print(quality(found, y))
-    print(found.trust.sentence if found.trust else "")
+    print(quality(ranking, y))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,7 @@ dropped. All unlisted cells are ranked, by the leave-one-out log-odds of one fit
 probabilities of one-vs-rest logistic regression on the candidates in five folds; AUC tells dropped
 labels from false ones. With nothing dropped, the estimated missing rate must be 0.
 
-The second table is about the suggestions of `find_noisy_labels`: the share of the dropped labels
-that the check by dropping expects to be suggested, the share that is, how many suggestions are
-right and should be, and 200 audits of 50 answers each.
+What answers about missing labels bring: `python -m benchmarks.answers --kind missing`.
 """
 
 import argparse
@@ -28,8 +26,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from benchmarks.sieve import DEVELOPMENT, noisy
-from schirn import Sieve, find_noisy_labels
-from schirn.cleaning import NoisyLabels
+from schirn import Sieve
 from schirn.datasets import load, load_digits_attributes
 from schirn.exceptions import EmptyCandidatesWarning
 
@@ -52,32 +49,7 @@ def logistic(X: Any, Y: np.ndarray) -> np.ndarray:
     return P
 
 
-def audits(found: NoisyLabels, right: np.ndarray, runs: int) -> dict[str, float]:
-    """Means over audits of the suggestions."""
-    results = []
-    for seed in range(runs):
-        cells = found.audit_sample(50, of="missing", random_state=seed)
-        missing: Any = found.audited(cells, right[cells.index], date="2026-01-01").missing
-        about = missing.audit.certified
-        actual = right[about].mean() if about.any() else 1.0
-        rest = np.delete(np.arange(len(right)), cells.index)
-        accepted = missing.accepted[rest]
-        results.append(
-            {
-                "holds": missing.certificate.precision_at_least <= actual,
-                "bound": missing.certificate.precision_at_least if about.any() else np.nan,
-                "accepted": accepted.mean() if len(rest) else np.nan,
-                "accepted_right": right[rest][accepted].mean() if accepted.any() else np.nan,
-            }
-        )
-    columns = {key: np.array([each[key] for each in results], float) for key in results[0]}
-    return {
-        key: float(np.nanmean(values)) if not np.isnan(values).all() else np.nan
-        for key, values in columns.items()
-    }
-
-
-def measure(name: str, r: int, runs: int) -> dict[str, Any]:
+def measure(name: str, r: int) -> dict[str, Any]:
     """Rankings and rates of one data set."""
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     data = load_digits_attributes() if name == "digits" else load(name)
@@ -88,9 +60,6 @@ def measure(name: str, r: int, runs: int) -> dict[str, Any]:
         model = Sieve().fit(X, C)
         P = logistic(X, C)
         nothing_dropped = Sieve().fit(X, complete)
-        found = find_noisy_labels(X, C)
-        right = T[found.missing.row, found.missing.column] == 1
-        audited = audits(found, right, runs)
     listed = data.y_true.sum() - (T & (C == 0)).sum()
     suggested = model.missing_.tocoo()
     return {
@@ -104,12 +73,6 @@ def measure(name: str, r: int, runs: int) -> dict[str, Any]:
         "right": T[suggested.row, suggested.col].mean() if suggested.nnz else np.nan,
         "rate_complete": nothing_dropped.missing_rate_,
         "suggested_complete": nothing_dropped.missing_.nnz,
-        "expected_caught": found.missing.caught,
-        "caught": right.sum() / (T & (C == 0)).sum(),
-        "n_found": len(right),
-        "found_right": right.mean() if len(right) else np.nan,
-        "found_confidence": found.missing.confidence.mean() if len(right) else np.nan,
-        **audited,
     }
 
 
@@ -117,14 +80,13 @@ def main() -> None:
     """Print one table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--audits", type=int, default=200)
     parser.add_argument("--only", default="", help="data sets, comma separated")
     args = parser.parse_args()
     sets = [s for s in SETS if not args.only or s[0] in args.only.split(",")]
     # By its module path, so that workers import it instead of unpacking this script.
     from benchmarks.missing import measure as job
 
-    rows = Parallel(n_jobs=args.jobs)(delayed(job)(*setting, args.audits) for setting in sets)
+    rows = Parallel(n_jobs=args.jobs)(delayed(job)(*setting) for setting in sets)
     print(
         "| data | r | AUC, Sieve | AUC, logistic regression | dropped | estimated | suggested "
         "| of these true | estimated, none dropped | suggested, none dropped |"
@@ -138,22 +100,6 @@ def main() -> None:
             f"| {100 * row['rate']:.1f} % | {row['suggested']} | {right} "
             f"| {100 * row['rate_complete']:.1f} % | {row['suggested_complete']} |"
         )
-    head = (
-        "dropped ones found, expected | found | suggested | should be right | are right "
-        "| certificate holds | at least | accepted | of these right"
-    )
-    print(f"\n| data | {head} |")
-    print("|---|" + "--:|" * 9)
-    shares = ("found_confidence", "found_right", "holds", "bound", "accepted", "accepted_right")
-
-    def percent(value: float) -> str:
-        return "–" if np.isnan(value) else f"{100 * value:.1f}"
-
-    for row in rows:
-        if row["n_found"]:
-            cells = [percent(row["expected_caught"]), percent(row["caught"]), f"{row['n_found']:,}"]
-            cells += [percent(row[key]) for key in shares]
-            print(f"| {row['data']} | {' | '.join(cells)} |")
     behind = [row["data"] for row in rows if row["sieve"] <= row["logistic"]]
     wrong = [row["data"] for row in rows if row["rate_complete"] > 0]
     print(f"\n- Sieve not ahead of logistic regression: {', '.join(behind) or 'none'}.")

@@ -157,26 +157,24 @@ def gap(name: str, X: Any, C: np.ndarray, T: np.ndarray) -> str:
 
 def answers(n: int, X: Any, C: np.ndarray, T: np.ndarray, audits: int) -> str:
     """A line of the third table: means over audits with n answers."""
-    found = find_noisy_labels(X, C)
-    right = T[found.row, found.column] == 1
-    K = similarity(X, found.row, found.column)
+    ranking = find_noisy_labels(X, C)
+    right = T[ranking.row, ranking.column] == 1
+    K = similarity(X, ranking.row, ranking.column)
     runs = []
     for seed in range(audits):
-        cells = found.audit_sample(n, random_state=seed)
-        checked = found.audited(cells, right[cells.index])
-        rest = np.ones(len(right), dtype=bool)
-        rest[cells.index] = False
-        free = found.audited(cells, right[cells.index], precision=None).removed[rest]
-        wrong = ~right[rest]
+        checked = ranking
+        for size in (n // 2, n - n // 2):
+            asked = checked.questions(size, random_state=seed)
+            checked = checked.answered(asked, T[asked.row, asked.column] == 1)
+        rest = np.isnan(checked.worklist.answer)
         known = np.zeros(C.shape, dtype=int)
-        known[cells.row, cells.column] = np.where(right[cells.index], 1, -1)
+        known[ranking.row[~rest], ranking.column[~rest]] = np.where(right[~rest], 1, -1)
         told = find_noisy_labels(X, C, known=known).confidence[rest]
-        learned = learn(K, ~right, cells.index, np.flatnonzero(rest))
+        learned = learn(K, ~right, np.flatnonzero(~rest), np.flatnonzero(rest))
+        wrong, removed = ~right[rest], checked.removed[rest]
         auc = [roc_auc_score(wrong, s) for s in (-checked.confidence[rest], -told, learned)]
-        removals = []
-        for removed in (checked.removed[rest], free):
-            removals += [wrong[removed].mean() if removed.any() else np.nan, removed[wrong].mean()]
-        runs.append([checked.wrong_share, *removals, *auc])
+        precision = wrong[removed].mean() if removed.any() else np.nan
+        runs.append([checked.wrong_share, precision, removed[wrong].mean(), *auc])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         values = 100 * np.nanmean(runs, axis=0)
@@ -224,9 +222,8 @@ def main() -> None:
             print(gap("right ones alone", X, C * T, T), flush=True)
         if "3" in wanted:
             head(
-                *("answers", "claimed share", "precision", "recall"),
-                *("precision, no target", "recall, no target"),
-                *("AUC, audited", "AUC, known", "AUC, answers alone"),
+                *("answers", "share", "precision", "recall"),
+                *("AUC, answered", "AUC, known", "AUC, answers alone"),
             )
             for n in ANSWERS:
                 print(answers(n, X, C, T, args.audits), flush=True)

@@ -57,8 +57,8 @@ def main() -> None:
     if args.profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(32)
     if args.clean:
-        found, seconds = clocked(args.device, lambda: find_noisy_labels(X, candidates))
-        print(f"find_noisy_labels {seconds:.2f} s, {found.removed.mean():.1%} removed")
+        ranking, seconds = clocked(args.device, lambda: find_noisy_labels(X, candidates))
+        print(f"find_noisy_labels {seconds:.2f} s, {len(ranking.row):,} tags ranked")
     if args.compare:
         rows = X.cpu().numpy()
         other, seconds = clocked("cpu", lambda: Sieve().fit(rows, candidates))

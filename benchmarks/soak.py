@@ -13,6 +13,11 @@ clean   `schirn clean` with a copy, a list of changes, a report and a review pro
 review  the review server, while a client decides: every confirmed decision must be in the journal
 model   `schirn.save` over an existing model file: the file must load, as the old or the new model
 
+A fifth one, which is not killed, checks what must hold for every copy of a table:
+
+tables  random CSV and JSON lines that are easily damaged: after changes, nothing but the intended
+        tags differs, and undoing them gives the original bytes (--tables N stops after N tables)
+
 The programs are forks of this process, which has imported everything: a kill hits their work, not
 their start. Rounds of all programs follow each other until the time is over or each has been killed
 often enough. The exit code is 1 if anything is lost.
@@ -51,6 +56,10 @@ from schirn.lab.bench.results import VOLATILE
 from schirn.review import open_session, serve
 from schirn.review.project import read_project
 
+# The property tests check the same tables.
+sys.path.append(str(Path(__file__).parents[1] / "tests"))
+from tables.random_tables import check_csv, check_jsonl
+
 METHODS = "CandidateRidge,OracleRidge,NLR,Schirn"
 
 
@@ -60,13 +69,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="time for all programs")
     parser.add_argument("--kills", type=int, help="stop when each program was killed this often")
     parser.add_argument("--programs", default=",".join(SOAKS), help="names with commas")
+    parser.add_argument("--tables", type=int, help="stop after checking this many tables")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random moments")
     args = parser.parse_args()
     moments, end = random.Random(args.seed), time.monotonic() + args.seconds
     with tempfile.TemporaryDirectory(prefix="schirn-soak-") as name:
         soaks = [SOAKS[each](Path(name, each), moments) for each in args.programs.split(",")]
         while time.monotonic() < end:
-            left = [soak for soak in soaks if args.kills is None or soak.kills < args.kills]
+            left = [soak for soak in soaks if not soak.is_done(args)]
             if not left:
                 break
             for soak in left:
@@ -100,6 +110,10 @@ class Soak:
     def round(self) -> None:
         """Start the program, kill it, and look at what is left."""
         raise NotImplementedError
+
+    def is_done(self, args: argparse.Namespace) -> bool:
+        """Whether the program was killed often enough."""
+        return args.kills is not None and self.kills >= args.kills
 
     def finish(self) -> None:
         """Look at what is left in the end."""
@@ -288,7 +302,6 @@ class Review(Soak):
             serve(
                 self.project,
                 browser=False,
-                retrain_every=0,
                 ready=lambda address: os.write(ours, address.encode() + b"\n") and None,
             )
             return 0
@@ -391,14 +404,41 @@ class Model(Soak):
 
     def finish(self) -> None:
         """Count what killed processes left behind."""
-        self.parts = len(list(self.folder.glob(".*.part")))
+        self.parts = len(list(self.folder.glob(".*.part.*")))
 
     def summary(self) -> str:
         """Count the models that were loaded."""
         return f"{self.loads:,} models loaded ({self.parts:,} temporary files left behind)"
 
 
-SOAKS: dict[str, type[Soak]] = {each.name: each for each in (Bench, Clean, Review, Model)}
+class Tables(Soak):
+    """Copies of random tables, without a kill."""
+
+    name = "tables"
+    checked = 0
+
+    def round(self) -> None:
+        """Check some tables of each kind."""
+        for _ in range(25):
+            for check in (check_csv, check_jsonl):
+                seed = self.moments.getrandbits(32)
+                try:
+                    check(self.folder, random.Random(seed))
+                except Exception as error:
+                    reason = str(error).partition("\n")[0][:120]
+                    self.problems.append(f"{check.__name__}, seed {seed}: {reason}")
+                self.checked += 1
+
+    def is_done(self, args: argparse.Namespace) -> bool:
+        """Whether enough tables were checked."""
+        return args.tables is not None and self.checked >= args.tables
+
+    def summary(self) -> str:
+        """Count the tables."""
+        return f"{self.checked:,} tables came back exactly, apart from the losses below"
+
+
+SOAKS: dict[str, type[Soak]] = {each.name: each for each in (Bench, Clean, Review, Model, Tables)}
 
 
 def compare(whole: Path, killed: Path) -> tuple[int, list[str]]:

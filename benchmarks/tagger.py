@@ -49,7 +49,7 @@ def tagged(folder: Path, table: Path, new: Path, *, clean: bool) -> list[list[st
     source = str(table)
     if clean:
         source = str(folder / "cleaned.csv")
-        schirn("clean", str(table), "--text", "description", "-o", source)
+        schirn("clean", str(table), "--text", "description", "--remove-below", "0.5", "-o", source)
     schirn("fit", source, "--labels", "tags", "--text", "description", "-o", model)
     schirn("predict", model, str(new), "-o", out)
     with open(out, newline="", encoding="utf-8") as stream:

@@ -45,14 +45,14 @@ def measure(X: Any, C: np.ndarray, n_words: int, text: bool) -> dict[str, float]
     """What taking words out of the rows of removed tags does to the scores of Sieve."""
     rng = np.random.default_rng(0)
     options = {"features": "none"} if text else {}
-    found = find_noisy_labels(X, C, method=Sieve(**options), precision=None)
-    removed = np.flatnonzero(found.removed)
+    ranking = find_noisy_labels(X, C, method=Sieve(**options)).remove(below=0.5)
+    removed = np.flatnonzero(ranking.removed)
     asked = rng.choice(removed, min(CELLS, len(removed)), replace=False)
-    rows, columns = found.row[asked], found.column[asked]
-    rest = np.setdiff1d(np.arange(found.n_rows), rows)
+    rows, columns = ranking.row[asked], ranking.column[asked]
+    rest = np.setdiff1d(np.arange(ranking.n_rows), rows)
     model = Sieve(**options).fit(X[rest], C[rest])
     start = time.perf_counter()
-    reasons = found.reasons(X)
+    reasons = ranking.reasons(X)
     prepared = time.perf_counter()
     whys = reasons.explain_all(zip(rows.tolist(), columns.tolist(), strict=True))
     done = time.perf_counter()
@@ -85,12 +85,14 @@ def measure(X: Any, C: np.ndarray, n_words: int, text: bool) -> dict[str, float]
     before = score[kinds == "before"]
     change = {name: score[kinds == name] - before for name in ("named", "heavy")}
     change["random"] = score[kinds == "random"].reshape(-1, DRAWS).mean(axis=1) - before
-    some = rng.choice(np.flatnonzero(found.judged), min(1000, found.judged.sum()), replace=False)
+    some = rng.choice(
+        np.flatnonzero(ranking.judged), min(1000, ranking.judged.sum()), replace=False
+    )
     linear = reasons.explain_all(
-        zip(found.row[some].tolist(), found.column[some].tolist(), strict=True)
+        zip(ranking.row[some].tolist(), ranking.column[some].tolist(), strict=True)
     )
     ratio = [why.score - why.usual for why in linear]
-    verdict = found.confidence[some] >= found.threshold
+    verdict = ranking.confidence[some] >= 0.5
     return {
         **{name: float(values.mean()) for name, values in change.items()},
         "above_random": float(np.mean(change["named"] > change["random"])),
@@ -114,7 +116,9 @@ def debian(n: int | None, fetch: bool) -> tuple[Any, np.ndarray]:
             example.apt(["apt-get", "update"], name)
         rows = example.sample(example.packages(name if fetch else None), n)
     rows = example.with_wrong_tags(rows)
-    X = TextFeatures().fit_transform([f"{row['name']} {row['description']}" for row in rows])
+    # Without character sequences: a word that is taken out must be gone.
+    texts = [f"{row['name']} {row['description']}" for row in rows]
+    X = TextFeatures(max_characters=0).fit_transform(texts)
     return X, as_labels([row["tags"] for row in rows]).matrix
 
 

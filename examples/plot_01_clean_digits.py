@@ -2,7 +2,8 @@
 ================================
 
 Each image of a handwritten digit carries tags such as "even" or "has a loop". Two wrong ones were
-added to every image. `find_noisy_labels` judges all tags without knowing which ones are true.
+added to every image. `find_noisy_labels` ranks all tags without knowing which ones are true, and
+fifty answers tell which of them to remove.
 """
 
 import os
@@ -16,13 +17,21 @@ from schirn.datasets import load_digits_attributes
 
 rows = 400 if "SCHIRN_EXAMPLE_QUICK" in os.environ else 1797
 digits = load_digits_attributes(r=2).subset(range(rows))
-found = find_noisy_labels(digits.X, digits.candidates, label_names=digits.label_names)
-summary = found.summary()
+ranking = find_noisy_labels(digits.X, digits.candidates, label_names=digits.label_names)
+print(ranking.sentence)
+
+# %%
+# Here the truth answers 25 questions along all ranks, and 25 around the limit of the removals.
+for _ in range(2):
+    asked = ranking.questions(25)
+    ranking = ranking.answered(asked, digits.y_true[asked.row, asked.column] == 1)
+print(ranking.sentence)
+summary = ranking.summary()
 print({name: summary[name] for name in ("rows", "tags", "removed")})
 
 # %%
 # The verdicts on one image, as a table:
-print(found.to_pandas().query("row == 3").to_string(index=False))
+print(ranking.to_pandas().query("row == 3").to_string(index=False))
 
 # %%
 # The first image of every digit, not the best results. Red tags were removed, grey tags were kept.
@@ -32,7 +41,7 @@ print(found.to_pandas().query("row == 3").to_string(index=False))
 def write_tags(axes, row):
     """Write the tags of one row below its image, and strike out the removed ones."""
     for line, j in enumerate(np.flatnonzero(digits.candidates[row])):
-        removed, wrong = not found.clean[row, j], not digits.y_true[row, j]
+        removed, wrong = not ranking.clean[row, j], not digits.y_true[row, j]
         text = axes.text(
             0.0,
             -0.12 - 0.17 * line,
@@ -58,8 +67,8 @@ for digit, axes in enumerate(grid.flat):
     write_tags(axes, row)
 
 # %%
-# How often were the verdicts right? Only this step looks at the true tags.
+# How often were the removals right?
 
-wrong = digits.y_true[found.row, found.column] == 0
-print(f"{wrong[found.removed].mean():.1%} of the removed tags were wrong")
-print(f"{found.removed[wrong].mean():.1%} of the wrong tags were removed")
+wrong = digits.y_true[ranking.row, ranking.column] == 0
+print(f"{wrong[ranking.removed].mean():.1%} of the removed tags were wrong")
+print(f"{ranking.removed[wrong].mean():.1%} of the wrong tags were removed")

@@ -49,26 +49,25 @@ candidates = add_noise(truth, 2, random_state=0)
 print(f"{len(texts)} texts, {len(frequent)} tags, {truth.sum(axis=1).mean():.1f} true per text")
 
 # %%
-# Pass the texts as they are; they become tf-idf weights of words and word pairs.
+# Pass the texts as they are; they become tf-idf weights of words and characters.
 
-found = find_noisy_labels(texts, candidates, label_names=frequent)
+ranking = find_noisy_labels(texts, candidates, label_names=frequent)
 for i in range(3):
-    of_row = np.flatnonzero(found.row == i)
-    print(names[i], {found.label[k]: round(float(found.confidence[k]), 2) for k in of_row})
+    of_row = np.flatnonzero(ranking.row == i)
+    print(names[i], {ranking.label[k]: round(float(ranking.confidence[k]), 2) for k in of_row})
 
 # %%
 # Wrong tags get low confidences and true tags high ones. The doubtful tags in between are for a
 # person to decide (``schirn review``).
 
-wrong = truth[found.row, found.column] == 0
+wrong = truth[ranking.row, ranking.column] == 0
 figure, axes = plt.subplots(figsize=(7, 3.6))
 bins = np.linspace(0, 1, 31)
-axes.hist(found.confidence[wrong], bins, alpha=0.75, label="wrong tags")
-axes.hist(found.confidence[~wrong], bins, alpha=0.75, label="true tags")
-axes.axvline(found.threshold, color="#3b3f4e", linestyle="--", linewidth=1)
+axes.hist(ranking.confidence[wrong], bins, alpha=0.75, label="wrong tags")
+axes.hist(ranking.confidence[~wrong], bins, alpha=0.75, label="true tags")
 axes.set(xlabel="confidence that the tag is correct", ylabel="number of tags")
 axes.legend(loc="upper center")
 
 confidence = np.zeros(truth.shape)
-confidence[found.row, found.column] = found.confidence
+confidence[ranking.row, ranking.column] = ranking.confidence
 print(f"AUC of finding the wrong tags: {noise_auc(truth, candidates, confidence):.3f}")

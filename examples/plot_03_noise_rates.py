@@ -1,8 +1,9 @@
 """Which labels are noisy?
 ==========================
 
-Some labels are assigned more carelessly than others. `find_noisy_labels` estimates for every label
-what share of its rows should not carry it, without any true label.
+Some labels are assigned more carelessly than others. If wrong tags fall at random, as here, the
+probabilities of `find_noisy_labels` show which ones. On real data nobody knows that before a person
+has answered some questions.
 """
 
 import os
@@ -20,10 +21,10 @@ rates = np.linspace(0.02, 0.5, digits.n_labels)  # of wrong listings, one per la
 noise = random.random(digits.y_true.shape) < rates
 candidates = np.where(digits.y_true == 1, 1, noise).astype(np.uint8)
 
-found = find_noisy_labels(digits.X, candidates, label_names=digits.label_names)
+ranking = find_noisy_labels(digits.X, candidates, label_names=digits.label_names)
 estimate = np.zeros(digits.n_labels)
 for label in range(digits.n_labels):
-    estimate[label] = 1 - found.confidence[found.column == label].mean()
+    estimate[label] = 1 - ranking.confidence[ranking.column == label].mean()
 
 # %%
 # The share of wrong rows per label, estimated and true:

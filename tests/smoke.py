@@ -46,6 +46,16 @@ def write_photos(path, first, rows):
             writer.writerow([text, (k % 3) + k % 7 / 10, (k % 3 == 2) + k % 5 / 10, tags])
 
 
+def answer(path):
+    """Answer every question of a file."""
+    with path.open(newline="", encoding="utf-8") as stream:
+        rows = [{**row, "right": "yes"} for row in csv.DictReader(stream)]
+    with path.open("w", newline="", encoding="utf-8") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
 def main(wheel):
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
@@ -67,6 +77,11 @@ def main(wheel):
         run(python, "-m", "schirn", "--version")
         run(python, "-m", "schirn", "doctor")
         for call in [["demo"], *program_lines()]:
+            if call[0] == "review":
+                # It serves a page until somebody stops it.
+                continue
+            if "--answers" in call:
+                answer(work / call[call.index("--answers") + 1])
             run(python.with_name("schirn"), *call)
         for name in (
             "cleaned.csv",

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from golden.write import table
 
 import schirn
 from schirn import persist
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = sorted(GOLDEN.glob("*/*.schirn"))
+TAGGERS = sorted(GOLDEN.glob("*/taggers/*.schirn"))
 
 
 def header(path):
@@ -56,6 +58,13 @@ def test_a_file_written_again_names_no_module(path, tmp_path):
     assert found
     assert all(set(record) == {"name", "fields"} for record in found)
     assert "schirn." not in json.dumps(header(tmp_path / "again.schirn")["model"])
+
+
+@pytest.mark.parametrize("path", TAGGERS, ids=lambda path: f"{path.parts[-3]}/{path.stem}")
+def test_golden_tagger_loads_and_predicts_as_it_did(path):
+    with np.load(path.with_name("expected.npz")) as expected:
+        proba = expected[path.stem]
+    np.testing.assert_allclose(schirn.load(path).predict_proba(table()), proba, atol=1e-6)
 
 
 def test_every_record_has_a_golden_file():

@@ -36,7 +36,7 @@ NEIGHBOURS = {
     ("persist", "features"),
     ("persist", "model_selection"),
     ("cleaning", "report"),
-    ("demo", "report"),
+    ("demo", "cleaning"),
     ("cli", "review"),
     ("__main__", "cli"),
 }

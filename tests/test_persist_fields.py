@@ -48,7 +48,10 @@ VALUES = [
 def fitted(name, **params):
     if name == "TagPipeline":
         texts = [f"{'red' if tag else 'blue'} thing" for tag in DATA.candidates[:, 0]]
-        return TagPipeline(text="t", method="CandidateRidge").fit({"t": texts}, DATA.candidates)
+        numbers = ["", *(f"{value:.2f}" for value in DATA.X[1:, 0])]
+        table = {"t": texts, "n": numbers, "c": [text[:3] for text in texts]}
+        tagger = TagPipeline(text="t", columns=["n"], categories="c", method="CandidateRidge")
+        return tagger.fit(table, DATA.candidates)
     model = schirn.methods()[name](**params)
     own = {k: v for k, v in QUICK.items() if k in model.get_params()}
     return model.set_params(**own).fit(DATA.X, DATA.candidates)
@@ -109,9 +112,14 @@ def damaged(array):
 def use(model):
     """Everything a loaded model is asked for."""
     if isinstance(model, TagPipeline):
-        X = {"t": ["red pan", "", "blue"]}
-        model.predict_proba(X)
-        model.predict_labels(X)
+        X = {"t": ["red pan", "", "blue"], "n": [1, "2,5", None], "c": ["red", "blu", None]}
+        try:
+            model.predict_proba(X)
+            model.predict_labels(X)
+        except InputError as error:
+            # Another name of a column is as good as the right one.
+            if "there is no column" not in str(error):
+                raise
         model = model.method_
     X = DATA.X if model.n_features_in_ == 5 else np.zeros((3, model.n_features_in_))
     Y = np.ones((len(X), len(model.label_names_)), dtype=np.uint8)

@@ -277,6 +277,7 @@ def test_a_search_counts_folds_settings_and_rounds(small, display):
     assert not display.levels
 
 
+@pytest.mark.filterwarnings("ignore::schirn.exceptions.EmptyCandidatesWarning")
 def test_verbose_cleaning(small, capsys):
     for options in ({}, {"cv": 2}):
         schirn.find_noisy_labels(small.X, small.candidates, verbose=True, **options)

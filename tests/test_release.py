@@ -102,9 +102,10 @@ def test_the_classifiers_name_the_supported_pythons(project):
 
 def test_the_smoke_test_finds_the_commands_of_the_readme():
     calls = smoke.program_lines()
-    assert [call[0] for call in calls] == ["clean", "fit", "predict"]
+    names = ["review", "review", "fit", "predict", "clean", "clean"]
+    assert [call[0] for call in calls] == names
     assert not any("#" in word for call in calls for word in call)
-    assert len(smoke.blocks("python")) >= 2
+    assert smoke.blocks("python")
 
 
 def test_the_smoke_test_writes_a_table(tmp_path):
@@ -129,7 +130,7 @@ def test_ci_runs_the_check():
 def test_the_readme_names_the_two_commands_of_a_newcomer():
     text = (ROOT / "README.md").read_text("utf-8")
     assert re.search(r"^\$ make demo\b.*\n\$ make test\b", text, re.M)
-    assert "](docs/trust.md)" in text
+    assert "](docs/answers.md)" in text
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])

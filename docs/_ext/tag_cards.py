@@ -1,4 +1,4 @@
-"""The picture of the landing page: digit images, their tags and the verdicts of `Sieve`."""
+"""The picture of the landing page: digit images, and which of their tags fifty answers remove."""
 
 from html import escape
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 
 
 class TagCards(SphinxDirective):
-    """Cards of the first image of some digits, judged while the site is built."""
+    """Cards of the first image of some digits, cleaned while the site is built."""
 
     has_content = False
     required_arguments = 1
@@ -33,16 +33,20 @@ def _cards(wanted: list[int]) -> list[str]:
     from schirn.datasets import load_digits_attributes
 
     data = load_digits_attributes(r=2)
-    found = find_noisy_labels(data.X, data.candidates, label_names=data.label_names)
+    ranking = find_noisy_labels(data.X, data.candidates, label_names=data.label_names)
+    for _ in range(2):
+        asked = ranking.questions(25)
+        ranking = ranking.answered(asked, data.y_true[asked.row, asked.column] == 1)
+    clean = ranking.clean
     target = load_digits().target
     rows = [int(np.flatnonzero(target == digit)[0]) for digit in wanted]
-    return [_card(data, found, NAMES[target[row]], row) for row in rows]
+    return [_card(data, clean, NAMES[target[row]], row) for row in rows]
 
 
-def _card(data: Any, found: Any, name: str, row: int) -> str:
+def _card(data: Any, clean: np.ndarray, name: str, row: int) -> str:
     tags = []
     for j in np.flatnonzero(data.candidates[row]):
-        removed = not found.clean[row, j]
+        removed = not clean[row, j]
         wrong = not data.y_true[row, j]
         text = escape(data.label_names[j])
         struck = f"<s>{text}</s> {'✓' if wrong else '✗'}" if removed else text

@@ -11,7 +11,7 @@ from selenium import webdriver
 from schirn.demo import run_demo
 from schirn.report import demo_page
 
-WIDTH, HEIGHT = 1100, 565
+WIDTH, HEIGHT = 1100, 450
 
 
 def main() -> None:
@@ -27,7 +27,7 @@ def main() -> None:
         # The window has a frame; this sets the size of the page itself.
         size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.execute_script("document.getElementById('digits').scrollIntoView()")
+        browser.execute_script("document.getElementById('suspects').scrollIntoView()")
         browser.save_screenshot(str(Path(__file__).with_name("demo.png")))
 
 

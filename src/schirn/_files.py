@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import errno
+import hashlib
 import io
 import lzma
 import math
@@ -32,6 +33,7 @@ VARIABLE = "SCHIRN_MAX_BYTES"
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 # A spreadsheet runs a cell that starts with one of these as a formula.
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_END_BYTES = 2**16
 
 
 def byte_limit(max_bytes: int | None = None) -> int:
@@ -89,16 +91,18 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a binary file that appears under its name only if the block succeeds.
 
-    Links are followed. A pipe or device is written to directly, since it cannot be replaced.
+    The stream can be read back, also under its `name`, which ends as that of the file. Links are
+    followed. A pipe or device is written to directly, since it cannot be replaced.
     """
     target = followed(path)
     try:
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-            with target.open("wb") as device:
-                # Built in memory, since a device is not seekable and must not get half a file.
-                whole = io.BytesIO()
-                yield whole
-                device.write(whole.getbuffer())
+            # Built in a file, since a device is not seekable and must not get half a file.
+            suffix = "".join(Path(path).suffixes)
+            with target.open("wb") as device, tempfile.NamedTemporaryFile(suffix=suffix) as whole:
+                yield whole  # type: ignore[misc]
+                whole.seek(0)
+                shutil.copyfileobj(whole, device)
             return
         with disk_errors_named(path), _replacing(target) as stream:
             yield stream
@@ -156,9 +160,9 @@ def followed(path: str | os.PathLike[str]) -> Path:
 @contextmanager
 def _replacing(target: Path) -> Iterator[BinaryIO]:
     """Write a temporary file next to the target, then replace the target."""
-    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
+    part = target.with_name(f".{secrets.token_hex(4)}.part.{target.name[-100:]}")
     # "x" leaves the permissions to the umask, unlike a private temporary file.
-    stream = part.open("xb")
+    stream = part.open("x+b")
     try:
         with stream:
             yield stream
@@ -379,5 +383,33 @@ def csv_rows(
 
 
 def spreadsheet_safe(text: str) -> str:
-    """Return text that no spreadsheet runs as a formula."""
-    return f"'{text}" if text.startswith(FORMULA) else text
+    """Return a CSV cell that no spreadsheet runs; `spreadsheet_text` gives the text back.
+
+    >>> spreadsheet_safe("=1+1"), spreadsheet_text("'=1+1"), spreadsheet_text("'tis")
+    ("'=1+1", '=1+1', "'tis")
+    """
+    is_formula = text.startswith(FORMULA) or spreadsheet_text(text) != text
+    return f"'{text}" if is_formula else text
+
+
+def spreadsheet_text(cell: str) -> str:
+    """Return the text of a CSV cell without the apostrophe of `spreadsheet_safe`."""
+    return cell[1:] if cell[:1] == "'" and cell[1:2] in (*FORMULA, "'") else cell
+
+
+class Stamp(NamedTuple):
+    """Size, time and a hash of both ends of a file, which tell whether it has changed."""
+
+    size: int
+    time: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Stamp:
+        """Stamp a file."""
+        with path.open("rb") as stream:
+            about = os.fstat(stream.fileno())
+            ends = hashlib.sha256(stream.read(_END_BYTES))
+            stream.seek(max(0, about.st_size - _END_BYTES))
+            ends.update(stream.read(_END_BYTES))
+        return cls(about.st_size, about.st_mtime_ns, ends.hexdigest())

@@ -1,168 +1,171 @@
-import csv
-from dataclasses import replace
+"""Questions in a file, and the answers read back."""
 
 import numpy as np
+import pandas as pd
 import pytest
-from cleaning.test_audit import verdicts
 
+from schirn import find_noisy_labels
+from schirn.cleaning import Questions
 from schirn.cleaning.answers import read_answers, write_questions
 from schirn.exceptions import InputError
 
 
+def by_row(questions):
+    """Questions in the order of the file."""
+    order = np.lexsort((questions.label.astype(str), questions.row))
+    values = (questions.row, questions.column, questions.label, questions.confidence)
+    return Questions(*(array[order] for array in values), questions.kind, questions.draw)
+
+
 @pytest.fixture
-def asked(tmp_path):
-    """Verdicts, whether each tag is right, the sample, and its file."""
-    found, right = verdicts()
-    path = tmp_path / "check.csv"
-    cells = write_questions(path, found, 50, random_state=3)
-    return found, right, cells, path
+def asked(small, tmp_path):
+    """A ranking, its questions, their file, and a function that fills it in."""
+    ranking = find_noisy_labels(small.X, small.candidates, method="CandidateRidge")
+    questions, path = by_row(ranking.questions(12)), tmp_path / "questions.csv"
+    write_questions(path, questions, ranking)
+
+    def fill(words, **options):
+        table = pd.read_csv(path, dtype=str)
+        table["right"] = words
+        table.to_csv(path, index=False, **options)
+        return path
+
+    return ranking, questions, path, fill
 
 
-def read(path):
-    with path.open(newline="") as stream:
-        return list(csv.DictReader(stream))
+WORDS = ["yes", "no", "Right", " wrong ", "1", "0", "true", "FALSE", "?", "unsure", "", "no"]
+TOLD = [1, 0, 1, 0, 1, 0, 1, 0, None, None, None, 0]
 
 
-def write(path, rows, **options):
-    with path.open("w", newline="") as stream:
-        writer = csv.DictWriter(stream, list(rows[0]), **options)
-        writer.writeheader()
-        writer.writerows(rows)
+def answers_of(ranking):
+    columns = zip(ranking.row.tolist(), ranking.column.tolist(), strict=True)
+    told = dict(zip(columns, ranking.answer.tolist(), strict=True))
+    return {cell: value for cell, value in told.items() if value == value}
 
 
-def fill(asked, words=("no", "yes")):
-    _, right, cells, path = asked
-    rows = read(path)
-    for row, k in zip(rows, cells.index, strict=True):
-        row["right"] = words[int(right[k])]
-    write(path, rows)
-    return rows
+def test_answers_are_those_of_the_library(asked):
+    ranking, questions, _path, fill = asked
+    read, certificate = read_answers([fill(WORDS)], ranking)
+    assert certificate is None
+    expected = ranking.answered(questions, TOLD)
+    # An empty answer is none; "unsure" is.
+    blank = int(questions.row[10]), int(questions.column[10])
+    assert answers_of(read) == {
+        cell: value for cell, value in answers_of(expected).items() if cell != blank
+    }
+    assert read.n_answers == 9
 
 
-@pytest.mark.parametrize("words", [("no", "yes"), ("wrong", "Right "), ("0", "1"), ("FALSE", "T")])
-def test_answers_give_the_same_audit_as_the_library(asked, words):
-    found, right, cells, path = asked
-    words = (words[0], "true" if words[1] == "T" else words[1])
-    fill(asked, words)
-    answers = read_answers(path, found)
-    checked = found.audited(answers.cells, answers.right, extra=answers.extra)
-    plain = found.audited(cells, right[cells.index])
-    np.testing.assert_array_equal(checked.confidence, plain.confidence)
-    assert checked.certificate == plain.certificate
-
-
-def test_the_file_does_not_tell_the_verdict(asked):
-    _, _, cells, path = asked
-    rows = read(path)
-    assert list(rows[0]) == ["row", "tag", "right", "sample"]
-    assert len({row["sample"] for row in rows}) == 1
-    assert {row["right"] for row in rows} == {""}
-    assert [int(row["row"]) - 1 for row in rows] == cells.row.tolist()
+def test_the_file_does_not_tell_the_rank(asked):
+    _, _, path, _ = asked
+    table = pd.read_csv(path)
+    assert list(table.columns) == ["row", "tag", "right", "question"]
+    assert table["question"].nunique() == 1
+    assert table["right"].isna().all()
 
 
 def test_text_and_id_are_shown_and_formulas_are_not_run(tmp_path):
-    found, _ = verdicts()
-    found = replace(found, label_names=["=1+1", *found.label_names[1:]])
-    path = tmp_path / "check.csv"
-    texts = [f"@text {i}\nsecond line" for i in range(found.n_rows)]
-    write_questions(path, found, 200, texts=texts, ids=[f"id {i}" for i in range(found.n_rows)])
-    rows = read(path)
-    assert list(rows[0]) == ["row", "id", "text", "tag", "right", "sample"]
-    assert rows[0]["text"].startswith("'@text ")
-    assert "'=1+1" in {row["tag"] for row in rows}
-    for row in rows:
-        row["right"] = "no"
-    write(path, rows)
-    assert read_answers(path, found).right == [False] * 200
+    texts = ["red lamp", "blue chair", "=1+1"] * 10
+    tags = [["lamp", "=x"], ["chair"], ["=x"]] * 10
+    ranking = find_noisy_labels(texts, tags, method="CandidateRidge")
+    path = tmp_path / "q.csv"
+    ids = [f"@{i}" for i in range(30)]
+    write_questions(path, ranking.questions(40), ranking, texts=texts, ids=ids)
+    table = pd.read_csv(path)
+    assert set(table["tag"]) == {"'=x", "lamp", "chair"}
+    assert table["id"].str.startswith("'@").all()
+    assert "'=1+1" in set(table["text"])
+    table["right"] = "no"
+    table.to_csv(path, index=False)
+    assert read_answers([path], ranking)[0].n_answers == len(ranking.row)
 
 
 def test_a_spreadsheet_may_reorder_and_save_with_semicolons(asked):
-    found, right, cells, path = asked
-    rows = fill(asked)
-    write(path, [{**row, "comment": "seen"} for row in reversed(rows)], delimiter=";")
-    assert read_answers(path, found).right == right[cells.index].tolist()
+    ranking, _, path, fill = asked
+    expected = read_answers([fill(WORDS)], ranking)[0]
+    pd.read_csv(path, dtype=str).iloc[::-1].to_csv(path, index=False, sep=";")
+    assert answers_of(read_answers([path], ranking)[0]) == answers_of(expected)
 
 
-def test_empty_question_mark_and_deleted_lines_are_no_answers(asked):
-    found, _, _, path = asked
-    rows = fill(asked)
-    rows[0]["right"], rows[1]["right"] = "", "?"
-    write(path, rows[:-1])
-    answers = read_answers(path, found)
-    assert [answers.right[k] for k in (0, 1, -1)] == [None] * 3
-    assert sum(answer is None for answer in answers.right) == 3
-    assert found.audited(answers.cells, answers.right).audit.n_untold == 3
+def test_files_add_up_and_repeats_are_harmless(asked, tmp_path):
+    ranking, _, path, fill = asked
+    first = read_answers([fill(WORDS)], ranking)[0]
+    second = tmp_path / "second.csv"
+    write_questions(second, first.questions(5), first)
+    table = pd.read_csv(second, dtype=str)
+    assert not set(zip(table["row"], table["tag"], strict=True)) & set(
+        pd.read_csv(path, dtype=str)[["row", "tag"]].iloc[:9].itertuples(index=False, name=None)
+    )
+    table["right"] = "no"
+    table.to_csv(second, index=False)
+    both, reverse = (read_answers(paths, ranking)[0] for paths in ([path, second], [second, path]))
+    assert both.n_answers == 9 + len(table)
+    np.testing.assert_array_equal(both.removed, reverse.removed)
+    assert read_answers([path, path], ranking)[0].n_answers == 9
 
 
-def test_lines_without_a_sample_are_extra_answers(asked):
-    found, right, cells, path = asked
-    rows = fill(asked)
-    other = np.setdiff1d(np.arange(len(found.row)), cells.index)[:5]
-    more = [
-        {"row": found.row[k] + 1, "tag": found.label[k], "right": "no", "sample": ""} for k in other
-    ]
-    write(path, [*rows, *more])
-    answers = read_answers(path, found)
-    assert answers.extra == (found.row[other].tolist(), found.column[other].tolist(), [False] * 5)
-    plain = found.audited(cells, right[cells.index])
-    checked = found.audited(answers.cells, answers.right, extra=answers.extra)
-    assert checked.certificate == plain.certificate
-    assert checked.removed[other].all()
+def test_missing_tags_are_asked_in_the_same_way(small, tmp_path):
+    ranking = find_noisy_labels(small.X, small.candidates)
+    questions = by_row(ranking.questions(6, kind="missing"))
+    path = tmp_path / "q.csv"
+    write_questions(path, questions, ranking)
+    table = pd.read_csv(path, dtype=str)
+    table["right"] = ["yes", "no"] * 3
+    table.to_csv(path, index=False)
+    read = read_answers([path], ranking)[0]
+    added = set(zip(read.missing.row[read.added], read.missing.column[read.added], strict=True))
+    told = list(zip(questions.row, questions.column, strict=True))
+    assert set(told[::2]) <= added
+    assert not set(told[1::2]) & added
+    assert read.n_answers == 0
 
 
-def test_the_same_answer_twice_is_one_answer(asked):
-    found, right, cells, path = asked
-    rows = fill(asked)
-    write(path, [*rows, rows[0], {**rows[1], "right": ""}])
-    assert read_answers(path, found).right == right[cells.index].tolist()
+def test_a_certificate_goes_on_in_files(small, tmp_path):
+    ranking, path = find_noisy_labels(small.X, small.candidates).remove(30), tmp_path / "q.csv"
+    certificate = ranking.certify()
+    write_questions(path, certificate.questions(8), ranking, certificate=certificate)
+    table = pd.read_csv(path, dtype=str)
+    table["right"] = ["no"] * 7 + ["?"]
+    table.to_csv(path, index=False)
+    read, again = read_answers([path], ranking)
+    expected = certificate.answered(by_row(certificate.questions(8)), [False] * 7 + [None])
+    assert again.e_value == expected.e_value
+    assert again.answers == expected.answers
+    assert read.removed.sum() == ranking.removed.sum() - 1
+    assert not read.is_checked
+    with pytest.raises(InputError, match="another set of tags"):
+        read_answers([path], ranking.remove(31))
 
 
 def test_hostile_answers(asked):
-    found, _, cells, path = asked
-    good = fill(asked)
-    opposite = {"yes": "no", "no": "yes"}[good[0]["right"]]
-    outside = int(np.setdiff1d(np.arange(len(found.row)), cells.index)[0])
-    other = {**good[0], "row": found.row[outside] + 1, "tag": found.label[outside]}
-    for rows, words in (
-        ([*good, {**good[0], "right": opposite}], r"answer 51: says the opposite of answer 1 "),
-        ([*good, {**good[0], "right": "maybe"}], r"answer 51: 'maybe' is not an answer"),
-        ([*good, {**good[0], "tag": "cat"}], r"answer 51: row \d+ of the table has no tag 'cat'"),
-        ([*good, {**good[0], "row": 0}], "row 0 of the table has no tag"),
-        ([*good, {**good[0], "row": "-3"}], "answer 51: the row must be a number from 1"),
-        ([*good, {**good[0], "row": "1e5"}], "the row must be a number from 1"),
-        ([*good, other], "is not in the sample; leave the column 'sample' empty"),
-        ([*good, {**good[0], "sample": "audit:9:9:0123456789abcdef"}], "several samples"),
-        ([{**row, "sample": ""} for row in good], "no line names a sample"),
-        (
-            [{**row, "sample": "mine"} for row in good],
-            "'mine' in the column 'sample' is not the name",
-        ),
-        ([{**row, "sample": "audit:0:0:0123456789abcdef"} for row in good], "is not the name of a"),
-        ([{**row, "right": ""} for row in good], "there is no answer yet"),
-        ([{"row": 1, "tag": "x", "right": "yes"}], "there is no column 'sample'"),
+    ranking, _, path, fill = asked
+    for words, message in (
+        ([""] * 12, "there is no answer yet"),
+        (["maybe"] * 12, "answer 1: 'maybe' is not an answer; write yes, no or ?"),
     ):
-        write(path, rows)
-        with pytest.raises(InputError, match=words):
-            read_answers(path, found)
-
-
-def test_a_changed_table_is_noticed(asked):
-    found, _, _, path = asked
-    fill(asked)
-    names = ["renamed", *found.label_names[1:]]
-    for other in (
-        replace(found, label_names=names),
-        replace(found, n_rows=found.n_rows + 1),
-        replace(found, confidence=1 - found.confidence, removed=~found.removed),
-        verdicts(seed=1)[0],
-    ):
-        with pytest.raises(InputError, match="drawn from other verdicts"):
-            read_answers(path, other)
-
-
-def test_nothing_to_check(tmp_path):
-    found, _ = verdicts()
-    found = replace(found, judged=np.zeros(len(found.row), dtype=bool))
-    with pytest.raises(InputError, match="no tag was judged"):
-        write_questions(tmp_path / "check.csv", found)
-    assert not (tmp_path / "check.csv").exists()
+        with pytest.raises(InputError, match=message):
+            read_answers([fill(words)], ranking)
+    table = pd.read_csv(fill(WORDS), dtype=str)
+    changes = {
+        "the row must be a number from 1, not '0'": ("row", "0"),
+        "row 9999999 of the table has no listed tag": ("row", "9999999"),
+        "has no listed tag 'nothing'": ("tag", "nothing"),
+        "'audit' is not a question of this program": ("question", "audit"),
+        "the question is about another table": ("question", f"listed:{'0' * 12}"),
+    }
+    for message, (column, value) in changes.items():
+        changed = table.copy()
+        changed.loc[0, column] = value
+        changed.to_csv(path, index=False)
+        with pytest.raises(InputError, match=message):
+            read_answers([path], ranking)
+    twice = pd.concat([table, table.iloc[:1].assign(right="no")])
+    twice.to_csv(path, index=False)
+    with pytest.raises(InputError, match=r"answer 13: says the opposite of .*answer 1"):
+        read_answers([path], ranking)
+    table.drop(columns="question").to_csv(path, index=False)
+    with pytest.raises(InputError, match="there is no column 'question'"):
+        read_answers([path], ranking)
+    # A line of one's own needs no question.
+    table.assign(question="").to_csv(path, index=False)
+    assert read_answers([path], ranking)[0].n_answers == 9

@@ -85,13 +85,15 @@ def test_a_merged_tag_that_is_removed_goes_in_all_its_spellings(make, tmp_path):
     removed = np.array([False, True, False, True, False, False, False])
     confidence = np.where(removed, 0.25, 0.75)
     judged = np.ones(7, dtype=bool)
-    found = NoisyLabels(4, ["cat", "dog"], row, column, confidence, removed, judged, 0.5, "Sieve")
-    table.write_clean(str(tmp_path / "copy.jsonl"), found)
+    ranking = NoisyLabels(4, ["cat", "dog"], row, column, confidence, judged, "Sieve")
+    ranking = ranking.remove(below=0.5)
+    table.write_clean(str(tmp_path / "copy.jsonl"), ranking)
     copy = [json.loads(line) for line in (tmp_path / "copy.jsonl").read_text().splitlines()]
     assert [line["tags"] for line in copy] == ["cat", "cat", "dog", "cat;dog"]
     assert [line["tags_removed"] for line in copy] == ["dog", "dog", "", ""]
     assert copy[0]["tags_confidence"] == {"dog": 0.25, "cat": 0.75}
-    changes = table.changes(found)
+    assert [line["tags_note"] for line in copy] == ["not checked"] * 2 + [""] * 2
+    changes = table.changes(ranking)
     assert changes.counts() == {"removal": 3, "addition": 0, "merge": 1, "rename": 1}
     cells = [row["tags"] for row in rows]
     assert changes.undo(changes.apply(cells)) == cells

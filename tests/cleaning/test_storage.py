@@ -76,9 +76,3 @@ def test_a_device(data):
     assert storage(data, X).name == "device"
     assert storage(data, X, known=data.candidates * (np.arange(ROWS) < 2)[:, None]).name == "memory"
     assert storage(data, X, method=Sieve(max_iter=2)).name == "memory"
-
-
-def test_the_former_name_of_the_storage_is_deprecated(data):
-    found = find_noisy_labels(data.X, data.candidates, method="CandidateRidge")
-    with pytest.warns(DeprecationWarning, match="storage"):
-        assert found.road is found.storage

@@ -170,7 +170,17 @@ def test_fifty_thousand_distinct_tags(items, tmp_path, capsys):
     ]
     source = write_csv(tmp_path / "items.csv", many)
     out, page, project = tmp_path / "c.csv", tmp_path / "r.html", tmp_path / "p"
-    argv = ["clean", source, "--text", "description", "--json", "-o", str(out)]
+    argv = [
+        "clean",
+        source,
+        "--text",
+        "description",
+        "--json",
+        "-o",
+        str(out),
+        "--remove-below",
+        "0.5",
+    ]
     assert main([*argv, "--report", str(page), "--project", str(project)]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["labels"] == 50_084
@@ -192,24 +202,25 @@ def test_one_tag_only(items, tmp_path, capsys):
     every = write_csv(tmp_path / "every.csv", [(t, ["dog"], w) for t, _, w in items])
     page = tmp_path / "r.html"
     assert main(["clean", every, "--text", "description", "--report", str(page)]) == 0
-    assert "estimated wrong  unknown" in capsys.readouterr().out
-    assert "no tag could be judged" in page.read_text("utf-8")
+    assert "so none is ranked" in capsys.readouterr().out
+    assert "so none is ranked" in page.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
     ("text", "argv", "words"),
     [
         ("", [], "the file is empty"),
-        ("tags,a\n", [], "the table has no rows"),
         ("tags,a\nx,1,2\n", [], "line 2 has 3 cells, but the header has 2"),
         ("tags,tags\nx,1\n", [], "2 columns are called 'tags'"),
         ("a,b\nx,1\n", [], "which column holds the tags?"),
         ("tags,a\nx,1\ny,2\n", ["--labels", "tgas"], "did you mean 'tags'?"),
         ("tags,a\n,1\n,3\n", [], "holds no tags"),
-        ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "no column of numbers or sentences to learn from"),
+        ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "no column of numbers, categories or"),
         ("tags,a,b b\nx,p,pp\ny,q,qq\n", [], "a column of text such as 'b b', or"),
-        ("tags,a\nx,1\ny,\nx,2\n", [], "row 2, column 'a': '' is not a number"),
-        ("tags,a\nx,1\ny,nan\nx,2\n", [], "row 2, column 'a': 'nan' is not a number"),
+        ("tags,a\nx,1\ny,inf\nx,2\n", [], "row 2, column 'a': 'inf' is not a number"),
+        ("tags,a\nx,\ny,\n", ["--columns", "a"], "the column 'a' holds no numbers"),
+        ("tags,a\nx,p\ny,q\n", ["--categories", "a"], "no category of 'a' occurs twice"),
+        ("tags,a\nx,p\ny,q\n", ["--categories", "b"], "there is no column 'b'"),
         ("tags,a\nx,!\ny,?\n", ["--text", "a"], "the texts have no words"),
         ("tags,a,b\nx,1,3\ny,2,5\n", ["--known-clean", "a"], "'2' is neither yes nor no"),
         ("tags,a\nx,1\ny,4\n", ["--image", "i"], "there is no column 'i'"),
@@ -223,14 +234,18 @@ def test_one_tag_only(items, tmp_path, capsys):
             ["--features", "no.csv"],
             "'no.csv' is neither an .npy file nor a",
         ),
-        ("tags,a\nx,1\ny,4\n", ["--text", "a", "--columns", "a"], "give only one of"),
-        ("tags,a\nx,1\ny,4\n", ["--keep-threshold", "2"], "from 0 to 1, not '2'"),
+        (
+            "tags,a\nx,1\ny,4\n",
+            ["--text", "a", "--features", "x.npy"],
+            "or embeddings instead of other columns",
+        ),
+        ("tags,a\nx,1\ny,4\n", ["--remove-below", "2"], "from 0 to 1, not '2'"),
         ("tags,a\nx,1\ny,4\n", ["--method", "Siev"], "did you mean 'Sieve'?"),
         ("tags,a\nx,1\ny,4\n", ["--method", "OracleRidge"], "needs the true labels"),
         ("tags,a,tags_removed\nx,1,y\ny,4,z\n", ["-o", "OUT.csv"], "perhaps from an earlier run"),
         ("tags,a\nx,1\ny,4\n", ["-o", "IN.csv"], "is the input, which is never changed"),
         ("tags,a\nx,1\ny,4\n", ["--report", "IN.csv"], "is the input, which is never changed"),
-        ("tags,a\nx,1\ny,4\n", ["-o", "OUT.parquet"], "so its name must end in .csv"),
+        ("tags,a\nx,1\ny,4\n", ["-o", "OUT.pdf"], "must end as that of a table"),
         ("tags,a\nx,1\ny,4\n", ["-o", "no/such/place.csv"], "does not exist"),
         ("tags,a\nx,1\ny,4\n", ["--report", "OUT.txt"], "must end in .html"),
         ("tags,a\nx\0,1\n", [], "binary file"),
@@ -285,8 +300,8 @@ def test_removing_a_tag_never_makes_a_formula(items, tmp_path):
     source = tmp_path / "items.csv"
     write_csv(source, [(text, [*tags, link], wrong) for text, tags, wrong in items])
     output = tmp_path / "c.csv"
-    argv = ["clean", str(source), "--text", "description", "-o", str(output), "--precision", "0"]
-    assert main([*argv, "--allow-empty", "--keep-threshold", "1", "--force"]) == 0
+    argv = ["clean", str(source), "--text", "description", "-o", str(output)]
+    assert main([*argv, "--allow-empty", "--remove-below", "1"]) == 0
     before, after = read_csv(source), read_csv(output)
     assert any(row["tags"] == f"'{link}" for row in after)
     for old, new in zip(before, after, strict=True):
@@ -370,7 +385,7 @@ def test_a_project_is_on_the_disk_before_it_has_its_name(items, tmp_path, monkey
     assert main(["clean", source, "--text", "description", "--project", str(target)]) == 0
     assert tmp_path.stat().st_ino in synced
     assert sorted(path.name for path in target.iterdir()) == [
-        "features.npz", "items.jsonl", "project.json", "table.csv"
+        "evidence.npz", "features.npz", "items.jsonl", "project.json", "table.csv"
     ]  # fmt: skip
 
 

@@ -68,7 +68,8 @@ def test_proposed_merges_are_applied(source, tmp_path, capsys):
     lines = [line.split(",")[:3] for line in merges.read_text().splitlines()]
     assert lines[1:] == [["sunsett", "sunset", "typing error"], ["Beach", "beach", "case"]]
     capsys.readouterr()
-    assert clean(source, "--merge", merges, "--precision", 0, "-o", copy, "--changes", changes) == 0
+    order = ("--remove-below", 0.5)
+    assert clean(source, "--merge", merges, *order, "-o", copy, "--changes", changes) == 0
     assert "spelling" not in capsys.readouterr().out.partition("Look at the table")[2]
     before, after = read_csv(source), read_csv(copy)
     names = {
@@ -98,7 +99,7 @@ def test_lists_of_tags_are_merged(tmp_path):
     source.write_text("".join(json.dumps(row) + "\n" for row in rows))
     merges.write_text('{"Dog": "dog"}')
     argv = ["clean", str(source), "--text", "text", *METHOD, "--merge", str(merges)]
-    assert main([*argv, "--keep-threshold", "0", "-o", str(copy)]) == 0
+    assert main([*argv, "-o", str(copy)]) == 0
     found = [json.loads(line)["tags"] for line in copy.read_text().splitlines()]
     assert found == [["beach", "dog"], ["dog"], *(row["tags"] for row in rows[2:])]
 
@@ -141,7 +142,7 @@ def test_strict_stops_before_judging(source, tmp_path, capsys):
     out, err = capsys.readouterr()
     assert out == ""
     assert "schirn: findings.spelling: 2, limit 0; 2 tags look like another spelling" in err
-    assert "no tag was judged" in err
+    assert "no tag was ranked" in err
     assert not copy.exists()
     assert merges.exists()
 
@@ -163,7 +164,7 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
     capsys.readouterr()
     assert clean(source, "--strict", "--expect", expect) == 4
     assert capsys.readouterr().err.count("findings.") == 1
-    # Without --strict, the tags are judged before the expectations are checked.
+    # Without --strict, the tags are ranked before the expectations are checked.
     assert clean(source, "--expect", expect) == 4
     out, err = capsys.readouterr()
     assert "removed" in out
@@ -172,7 +173,7 @@ def test_expectations_allow_findings(source, tmp_path, capsys):
 
 def test_the_next_run_is_compared_with_the_last(source, tmp_path, capsys):
     expect, last, next_run = (tmp_path / name for name in ("e.json", "last.json", "next.json"))
-    expect.write_text(json.dumps({"wrong_share": 0.9, "drift": {"tags": 0.05, "new_tags": 0}}))
+    expect.write_text(json.dumps({"removed_share": 0.9, "drift": {"tags": 0.05, "new_tags": 0}}))
     assert clean(source, "--expect", expect, "--summary", last) == 0
     assert "the drift in" in capsys.readouterr().err
     same = ("--expect", expect, "--last", last)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cli.clean_helpers import make_items, read_csv, refused, write_csv
 
+from schirn.cleaning import ChangeList
 from schirn.cli import main
 from schirn.exceptions import DataError
 from schirn.report.page import png_uri
@@ -54,7 +55,7 @@ def test_embeddings_in_a_column_of_lists(records, tmp_path, capsys):
     copies = []
     for features in ("vector", str(tmp_path / "v.npy")):
         out = tmp_path / "c.jsonl"
-        assert clean(source, "--features", features, "-o", out) == 0
+        assert clean(source, "--features", features, "-o", out, "--remove-below", 0.5) == 0
         copies.append(read_jsonl(out))
     assert copies[0] == copies[1]
     assert sum(len(copy["tags_removed"]) for copy in copies[0]) > 10
@@ -160,11 +161,25 @@ def test_categories_of_a_parquet_file(items, tmp_path):
     assert copy["tags_removed"].tolist() == [row["tags_removed"] for row in expected]
 
 
-def test_a_parquet_file_without_rows(tmp_path, capsys):
-    pandas = pytest.importorskip("pandas", reason="Parquet files need pandas")
-    pytest.importorskip("pyarrow", reason="Parquet files need pyarrow")
-    pandas.DataFrame({"tags": [], "a": []}).to_parquet(tmp_path / "t.parquet")
-    assert "the table has no rows" in refused(capsys, "clean", str(tmp_path / "t.parquet"))
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet", "t.xlsx"])
+def test_a_table_without_rows_is_copied(items, tmp_path, capsys, name):
+    pandas = pytest.importorskip("pandas", reason="the tables are made with pandas")
+    pytest.importorskip("openpyxl" if name == "t.xlsx" else "pyarrow", reason="formats need them")
+    empty = pandas.DataFrame({"tags": [], "description": []}, dtype=str)
+    suffix = name[1:]
+    writers = {".csv": empty.to_csv, ".parquet": empty.to_parquet, ".xlsx": empty.to_excel}
+    source, out, changes = tmp_path / name, tmp_path / f"c{suffix}", tmp_path / "ch.csv"
+    writers[suffix](source, index=False)
+    assert clean(source, "--text", "description", "-o", out, "--changes", changes) == 0
+    assert "the table has no rows, so there is nothing to judge" in capsys.readouterr().err
+    columns = ["tags", "description", "tags_removed", "tags_confidence"]
+    assert open_table(out, empty=True).columns == columns
+    assert len(ChangeList.read(changes)) == 0
+    model, tagged = str(tmp_path / "m.schirn"), tmp_path / f"p{suffix}"
+    whole = write_csv(tmp_path / "items.csv", items)
+    assert main(["fit", whole, "--text", "description", "-o", model]) == 0
+    assert main(["predict", model, str(source), "-o", str(tagged)]) == 0
+    assert open_table(tagged, empty=True).columns[2:] == ["tags_predicted", "tags_probability"]
 
 
 def test_empty_lines_are_no_rows(tmp_path):
@@ -193,12 +208,28 @@ def test_packed_tables(items, records, tmp_path, name):
     assert copy == (tmp_path / f"c_{name}").read_bytes()
 
 
-def test_a_copy_of_another_format(items, tmp_path, capsys):
-    source = write_csv(tmp_path / "items.csv", items)
-    for name in ("c.tsv", "c.csv.gz", "c.jsonl"):
-        out = str(tmp_path / name)
-        words = "so its name must end in .csv"
-        assert words in refused(capsys, "clean", source, "--text", "description", "-o", out)
+@pytest.mark.parametrize(
+    "name", ["c.tsv", "c.csv.gz", "c.jsonl", "c.json", "c.parquet", "c.feather", "c.xlsx"]
+)
+def test_a_copy_of_another_format(items, records, tmp_path, name):
+    """The copy says the same in every format, whatever the format of the table."""
+    for module in {"c.parquet": ["pyarrow"], "c.xlsx": ["openpyxl"]}.get(name, []):
+        pytest.importorskip(module, reason="the format needs it")
+    source, out = write_csv(tmp_path / "items.csv", items), tmp_path / name
+    plain = tmp_path / "plain.csv"
+    for path in (plain, out):
+        assert clean(source, "--text", "description", "--id", "id", "-o", path) == 0
+    expected, copy = open_table(plain), open_table(out)
+    assert copy.columns == expected.columns
+    for column in expected.columns:
+        cells = [
+            "" if cell is None else cell if isinstance(cell, str) else str(cell)
+            for cell in copy.column(column)
+        ]
+        assert cells == expected.column(column)
+    lines = write_jsonl(tmp_path / "items.jsonl", records)
+    assert clean(lines, "--text", "description", "-o", out) == 0
+    assert open_table(out).n_rows == len(records)
 
 
 def test_tables_that_are_not_there_or_not_known(tmp_path, capsys):
@@ -230,7 +261,7 @@ def test_other_delimiters(items, tmp_path, capsys):
     ("options", "words"),
     [
         (["-o", "PAGE.html", "--report", "PAGE.html"], "is given for both the copy and the report"),
-        (["--keep-threshold", "half"], "must be a number from 0 to 1, not 'half'"),
+        (["--remove-below", "half"], "must be a number from 0 to 1, not 'half'"),
     ],
 )
 def test_options_that_cannot_be_used(items, tmp_path, monkeypatch, capsys, options, words):

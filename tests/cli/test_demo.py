@@ -31,7 +31,9 @@ def test_table_sentence_and_page(demo, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["demo"]) == 0
     out = capsys.readouterr().out
-    assert "\n".join(demo.sentences()) in out
+    for sentence in (*demo.rank_sentences(), *demo.ask_sentences(), *demo.act_sentences()):
+        assert sentence in out
+    assert demo.commands in out
     assert str(tmp_path / "schirn-demo.html") in out
     for result in demo.results:
         line = next(line for line in out.splitlines() if line.startswith(f"{result.name} "))
@@ -46,7 +48,13 @@ def test_json_and_no_page(demo, tmp_path, monkeypatch, capsys):
     captured = capsys.readouterr()
     document = json.loads(captured.out)
     assert document["page"] is None
-    assert document["methods"][2]["noise_finding"] == demo.result("Sieve").noise
+    methods = {method["name"]: method["noise_finding"] for method in document["methods"]}
+    assert methods["Sieve"] == demo.result("Sieve").noise
+    assert document["before"]["removed"] == 0
+    removed = demo.answered.removed
+    assert document["after"]["removed"] == removed.sum()
+    assert document["after"]["removed_and_wrong"] == demo.wrong[removed].sum()
+    assert [each["wrong"] for each in document["suspects"]] == demo.suspect_is_wrong.tolist()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -54,7 +62,7 @@ def test_without_the_template_package_the_table_is_there(tmp_path, monkeypatch, 
     monkeypatch.setitem(sys.modules, "jinja2", None)
     assert main(["demo", "-o", str(tmp_path / "x.html")]) == 0
     captured = capsys.readouterr()
-    assert "Sieve removed" in captured.out
+    assert "The answers remove" in captured.out
     assert 'pip install "schirn[cli]"' in captured.err
     assert captured.err.count("\n") == 1
     assert not (tmp_path / "x.html").exists()

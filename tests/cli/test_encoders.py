@@ -10,9 +10,6 @@ from features.tiny_models import SYNONYMS, clip_folder, static_folder, write_pic
 
 import schirn
 from schirn.cli import main
-from schirn.features import TableFeatures
-from schirn.review import open_session
-from schirn.review._training import new_confidence
 
 KINDS = ["pan", "chair", "lamp"]
 
@@ -73,8 +70,8 @@ def test_texts_with_an_encoder_from_table_to_tags(static, kinds, tmp_path, capsy
     new = write(tmp_path / "new.csv", {"title": [f"one {word} for you" for word in SYNONYMS]})
     cleaned, model, out = (str(tmp_path / name) for name in ("c.csv", "m.schirn", "t.csv"))
     chosen = ["--text", "title", "--encoder", static]
-    assert main(["clean", table, *chosen, "--precision", "0", "-o", cleaned]) == 0
-    assert f"learned from     title with tf-idf and {static} (Sieve" in capsys.readouterr().out
+    assert main(["clean", table, *chosen, "--remove-below", "0.5", "-o", cleaned]) == 0
+    assert f"learned from  title with tf-idf and {static} (Sieve" in capsys.readouterr().out
     check_cleaned(cleaned, kinds)
     assert main(["fit", cleaned, *chosen, "-o", model, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["encoder"] == static
@@ -138,7 +135,10 @@ def test_pictures_from_table_to_tags(clip, kinds, tmp_path, capsys):
     chosen = ["--image", "file", "--image-root", str(photos)]
     learn = [*chosen, "--encoder", clip]
     page = str(tmp_path / "report.html")
-    assert main(["clean", table, *learn, "--precision", "0", "-o", cleaned, "--report", page]) == 0
+    assert (
+        main(["clean", table, *learn, "--remove-below", "0.5", "-o", cleaned, "--report", page])
+        == 0
+    )
     assert f"learned from     file with {clip}" in capsys.readouterr().out
     check_cleaned(cleaned, kinds)
     assert main(["fit", cleaned, *learn, "-o", model]) == 0
@@ -170,13 +170,21 @@ def test_bad_pictures_are_named(clip, kinds, tmp_path, capsys):
     assert main(["fit", table, *learn]) == 0
 
 
-def test_pictures_without_an_encoder_are_shown_but_not_learned_from(kinds, tmp_path, capsys):
+def test_pictures_need_no_encoder_and_are_only_shown_beside_texts(kinds, tmp_path, capsys):
     names = write_pictures(tmp_path, kinds)
     only = write(tmp_path / "only.csv", {"file": names, "tags": tags(kinds)})
-    for argv in (["clean", only], ["fit", only, "-o", str(tmp_path / "m")]):
-        err = refused(capsys, *argv, "--image", "file")
-        assert "learning from pictures needs an encoder" in err
-        assert 'pip install "schirn[networks]"' in err
+    new = write(tmp_path / "new.csv", {"file": write_pictures(tmp_path, [0, 1, 2], seed=1)})
+    model, cleaned, out = (str(tmp_path / name) for name in ("m", "c.csv", "t.csv"))
+    assert main(["clean", only, "--image", "file", "--remove-below", "0.5", "-o", cleaned]) == 0
+    said = capsys.readouterr()
+    assert "learned from  file (Sieve" in said.out
+    assert "note: file: the pictures are described by their colours and edges" in said.err
+    assert 'pip install "schirn[pictures]"' in said.err
+    check_cleaned(cleaned, kinds)
+    assert main(["fit", cleaned, "--image", "file", "-o", model]) == 0
+    assert main(["predict", model, new, "-o", out]) == 0
+    assert [row["tags_predicted"] for row in read_csv(out)] == KINDS
+    capsys.readouterr()
     columns = {"title": titles(kinds), "file": names, "tags": tags(kinds)}
     both = write(tmp_path / "both.csv", columns)
     assert main(["clean", both, "--image", "file", "--json"]) == 0
@@ -231,25 +239,3 @@ def test_options_of_tables_need_a_table(tmp_path, capsys):
     for option in ("--image", "--encoder", "--group"):
         err = refused(capsys, *argv, option, "x")
         assert f"{option} needs a table with one column of tags" in err
-
-
-def test_a_review_trains_again_with_the_encoder_and_the_groups(static, kinds, tmp_path):
-    columns = {"title": titles(kinds), "source": [k // 2 for k in range(70)], "tags": tags(kinds)}
-    table = write(tmp_path / "items.csv", columns)
-    argv = ["clean", table, "--text", "title", "--encoder", static, "--project"]
-    found = []
-    for name, more in (("alone", []), ("grouped", ["--group", "source"])):
-        folder = str(tmp_path / name)
-        assert main([*argv, folder, *more]) == 0
-        session = open_session(folder, write=False)
-        found.append(new_confidence(session.project, session.status))
-    X = TableFeatures(text="title", encoder=static).fit_transform(columns)
-    lists = [each.split(";") for each in columns["tags"]]
-    groups = np.unique(list(map(str, columns["source"])), return_inverse=True)[1]
-    for confidence, given in zip(found, (None, groups), strict=True):
-        model = schirn.Sieve(features="none").fit(X, lists, groups=given)
-        project = session.project
-        order = [model.label_names_.index(project.labels[j]) for j in project.column]
-        expected = model.label_confidence_[project.row, order]
-        np.testing.assert_allclose(confidence[project.listed], expected[project.listed], atol=1e-6)
-    assert np.abs(found[0] - found[1]).max() > 1e-3

@@ -311,7 +311,7 @@ class TestTables:
 
     def test_a_cell_that_is_no_number_is_named(self, fitted, tmp_path, capsys):
         new = tmp_path / "new.csv"
-        new.write_text("a,b\n1,1\n1,\n")
+        new.write_text("a,b\n1,1\n1,one\n")
         assert "row 2, column 'b'" in refused(capsys, "predict", fitted, str(new))
 
 

@@ -31,7 +31,7 @@ def test_a_lone_sign_of_another_line_end_stays_in_its_cell(newline, sign, tmp_pa
     before = read_csv(table)
     names = ("clean.csv", "changes.csv", "applied.csv", "back.csv", "m.schirn", "tags.csv")
     cleaned, changes, applied, back, model, tags = (str(tmp_path / name) for name in names)
-    options = ["--text", "text", "--precision", "0"]
+    options = ["--text", "text", "--remove-below", "0.5"]
     assert main(["clean", str(table), *options, "-o", cleaned, "--changes", changes]) == 0
     assert main(["apply", changes, str(table), "-o", applied]) == 0
     assert main(["undo", changes, applied, "-o", back]) == 0

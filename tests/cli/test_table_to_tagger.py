@@ -150,22 +150,74 @@ def test_all_probabilities_and_scores_on_request(rows, tmp_path, capsys):
 
 @pytest.mark.parametrize("command", ["clean", "fit"])
 def test_doubtful_guesses_are_errors(rows, tmp_path, capsys, command):
-    table = write(tmp_path / "both.csv", rows, ["title", "size", "tags"])
     output = ["-o", str(tmp_path / "o.csv")]
-    message = refused(capsys, command, table, *output)
-    assert "learn from the text in 'title', or the numbers in size? Choose" in message
-    assert "(see --text and --columns)" in message
     several = [{**row, "tags": [*row["tags"], "shop"]} for row in rows]
     table = write(tmp_path / "commas.csv", several, ["title", "tags"], separator=", ")
     message = refused(capsys, command, table, "--text", "title", *output)
     assert "most cells of 'tags' contain ',' and none ';'" in message
-    argv = ["--text", "title", "--columns", "size"]
-    message = refused(capsys, command, str(tmp_path / "both.csv"), *argv, *output)
-    assert "give only one of text and columns" in message
-    assert "(see --text and --columns)" in message
     argv = [command, table, "--text", "title", "--separator", ",", *output, "--json"]
     assert main(argv) == 0
     assert json.loads(capsys.readouterr().out)["labels"] == 4
+
+
+def shop_rows(rows):
+    """Titles of which a quarter says nothing, prices with commas and gaps, and a brand."""
+    brands = {"pan": "Tefo", "chair": "Holz", "lamp": "Lux"}
+    for i, row in enumerate(rows):
+        price = f"{20 * KINDS.index(row['truth']) + i / 50:.2f}".replace(".", ",")
+        yield {
+            "title": row["title"] if i % 4 != 1 else "one of our best things",
+            "price": "" if i % 10 == 3 else price,
+            "weight": i * 7 % 5,
+            "brand": "Other" if i % 5 == 2 else brands[row["truth"]],
+            "tags": row["tags"],
+            "truth": row["truth"],
+        }
+
+
+@pytest.mark.parametrize("chosen", [[], ["--text", "title", "--features", "price, weight"]])
+def test_texts_numbers_and_categories_are_learned_from_together(rows, tmp_path, capsys, chosen):
+    names = ["title", "price", "weight", "brand", "tags"]
+    shop = list(shop_rows(rows))
+    table = write(tmp_path / "shop.csv", shop, names)
+    chosen = [*chosen, "--categories", "brand"] if chosen else []
+    cleaned, model, out = (str(tmp_path / name) for name in ("c.csv", "m.schirn", "t.csv"))
+    assert main(["clean", table, *chosen, "-o", cleaned]) == 0
+    said = capsys.readouterr()
+    assert "learned from  title, price, weight, brand (Sieve" in said.out
+    assert "left out" not in said.out
+    assert "note: price: 9 missing values were filled with the median" in said.err
+    assert "note: price: commas were read as decimal points, as in " in said.err
+    doubts = [
+        min((float(p), tag) for tag, p in (pair.split("=") for pair in cell.split(";")))[1]
+        for cell in (row["tags_confidence"] for row in read_csv(cleaned)[::6])
+    ]
+    assert np.mean(np.array(doubts) != [row["truth"] for row in rows[::6]]) > 0.9
+    assert main(["fit", table, *chosen, "-o", model]) == 0
+    new = write(tmp_path / "new.csv", shop[30:60], ["brand", "weight", "price", "title"])
+    capsys.readouterr()
+    assert main(["predict", model, new, "-o", out, *chosen]) == 0
+    assert "price: 3 missing values were filled" in capsys.readouterr().err
+    right = [
+        row["tags_predicted"] == wanted["truth"]
+        for row, wanted in zip(read_csv(out), shop[30:60], strict=True)
+    ]
+    assert np.mean(right) > 0.9
+    assert schirn.load(model).features_.kinds == ["text", "columns", "categories"]
+    message = refused(capsys, "predict", model, new, "--features", "price")
+    assert "learned from title, price, weight, brand; name the columns" in message
+
+
+def test_embeddings_and_texts_are_learned_from_together(rows, tmp_path, capsys):
+    table = write(tmp_path / "both.jsonl", rows, ["title", "vector", "tags"])
+    model = str(tmp_path / "m.schirn")
+    learn = ["--text", "title", "--features", "vector"]
+    assert main(["fit", table, *learn, "-o", model]) == 0
+    assert "learned from  title, vector" in capsys.readouterr().out
+    assert main(["predict", model, table]) == 0
+    capsys.readouterr()
+    message = refused(capsys, "fit", table, *learn, "--columns", "size", "-o", model)
+    assert "there is no column 'size'" in message
 
 
 def test_the_only_column_of_sentences_is_learned_from_and_named(rows, tmp_path, capsys):

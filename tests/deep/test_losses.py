@@ -42,6 +42,22 @@ LOSSES = {
 }
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@pytest.mark.parametrize("counts", [False, True])
+def test_no_step_waits_for_the_gpu(counts):
+    logits, candidates, rows = (tensor.cuda() for tensor in batch())
+    loss = PartialMultiLabelLoss(
+        1000, 4, warm_up=0, counts=counts, confidences=Confidences(1000, 4, device="cuda")
+    ).cuda()
+    loss(logits, candidates, rows)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        loss(logits, candidates, rows)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients_in_double_precision(name):
     logits, candidates, rows = batch()

@@ -189,7 +189,9 @@ def test_names_that_mean_nothing_get_a_hint(tmp_path):
         Encoder("torchvision", of="image").fit()
     with pytest.raises(InputError, match="holds no model of a known kind"):
         Encoder(str(tmp_path)).fit()
-    with pytest.raises(InputError, match="does not encode images; for these there are sentence"):
+    with pytest.raises(
+        InputError, match="does not encode images; for these there are pixels, sentence"
+    ):
         Encoder("wordllama", of="image").fit()
     with pytest.raises(InputError, match="of must be 'text' or 'image'"):
         Encoder("wordllama", of="sound").fit()
@@ -241,16 +243,18 @@ def test_vectors_stand_beside_words(static, table):
     found = features.fit_transform(table)
     words = TextFeatures().fit_transform(table["title"])
     vectors = Encoder(static).fit().transform(table["title"])
-    np.testing.assert_allclose(found.toarray()[:, : words.shape[1]], words.toarray() / np.sqrt(2))
+    np.testing.assert_allclose(
+        found.toarray()[:, : words.shape[1]], words.toarray() / np.sqrt(2), atol=1e-7
+    )
     np.testing.assert_allclose(
         found.toarray()[:, words.shape[1] :], vectors / np.sqrt(2), atol=1e-7
     )
     assert len(features.get_feature_names_out()) == found.shape[1] == features.n_features_
     assert features.source() == f"title with tf-idf and {static}"
-    assert abs(features.transform(table) - found).max() < 1e-12
+    assert abs(features.transform(table) - found).max() < 1e-6
     # Texts of unknown words and no words at all.
     other = features.transform({"title": ["pan", "skillet", "zzz", ""]})
-    np.testing.assert_allclose(np.sqrt(other.multiply(other).sum(axis=1)), [1, 1, 0, 0])
+    np.testing.assert_allclose(np.sqrt(other.multiply(other).sum(axis=1)), [1, 1, 0, 0], rtol=1e-6)
 
 
 def test_tfidf_is_the_name_of_the_default(table):
@@ -294,6 +298,5 @@ def test_an_encoder_is_for_texts_and_pictures():
     for learn in ({"columns": ["a"]}, {"vectors": "a"}):
         with pytest.raises(InputError, match="turns texts or pictures into vectors"):
             TableFeatures(**learn, encoder="wordllama").fit({"a": [1]})
-    for more in ({}, {"encoder": "tf-idf"}):
-        with pytest.raises(InputError, match=r"needs an encoder, such as .*schirn\[networks\]"):
-            TableFeatures(image="a", **more).fit({"a": ["b.png"]})
+    with pytest.raises(InputError, match="no encoder and no folder 'tf-idf'"):
+        TableFeatures(image="a", encoder="tf-idf").fit({"a": ["b.png"]})

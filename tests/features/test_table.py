@@ -1,11 +1,12 @@
-"""Features of texts and tables."""
+"""Features of tables: one kind of column, or several together."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
 
+import schirn
 from schirn.exceptions import InputError
 from schirn.features import TableFeatures, TextFeatures
 from schirn.tables.files import open_table
@@ -16,38 +17,33 @@ TABLE = {
     "price": ["12.5", 80, "3"],
     "vector": [[1, 2], [3, 4], [5, 6]],
 }
+KINDS = {"text": "title", "columns": ["price"], "categories": ["brand"], "vectors": "vector"}
 
 
-def test_texts_become_weights_of_words_and_pairs_in_rows_of_unit_length():
-    texts = ["a red pan", "a red chair", "", None]
-    found = TextFeatures().fit_transform(texts)
-    assert sp.issparse(found)
-    assert found.shape == (4, 5)
-    np.testing.assert_allclose(sp.linalg.norm(found, axis=1), [1, 1, 0, 0])
-
-
-def test_new_texts_get_the_weights_that_training_texts_have():
-    texts = ["a red pan", "a red chair", "Café au lait in a red pan"]
-    features = TextFeatures().fit(texts)
-    trained = features.fit_transform(texts)
-    assert abs(features.transform(texts[::-1]) - trained[[2, 1, 0]]).max() == 0
-    assert features.transform(["cafe and nothing else"]).nnz == 1
-    names = features.get_feature_names_out()
-    assert names[features.transform(["pan"]).indices].tolist() == ["pan"]
-
-
-def test_the_most_frequent_words_are_kept():
-    features = TextFeatures(max_words=2).fit(["red pan", "red chair", "red pan"])
-    assert sorted(features.get_feature_names_out()) == ["pan", "red"]
-
-
-def test_texts_without_words_and_one_text_are_errors():
-    with pytest.raises(InputError, match="no words of two or more letters"):
-        TextFeatures().fit(["a", "!"])
-    with pytest.raises(InputError, match="not one text"):
-        TextFeatures().fit("red pan")
-    with pytest.raises(NotFittedError):
-        TextFeatures().transform(["red"])
+@pytest.fixture(scope="module")
+def mixed():
+    """A table of 120 things, a quarter of them with a second, wrong tag after the right one."""
+    rng = np.random.default_rng(0)
+    things, brands = ["pan", "chair", "lamp"], ["Tefo", "Holz", "Lux"]
+    kind = rng.integers(3, size=120)
+    prices = [
+        f"{20 * k + x:.2f}".replace(".", ",") for k, x in zip(kind, rng.random(120), strict=True)
+    ]
+    second = (kind + rng.integers(1, 3, size=120)) % 3
+    tags = [
+        [things[k]] + [things[j]] * (i % 4 == 0)
+        for i, (k, j) in enumerate(zip(kind, second, strict=True))
+    ]
+    return {
+        "title": [
+            f"a {things[k]} of steel number{i}" if i % 3 else f"some item{i}"
+            for i, k in enumerate(kind)
+        ],
+        "price": ["" if i % 10 == 1 else price for i, price in enumerate(prices)],
+        "brand": [brands[k] if i % 5 else "Other" for i, k in enumerate(kind)],
+        "vector": (np.eye(3)[kind] + rng.normal(size=(120, 3))).tolist(),
+        "tags": [";".join(each) for each in tags],
+    }
 
 
 @pytest.mark.parametrize("kind", ["dict", "rows", "frame", "file"])
@@ -90,23 +86,74 @@ def test_vectors_that_do_not_fit_are_named(cells):
         TableFeatures(vectors="v").fit({"v": cells})
 
 
-def test_a_cell_that_is_no_number_is_named():
-    for cell in ("dear", "", None, "inf"):
-        with pytest.raises(InputError, match=r"row 2, column 'p': .* is not a number"):
-            TableFeatures(columns=["p"]).fit({"p": [1, cell]})
-
-
 def test_what_to_learn_from_must_be_clear():
-    with pytest.raises(InputError, match="give one of text, columns, vectors and image, not none"):
+    with pytest.raises(InputError, match="give columns to learn from: text, columns, categories"):
         TableFeatures().fit(TABLE)
-    with pytest.raises(InputError, match="not text and columns"):
-        TableFeatures(text="title", columns=["price"]).fit(TABLE)
+    with pytest.raises(InputError, match="pictures cannot be combined with other columns"):
+        TableFeatures(text="title", image="file").fit(TABLE)
     with pytest.raises(InputError, match="there is no column 'titel'; did you mean 'title'"):
         TableFeatures(text="titel").fit(TABLE)
     with pytest.raises(InputError, match="columns is empty"):
         TableFeatures(columns=[]).fit(TABLE)
     with pytest.raises(InputError, match="not ndarray"):
         TableFeatures(columns=["a"]).fit(np.eye(2))
+
+
+@pytest.mark.parametrize("kinds", [list(KINDS), ["text", "columns"], ["columns", "vectors"]])
+def test_each_kind_has_the_same_variance(mixed, kinds):
+    features = TableFeatures(**{kind: KINDS[kind] for kind in kinds})
+    X = features.fit_transform(mixed)
+    assert sp.issparse(X) == ("text" in kinds)
+    assert features.is_scaled
+    X = X.toarray() if sp.issparse(X) else X
+    names, start = features.get_feature_names_out().tolist(), 0
+    for kind in kinds:
+        alone = TableFeatures(**{kind: KINDS[kind]}).fit(mixed)
+        end = start + alone.n_features_
+        assert names[start:end] == alone.get_feature_names_out().tolist()
+        assert X[:, start:end].var(axis=0).sum() == pytest.approx(1, rel=1e-4)
+        start = end
+    assert start == X.shape[1] == len(names)
+    again = features.transform(mixed)
+    np.testing.assert_allclose(again.toarray() if sp.issparse(again) else again, X, atol=1e-6)
+
+
+def test_a_kind_that_says_nothing_counts_less(mixed):
+    rng = np.random.default_rng(1)
+    table = mixed | {"noise": rng.normal(size=len(mixed["title"])).tolist()}
+    features = TableFeatures(text="title", columns=["noise"])
+    equal = features.fit(table).scales_
+    learned = features.fit(table, mixed["tags"]).scales_
+    assert learned[1] / learned[0] < 0.6 * equal[1] / equal[0]
+    with pytest.raises(InputError, match="the table has 120 rows, but there are tags for 1"):
+        features.fit(table, ["pan"])
+
+
+def test_names_that_readers_understand(mixed):
+    features = TableFeatures(**KINDS).fit(mixed)
+    names = features.readable_names()
+    assert len(names) == features.n_features_
+    assert {"pan", "price", "price is missing", "brand=Tefo"} < set(names)
+    assert not any(name.startswith(("~", "vector")) for name in names)
+    assert features.source() == "title, price, brand, vector"
+
+
+def test_a_table_in_memory_is_cleaned_as_it_is(mixed):
+    frame = pytest.importorskip("pandas").DataFrame(mixed).drop(columns=["tags", "vector"])
+    ranking = schirn.find_noisy_labels(frame, mixed["tags"])
+    right = [mixed["tags"][i].split(";")[0] for i in ranking.row] == np.array(ranking.label)
+    assert roc_auc_score(right, ranking.confidence) > 0.97
+    columns = {name: mixed[name] for name in frame.columns}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    for table in (columns, rows):
+        same = schirn.find_noisy_labels(table, mixed["tags"])
+        np.testing.assert_allclose(same.confidence, ranking.confidence, atol=1e-6)
+    wrong = int(np.flatnonzero(~right)[0])
+    why = ranking.reasons(frame).explain(int(ranking.row[wrong]), ranking.label[wrong])
+    assert why.words[0].contribution < 0
+    two = {"a": [[1], [2]], "b": [[1], [2]]}
+    with pytest.raises(InputError, match="both 'a' and 'b' hold lists"):
+        schirn.find_noisy_labels(two, ["x", "y"])
 
 
 def test_the_transformers_can_be_cloned():

@@ -5,7 +5,6 @@ import hashlib
 import io
 import json
 import tempfile
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 
@@ -240,9 +239,8 @@ LABELS = ["dog", "cat", "beach"]
 def _project() -> list[bytes]:
     head = {"format": "schirn-review", "version": 1, "labels": LABELS, "threshold": 0.5}
     head |= {"method": "Sieve", "n_items": 2, "features": None}
-    trust = {"level": "good", "planted": 9, "curve": [[0.2, 0.6, 0.3]]}
-    audit = {"precision": 0.9, "keep_one": True, "max_remove_per_row": 2, "trust": trust}
-    return [json.dumps(head | audit).encode(), json.dumps(head).encode()]
+    limits = {"precision": 0.9, "keep_one": True, "max_remove_per_row": 2}
+    return [json.dumps(head | limits).encode(), json.dumps(head).encode()]
 
 
 def _items() -> list[bytes]:
@@ -279,20 +277,20 @@ def _journal() -> list[bytes]:
         for k, record in enumerate(records):
             session.act(record, session.sequence, "Ada" if k > 4 else "")
         session.undo(session.sequence, "Ada")
-        session.start_audit(3)
+        session.act({"action": "remove", "tags": [0]}, session.sequence)
         for item, label in (("b", "beach"), ("a", "dog"), ("a", "cat"), ("a", "beach")):
             session.decide("drop", item, label, session.sequence)
         session.journal.close()
         return [(folder / "journal.jsonl").read_bytes()]
 
 
-def verdicts(folder: Path):
-    """The verdicts of the project above, which is written to the folder."""
+def ranking(folder: Path):
+    """The ranking of the project above, which is written to the folder."""
     from schirn.review.project import read_project
 
     (folder / "project.json").write_bytes(corpus("project")[0])
     (folder / "items.jsonl").write_bytes(corpus("items")[0])
-    return read_project(folder).verdicts()
+    return read_project(folder).ranking()
 
 
 def _answers() -> list[bytes]:
@@ -300,19 +298,20 @@ def _answers() -> list[bytes]:
 
     with tempfile.TemporaryDirectory() as name:
         path = Path(name, "x.csv")
-        write_questions(path, verdicts(Path(name)), 3)
+        ranked = ranking(Path(name))
+        write_questions(path, ranked.questions(3), ranked)
         asked = path.read_bytes()
-    return [asked.replace(b",,audit", b",no,audit"), asked.replace(b",,audit", b",yes,audit")]
+    return [asked.replace(b",,listed", answer + b"listed") for answer in (b",no,", b",yes,")]
 
 
 def _certificate() -> list[bytes]:
     with tempfile.TemporaryDirectory() as name:
-        found = verdicts(Path(name))
-    cells = found.audit_sample(3)
-    answers = ([0] * len(cells), [None, *[0] * (len(cells) - 1)])
-    made = [found.audited(cells, right, date="2026-11-16").certificate for right in answers]
+        certificate = ranking(Path(name)).remove(3).certify()
+    asked = certificate.questions(3)
+    answers = ([0] * len(asked), [None, *[0] * (len(asked) - 1)])
     # On one line, as the damages of JSON need it.
-    return [json.dumps(asdict(certificate)).encode() for certificate in made]
+    made = (certificate.answered(asked, right).to_dict() for right in answers)
+    return [json.dumps({**document, "date": "2026-11-16"}).encode() for document in made]
 
 
 def _confidence() -> list[bytes]:

@@ -13,6 +13,7 @@ import schirn
 from schirn import lab
 from schirn.cleaning import votes_to_candidates
 from schirn.datasets import make_partial_multilabel
+from schirn.features import TagPipeline
 
 HERE = Path(__file__).parent
 
@@ -77,11 +78,37 @@ def main():
         expected[f"{name}/verdict"] = model.disambiguate(sp.csr_array(X) if sparse else X, Y)
     if missing:
         np.savez_compressed(folder / "expected.npz", **expected)
+    if not (folder / "taggers").exists():
+        write_taggers(folder / "taggers")
     if not (folder / "DeepSieve.safetensors").exists():
         try:
             write_deep(folder, X, Y, X_new)
         except ImportError:
             print("DeepSieve is left out: PyTorch is not installed")
+
+
+def table():
+    """Return columns of text and of numbers, and tags."""
+    things, looks = ("pan", "chair", "lamp", "sofa"), ("red", "blue", "old", "new", "big")
+    pairs = [(look, thing) for look in looks for thing in things]
+    return {
+        "title": [f"{look} {thing}s" for look, thing in pairs],
+        "price": [f"{10 * things.index(thing) + len(look)}" for look, thing in pairs],
+        "vector": [[things.index(thing), looks.index(look)] for look, thing in pairs],
+        "tags": [f"{thing};{look}" if look != "old" else thing for look, thing in pairs],
+    }
+
+
+def write_taggers(folder):
+    """Write one tagger per kind of feature, and what it says about the rows of its table."""
+    folder.mkdir()
+    cases = {"text": {"text": "title"}, "columns": {"columns": ["price"]}}
+    expected = {}
+    for name, learn in (cases | {"vectors": {"vectors": "vector"}}).items():
+        tagger = TagPipeline(**learn).fit(table(), table()["tags"])
+        schirn.save(tagger, folder / f"{name}.schirn", include_training=False)
+        expected[name] = tagger.predict_proba(table())
+    np.savez_compressed(folder / "expected.npz", **expected)
 
 
 def write_deep(folder, X, Y, X_new):

@@ -163,7 +163,7 @@ def test_unknown_names():
         ([0, 1, 3], None, "row 2, label 0 holds 3"),
         (sp.csr_array([[0, 1], [7, 0]]), None, "row 1, label 0 holds 7"),
         ([[1, 2], [3]], None, "got list with rows of unequal length"),
-        (["dog", "cat"], None, "got list with .*entries that are not numbers"),
+        (["dog", 1], None, "got list with .*entries that are not numbers"),
         ("dog", None, "got str with"),
         (np.array([["a"], ["b"]]), None, "got ndarray with"),
         (np.zeros((2, 2, 2)), None, r"must have rows and label columns, got shape \(2, 2, 2\)"),

@@ -3,7 +3,8 @@ import pytest
 import scipy.sparse as sp
 
 from schirn.exceptions import InputError
-from schirn.labels.tags import change_tags, read_tags, split_tags
+from schirn.labels.cells import change_tags, split_tags
+from schirn.labels.tags import read_tags
 
 
 @pytest.mark.parametrize(

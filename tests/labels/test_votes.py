@@ -48,8 +48,8 @@ def test_votes_help_to_find_wrong_tags(digits):
     items, workers, tags = zip(*rows, strict=True)
     votes = votes_to_candidates(items, workers, tags, order=range(400))
     assert votes.label_names == [str(j) for j in range(10)]
-    plain = find_noisy_labels(X, votes.candidates, precision=None)
-    helped = find_noisy_labels(X, votes.candidates, prior=votes.prior, precision=None)
+    plain = find_noisy_labels(X, votes.candidates).remove(below=0.5)
+    helped = find_noisy_labels(X, votes.candidates, prior=votes.prior).remove(below=0.5)
     right = truth[plain.row, plain.column] == 1
     errors = [int((f.removed == right).sum()) for f in (plain, helped)]
     assert errors[1] < errors[0]

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.metrics import roc_auc_score
 
 from schirn.noise.caution import caution
 from schirn.noise.model import NoiseModel, candidate_posterior
@@ -78,6 +79,19 @@ def test_the_order_within_a_label_stays(strong):
     for j in range(Y.shape[1]):
         rows = Y[:, j] == 1
         assert np.all(np.diff(confidence[rows, j][np.argsort(Q[rows, j])]) >= -1e-12)
+
+
+@pytest.mark.parametrize("digits", [0, 8], ids=["ties", "no ties"])
+def test_separation_is_that_of_the_auc(digits):
+    """Of three labels with a fifth of the candidates wrong; equal scores count half."""
+    rng = np.random.default_rng(0)
+    Y = (rng.random((400, 3)) < 0.3).astype(float)
+    z = (rng.normal(size=Y.shape) + 1.1 * Y).round(digits)
+    auc = [roc_auc_score(y, scores) for y, scores in zip(Y.T, z.T, strict=True)]
+    auc = np.average(auc, weights=Y.sum(axis=0))
+    expected = ((auc - 0.1) / 0.8 - 0.7) / 0.15
+    assert 0 < expected < 1
+    assert caution(z, Y, np.full(Y.shape, 0.8), 0.1).separation == pytest.approx(expected)
 
 
 def test_nothing_to_judge():

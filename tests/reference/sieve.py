@@ -46,8 +46,11 @@ class Ridges:
         return leave_one_out(Q, H @ Q, np.diag(H)), held
 
 
-def ridge_weights(K, Y, kernel, rng):
-    """The best weight for the candidates of a sample of rows left out, a quarter and a 20th."""
+def ridge_weights(K, Y, kernel, rng, wide=False):
+    """The best weight for the candidates of a sample of rows left out, a quarter and a 20th.
+
+    For many rare features: a quarter, the best one and ten times as much.
+    """
     n = len(K)
     variance = np.trace(K) / n - K.mean()
     rows = rng.choice(n, min(n, 600), replace=False)
@@ -55,7 +58,7 @@ def ridge_weights(K, Y, kernel, rng):
     grid = variance * 10.0 ** np.arange(lowest, 3.01, 0.5)
     scores = [sample.scores(Y[rows], t)[0] for t in grid]
     errors = np.array([np.mean((S - Y[rows]) ** 2) for S in scores])
-    if kernel == "linear":
+    if kernel == "linear" and not wide:
         # Only weights that rank within one standard error of the best one.
         mixed = [i for i in rows if 0 < Y[i].sum() < Y.shape[1]]
         place = {i: k for k, i in enumerate(rows)}
@@ -65,7 +68,7 @@ def ridge_weights(K, Y, kernel, rng):
         errors[far] = np.inf
     best = grid[np.argmin(errors)]
     best = min(best, 6 * variance) if kernel == "rbf" else best
-    return [best / 20, best / 4, best]
+    return [best / 4, best, 10 * best] if wide else [best / 20, best / 4, best]
 
 
 def precision(y, s):
@@ -160,19 +163,19 @@ def clipped(z):
     return np.clip(expit(z), 1e-4, 1 - 1e-4)
 
 
-def sieve(X, Y, *, scale="spread", kernel="rbf", max_iter=8, seed=0):
+def sieve(X, Y, *, scale="spread", kernel="rbf", wide=False, max_iter=8, seed=0):
     """Q (n, l), the leave-one-out log-odds of all rows, the noise rate and the ridge weights."""
     Y = Y.astype(float)
     n, l = Y.shape
     K = kernel_matrix(scaled(X, scale), kernel)
     rng = np.random.RandomState(seed)
-    lams = ridge_weights(K, Y, kernel, rng)
+    lams = ridge_weights(K, Y, kernel, rng, wide)
     held = [np.zeros(0, int), *np.array_split(rng.permutation(n), 3)]
     train = [np.setdiff1d(np.arange(n), rows) for rows in held]
     problems = [Ridges(K, *rows) for rows in zip(train, held, strict=True)]
     Ys, Y_held = [Y[rows] for rows in train], [Y[rows] for rows in held]
 
-    Ps, noises = [], []
+    Ps, noises, first_noise = [], [], None
     for problem, A in zip(problems, Ys, strict=True):
         S, _ = problem.scores(A, lams[-1])
         rate = np.clip(S[A == 0].mean(), 1e-4, 0.98)
@@ -187,6 +190,7 @@ def sieve(X, Y, *, scale="spread", kernel="rbf", max_iter=8, seed=0):
         for s, problem in enumerate(problems):
             Q, wrong, true = posterior(Ps[s], Ys[s], noises[s])
             noises[s] = estimate_noise(Ys[s], Q, wrong, true)
+            first_noise = noises[s] if k == s == 0 else first_noise
             pairs = [problem.scores(Q, t) for t in lams]
             pairs.append(stack(pairs[leader][0], Q, pairs[leader][1]))
             own.append([pair[0] for pair in pairs])
@@ -202,7 +206,9 @@ def sieve(X, Y, *, scale="spread", kernel="rbf", max_iter=8, seed=0):
             a = logistic(np.concatenate(Z), np.concatenate(q), a, equal)
         log_odds = [pooled(a, e, prior) for e, prior in zip(own, priors, strict=True)]
         Ps = [clipped(z) for z in log_odds]
-    return posterior(Ps[0], Y, noises[0])[0], log_odds[0], noises[0][0], lams
+    # Confidences are the mean of the log-odds under the first and the last noise model.
+    z = [logit(posterior(Ps[0], Y, noise)[0]) for noise in (first_noise, noises[0])]
+    return expit((z[0] + z[1]) / 2), log_odds[0], noises[0][0], lams
 
 
 def logistic(Z, q, a, equal):

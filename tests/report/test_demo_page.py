@@ -65,33 +65,36 @@ def test_images_have_texts(text):
     assert all(image["alt"].startswith("Handwritten digit ") for image in images)
 
 
-def test_chips_of_the_first_image_tell_the_truth(demo, text):
-    row = int(np.argmax(demo.digits == 0))
-    data = demo.train
-    kinds = {(0, 1): "kept", (1, 0): "found", (1, 1): "mistake", (0, 0): "missed"}
-    sieve, schirn = (
-        [
-            kinds[int(demo.result(method).model.noise_[row, j]), int(data.y_true[row, j])]
-            for j in np.flatnonzero(data.candidates[row])
-        ]
-        for method in ("Sieve", "Schirn")
-    )
-    # Equal verdicts are shown once.
-    expected = sieve if sieve == schirn else sieve + schirn
-    # The legend shows its chips outside of lists of tags.
+def test_suspects_come_first(demo, text):
+    row = demo.suspects.row[0]
+    suspects = set(demo.suspects.column[demo.suspects.row == row])
+    listed = np.flatnonzero(demo.train.candidates[row])
+    expected = ["suspect" if j in suspects else "kept" for j in listed]
+    assert "suspect" in expected
     assert Page(text).chips[: len(expected)] == expected
 
 
+def test_chips_of_the_images_tell_the_truth(demo, text):
+    row = int(np.argmax(demo.digits == 0))
+    kinds = {(0, 1): "kept", (1, 0): "found", (1, 1): "mistake", (0, 0): "missed"}
+    clean, truth = demo.answered.clean, demo.train.y_true
+    listed = np.flatnonzero(demo.train.candidates[row])
+    expected = [kinds[int(not clean[row, j]), int(truth[row, j])] for j in listed]
+    chips = Page(text).chips
+    # The first images show suspects; the legend shows its chips outside of lists of tags.
+    images = list(dict.fromkeys(demo.suspects.row.tolist()))[:10]
+    first = int(demo.train.candidates[images].sum())
+    assert chips[first : first + len(expected)] == expected
+
+
 def test_figures(demo, text):
-    noise = demo.result("Sieve").noise
-    assert f"<b>{noise['n_flagged']:,}</b>" in text
-    assert f"<b>{noise['precision']:.1%}</b>" in text
+    removed = demo.answered.removed
+    assert f"<b>{removed.sum():,}</b>" in text
+    assert f"<b>{demo.wrong[removed].mean():.1%}</b>" in text
+    assert f"<b>{removed[demo.wrong].mean():.1%}</b>" in text
     for result in demo.results:
         for value in result.measures.values():
             assert f"<td>{value:.3f}</td>" in text
-    for name in ("Sieve", "Schirn"):
-        kept = ~demo.result(name).model.noise_
-        assert f"({((demo.train.candidates > demo.train.y_true) & kept).sum():,} of " in text
 
 
 def test_names_are_escaped(demo, text):

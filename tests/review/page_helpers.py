@@ -8,7 +8,6 @@ from browser_helpers import until
 
 from schirn.review._app import create_app
 from schirn.review._serve import _listen
-from schirn.review._training import Trainer
 
 
 class ThreadServer:
@@ -19,7 +18,7 @@ class ThreadServer:
         self.socket = _listen(0)
         port = self.socket.getsockname()[1]
         self.address = f"http://127.0.0.1:{port}/?token=secret"
-        app = create_app(session, Trainer(session, 0), "secret", port)
+        app = create_app(session, "secret", port)
         config = uvicorn.Config(
             app, log_level="critical", lifespan="off", timeout_graceful_shutdown=2
         )

@@ -19,7 +19,6 @@ def write_project(folder, items, labels, features=None, **head):
         "format": "schirn-review",
         "version": 1,
         "labels": labels,
-        "threshold": 0.5,
         "method": "Sieve",
         "n_items": len(items),
         "features": None if features is None else "features.npz",

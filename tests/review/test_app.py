@@ -10,7 +10,6 @@ pytest.importorskip("httpx", reason="starlette's test client needs httpx")
 
 from schirn.review import open_session
 from schirn.review._app import MAX_BODY, Guard, create_app
-from schirn.review._training import Trainer
 
 with warnings.catch_warnings():
     # Newer versions would rather have another client package; httpx works with all of them.
@@ -31,7 +30,7 @@ def session(folder):
 @pytest.fixture
 def stranger(session):
     """A client without the token."""
-    return TestClient(create_app(session, Trainer(session, 0), TOKEN, PORT), base_url=BASE)
+    return TestClient(create_app(session, TOKEN, PORT), base_url=BASE)
 
 
 @pytest.fixture
@@ -48,13 +47,14 @@ def post(client, action="keep", item="b", label="cat", seen=0, **options):
 
 def test_a_review(client, folder):
     state = client.get("/api/state").json()
-    assert state["current"]["item"] == "b"
-    assert state["training"]["status"] == "off"
+    assert (state["current"]["item"], state["current"]["label"]) == ("a", "cat")
+    assert state["known"]["first"]["listed"] == {"answered": 0, "size": 6}
     after = post(client).json()
     assert after["seq"] == 1
     about = {"item": "b", "label": "cat", "action": "keep", "of": 1, "count": 1}
     assert after["last"] == about
-    assert (after["current"]["item"], after["current"]["label"]) == ("a", "dog")
+    assert (after["current"]["item"], after["current"]["label"]) == ("a", "cat")
+    assert after["known"]["line"].startswith("About ")
     undone = post(client, "undo", seen=1).json()
     assert undone["current"]["label"] == "cat"
     lines = (folder / "journal.jsonl").read_text().splitlines()
@@ -76,26 +76,20 @@ def test_downloads(client):
     assert json.loads(lines[1]) == expected
 
 
-def test_no_certificate_without_an_audit(client):
-    answer = client.get("/certificate.json")
-    assert answer.status_code == 404
-    assert "not complete" in answer.text
-
-
 def test_two_clients(client, session):
     post(client, "keep", seen=0)
     answer = post(client, "drop", seen=0)
     assert answer.status_code == 409
     assert "another tab" in answer.json()["error"]
     assert answer.json()["state"]["seq"] == 1
-    assert answer.json()["state"]["current"]["label"] == "dog"
+    assert answer.json()["state"]["current"]["label"] == "cat"
     assert session.sequence == 1
 
 
 PATHS = (
     *("/", "/page.js", "/dom.js", "/page.css", "/icon.svg", "/tags.csv", "/tags.jsonl", "/x"),
-    *("/api/state", "/api/search", "/api/tags", "/api/batch", "/api/threshold", "/api/people"),
-    *("/api/why", "/table", "/changes.csv", "/image/0", "/certificate.json"),
+    *("/api/state", "/api/search", "/api/tags", "/api/batch", "/api/people"),
+    *("/api/why", "/table", "/changes.csv", "/image/0"),
 )
 SCRIPTS = ("/page.js", "/dom.js", "/question.js", "/lists.js", "/panels.js")
 
@@ -224,7 +218,7 @@ def test_forms_and_other_methods(client, session):
 
 
 def test_headers(client):
-    for path in ("/", "/api/state", "/nothing", "/tags.csv", "/certificate.json"):
+    for path in ("/", "/api/state", "/nothing", "/tags.csv"):
         headers = client.get(path).headers
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -253,7 +247,7 @@ def test_the_page_holds_no_content_no_inline_code_and_no_foreign_address(client)
 
 
 def test_html_in_texts_stays_text(client):
-    answer = client.get("/api/state")
+    answer = client.get("/api/state", params={"item": "b", "label": "cat"})
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["current"]["text"] == '<b>Two</b> cats & a "quote"'
 
@@ -280,7 +274,7 @@ def test_only_http_is_answered():
 
 def test_the_first_visit_with_the_token_is_told(folder):
     session, visits = open_session(folder), []
-    app = create_app(session, Trainer(session, 0), TOKEN, PORT, opened=lambda: visits.append(1))
+    app = create_app(session, TOKEN, PORT, opened=lambda: visits.append(1))
     client = TestClient(app, base_url=BASE)
     assert client.get("/?token=wrong").status_code == 403
     assert not visits
@@ -292,7 +286,7 @@ def test_the_first_visit_with_the_token_is_told(folder):
 def test_an_error_in_the_program_is_told_once_without_a_traceback(folder, monkeypatch, recwarn):
     session = open_session(folder)
     monkeypatch.setattr(session, "view", lambda *_, **__: 1 / 0)
-    client = TestClient(create_app(session, Trainer(session, 0), TOKEN, PORT), base_url=BASE)
+    client = TestClient(create_app(session, TOKEN, PORT), base_url=BASE)
     with pytest.warns(UserWarning, match=r"could not answer a request \(division by zero\)"):
         assert client.get(f"/api/state?token={TOKEN}").status_code == 500
     session.journal.close()
@@ -307,10 +301,9 @@ def test_lists(client):
     assert tags["seq"] == 0
     assert {each["label"] for each in tags["tags"]} == {"dog", "cat", "beach"}
     listed = client.get("/api/batch", params={"label": "dog", "show": "all"}).json()
-    assert [cell["item"] for cell in listed["cells"]] == ["a", "c"]
+    assert [cell["item"] for cell in listed["cells"]] == ["c", "a"]
     found = client.get("/api/search", params={"q": "quote"}).json()
     assert [row["item"] for row in found["rows"]] == ["b"]
-    assert client.get("/api/threshold", params={"value": "0.3"}).json()["removed"] == 2
     assert client.get("/api/people").json()["people"] == []
 
 
@@ -324,14 +317,11 @@ def test_lists(client):
         "/api/search?q=x&scope=y",
         "/api/search?q=x&offset=1e9",
         "/api/search?q=x&offset=%E0%A5%A7",
-        "/api/threshold?value=x",
-        "/api/threshold?value=nan",
-        "/api/threshold?value=inf",
-        "/api/threshold?value=7",
         "/api/why?item=a&label=dog",
         "/api/why?item=z&label=dog",
         f"/api/state?person={'x' * 61}",
         "/api/state?person=%00",
+        "/api/state?order=x",
     ],
 )
 def test_bad_questions(client, path):
@@ -350,7 +340,7 @@ def test_a_chosen_tag(client):
     assert client.get("/api/state", params=chosen).json()["current"]["label"] == "beach"
     # One that is gone by now leaves the next question.
     chosen = {"item": "c", "label": "cow"}
-    assert client.get("/api/state", params=chosen).json()["current"]["item"] == "b"
+    assert client.get("/api/state", params=chosen).json()["current"]["label"] == "cat"
 
 
 def test_all_actions_by_request(client, session):
@@ -358,7 +348,7 @@ def test_all_actions_by_request(client, session):
     assert act(client, 1, action="add", item="c", label="sea", person="Ada").json()["seq"] == 2
     assert act(client, 2, action="rename", label="cat", to="kitten").json()["seq"] == 3
     assert act(client, 3, action="note", item="c", label="", text="x").json()["seq"] == 4
-    assert act(client, 4, action="threshold", value=0.4).json()["threshold"] == 0.4
+    assert act(client, 4, action="skip", item="a", label="beach").json()["seq"] == 5
     after = act(client, 5, action="keep", item="a", label="dog", person="Ada").json()
     assert after["disagreements"] == 1
     settled = act(client, 6, action="settle", item="a", label="dog", decision="drop").json()
@@ -370,7 +360,7 @@ def test_all_actions_by_request(client, session):
     assert lines[0] == "id,tags,removed,checked,added,notes"
     assert lines[3] == "c,sea,dog;beach,dog;sea,sea,x"
     changes = client.get("/changes.csv").text
-    assert "rename,cat,kitten" in changes
+    assert "removal,cat," in changes
     assert "addition,,sea,,added by Ada" in changes
     assert client.get("/table").status_code == 404
     assert client.get("/image/0").status_code == 404
@@ -391,8 +381,9 @@ def test_all_actions_by_request(client, session):
         {"action": "rename", "label": "dog", "to": "two\nlines"},
         {"action": "add", "item": "a"},
         {"action": "note", "item": "a", "text": "x"},
-        {"action": "threshold"},
-        {"action": "threshold", "value": "0.5"},
+        {"action": "remove"},
+        {"action": "remove", "count": "3"},
+        {"action": "keep", "item": "a", "label": "dog", "order": ["x"]},
         {"action": "settle", "item": "a", "label": "dog", "decision": "keep"},
         {"action": "keep", "item": "a", "label": "dog", "person": "x" * 61},
         {"action": "keep", "item": "a", "label": "dog", "person": None},
@@ -407,17 +398,6 @@ def test_bad_actions(client, session, record):
     assert session.sequence == 0
 
 
-def test_nothing_shows_the_verdicts_during_an_audit(client, session):
-    session.start_audit(3)
-    for path in ("tags", "search?q=dog", "batch?label=dog", "threshold", "people"):
-        answer = client.get(f"/api/{path}")
-        assert answer.status_code == 409
-        assert "The audit comes first" in answer.json()["error"]
-    assert client.get("/api/why?item=a&label=dog").status_code == 409
-    state = client.get("/api/state", params={"item": "a", "label": "dog"}).json()
-    assert state["current"]["confidence"] is None
-
-
 def test_table_and_images(tmp_path):
     from review.test_table import PNG, make, write_csv
 
@@ -425,7 +405,7 @@ def test_table_and_images(tmp_path):
     (tmp_path / "b.png").write_text("<script>alert(1)</script>")
     source = write_csv(tmp_path / "items.csv", photo=["a.png", "b.png", "", "gone.png", "a.png"])
     session = open_session(make(tmp_path, source, image="photo"))
-    app = create_app(session, Trainer(session, 0), TOKEN, PORT, name="Ada")
+    app = create_app(session, TOKEN, PORT, name="Ada")
     client = TestClient(app, base_url=BASE)
     state = client.get(f"/api/state?token={TOKEN}").json()
     assert (state["name"], state["table"]) == ("Ada", ".csv")

@@ -27,7 +27,7 @@ def driver(tmp_path_factory):
 @pytest.fixture
 def server(driver, tmp_path):
     items = [
-        ("a", f"First {NASTY}", {NASTY: 0.5, "dog": 0.53}),
+        ("a", f"First {NASTY}", {NASTY: 0.2, "dog": 0.53}),
         ("b", "Second", {"dog": 0.3, "cat": 0.9}),
     ]
     folder = write_project(tmp_path / "project", items, [NASTY, "dog", "cat"])
@@ -48,20 +48,22 @@ def test_keyboard_session(driver, server):
     assert f"Kept {NASTY}. Next: dog?" in driver.find_element("id", "live").get_property(
         "textContent"
     )
+    wait(driver, "item", "b")
     press(driver, "d")
-    wait(driver, "item", "b")
-    press(driver, "u")
     wait(driver, "item", "a")
-    press(driver, "s")
+    press(driver, "u")
     wait(driver, "item", "b")
+    press(driver, "s")
+    wait(driver, "item", "a")
+    assert text(driver, "counts") == "2 of 4 questions answered"
     press(driver, "d")
     wait(driver, "label", "cat")
-    assert "1 doubtful left" in text(driver, "counts")
     driver.find_element("id", "keep").click()
+    # What somebody was unsure about comes last.
     wait(driver, "label", "dog")
     press(driver, "d")
     until(driver, lambda: driver.find_element("id", "done").is_displayed())
-    assert "4 decided · 0 doubtful left" in text(driver, "counts")
+    assert text(driver, "counts") == "4 of 4 tags decided"
     exported = driver.execute_async_script(
         "const done = arguments[0];"
         "fetch(document.getElementById('jsonl').href).then((r) => r.text()).then(done);"
@@ -113,83 +115,87 @@ def test_the_private_file_leads_to_the_page(driver, server, tmp_path):
 
 
 @pytest.fixture
-def audited(driver, tmp_path):
-    """A project with an audit of ten tags; the wrong ones have a low confidence."""
+def larger(driver, tmp_path):
+    """A project with 301 tags, the wrong ones with a low confidence, and a suggestion."""
     labels = ["dog", "cat", "beach"]
     items = [
         (f"item {i}", f"Text {i}", {labels[j]: 0.95 if (i + j) % 2 else 0.05 for j in range(3)})
-        for i in range(40)
+        for i in range(100)
     ]
     items += [("last", "Nobody tagged the sea.", {"dog": 0.95}, {"sea": 0.97})]
-    session = open_session(write_project(tmp_path / "project", items, [*labels, "sea"]))
-    session.start_audit(10)
-    with ThreadServer(session) as server:
+    folder = write_project(tmp_path / "project", items, [*labels, "sea"])
+    path = folder / "items.jsonl"
+    path.write_text(path.read_text().replace('"kept": false', '"kept": true'))
+    with ThreadServer(open_session(folder)) as server:
         yield server
         # A page without its server would log errors.
         driver.get("about:blank")
 
 
-def answer(driver, session):
+def answer(driver, session, order="first"):
     """Press the key that the project agrees with; wait for the next question."""
-    before, current = session.sequence, session.view()["current"]
-    kept = session.project.kept[session.find(current["item"], current["label"])]
-    press(driver, "k" if kept else "d")
+    before, current = session.sequence, session.view(order=order)["current"]
+    tag = session.find(current["item"], current["label"])
+    press(driver, "k" if session.project.confidence[tag] > 0.5 else "d")
     until(driver, lambda: session.sequence > before)
-    shown = session.view()["current"]
+    shown = session.view(order=order)["current"]
     wait(driver, "item", shown["item"])
     wait(driver, "label", shown["label"])
 
 
-def test_an_audit_at_the_keyboard(driver, audited):
-    session = audited.session
+def choose_order(driver, order):
+    driver.find_element("css selector", f"#order option[value={order}]").click()
+
+
+def test_answers_a_removal_and_a_certificate(driver, larger):
+    session = larger.session
     driver.get_log("browser")
-    driver.get(audited.address)
-    wait(driver, "counts", "0 of 10 checked")
-    assert "drawn at random" in text(driver, "audit")
+    driver.get(larger.address)
+    wait(driver, "counts", "0 of 50 questions answered")
+    assert "Nobody can know" in text(driver, "known-line")
     for _ in range(4):
         answer(driver, session)
-    # Nothing tells what the model thinks.
+    # Nothing tells what the model thinks, and a removal is not offered yet.
     assert not driver.find_element("id", "opinion").is_displayed()
+    assert not driver.find_element("id", "remove").is_displayed()
     assert "%" not in text(driver, "tags")
-    assert text(driver, "skip").startswith("Unsure")
     press(driver, "s")
-    until(driver, lambda: text(driver, "counts").startswith("5 of 10"))
+    wait(driver, "counts", "5 of 50 questions answered")
     press(driver, "u")
-    until(driver, lambda: text(driver, "counts").startswith("4 of 10"))
-    assert not driver.find_element("id", "certificate").is_displayed()
-    shown = text(driver, "counts")
+    wait(driver, "counts", "4 of 50 questions answered")
     driver.refresh()
-    wait(driver, "counts", shown)
-    while not session.audit.done:
+    wait(driver, "counts", "4 of 50 questions answered")
+    for _ in range(46):
         answer(driver, session)
-    until(driver, lambda: text(driver, "audit-words").startswith(str(session.certificate)))
+    until(driver, lambda: text(driver, "known-line") == session.known()["line"])
+    assert driver.find_element("id", "order").get_property("value") == "suspicious"
     assert driver.find_element("id", "opinion").is_displayed()
-    assert text(driver, "skip").startswith("Skip")
-    downloaded = driver.execute_async_script(
-        "const done = arguments[0];"
-        "fetch(document.getElementById('certificate').href).then((r) => r.text()).then(done);"
-    )
-    assert downloaded == (session.project.folder / "certificate.json").read_text()
-    # Undo withdraws it.
+    count = session.known()["remove"]["count"]
+    words = f"Remove the {count} tags that are wrong with 90% precision"
+    wait(driver, "remove", words)
+    driver.find_element("id", "remove").click()
+    until(driver, lambda: not driver.find_element("id", "remove").is_displayed())
+    assert "no answers yet" in text(driver, "removed-line")
+    choose_order(driver, "certify")
+    while not session.certificate().certified:
+        until(driver, lambda: not driver.find_element("id", "opinion").is_displayed())
+        answer(driver, session, "certify")
+    until(driver, lambda: "With 95% confidence" in text(driver, "removed-line"))
     press(driver, "u")
-    until(driver, lambda: text(driver, "counts").startswith("9 of 10"))
-    assert not (session.project.folder / "certificate.json").exists()
+    until(driver, lambda: "Not yet certified" in text(driver, "removed-line"))
     assert driver.get_log("browser") == []
 
 
 @pytest.mark.parametrize("key", ["k", "d"])
-def test_a_suggestion_is_added_or_rejected(driver, audited, key):
-    session = audited.session
-    while not session.view()["current"]["suggested"]:
-        current = session.view()["current"]
-        session.decide("keep", current["item"], current["label"], session.sequence)
-    driver.get(audited.address)
+def test_a_suggestion_is_added_or_rejected(driver, larger, key):
+    session = larger.session
+    driver.get(larger.address)
+    wait(driver, "question", "Is this tag correct?")
+    choose_order(driver, "suggested")
     wait(driver, "question", "Is this tag missing?")
     assert text(driver, "label") == "sea"
-    assert "although nobody assigned it" in text(driver, "verdict")
     assert text(driver, "keep").startswith("Add")
     assert text(driver, "drop").startswith("Reject")
-    assert "sea 97%, suggested" in text(driver, "tags")
     press(driver, key)
     wait(driver, "question", "Is this tag correct?")
     words = {"k": "Added sea.", "d": "Rejected sea."}[key]

@@ -75,7 +75,7 @@ def test_ctrl_c_is_a_clean_end(folder):
         _, err = server.process.communicate(timeout=60)
         assert server.process.returncode == 0
     assert "journal.jsonl" in server.saved_in
-    assert f"stopped; the decisions on 1 tag are in {folder / 'journal.jsonl'}\n" in err
+    assert f"stopped; the decisions on 1 tag are in {folder / 'journal.jsonl'}; to write" in err
 
 
 def raw(server, request):

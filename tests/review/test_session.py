@@ -1,13 +1,10 @@
 import json
 import threading
 
-import numpy as np
 import pytest
-from review.review_helpers import write_project
 
 from schirn.exceptions import DataError, InputError
 from schirn.review import open_session
-from schirn.review._state import review_order
 from schirn.review.session import Conflict
 
 
@@ -34,32 +31,18 @@ def decide(session, *actions):
     return found
 
 
-def test_nearest_to_the_threshold_first(session):
+def test_most_suspicious_first(session):
     order = decide(session, *["keep"] * 6)
     assert order == [
-        ("b", "cat"), ("a", "dog"), ("c", "dog"), ("c", "beach"), ("a", "cat"), ("a", "beach"),
+        ("a", "cat"), ("c", "beach"), ("c", "dog"), ("b", "cat"), ("a", "dog"), ("a", "beach"),
     ]  # fmt: skip
     assert asked(session) is None
     assert session.view()["progress"]["decided"] == 6
 
 
-def test_order_has_variety_over_labels():
-    confidence = np.concatenate([np.linspace(0.5, 0.519, 20), [0.53, 0.54]])
-    column = np.array([0] * 20 + [1, 2])
-    order = review_order(confidence, column, 0.5)
-    assert order[0] == 0
-    assert {20, 21} <= set(order[:8].tolist())
-    assert sorted(order) == list(range(22))
-
-
-def test_order_never_puts_a_sure_tag_before_many_doubtful_ones():
-    confidence = np.array([0.5, 0.51, 0.52, 0.99])
-    assert review_order(confidence, np.array([0, 0, 0, 1]), 0.5)[-1] == 3
-
-
 def test_skipped_come_last_and_in_turn(session):
     decide(session, "skip", "skip", *["drop"] * 4)
-    assert decide(session, "skip", "skip", "skip") == [("b", "cat"), ("a", "dog"), ("b", "cat")]
+    assert decide(session, "skip", "skip", "skip") == [("a", "cat"), ("c", "beach"), ("a", "cat")]
     assert session.view()["progress"]["skipped"] == 2
 
 
@@ -78,9 +61,6 @@ def test_what_was_undone_is_asked_again_at_once(session):
     decide(session, "skip", "skip", *["drop"] * 4)
     [pair] = decide(session, "skip")
     decide(session, "undo")
-    assert asked(session) == pair
-    # Also where a new model would ask something else first.
-    session.use_confidence(np.full(6, 0.5), session.sequence)
     assert asked(session) == pair
 
 
@@ -137,43 +117,11 @@ def test_unknown_pairs_and_actions(session):
 def test_final_tags(session):
     decide(session, "keep", "drop", "skip")
     assert list(session.final_tags()) == [
-        {"id": "a", "tags": ["beach"], "removed": ["dog", "cat"], "added": [], "checked": ["dog"]},
-        {"id": "b", "tags": ["cat"], "removed": [], "added": [], "checked": ["cat"]},
-        {"id": "c", "tags": [], "removed": ["dog", "beach"], "added": [], "checked": []},
-    ]
-
-
-def test_new_confidences_change_open_tags_only(session, folder):
-    decide(session, "drop")
-    new = np.array([0.1, 0.9, 0.9, 0.9, 0.51, 0.9])
-    session.use_confidence(new, 1)
-    session.store_confidence()
-    assert asked(session) == ("c", "dog")
-    tags = {record["id"]: record["tags"] for record in session.final_tags()}
-    assert tags == {"a": ["cat", "beach"], "b": [], "c": ["dog", "beach"]}
-    again = open_session(folder, write=False)
-    assert list(again.final_tags()) == list(session.final_tags())
-    assert again.trained_to == 1
-
-
-def test_what_cleaning_left_alone_stays(tmp_path):
-    items = [("a", "", {"x": 0.5, "y": 0.8, "z": 0.3})]
-    folder = write_project(tmp_path / "p", items, ["x", "y", "z"])
-    path = folder / "items.jsonl"
-    path.write_text(path.read_text().replace("false", "true"))
-    session = open_session(folder, write=False)
-    session.use_confidence(np.array([0.2, 0.2, 0.2]), 0)
-    assert next(session.final_tags())["tags"] == ["x", "z"]
-
-
-@pytest.mark.parametrize("content", [b"", b"PK no archive", None])
-def test_a_damaged_store_of_confidences_is_ignored(session, folder, content):
-    if content is None:
-        np.savez(folder / "confidence.npz", confidence=np.zeros(6), seq=0, project="another")
-    else:
-        (folder / "confidence.npz").write_bytes(content)
-    again = open_session(folder, write=False)
-    assert again.confidence.tolist() == session.project.confidence.tolist()
+        {"id": "a", "tags": ["dog", "cat", "beach"], "removed": [], "added": [],
+         "checked": ["cat"]},
+        {"id": "b", "tags": [], "removed": ["cat"], "added": [], "checked": []},
+        {"id": "c", "tags": [], "removed": ["dog", "beach"], "added": [], "checked": ["beach"]},
+    ]  # fmt: skip
 
 
 def test_a_record_that_does_not_fit(session, folder):

@@ -33,7 +33,7 @@ def project(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(project):
-    with Server(project, "--retrain-every", "0") as running:
+    with Server(project) as running:
         yield running
 
 
@@ -169,6 +169,62 @@ def test_half_sent_headers_make_room_for_whole_requests(project, tmp_path):
         server.process.send_signal(signal.SIGINT)
         _, err = server.process.communicate(timeout=60)
     assert err.count("\n") == 1, err[:2000]
+
+
+def test_clients_that_never_read_do_not_hold_up_others(server):
+    """Many requests in a row on many connections, whose answers nobody reads."""
+    greedy = []
+    try:
+        for _ in range(100):
+            line = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            line.setblocking(False)
+            with suppress(BlockingIOError):
+                line.send(head(server, "GET", "/api/state") * 200)
+            greedy.append(line)
+        start = time.monotonic()
+        server.request("/api/state")
+        assert time.monotonic() - start < 8
+        # Each gets one answer, and is closed.
+        answers, line = b"", greedy[0]
+        line.setblocking(True)
+        with suppress(ConnectionError):
+            while block := line.recv(2**16):
+                answers += block
+        assert answers.count(b"HTTP/1.1 200") == 1
+    finally:
+        for line in greedy:
+            line.close()
+
+
+def test_an_answer_must_be_read_in_time(monkeypatch):
+    import uvicorn
+
+    from schirn.review import _connections
+
+    monkeypatch.setattr(_connections, "REQUEST_SECONDS", 0.5)
+    ended = threading.Event()
+
+    async def app(scope, receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        try:
+            for _ in range(100):
+                await send({"type": "http.response.body", "body": b"x" * 2**20, "more_body": True})
+        finally:
+            ended.set()
+
+    options = {"lifespan": "off", "log_level": "critical", "http": _connections.LimitedProtocol}
+    server = uvicorn.Server(uvicorn.Config(app, **options))
+    listener = socket.create_server(("127.0.0.1", 0))
+    running = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    running.start()
+    try:
+        with socket.create_connection(listener.getsockname(), timeout=60) as line:
+            line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert ended.wait(30)
+    finally:
+        server.should_exit = True
+        running.join(60)
+    assert not running.is_alive()
 
 
 def test_a_request_must_be_complete_in_time(tmp_path, monkeypatch):
@@ -333,7 +389,7 @@ def test_strangers_change_nothing(server, project):
 @pytest.mark.skipif(os.name != "posix", reason="signals are sent the POSIX way")
 def test_nothing_of_this_reaches_the_terminal(folder):
     """A client that leaves in the middle of a request is no reason for a traceback."""
-    with Server(folder, "--retrain-every", "0") as server:
+    with Server(folder) as server:
         for _ in range(3):
             line = socket.create_connection(("127.0.0.1", server.port), timeout=60)
             line.sendall(head(server, "POST", "/api/decide", "Content-Length: 500") + b"{")

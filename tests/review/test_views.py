@@ -18,7 +18,7 @@ from review.page_helpers import ThreadServer, click, find, find_all, no_news, sh
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning import NoisyLabels
 from schirn.review import open_session
 from schirn.review.project import write_project
 from schirn.review.table import TableRoles
@@ -44,7 +44,7 @@ def png(path):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """A project of 70 rows: office is doubtful in 60 of them, kids in the last ten."""
+    """A project of 70 rows: office is suspicious in 60 of them, kids in the last ten."""
     folder = tmp_path_factory.mktemp("views")
     png(folder / "a.png")
     rows = [
@@ -64,23 +64,22 @@ def written(tmp_path_factory):
         writer.writerows(rows)
     pairs = [(i, j) for i in range(N) for j in ((0, 2) if i < 60 else (1,))]
     row, column = np.array(pairs).T
-    confidence = np.where(column == 0, 0.99, 0.35 + 0.3 * row / N)
-    found = NoisyLabels(
+    confidence = np.where(column == 0, 0.99, 0.15 + 0.3 * row / N)
+    ranking = NoisyLabels(
         n_rows=N,
         label_names=LABELS,
         row=row,
         column=column,
-        confidence=confidence,
-        removed=confidence < 0.5,
+        model_confidence=confidence,
         judged=np.ones(len(row), dtype=bool),
-        threshold=0.5,
         method="Sieve",
-    )
+        keep_one=False,
+    ).remove(below=0.3)
     X = np.random.default_rng(0).normal(size=(N, 3))
     X[:, 0] += np.where(np.arange(N) < 60, 2, -2)
     write_project(
         str(folder / "project"),
-        found,
+        ranking,
         X,
         ids=[each["sku"] for each in rows],
         texts=[each["description"] for each in rows],
@@ -121,8 +120,11 @@ def server(written, driver):
 
 @pytest.fixture
 def page(driver, server):
-    """The page with its first question; nobody has given a name."""
+    """The page with the most suspicious tag; nobody has given a name."""
     driver.get(server.address)
+    until(driver, lambda: text(driver, "label"))
+    find(driver, "#order option[value=suspicious]").click()
+    until(driver, lambda: shown(driver, "#opinion"))
     until(driver, lambda: text(driver, "label") == "office")
     return server
 
@@ -148,7 +150,7 @@ pytestmark = needs_browser
 
 
 def test_images_and_other_columns(driver, page):
-    current = page.session.view()["current"]
+    current = page.session.view(order="suspicious")["current"]
     image = find(driver, "#picture img")
     until(driver, lambda: driver.execute_script("return arguments[0].naturalWidth", image) == 1)
     assert image.get_attribute("alt") == f"Image a.png of item {current['item']}"
@@ -215,12 +217,12 @@ def test_renaming_and_merging(driver, page):
     press(driver, "2")
     until(driver, lambda: len(find_all(driver, "#tag-table .link")) == 3)
     click(driver, "#tag-table .link")
-    until(driver, lambda: text(driver, "batch-title") == "60 doubtful office")
+    until(driver, lambda: text(driver, "batch-title") == "60 suspicious office")
     click(driver, "#batch-rename")
     until(driver, lambda: focused(driver) == "new-name")
     find(driver, "#new-name").clear()
     find(driver, "#new-name").send_keys("bureau" + Keys.ENTER)
-    until(driver, lambda: text(driver, "batch-title") == "60 doubtful bureau")
+    until(driver, lambda: text(driver, "batch-title") == "60 suspicious bureau")
     assert "Undo rename office to bureau" in text(driver, "undo")
 
 
@@ -246,14 +248,14 @@ def test_notes(driver, page):
     until(driver, lambda: "about the item" not in text(driver, "notes"))
 
 
-def test_all_doubtful_of_one_tag(driver, page):
+def test_all_suspicious_of_one_tag(driver, page):
     press(driver, "2")
     assert focused(driver) == "filter"
     until(driver, lambda: len(find_all(driver, "#tag-table .link")) == 3)
     find(driver, "#filter").send_keys("OFF")
     until(driver, lambda: len(find_all(driver, "#tag-table .link")) == 1)
     click(driver, "#tag-table .link")
-    until(driver, lambda: text(driver, "batch-title") == "60 doubtful office")
+    until(driver, lambda: text(driver, "batch-title") == "60 suspicious office")
     cards = find_all(driver, "#batch-cells > li")
     assert len(cards) == 50
     assert find(driver, "#batch-cells img").get_attribute("loading") == "lazy"
@@ -265,7 +267,7 @@ def test_all_doubtful_of_one_tag(driver, page):
     press(driver, Keys.ARROW_DOWN)
     press(driver, Keys.ARROW_DOWN)
     press(driver, "d")
-    until(driver, lambda: text(driver, "batch-title") == "59 doubtful office")
+    until(driver, lambda: text(driver, "batch-title") == "59 suspicious office")
     assert page.session.sequence == 1
     assert driver.execute_script("return document.activeElement.matches('#batch-cells > li')")
     # All at once, and back.
@@ -273,7 +275,7 @@ def test_all_doubtful_of_one_tag(driver, page):
     until(driver, lambda: text(driver, "drop-all").startswith("Drop all 59 shown"))
     driver.execute_script("document.activeElement.blur()")
     press(driver, "K")
-    until(driver, lambda: text(driver, "batch-title") == "0 doubtful office")
+    until(driver, lambda: text(driver, "batch-title") == "0 suspicious office")
     assert "Undo keep 59 × office" in text(driver, "undo")
     assert page.session.sequence == 2
     assert page.session.view()["progress"]["kept"] == 59
@@ -319,28 +321,6 @@ def test_search(driver, page):
     until(driver, lambda: not shown(driver, "#chosen"))
 
 
-def test_the_threshold(driver, page):
-    press(driver, "4")
-    assert focused(driver) == "threshold"
-    until(driver, lambda: "35 tags removed." in text(driver, "threshold-words"))
-    assert not find(driver, "#threshold-apply").is_enabled()
-    slider = find(driver, "#threshold")
-    slider.send_keys(Keys.ARROW_LEFT * 10)
-    until(driver, lambda: "12 tags would be removed (now 35)" in text(driver, "threshold-words"))
-    assert text(driver, "threshold-value") == "0.40"
-    assert "of the removals by the model should be right" in text(driver, "threshold-words")
-    click(driver, "#threshold-reset")
-    until(driver, lambda: text(driver, "threshold-value") == "0.50")
-    slider.send_keys(Keys.ARROW_LEFT * 10)
-    until(driver, lambda: find(driver, "#threshold-apply").is_enabled())
-    click(driver, "#threshold-apply")
-    until(driver, lambda: "12 tags removed." in text(driver, "threshold-words"))
-    assert page.session.threshold == 0.4
-    press(driver, "u")
-    until(driver, lambda: page.session.threshold == 0.5)
-    until(driver, lambda: "35 tags removed." in text(driver, "threshold-words"))
-
-
 def test_the_name_is_asked_once(driver, page):
     until(driver, lambda: shown(driver, "#ask-name"))
     find(driver, "#first-name").send_keys("Ada <b>" + Keys.ENTER)
@@ -371,7 +351,7 @@ def test_several_people(driver, page):
     for _ in range(3):
         current = session.view()["current"]
         session.decide("keep", current["item"], current["label"], session.sequence, "Bob")
-    press(driver, "5")
+    press(driver, "4")
     find(driver, "#name").send_keys("Ada" + Keys.ENTER)
     click(driver, "#second")
     press(driver, "1")
@@ -386,7 +366,7 @@ def test_several_people(driver, page):
     press(driver, "k")
     until(driver, lambda: text(driver, "item") != before)
     assert session.sequence == 5
-    press(driver, "5")
+    press(driver, "4")
     until(driver, lambda: text(driver, "disagreements-title") == "1 disagreement")
     assert "Ada and Bob 2 50% 0.00" in text(driver, "pairs-table")
     assert "Bob kept it, Ada dropped it" in text(driver, "disagreements")
@@ -404,7 +384,7 @@ def test_several_people(driver, page):
 
 def test_why(driver, page):
     press(driver, "w")
-    until(driver, lambda: "likely to be correct" in text(driver, "why-summary"))
+    until(driver, lambda: "the model gives it" in text(driver, "why-summary"))
     # The page scrolls to it, above the buttons.
     place = "return document.querySelector(arguments[0]).getBoundingClientRect().top"
     until(
@@ -435,7 +415,7 @@ def test_help_and_keys(driver, page):
     until(driver, lambda: shown(driver, "#help"))
     click(driver, "#help-close")
     assert page.session.sequence == 0
-    for key, view in zip("12345", ("one", "tags", "search", "threshold", "people"), strict=True):
+    for key, view in zip("1234", ("one", "tags", "search", "people"), strict=True):
         press(driver, key)
         until(driver, lambda view=view: shown(driver, f"#view-{view}"))
         current = find(driver, "#views [aria-current]").get_attribute("data-view")
@@ -533,6 +513,8 @@ def test_late_answers_change_nothing(driver, server):
     with no_news(driver):
         driver.get(server.address)
     wait(driver, "label", "office")
+    find(driver, "#order option[value=suspicious]").click()
+    until(driver, lambda: shown(driver, "#opinion"))
     # The tag before this one is asked for, then the next question.
     driver.execute_script(HOLD)
     press(driver, Keys.ARROW_LEFT)
@@ -574,7 +556,7 @@ return [...document.querySelectorAll("button, select, input:not([type=checkbox])
 
 
 def test_everything_has_a_name_and_room(driver, page):
-    for key in "12345":
+    for key in "1234":
         press(driver, key)
         if key == "2":
             until(driver, lambda: find_all(driver, "#tag-table .link"))

@@ -177,6 +177,23 @@ def test_candidates_stay_sparse_and_are_checked(data):
     np.testing.assert_array_equal(sparse_candidates(many, None)[0].toarray(), many)
 
 
+@pytest.mark.parametrize("dtype", [bool, np.uint8, np.int64, np.float32, np.uint16])
+def test_dense_candidates_are_read_on_the_device_of_the_rows(data, torch, dtype):
+    T, Y = torch.asarray(data[0]), data[1].astype(dtype)
+    for y in (Y, torch.asarray(Y)):
+        sparse, names = sparse_candidates(y, None, T)
+        assert sparse.dtype == np.uint8
+        assert sparse.has_canonical_format
+        np.testing.assert_array_equal(sparse.toarray(), data[1])
+        assert names == list("012345")
+    with pytest.raises(InputError, match="6 label columns, but 2"):
+        sparse_candidates(Y, ["a", "b"], T)
+    for value in (4, np.nan) if dtype is np.float32 else (4,) if dtype is not bool else ():
+        Y[7, 2] = value
+        with pytest.raises(InputError, match=f"row 7, label 2 holds {value}"):
+            sparse_candidates(torch.asarray(Y), None, T)
+
+
 def test_conjugate_gradients_on_blocks(data):
     X, Y = sp.csr_array(data[0]), data[1]
     expected = Schirn(alpha=0.2, beta=0.05, lam=1.0).fit(X, Y)

@@ -12,7 +12,14 @@ from schirn.solvers import kernel_ridges
 from schirn.solvers.candidates import Knowledge, make_candidates, row_labels
 from schirn.solvers.feature_ridges import FeatureRidges, factor, fit_stack, stack_sums
 from schirn.solvers.kernel_ridges import KernelRidges
-from schirn.solvers.sieve import Split, best_weight, draw_cells, sieve, trusting_ridge
+from schirn.solvers.sieve import (
+    Split,
+    best_weight,
+    draw_cells,
+    position_of_cells,
+    sieve,
+    trusting_ridge,
+)
 
 
 def problem(n=160, seed=0, r=2, kernel="rbf", n_landmarks=50):
@@ -54,6 +61,35 @@ def test_the_stack_from_sums_is_that_of_the_scores():
         np.testing.assert_allclose(found, expected, atol=1e-10)
     found = Q - (Q - fit.stack.scores(S)) * fit.factors(S)[:, None]
     np.testing.assert_allclose(found, left_out, atol=1e-10)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("density", [0.0, 0.003, 0.4], ids=["none", "sparse", "dense"])
+def test_sums_over_candidates_are_products_with_a_dense_matrix(library, density):
+    xp = pytest.importorskip(library, reason=f"{library} is not installed")
+    rng = np.random.default_rng(0)
+    Y, X = rng.random((300, 9)) < density, rng.normal(size=(300, 5))
+    B = np.where(Y, rng.random(Y.shape), 0)
+    whole = make_candidates(sp.csr_array(Y), xp.asarray(X))
+    for first, last in ((0, 300), (0, 120), (120, 300), (40, 40)):
+        c, rows = whole.between(first, last), slice(first, last)
+        values = xp.asarray(B[rows][Y[rows]])
+        project = c.project(values, xp.asarray(X[rows]))
+        np.testing.assert_allclose(np.asarray(project), X[rows].T @ B[rows], atol=1e-12)
+        np.testing.assert_allclose(c.total(values), B[rows].sum(axis=0), atol=1e-12)
+        np.testing.assert_array_equal(c.listed, Y[rows].sum(axis=0))
+        np.testing.assert_array_equal(np.asarray(c.flat), np.flatnonzero(Y[rows]))
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_drawn_cells_know_which_candidates_they_are(library):
+    xp = pytest.importorskip(library, reason=f"{library} is not installed")
+    Y = np.random.default_rng(0).random((30, 5)) < 0.4
+    listed, cells = np.flatnonzero(Y), np.arange(0, 150, 3)
+    place = {int(cell): k for k, cell in enumerate(listed)}
+    expected = [place.get(int(cell), len(listed)) for cell in cells]
+    assert np.asarray(position_of_cells(xp.asarray(listed), cells)).tolist() == expected
+    assert np.asarray(position_of_cells(xp.asarray(listed[:0]), cells)).tolist() == [0] * 50
 
 
 @pytest.mark.parametrize("trusting", [False, True], ids=["squared error", "average precision"])

@@ -60,7 +60,10 @@ def test_equals_the_plain_reference(sparse, kernel):
     X = abs(data.X) if sparse else data.X
     model = Sieve(kernel=kernel, features="text" if sparse else "spread").fit(X, data.candidates)
     dense, scale = (X.toarray(), "text") if sparse else (X, "spread")
-    Q, log_odds, rate, lams = reference(dense, data.candidates, scale=scale, kernel=kernel)
+    wide = bool(sparse) and kernel == "linear"
+    Q, log_odds, rate, lams = reference(
+        dense, data.candidates, scale=scale, kernel=kernel, wide=wide
+    )
     np.testing.assert_allclose(model.lams_, lams, rtol=1e-10)
     assert model.noise_model_.rate == pytest.approx(rate, rel=1e-8)
     cautious = 1 - model.caution_.factors * (1 - Q)
@@ -68,7 +71,7 @@ def test_equals_the_plain_reference(sparse, kernel):
     np.testing.assert_allclose(model.label_confidence_[listed], cautious[listed], atol=1e-8)
     Z = model.scale_.transform(X)
     _, K = kernel_matrix(Z, kernel, np.random.RandomState(0))
-    result = fit_kernel(K, data.candidates, kernel=kernel)
+    result = fit_kernel(K, data.candidates, kernel=kernel, wide=wide)
     np.testing.assert_allclose(result.confidence().toarray(), Q, atol=1e-8)
     np.testing.assert_allclose(result.log_odds(), log_odds, atol=1e-6)
 

@@ -71,7 +71,8 @@ def test_a_copy_without_changes_is_the_same(name, tmp_path):
 def test_changes_are_applied_and_undone(name, tmp_path, capsys):
     source, changes = str(FILES / f"{name}.json"), str(tmp_path / "changes.csv")
     copy, back = str(tmp_path / "copy.json"), str(tmp_path / "back.json")
-    assert main(["clean", source, "--text", "text", "--changes", changes]) == 0
+    orders = ["--remove", "8"]
+    assert main(["clean", source, "--text", "text", *orders, "--changes", changes]) == 0
     with open(changes, newline="") as stream:
         removed = list(csv.DictReader(stream))
     assert len(removed) >= 7
@@ -89,7 +90,7 @@ def test_changes_are_applied_and_undone(name, tmp_path, capsys):
 def test_clean_tags_of_label_studio_are_predictions(tmp_path, capsys):
     source, out = FILES / "label_studio.json", tmp_path / "tasks.json"
     argv = ["clean", str(source), "--text", "text", "--to", "label-studio", "-o", str(out)]
-    assert main([*argv, "--json"]) == 0
+    assert main([*argv, "--remove", "8", "--json"]) == 0
     removed = json.loads(capsys.readouterr().out)["removed"]
     found = 0
     for before, after in zip(read(source), read(out), strict=True):
@@ -112,10 +113,10 @@ def test_clean_tags_of_label_studio_are_predictions(tmp_path, capsys):
     # The tasks can be judged again; the earlier verdict is replaced.
     tasks = read(out)
     for each in tasks:
-        for key in ("topics_removed", "topics_confidence"):
+        for key in ("topics_removed", "topics_confidence", "topics_note"):
             del each["data"][key]
     again = write(tmp_path / "again.json", tasks)
-    argv = ["clean", str(again), "--text", "text", "--to", "label-studio"]
+    argv = ["clean", str(again), "--text", "text", "--remove", "8", "--to", "label-studio"]
     assert main([*argv, "-o", str(tmp_path / "second.json")]) == 0
     assert read(tmp_path / "second.json") == read(out)
     assert not list(tmp_path.glob("*.xml"))
@@ -152,7 +153,7 @@ def items(tmp_path):
 
 
 def test_rows_of_any_table_become_tasks_and_records(items, tmp_path, capsys):
-    argv = ["clean", items, "--text", "description", "--suggest"]
+    argv = ["clean", items, "--text", "description", "--suggest", "--remove", "8"]
     assert main([*argv, "--to", "label-studio", "-o", str(tmp_path / "tasks.json")]) == 0
     table = open_table(tmp_path / "tasks.json")
     # The verdicts are read back as tags if nobody has annotated the tasks.
@@ -313,3 +314,19 @@ def test_nested_rows_are_not_tags(tmp_path, capsys):
     path = str(write(tmp_path / "t.json", rows))
     assert main(["clean", path, "--text", "text"]) == 2
     assert "row 1, column 'tags': {'x': [1]} is neither a text" in capsys.readouterr().err
+
+
+def test_tasks_that_nobody_has_answered(tmp_path, capsys):
+    tasks = [{"id": 1, "data": {"text": "hello", "extra": 1}}, {"id": 2, "data": {"text": "b"}}]
+    path = write(tmp_path / "t.json", tasks)
+    assert open_table(path).columns == ["id", "text", "extra"]
+    assert main(["clean", str(path), "--text", "text"]) == 2
+    assert "nobody has answered a question in label-studio" in capsys.readouterr().err
+    choice = {
+        "from_name": "topics",
+        "to_name": "text",
+        "type": "choices",
+        "value": {"choices": ["a"]},
+    }
+    answered = [{**tasks[0], "annotations": [{"result": [choice]}]}, tasks[1]]
+    assert open_table(write(tmp_path / "u.json", answered)).column("topics") == [["a"], []]

@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from schirn.cleaning import Change, ChangeList
 from schirn.datasets import load, read_table
 from schirn.exceptions import DataError, InputError
+from schirn.labels.cells import TagCells
 from schirn.tables.files import open_table
 
 pa = pytest.importorskip("pyarrow", reason="Arrow tables need pyarrow")
@@ -275,8 +277,7 @@ def test_other_containers_of_the_python_interface():
         np.testing.assert_array_equal(same.predict_proba(make(table)), tagger.predict_proba(table))
         vectors = make({"v": [[1.0, 2.0], [3.0, 4.0]], "n": [1, None]})
         assert TableFeatures(vectors="v").fit_transform(vectors).tolist() == [[1, 2], [3, 4]]
-        with pytest.raises(InputError, match="row 2, column 'n': 'None' is not a number"):
-            TableFeatures(columns=["n"]).fit(vectors)
+        assert TableFeatures(columns=["n"]).fit_transform(vectors).tolist() == [[1, 0], [1, 1]]
         with pytest.raises(InputError, match="there is no column 'w'; there are v, n"):
             TableFeatures(vectors="w").fit(vectors)
     with pytest.raises(InputError, match=r"lazy frame; call collect\(\) first"):
@@ -310,3 +311,94 @@ def test_read_table_takes_0_1_columns_of_a_folder(tmp_path):
     parquet.write_table(pa.table({"x": [0.5, 1.5], "a": [0, 1], "b": [1, 1]}), folder / "0.parquet")
     data = read_table(folder, labels=["a", "b"])
     assert data.candidates.tolist() == [[0, 1], [1, 1]]
+
+
+def test_types_nullability_and_metadata_stay(tmp_path):
+    fields = [
+        pa.field("id", pa.int16(), nullable=False, metadata={b"unit": b"none"}),
+        pa.field("tags", pa.list_(pa.string()), nullable=False),
+        pa.field("x", pa.float32()),
+        pa.field("when", pa.timestamp("us", "Europe/Zurich")),
+    ]
+    schema = pa.schema(fields, {b"origin": b"lab"})
+    cells = [[1, 2], [["a", "b"], ["a"]], [float("nan"), None], [0, None]]
+    parquet.write_table(pa.table(cells, schema=schema), tmp_path / "t.parquet")
+    opened = open_table(tmp_path / "t.parquet")
+    opened.write(str(tmp_path / "c.parquet"), {"tags": [["a"], ["a"]]}, {"more": ["x", "y"]})
+    before, after = (parquet.read_table(tmp_path / name) for name in ("t.parquet", "c.parquet"))
+    assert after.column_names == [*before.column_names, "more"]
+    for name in before.column_names:
+        old, new = before.schema.field(name), after.schema.field(name)
+        assert (old.type, old.nullable, old.metadata) == (new.type, new.nullable, new.metadata)
+        if name != "tags":
+            assert repr(before[name].to_pylist()) == repr(after[name].to_pylist())
+    assert after.schema.metadata[b"origin"] == b"lab"
+
+
+@pytest.mark.parametrize("kind", [pa.list_(pa.string()), pa.large_list(pa.string()), pa.null()])
+def test_the_first_tag_of_a_column_without_tags(tmp_path, kind):
+    source, copy = tmp_path / "t.parquet", tmp_path / "c.parquet"
+    parquet.write_table(pa.table({"tags": pa.nulls(2, kind), "x": [1, 2]}), source)
+    opened = open_table(source)
+    cells, how = opened.column("tags"), opened.cell_options("tags")
+    made = ChangeList.from_cells(cells, [Change(1, "addition", "", "dog")], **how)
+    after = made.apply(cells, **how)
+    opened.write(str(copy), {"tags": after}, {})
+    assert open_table(copy).column("tags")[1] in (["dog"], "dog")
+    assert open_table(copy).column("tags") == after
+
+
+def test_whole_numbers_with_missing_cells_are_tags(tmp_path):
+    """pandas makes floats of them."""
+    source = tmp_path / "t.parquet"
+    parquet.write_table(pa.table({"tags": [3.0, None, 4.5]}), source)
+    cells = open_table(source).column("tags")
+    tags = TagCells.of(cells)
+    assert [tags.split(cell) for cell in cells] == [["3"], [], ["4.5"]]
+    made = ChangeList.from_cells(
+        cells, [Change(0, "rename", "3", "7"), Change(1, "addition", "", "3")]
+    )
+    assert made.apply(cells) == [7, 3, 4.5]
+
+
+def test_copies_of_polars_files_are_read_by_polars(tmp_path):
+    polars = pytest.importorskip("polars", reason="polars is not installed")
+    frame = polars.DataFrame({"text": ["a", "b" * 40], "tags": [["x", "y" * 20], []]})
+    source, copy = tmp_path / "t.feather", tmp_path / "c.feather"
+    frame.write_ipc(source, compression="lz4")
+    open_table(source).write(str(copy), {"tags": [["x"], []]}, {})
+    after = polars.read_ipc(copy)
+    assert after.schema == frame.schema
+    assert after["tags"].to_list() == [["x"], []]
+    assert after["text"].to_list() == frame["text"].to_list()
+
+
+def test_a_file_that_is_replaced_is_noticed(tmp_path):
+    """Also if it has as many rows, and its numbers were not read into memory."""
+    source = tmp_path / "t.parquet"
+    vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], pa.list_(pa.float32()))
+    rows = {"tags": ["a", "b"], "v": vectors}
+    parquet.write_table(pa.table(rows), source)
+    for unread in ((), ("v",)):
+        opened = open_table(source, unread=unread)
+        opened.write(str(tmp_path / "c.parquet"), {}, {})
+        assert parquet.read_table(tmp_path / "c.parquet").equals(parquet.read_table(source))
+        opened = open_table(source, unread=unread)
+        parquet.write_table(pa.table({**rows, "tags": ["a", "c"]}), source)
+        with pytest.raises(DataError, match="the file has changed since it was read"):
+            opened.write(str(tmp_path / "d.parquet"), {}, {})
+        assert not (tmp_path / "d.parquet").exists()
+        parquet.write_table(pa.table(rows), source)
+
+
+def test_files_of_a_folder_keep_their_own_columns(tmp_path):
+    folder = tmp_path / "items"
+    folder.mkdir()
+    parquet.write_table(
+        pa.table({"tags": ["a;b"], "x": pa.array([1], pa.int32())}), folder / "a.parquet"
+    )
+    parquet.write_table(pa.table({"tags": ["b"], "y": [2.5]}), folder / "b.parquet")
+    open_table(folder).write(str(tmp_path / "copy"), {"tags": ["a", "b"]}, {})
+    first, second = (parquet.read_table(tmp_path / "copy" / f"{k}.parquet") for k in "ab")
+    assert first.equals(pa.table({"tags": ["a"], "x": pa.array([1], pa.int32())}))
+    assert second.equals(pa.table({"tags": ["b"], "y": [2.5]}))

@@ -1,7 +1,6 @@
 """The list of changes: apply, undo, files that a person edits."""
 
 import csv
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +10,9 @@ from hypothesis import strategies as st
 
 from schirn.cleaning import Change, ChangeList, MissingTags, NoisyLabels
 from schirn.exceptions import InputError
+from schirn.labels.cells import TagCells
+from schirn.tables.changes import apply_changes, row_keys
+from schirn.tables.files import open_table
 
 CELLS = ["beach;dgo", "dog; puppy ;cat", "", " sun ;moon;", "dog"]
 CHANGES = [
@@ -20,7 +22,7 @@ CHANGES = [
     Change(2, "addition", "", "sun", None, "missing"),
     Change(3, "removal", "moon", ""),
 ]
-AFTER = ["beach;dog", "dog", "sun", "sun ;", "dog"]
+AFTER = ["beach;dog", "dog", "sun", " sun ;", "dog"]
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def test_a_person_deletes_lines_and_edits_what_comes_after(listed, tmp_path):
         tmp_path / "c.csv", [{**line, "note": "ok"} for line in lines[::-1]], delimiter=";"
     )
     after = edited.apply(CELLS)
-    assert after == ["beach;wolf", CELLS[1], "sun;moon", "sun ;", "dog"]
+    assert after == ["beach;wolf", CELLS[1], "sun;moon", " sun ;", "dog"]
     assert edited.undo(after) == CELLS
 
 
@@ -93,8 +95,10 @@ def test_a_table_that_differs_at_a_changed_row_is_refused(listed):
     other[4] = "cat"
     assert listed.apply(other) == [*AFTER[:4], "cat"]
     other[1], other[3] = "dog", ""
-    expected = "row 2 holds 'dog', but the list of changes expects 'dog; puppy ;cat'; 1 other row"
-    with pytest.raises(InputError, match=expected + " differs: 4"):
+    expected = (
+        "2 rows cannot be changed: row 2 holds 'dog', but .* expects 'dog; puppy ;cat'; row 4"
+    )
+    with pytest.raises(InputError, match=expected):
         listed.apply(other)
     with pytest.raises(InputError, match=r"row 3 holds '', but .* expects 'sun'"):
         listed.undo([*AFTER[:2], "", *AFTER[3:]])
@@ -243,75 +247,137 @@ tags = st.text(st.sampled_from("abc '=-é\n\""), max_size=4)
 
 
 @settings(max_examples=60, deadline=None)
-@given(data=st.data(), lists=st.booleans())
-def test_undo_gives_the_original_back(data, lists):
+@given(data=st.data(), lists=st.booleans(), spreadsheet=st.booleans())
+def test_undo_gives_the_original_back(data, lists, spreadsheet):
     joined = st.lists(tags, max_size=4)
     column = joined if lists else joined.map("; ".join)
     cells = data.draw(st.lists(column, min_size=1, max_size=5))
-    changes = []
+    split = TagCells.of(cells, spreadsheet=spreadsheet).split
+    changes, intended = [], []
     for row, cell in enumerate(cells):
-        pieces = cell if lists else cell.split(";")
-        for tag in sorted({piece.strip() for piece in pieces} - {""}):
-            after = data.draw(tags).strip()
+        after = {tag: tag for tag in split(cell)}
+        for tag in sorted(after):
             if data.draw(st.booleans()):
-                changes.append(Change(row, "rename", tag, after))
+                after[tag] = data.draw(tags).strip()
+                changes.append(Change(row, "rename", tag, after[tag]))
         new = data.draw(tags).strip()
         if new:
             changes.append(Change(row, "addition", "", new))
-    made = ChangeList.from_cells(cells, changes)
-    for spreadsheet in (False, True):
-        assert (
-            made.undo(made.apply(cells, spreadsheet=spreadsheet), spreadsheet=spreadsheet) == cells
-        )
+        intended.append({*after.values(), new} - {""})
+    made = ChangeList.from_cells(cells, changes, spreadsheet=spreadsheet)
+    after = made.apply(cells, spreadsheet=spreadsheet)
+    assert [set(split(cell)) for cell in after] == intended
+    assert made.undo(after, spreadsheet=spreadsheet) == cells
 
 
-def make_found(missing_rate=0.1):
+def test_rows_are_found_wherever_they_are(tmp_path):
+    """By id, or by the other cells; what was edited is named, and the rest can be changed."""
+    source = tmp_path / "t.csv"
+    rows = [f"{i},text {i},a;{'bc'[i % 2]}" for i in range(6)]
+    source.write_text("\n".join(["id,text,tags", *rows]) + "\n")
+    changes = [Change(i, "removal", "b", "") for i in (0, 2, 4)]
+    table = open_table(source)
+    for id_column in (None, "id"):
+        made = ChangeList.from_cells(table.column("tags"), changes).keyed(table, id_column)
+        made.write(tmp_path / "c.csv")
+        listed = ChangeList.read(tmp_path / "c.csv")
+        assert (listed.keys, listed.id_column) == (made.keys, id_column or "")
+        # A row more in front, the others in reverse order, and a column that cleaning adds.
+        other = tmp_path / "o.csv"
+        header = "id,text,tags,tags_removed"
+        moved = ["9,new,a;b", *rows[:0:-1], rows[0]]
+        other.write_text("\n".join([header, *(f"{row}," for row in moved)]) + "\n")
+        opened = open_table(other)
+        keys = row_keys(opened, "tags", listed.id_column)
+        cells = opened.column("tags")
+        after = listed.apply(cells, keys=keys)
+        assert after == ["a;b", "a;c", "a", "a;c", "a", "a;c", "a"]
+        assert listed.undo(after, keys=keys) == cells
+        # One row is gone, and one has other tags.
+        other.write_text("\n".join(["id,text,tags", rows[5], "2,text 2,b", rows[0]]) + "\n")
+        opened, conflicts = open_table(other), []
+        keys = row_keys(opened, "tags", listed.id_column)
+        after = listed.apply(opened.column("tags"), keys=keys, conflicts=conflicts)
+        assert after == ["a;c", "b", "a"]
+        name = "the row '4'" if id_column else "row 5"
+        assert conflicts == [
+            "row 2 holds 'b', but the list of changes expects 'a;b'",
+            f"{name} is not in the table any more",
+        ]
+        with pytest.raises(InputError, match="2 rows cannot be changed: row 2 holds"):
+            listed.apply(opened.column("tags"), keys=keys)
+
+
+def test_ids_that_are_there_twice():
+    made = ChangeList.from_cells(["a;b", "b"], [Change(0, "removal", "a", "")])
+    made = replace(made, keys={0: "x"}, id_column="id")
+    with pytest.raises(InputError, match="the row 'x' is in the table 2 times"):
+        made.apply(["a;b", "a;b"], keys=["x", "x"])
+
+
+def test_a_decimal_comma_and_a_list_of_an_earlier_version(listed, tmp_path):
+    listed.write(tmp_path / "c.csv")
+    lines = read(tmp_path / "c.csv")
+    lines[0]["confidence"] = "0,9"
+    old = [{k: v for k, v in line.items() if k not in ("key", "id_column")} for line in lines]
+    edited = edit(tmp_path / "c.csv", old, delimiter=";")
+    assert edited.changes[0].confidence == 0.9
+    assert edited.apply(CELLS) == AFTER
+
+
+def make_ranking():
     row, column = np.array([0, 0, 1, 2]), np.array([0, 1, 1, 0])
-    confidence, judged = np.array([0.9, 0.02, 0.0, 0.7]), np.ones(4, dtype=bool)
-    removed = confidence < 0.5
+    confidence, judged = np.array([0.9, 0.02, 0.3, 0.7]), np.ones(4, dtype=bool)
     names = ["beach", "dog"]
     missing = MissingTags(np.array([1, 2]), np.array([0, 1]), np.array([0.95, 0.65]), names)
     return NoisyLabels(
-        *(3, names, row, column, confidence, removed, judged, 0.5, "Sieve"),
+        *(3, names, row, column, confidence, judged, "Sieve"),
+        known=np.array([0, 0, -1, 0]),
         missing=missing,
-        missing_rate=missing_rate,
+        keep_one=False,
     )
 
 
-def test_verdicts_become_changes(tmp_path):
-    found = make_found()
-    changes = found.changes(["dog;beach", "dog", "beach"], add=0.9)
+def test_rankings_become_changes():
+    assert [each.why for each in make_ranking().changes()] == ["known to be wrong"]
+    ranking = make_ranking().remove(1).add(above=0.9)
+    changes = ranking.changes(["dog;beach", "dog", "beach"])
+    by = "likely to be correct (Sieve, not checked)"
     assert changes.changes == [
-        Change(0, "removal", "dog", "", 0.98, "2.0% likely to be correct (Sieve)"),
+        Change(0, "removal", "dog", "", 0.98, f"2.0% {by}"),
         Change(1, "removal", "dog", "", 1.0, "known to be wrong"),
-        Change(
-            1, "addition", "", "beach", 0.95, "not listed, but 95.0% likely to be correct (Sieve)"
-        ),
+        Change(1, "addition", "", "beach", 0.95, f"95.0% {by}"),
     ]
     assert changes.apply(["dog;beach", "dog", "beach"]) == ["beach", "beach", "beach"]
-    own = found.changes()
-    assert own.apply([["beach", "dog"], ["dog"], ["beach"]]) == found.clean_lists()
-    assert len(found.changes(add=0.5)) == 4
-    with pytest.raises(InputError, match="2 cells, but the verdicts are about 3 rows"):
-        found.changes(["a", "b"])
+    own = ranking.changes()
+    assert own.apply([["beach", "dog"], ["dog"], ["beach"]]) == ranking.clean_lists()
+    with pytest.raises(InputError, match="2 cells, but the ranking is about 3 rows"):
+        ranking.changes(["a", "b"])
 
 
-def test_nothing_is_suggested_unless_tags_are_missing():
-    found = make_found()
-    assert list(found.suggestions(0.9).records()) == [
-        {"row": 1, "label": "beach", "confidence": 0.95}
-    ]
-    assert found.summary()["suggestions"] == len(found.suggestions()) == 2
-    assert found.summary()["expected_right_suggestions"] == pytest.approx(0.8)
-    assert "About 10.0% of the correct tags" in found.missing_sentence
-    assert "2 tags are suggested, of which about 80% should be right" in found.missing_sentence
-    none = make_found(missing_rate=0.0)
-    assert len(none.suggestions()) == none.summary()["suggestions"] == 0
-    assert none.missing_sentence == (
-        "Nothing shows that correct tags are missing, so none is suggested."
-    )
-    assert json.loads(none.to_json())["suggestions"] == []
-    assert len(none.changes(add=0.0)) == len(none.changes())
-    assert "did not look for missing" in make_found(missing_rate=None).missing_sentence
-    sure = replace(make_found(), missing=MissingTags())
-    assert "none is sure enough" in sure.missing_sentence
+def test_changes_are_made_in_the_container_that_came_in():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+    pl = pytest.importorskip("polars", reason="polars is not installed")
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    texts, lists = ["a;b", "b", "c"], [["a", "b"], ["b"], []]
+    changes = ChangeList.from_cells(texts, [Change(0, "removal", "a", "")])
+    of_lists = ChangeList.from_cells(lists, [Change(0, "removal", "a", "")])
+    for dtype in (object, "str", "category"):
+        column = pd.Series(texts, index=[7, 3, 9], name="tags", dtype=dtype)
+        after = apply_changes(column, changes)
+        assert after.index.tolist() == [7, 3, 9]
+        assert (after.name, after.dtype.name) == ("tags", column.dtype.name)
+        assert after.tolist() == ["b", "b", "c"]
+        assert column.tolist() == texts
+    nested = apply_changes(pd.Series(lists, index=list("xyz")), of_lists)
+    assert nested.to_dict() == {"x": ["b"], "y": ["b"], "z": []}
+    assert apply_changes(tuple(texts), changes) == ("b", "b", "c")
+    assert apply_changes(np.array(texts), changes).tolist() == ["b", "b", "c"]
+    assert apply_changes(np.array(texts, dtype=object), changes).dtype == object
+    for column in (pl.Series("tags", texts), pl.Series("tags", texts, dtype=pl.Categorical)):
+        after = apply_changes(column, changes)
+        assert (after.name, after.dtype) == ("tags", column.dtype)
+        assert after.to_list() == ["b", "b", "c"]
+    assert apply_changes(pl.Series("tags", lists), of_lists).to_list() == [["b"], ["b"], []]
+    assert apply_changes(pa.array(lists), of_lists).to_pylist() == [["b"], ["b"], []]
+    assert apply_changes(pa.chunked_array([texts]), changes).to_pylist() == ["b", "b", "c"]

@@ -19,14 +19,17 @@ def names(violations):
 
 def test_the_summary_of_verdicts():
     confidence = np.array([0.9, 0.2, 0.5])
-    found = NoisyLabels(
+    ranking = NoisyLabels(
         3, ["beach", "dog", "sun"], np.array([0, 1, 1]), np.array([1, 1, 0]), confidence,
-        np.array([False, True, False]), np.array([True, True, False]), 0.5, "Sieve",
+        np.array([True, True, False]), "Sieve",
     )  # fmt: skip
-    run = RunSummary.from_found(found, look_at_table(["dog", "beach;dog", "x"]))
+    findings = look_at_table(["dog", "beach;dog", "x"])
+    run = RunSummary.from_found(ranking.remove(1), findings)
     assert run.tag_counts == {"beach": 1, "dog": 2}
     assert (run.rows, run.tags, run.removed_share) == (3, 3, 1 / 3)
-    assert run.wrong_share == pytest.approx(0.45)
+    assert run.wrong_share is None
+    answered = ranking.answered(ranking.suspects(2), [False, True])
+    assert RunSummary.from_found(answered, findings).wrong_share == 0.5
     assert run.findings == {"tags_in_one_row": 2}
 
 
@@ -71,7 +74,7 @@ def test_every_expectation_that_is_not_met_is_one_line():
     findings = look_at_table(["dog;Cat", "dog;sun", "dog"], texts=["x y"] * 3)
     violations = expected.check(run, findings=findings, last=last)
     assert [str(violation) for violation in violations] == [
-        "wrong_share: 10.00% of the judged tags are estimated to be wrong, limit 9.00%",
+        "wrong_share: 10.00% of the judged tags are wrong, by the answers, limit 9.00%",
         "removed_share: 5.00% of the tags are removed, limit 1.00%",
         "allowed_tags: 1 tag is not allowed, limit 0; cat",
         "findings.tags_in_one_row: 2, limit 0; 2 tags are in one row only, such as 'Cat'",

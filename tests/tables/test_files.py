@@ -6,7 +6,7 @@ import pytest
 
 from schirn.datasets import load, read_table
 from schirn.exceptions import DataError, MissingExtraError
-from schirn.tables.files import to_numbers
+from schirn.tables.text import to_numbers
 
 pandas = pytest.importorskip("pandas")
 

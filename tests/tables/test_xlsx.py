@@ -1,9 +1,12 @@
 """Workbooks: read, written back with their other sheets, and damaged."""
 
+import re
 import zipfile
 
 import pytest
 
+from schirn.cleaning import Change, ChangeList
+from schirn.cli import main
 from schirn.datasets import load
 from schirn.exceptions import DataError
 from schirn.tables.files import open_table
@@ -56,6 +59,59 @@ def test_a_copy_keeps_formats_formulas_and_other_sheets(tmp_path):
     assert copy.active["E4"].value == "=1"
     assert copy.active["E4"].data_type == "s"
     assert open_table(tmp_path / "c.xlsx").column("tags") == clean
+
+
+def test_results_of_formulas_and_formats_of_texts_stay(tmp_path):
+    source, copy, back = (tmp_path / f"{name}.xlsx" for name in ("t", "c", "b"))
+    workbook(source, ROWS, D1="twice", D2="=B2*2")
+    # As a spreadsheet saves it: with the last result, and with a word in bold.
+    with zipfile.ZipFile(source) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    name = "xl/worksheets/sheet1.xml"
+    bold = "<is><r><rPr><b/></rPr><t>oak</t></r><r><t> chair</t></r></is>"
+    sheet = re.sub(r"(<f>B2\*2</f>)<v ?/?>(</v>)?", r"\1<v>7</v>", parts[name].decode())
+    sheet = re.sub(r'<c r="A3"[^>]*>.*?</c>', f'<c r="A3" t="inlineStr">{bold}</c>', sheet)
+    parts[name] = sheet.encode()
+    with zipfile.ZipFile(source, "w") as archive:
+        for part, content in parts.items():
+            archive.writestr(part, content)
+    opened = open_table(source)
+    assert opened.column("twice")[0] == 7
+    opened.write(
+        str(copy), {"tags": ["pan", None, "a & <b>\r\n"]}, {"tags_removed": ["oven", "", ""]}
+    )
+    after = open_table(copy)
+    assert after.column("twice")[0] == 7
+    assert after.column("tags") == ["pan", None, "a & <b>\r\n"]
+    with zipfile.ZipFile(copy) as archive:
+        assert bold in archive.read(name).decode()
+        assert {part: archive.read(part) for part in parts if part != name} == {
+            part: content for part, content in parts.items() if part != name
+        }
+    after.write(str(back), {"tags": opened.column("tags")}, {})
+    assert open_table(back).column("tags") == opened.column("tags")
+
+
+def test_a_formula_is_not_replaced(tmp_path):
+    source = workbook(tmp_path / "t.xlsx", ROWS, C2='="pan"&";oven"')
+    opened = open_table(source)
+    with pytest.raises(DataError, match="the cell C2 is a formula, so its tags cannot be changed"):
+        opened.write(str(tmp_path / "c.xlsx"), {"tags": ["pan", "chair", None]}, {})
+    assert not (tmp_path / "c.xlsx").exists()
+
+
+def test_a_row_that_loses_all_tags_gets_them_back(tmp_path, capsys):
+    source, done, back = (str(tmp_path / f"{name}.xlsx") for name in ("t", "c", "b"))
+    opened = open_table(workbook(source, [*ROWS, ["y", 1, "@dog;pan"]]))
+    changes = [Change(1, "removal", "chair", ""), Change(3, "removal", "pan", "")]
+    changes.append(Change(2, "addition", "", "=x"))
+    made = ChangeList.from_cells(opened.column("tags"), changes)
+    made.write(tmp_path / "c.csv")
+    assert main(["apply", str(tmp_path / "c.csv"), source, "-o", done]) == 0
+    # In a workbook, text is text.
+    assert open_table(done).column("tags") == ["pan;oven", None, "=x", "@dog"]
+    assert main(["undo", str(tmp_path / "c.csv"), done, "-o", back]) == 0
+    assert open_table(back).column("tags") == opened.column("tags")
 
 
 def test_a_workbook_is_a_data_set(tmp_path):

@@ -1,11 +1,12 @@
-"""Find wrong tags, and train on the tags that are left."""
+"""Rank suspicious tags, ask about some, act on the answers; train on the tags that are left."""
 
-from schirn.cleaning.audit import Audit, AuditSample, Certificate
 from schirn.cleaning.centroid_ranker import CentroidRanker
+from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.find import find_noisy_labels, find_noisy_labels_sparse
-from schirn.cleaning.found import LabelSummary, MissingTags, NoisyLabels
 from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
+from schirn.cleaning.noisy_labels import LabelSummary, MissingTags, NoisyLabels
+from schirn.cleaning.questions import Questions
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
@@ -15,8 +16,7 @@ from schirn.cleaning.ranker import (
     UnlistedCells,
 )
 from schirn.cleaning.storage import Storage
-from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
-from schirn.cleaning.trust import LabelTrust, Trust, TrustPoint
+from schirn.cleaning.swaps import Swaps
 from schirn.cleaning.why import Explanation, Neighbour, OtherTag, Reasons, Word
 from schirn.labels.votes import Votes, votes_to_candidates
 from schirn.tables.changes import Change, ChangeList
@@ -32,8 +32,6 @@ from schirn.tables.merges import (
 
 __all__ = [
     "Annotator",
-    "Audit",
-    "AuditSample",
     "CentroidRanker",
     "Certificate",
     "Change",
@@ -45,23 +43,20 @@ __all__ = [
     "Finding",
     "FoldRanker",
     "LabelSummary",
-    "LabelTrust",
     "Merge",
     "MissingTags",
     "Neighbour",
     "NoisyLabels",
     "OtherTag",
     "PlantedTags",
+    "Questions",
     "Ranker",
     "RankingTask",
     "Reasons",
     "RunSummary",
     "SieveRanker",
     "Storage",
-    "ThresholdCurve",
-    "ThresholdPoint",
-    "Trust",
-    "TrustPoint",
+    "Swaps",
     "UnlistedCells",
     "Violation",
     "Votes",

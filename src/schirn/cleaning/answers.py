@@ -1,156 +1,188 @@
-"""The questions of an audit as a table that a person fills in, and the answers read back.
+"""Questions as a table that a person fills in, and the answers read back.
 
-The file tells neither what the verdict on a tag is nor why the tag was drawn: who knows it answers
-differently. Its last column names the sample, so that the same tags can be drawn again.
+The file says neither how suspicious a tag is nor why it was chosen, which would bias the answers.
+Its last column says what was asked, so that the lines may be reordered, deleted or joined with
+those of other files.
 """
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
 from schirn._input import is_missing
-from schirn.cleaning.audit import MISSING, TAGS, AuditSample
-from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.certificate import Certificate, tags_digest
+from schirn.cleaning.noisy_labels import NoisyLabels
+from schirn.cleaning.questions import LISTED, MISSING, Questions
 from schirn.exceptions import InputError
 from schirn.tables.files import open_table
 
-Array = np.ndarray
-
 _RIGHT = ("yes", "y", "right", "correct", "true", "1", "1.0")
 _WRONG = ("no", "n", "wrong", "incorrect", "false", "0", "0.0")
-_UNTOLD = ("", "?", "unsure", "unknown")
-_NEEDED = ("row", "tag", "right", "sample")
+_UNSURE = ("?", "unsure", "unknown")
+_COLUMNS = ("row", "tag", "right", "question")
+_QUESTION = re.compile(
+    rf"({LISTED}|{MISSING}):([0-9a-f]{{12}})(?::certificate:([a-z]+):([0-9]{{1,6}}):([0-9a-f]{{12}}))?"
+)
 
 
-class Answers(NamedTuple):
-    """What a filled table says, as `NoisyLabels.audited` takes it."""
+class _Line(NamedTuple):
+    """One answer."""
 
-    cells: AuditSample
-    right: list[bool | None]
-    """One answer for each cell; None if there is none."""
-    extra: tuple[list[int], list[int], list[bool | None]] | None
-    """Rows, columns and answers of the lines that do not belong to the sample, if there are any."""
+    where: str
+    row: int
+    label: str
+    right: bool | None
+    kind: str
+    certificate: tuple[str, int, str] | None
+    """What the certificate is about, the number of its draw, and the hash of its tags."""
 
 
 def write_questions(
     path: str | os.PathLike[str],
-    found: NoisyLabels,
-    n: int = 50,
+    questions: Questions,
+    ranking: NoisyLabels,
     *,
-    of: str = TAGS,
-    random_state: int = 0,
+    certificate: Certificate | None = None,
     texts: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
-) -> AuditSample:
-    """Draw tags to check and write them as a CSV file with an empty column, `right`.
+) -> None:
+    """Write questions as a CSV file with an empty column, `right`, sorted by row.
 
     Parameters
     ----------
     path : path
-    found : NoisyLabels
-    n : int, default=50
-        Number of tags.
-    of : {"tags", "missing"}
-        Whether to check listed or suggested tags.
-    random_state : int, default=0
+    questions : Questions
+    ranking : NoisyLabels
+        What the questions are about.
+    certificate : Certificate, optional
+        What asks.
     texts, ids : sequence of str, optional
         Text and name of each row. Rows are numbered from 1.
     """
-    cells = found.audit_sample(n, of=of, random_state=random_state)
-    if not len(cells):
-        what = "judged" if of == TAGS else "suggested"
-        raise InputError(f"no tag was {what}, so there is none to check")
+    question = f"{questions.kind}:{_table(ranking)}"
+    if certificate is not None:
+        question += f":certificate:{certificate.of}:{certificate.draw}"
+        question += f":{certificate.tags_sha256[:12]}"
     shown = {"id": ids, "text": texts}
-    columns = [name for name, cells_of in shown.items() if cells_of is not None]
-    sample = f"audit:{of}:{n}:{random_state}:{cells.sha256[:16]}"
-    lines: list[Any] = [("row", *columns, "tag", "right", "sample")]
-    for i, label in zip(cells.row.tolist(), cells.label.tolist(), strict=True):
+    columns = [name for name, cells in shown.items() if cells is not None]
+    lines: list[Any] = [("row", *columns, "tag", "right", "question")]
+    for i, label in sorted(zip(questions.row.tolist(), questions.label.tolist(), strict=True)):
         values = [spreadsheet_safe(str(shown[name][i])) for name in columns]  # type: ignore[index]
-        lines.append((i + 1, *values, spreadsheet_safe(label), "", sample))
+        lines.append((i + 1, *values, spreadsheet_safe(label), "", question))
     with atomic_write(path) as stream:
         stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
-    return cells
 
 
-def read_answers(path: str | os.PathLike[str], found: NoisyLabels) -> Answers:
-    """Read the table that `write_questions` wrote and a person filled in.
+def read_answers(
+    paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels
+) -> tuple[NoisyLabels, Certificate | None]:
+    """Return the ranking with the answers of some files, and the certificate that they continue.
 
-    A line with an empty `sample` is an answer about any other listed tag.
+    Answers may be in any order. Empty ones do not count.
 
     Parameters
     ----------
-    path : path
-        A .csv, .tsv, .jsonl or .parquet file.
-    found : NoisyLabels
-        The verdicts from which the sample was drawn.
+    paths : sequence of path
+        .csv, .tsv, .jsonl or .parquet files.
+    ranking : NoisyLabels
+        What the questions were about.
     """
-    lines = _lines(path)
-    cells = _same_sample(path, [line[4] for line in lines], found)
-    about = found if cells.of == TAGS else found.missing
-    # A spreadsheet may show a name with an apostrophe in front.
-    pairs = list(zip((about.row + 1).tolist(), about.label.tolist(), strict=True))
-    tag_of = {(row, spreadsheet_safe(label)): k for k, (row, label) in enumerate(pairs)}
-    tag_of |= {pair: k for k, pair in enumerate(pairs)}
-    position = {int(k): i for i, k in enumerate(cells.index)}
-    answers: dict[int, tuple[bool | None, str]] = {}
-    for where, row, tag, right, sample in lines:
-        k = tag_of.get((row, tag))
-        if k is None:
-            no = "has no tag" if cells.of == TAGS else "gets no suggestion"
-            raise InputError(f"{where}: row {row} of the table {no} {brief(tag)}")
-        if k not in position and (sample or cells.of == MISSING):
-            hint = "; leave the column 'sample' empty to answer other tags"
-            raise InputError(
-                f"{where}: the tag {brief(tag)} of row {row} is not in the sample"
-                f"{hint if cells.of == TAGS else ''}"
-            )
-        before = answers.get(k)
-        if before is not None and right is not None and before[0] not in (None, right):
-            raise InputError(f"{where}: says the opposite of {before[1]} about the same tag")
-        if before is None or before[0] is None:
-            answers[k] = right, where.rpartition(", ")[2]
-    if all(right is None for right, _ in answers.values()):
+    table, answers = _table(ranking), dict[tuple[int, str, str], _Line]()
+    paths = list(paths)
+    for line in (line for path in paths for line in _lines(path, table)):
+        key = line.row, line.label, line.kind
+        before = answers.get(key)
+        told = {line.right} if before is None else {line.right, before.right}
+        if told == {True, False}:
+            raise InputError(f"{line.where}: says the opposite of {before.where}")  # type: ignore[union-attr]
+        if before is None or before.right is None:
+            answers[key] = line
+    if not answers:
         raise InputError(
-            f"{path}: there is no answer yet; write yes into the column 'right' if the tag is "
+            f"{paths[0]}: there is no answer yet; write yes into the column 'right' if the tag is "
             f"right, no if it is wrong, and ? if you cannot tell"
         )
-    given = [answers.get(k, (None, ""))[0] for k in cells.index.tolist()]
-    others = [k for k in answers if k not in position]
-    extra = (
-        found.row[others].tolist(),
-        found.column[others].tolist(),
-        [answers[k][0] for k in others],
-    )
-    return Answers(cells, given, extra if others else None)
+    for kind in (LISTED, MISSING):
+        lines = [each for each in answers.values() if (each.kind, each.certificate) == (kind, None)]
+        ranking = ranking.answered(_asked(lines, ranking, kind), [each.right for each in lines])
+    drawn = [each for each in answers.values() if each.certificate is not None]
+    if not drawn:
+        return ranking, None
+    of, draw = drawn[0].certificate[:2]  # type: ignore[index]
+    certificate = ranking.certify(of=of, random_state=max(draw - ranking.draws, 0))
+    for each in drawn:
+        if each.certificate != (of, draw, certificate.tags_sha256[:12]):
+            raise InputError(
+                f"{each.where}: was drawn from another set of tags, so the other answers or the "
+                f"options have changed since; use the same ones, or draw again"
+            )
+    asked = _asked(drawn, ranking, drawn[0].kind)
+    certificate = certificate.answered(asked, [each.right for each in drawn])
+    return certificate.ranking or ranking, certificate
 
 
-def _lines(path: str | os.PathLike[str]) -> list[tuple[str, int, str, bool | None, str]]:
-    """Place, row number, tag, answer and sample of each line."""
-    table = open_table(path, delimiter=_delimiter(path))
-    absent = [name for name in _NEEDED if name not in table.columns]
+def _table(ranking: NoisyLabels) -> str:
+    """Short hash of the table of tags."""
+    columns = (ranking.label_names, ranking.row, ranking.column)
+    return tags_digest(ranking.n_rows, *columns)[:12]
+
+
+def _asked(lines: list[_Line], ranking: NoisyLabels, kind: str) -> Questions:
+    """Return the tags of some lines, as they are spelled in the table."""
+    tags: Any = ranking if kind == LISTED else ranking.missing
+    names = set(ranking.label_names)
+    # A spreadsheet may show a name with an apostrophe in front.
+    plain = {spreadsheet_safe(name): name for name in ranking.label_names}
+    listed = set(zip(tags.row.tolist(), tags.label.tolist(), strict=True)) if lines else set()
+    pairs = []
+    for each in lines:
+        label = each.label if each.label in names else plain.get(each.label, each.label)
+        if (each.row, label) not in listed:
+            raise InputError(
+                f"{each.where}: row {each.row + 1} of the table has no {kind} tag "
+                f"{brief(each.label)}"
+            )
+        pairs.append((each.row, label))
+    return ranking.questions_about(pairs, kind)
+
+
+def _lines(path: str | os.PathLike[str], table: str) -> list[_Line]:
+    """Read the answers of a file that are not empty."""
+    opened = open_table(path, delimiter=_delimiter(path))
+    absent = [name for name in _COLUMNS if name not in opened.columns]
     if absent:
         raise InputError(
-            f"{path}: there is no column {absent[0]!r}, so these are not the answers of an audit; "
-            f"draw the tags to check first",
-            parameter="audit_sample",
+            f"{path}: there is no column {absent[0]!r}, so these are not answers; write a file of "
+            f"questions first",
+            parameter="questions",
         )
     lines = []
-    cells = zip(*(table.column(name) for name in _NEEDED), strict=True)
-    for number, (row, tag, right, sample) in enumerate(cells, 1):
-        where = f"{path}, answer {number}"
-        text = "" if is_missing(row) else str(row).strip().removesuffix(".0")
-        if not re.fullmatch(r"[0-9]{1,15}", text):
+    cells = zip(*(opened.column(name) for name in _COLUMNS), strict=True)
+    for number, values in enumerate(cells, 1):
+        row, tag, right, question = ("" if is_missing(v) else str(v).strip() for v in values)
+        where, word = f"{path}, answer {number}", right.lower()
+        if not word:
+            continue
+        if not re.fullmatch(r"[1-9][0-9]{0,14}", row.removesuffix(".0")):
             raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
-        word = "" if is_missing(right) else str(right).strip().lower()
-        if word not in _RIGHT + _WRONG + _UNTOLD:
+        if word not in _RIGHT + _WRONG + _UNSURE:
             raise InputError(f"{where}: {brief(right)} is not an answer; write yes, no or ?")
-        answer = None if word in _UNTOLD else word in _RIGHT
-        name = "" if is_missing(sample) else str(sample).strip()
-        lines.append((where, int(text), "" if is_missing(tag) else str(tag), answer, name))
+        asked = _QUESTION.fullmatch(question or f"{LISTED}:{table}")
+        if asked is None:
+            raise InputError(
+                f"{where}: {brief(question)} is not a question of this program; keep the column "
+                f"'question' as it was written, or leave it empty"
+            )
+        if asked[2] != table:
+            raise InputError(
+                f"{where}: the question is about another table, or its tags have changed since"
+            )
+        certificate = None if asked[3] is None else (asked[3], int(asked[4]), asked[5])
+        answer = None if word in _UNSURE else word in _RIGHT
+        number_of_row = int(row.removesuffix(".0")) - 1
+        lines.append(_Line(where, number_of_row, tag, answer, asked[1], certificate))
     return lines
 
 
@@ -161,27 +193,3 @@ def _delimiter(path: str | os.PathLike[str]) -> str | None:
     with open(path, "rb") as stream:
         head = stream.readline(4096)
     return next((mark for mark in ",;\t" if mark.encode() in head), None)
-
-
-def _same_sample(path: str | os.PathLike[str], names: list[str], found: NoisyLabels) -> AuditSample:
-    """Draw the sample that the lines name once more."""
-    distinct = sorted(set(filter(None, names)))
-    if len(distinct) != 1:
-        what = "no line names a sample" if not distinct else "the lines belong to several samples"
-        raise InputError(
-            f"{path}: {what}; keep the column 'sample' as it was written", parameter="audit_sample"
-        )
-    pattern = rf"audit:({TAGS}|{MISSING}):([1-9][0-9]{{0,8}}):([0-9]{{1,18}}):([0-9a-f]{{16}})"
-    parts = re.fullmatch(pattern, distinct[0])
-    if parts is None:
-        raise InputError(
-            f"{path}: {brief(distinct[0])} in the column 'sample' is not the name of a sample",
-            parameter="audit_sample",
-        )
-    cells = found.audit_sample(int(parts[2]), of=parts[1], random_state=int(parts[3]))
-    if cells.sha256[:16] != parts[4]:
-        raise InputError(
-            f"{path}: the sample was drawn from other verdicts, so the table or the options have "
-            f"changed since; use the same ones, or draw a new sample"
-        )
-    return cells

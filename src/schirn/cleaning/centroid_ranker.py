@@ -5,14 +5,15 @@ and k sampled cells per label, memory and time grow with c + k l, whatever the e
 
 1. Half of the rows teach an engine, which scores cells of the other half: all listed ones, and for
    each label some rows that do not list it. Then the halves change places.
-2. `schirn.cleaning.shares` estimates the share w of wrong tags of each label from these scores.
+2. Wrong tags that are listed regardless of the features score below the median of the rows that do
+   not list the label half of the time. So the share w of wrong tags of a label is taken as twice
+   the share of its tags below that median, pulled towards that of labels as frequent.
 3. The density of the scores of listed cells, divided by that of the others, is w + (1 - w) h, where
    h is the ratio of correct to wrong tags. Isotonic regression yields it, for each group of labels
    of similar frequency. The odds of a tag are h (1 - w) / w, with the w of its label.
 4. The number of wrong tags per row follows the count law of `schirn.noise.model`, which lets the
    tags of a row inform each other.
-5. Planted tags tell how many wrong tags are caught, and with the share of wrong tags and its error,
-   how many removals should be right.
+5. Planted tags tell how suspicious random wrong tags look.
 """
 
 from collections.abc import Callable
@@ -29,8 +30,6 @@ from schirn._progress import stage, track
 from schirn.cleaning.centroids import fit_centroids, score_centroids, taken
 from schirn.cleaning.groups import with_copies
 from schirn.cleaning.ranker import MAX_CELLS, SELDOM, Evidence, PlantedTags, Ranker, RankingTask
-from schirn.cleaning.shares import Cells, Shares, wrong_shares
-from schirn.cleaning.trust import ONE_SIDED
 from schirn.exceptions import InputError
 from schirn.labels.tags import Tags
 from schirn.noise.model import NoiseModel, cell_blocks, cell_posterior, count_tilt
@@ -45,12 +44,10 @@ _ROUNDS = 6
 _TRIES = 30
 # The smallest ratio of correct to wrong tags that a score stands for; the largest is its inverse.
 _LEAST_RATIO = 1e-3
-# A correct tag stands out if it scores above this share of the unlisted cells. If fewer correct
-# tags than the first share do, nothing is removed; from the second on, verdicts count in full.
-# Chosen, with the truth known, on EUR-Lex with all, 300 and 30 of its features and with shuffled
-# rows, and on two generated sets.
-_HIGHEST = 0.95
-_STAND_OUT = 0.3, 0.7
+# A label is never taken to be all wrong or all right.
+_LEAST_SHARE = 0.01
+# Labels of similar frequency share a group that has this many tags; the most frequent are one.
+_LEAST_TAGS, _MOST_ROWS = 500, 128
 # Frequent labels have more unlisted cells than others, but at most this many times as many.
 _MOST_UNLISTED = 25
 
@@ -59,18 +56,16 @@ _MOST_UNLISTED = 25
 class CentroidRanker(Ranker):
     """Judge very many labels, without any array of rows x labels.
 
-    `find_noisy_labels` takes it by itself for more than 3,000 labels. With fewer, `Sieve` finds
-    more, because it learns how labels occur together. The tags of one half of the rows are judged
-    by an engine that has learned from the other half. It learns nothing from known tags, and does
-    not look for missing ones.
+    `find_noisy_labels` takes it by itself for more than 3,000 labels or 8,000 texts. With fewer,
+    `Sieve` finds more, because it learns how labels occur together. The tags of one half of the
+    rows are judged by an engine that has learned from the other half. It learns nothing from known
+    tags, and does not look for missing ones.
 
     Parameters
     ----------
     fit : function from (X, candidates) to a model, optional
-        Trains an engine on some rows; `candidates` is a 0/1 CSR array that has all labels. It is
-        called twice for each half: the second time, frequent labels are thinned to a few rows, to
-        find out how much of a rare label can be learned. None compares each row with the mean of
-        the rows that list the label.
+        Trains an engine on some rows; `candidates` is a 0/1 CSR array that has all labels. None
+        compares each row with the mean of the rows that list the label.
     score : function from (model, X, rows, labels) to scores, optional
         Score of row `rows[k]` of X for label `labels[k]`, for all k: the higher, the more likely
         the label is correct. Scores should be comparable between labels. Cells that the engine
@@ -88,8 +83,8 @@ class CentroidRanker(Ranker):
     >>> data = make_partial_multilabel(
     ...     n_samples=400, n_features=30, n_labels=40, cardinality=2, r=2, random_state=0
     ... )
-    >>> found = find_noisy_labels(data.X, data.candidates, method=CentroidRanker())
-    >>> found.method, found.clean_sparse.shape
+    >>> ranking = find_noisy_labels(data.X, data.candidates, method=CentroidRanker())
+    >>> ranking.method, ranking.clean_sparse.shape
     ('label centroids', (400, 40))
     """
 
@@ -120,7 +115,7 @@ class CentroidRanker(Ranker):
         tags, rng = task.tags, np.random.default_rng(task.random_state)
         halves = _Halves(X, task, self.fit or fit_centroids, self.score or score_centroids, rng)
         cells = halves.score_cells(task.columns, self.n_unlisted)
-        shares = wrong_shares(X, tags, cells, halves.scores, self.fit is not None, rng)
+        shares = _apparent_shares(cells, tags)
         stage("posterior")
         law = _law(cells, tags, shares)
         stage("judging planted tags")
@@ -134,9 +129,79 @@ class CentroidRanker(Ranker):
             logit(law.q),
             cells.judged,
             planted._replace(log_odds=logit(_judge_planted(law, tags, planted, p))),
-            shares={"wrong_share": shares.total} if cells.judged.any() else {},
-            cautious_share=_cautious_share(cells, tags, shares),
         )
+
+
+class Cells(NamedTuple):
+    """Held-out scores of the tags and of sampled cells that are not listed."""
+
+    judged: Array
+    """Whether each tag can be judged; the others have score 0."""
+    listed: Array
+    row: Array
+    column: Array
+    unlisted: Array
+    """Row, label and score of the sampled cells, sorted by label."""
+
+
+class Shares(NamedTuple):
+    """Shares of wrong tags."""
+
+    group: Array
+    """Group of each label, the rarest first."""
+    groups: Array
+    """Share of each group."""
+    each: Array
+    """Share of each label."""
+
+
+def _apparent_shares(cells: Cells, tags: Tags) -> Shares:
+    """Share of wrong tags of each label, pulled towards the share of its group."""
+    l = len(tags.names)
+    column = tags.column[cells.judged]
+    below = _is_below(cells.listed[cells.judged], column, cells, l)
+    number, n_others = (np.bincount(c, minlength=l) for c in (column, cells.column))
+    share = np.bincount(column, below, minlength=l) / np.maximum(number, 1)
+    group = _by_frequency(number)
+    n = np.maximum(np.bincount(group, number), 1)
+    mean = np.bincount(group, number * share) / n
+    # What chance adds to the variance: a coin toss per tag, and the median of few cells.
+    coin = np.maximum(mean * (1 - mean), 1e-9)[group]
+    chance = coin / np.maximum(number, 1) + mean[group] ** 2 / (n_others + 2)
+    # Variance between the labels of a group, by moments, in units of the coin toss.
+    excess = number * ((share - mean[group]) ** 2 - chance * (1 - number / n[group]))
+    several = number > 1
+    between = excess[several].sum() / max(((number - 1) * coin)[several].sum(), 1e-9)
+    between = coin * np.clip(between, 1e-4, 1.0)
+    pulled = mean[group] + between / (between + chance) * (share - mean[group])
+    each = 2 * np.where(number, pulled, mean[group])
+    limits = _LEAST_SHARE, 1 - _LEAST_SHARE
+    return Shares(group, np.clip(2 * mean, *limits), np.clip(each, *limits))
+
+
+def _by_frequency(number: Array) -> Array:
+    """A group of labels per doubling of their tags, joined until each has enough tags."""
+    doublings = np.floor(np.log2(np.clip(number, 1, 2 * _MOST_ROWS))).astype(np.int64)
+    tags = np.bincount(doublings, number)
+    group, k, total = np.zeros(len(tags), dtype=np.int64), 0, 0
+    for i, more in enumerate(tags):
+        if total >= _LEAST_TAGS:
+            k, total = k + 1, 0
+        group[i] = k
+        total += more
+    if total < _LEAST_TAGS:
+        group[group == k] = max(k - 1, 0)
+    return group[doublings]
+
+
+def _is_below(scores: Array, label: Array, cells: Cells, n_labels: int) -> Array:
+    """1 if a tag scores below the median of the other cells of its label, 0.5 if at it, else 0."""
+    order = np.lexsort((cells.unlisted, cells.column))
+    ends = np.searchsorted(cells.column[order], np.arange(n_labels + 1))
+    first, size = ends[:-1], np.maximum(np.diff(ends), 1)
+    ordered = np.r_[cells.unlisted[order], 0.0]
+    median = ((ordered[first + (size - 1) // 2] + ordered[first + size // 2]) / 2)[label]
+    return np.asarray((scores < median) + 0.5 * (scores == median))
 
 
 class _Halves:
@@ -211,7 +276,7 @@ class _Halves:
         # Without a single cell to compare with, a tag cannot be judged.
         judged &= (np.bincount(column[scored], minlength=l) > 0)[tags.column]
         listed[~judged] = 0
-        return Cells(self.half, judged, listed, row[scored], column[scored], unlisted[scored])
+        return Cells(judged, listed, row[scored], column[scored], unlisted[scored])
 
     def score_planted(self, planted: PlantedTags) -> Array:
         """Score cells that the caller has chosen."""
@@ -306,26 +371,6 @@ def _ratio(listed: Array, unlisted: Array, weight: Array, share: float) -> Calla
         return np.asarray(np.clip(h, _LEAST_RATIO, 1 / _LEAST_RATIO), dtype=np.float64)
 
     return ratio
-
-
-def _cautious_share(cells: Cells, tags: Tags, shares: Shares) -> float:
-    """Lower limit of the share of wrong tags, and less if correct tags do not stand out.
-
-    Tags that look like all other cells may be wrong, or correct with features that do not show it.
-    The estimate counts in full only if most correct tags stand out from the unlisted cells.
-    """
-    listed = cells.listed[cells.judged]
-    if not len(listed):
-        return 0.0
-    order = np.argsort(cells.unlisted)
-    weight = _weights(cells, tags)
-    mass = np.cumsum(weight[order]) / weight.sum()
-    high = cells.unlisted[order][min(int(np.searchsorted(mass, _HIGHEST)), len(order) - 1)]
-    top = float(weight[cells.unlisted > high].sum() / weight.sum())
-    stand_out = ((listed > high).mean() - shares.total * top) / (1 - shares.total)
-    none, most = _STAND_OUT
-    low = max(shares.total - ONE_SIDED * shares.error, 0.0)
-    return low * float(np.clip((stand_out - none) / (most - none), 0, 1))
 
 
 def _weights(cells: Cells, tags: Tags) -> Array:

@@ -62,7 +62,7 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     classifier_ : estimator
         The trained classifier.
     noisy_labels_ : NoisyLabels
-        Verdicts on the training labels.
+        Ranking of the training labels, with the removals.
     label_names_ : list of str
     classes_ : (l,) array
     n_features_in_ : int
@@ -127,20 +127,18 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"classifier must be a scikit-learn estimator, not {self.classifier!r}"
             )
         with shown(type(self).__name__, self.verbose):
+            # A classifier is trained on what is left, and no table loses a tag.
             self.noisy_labels_ = find_noisy_labels(
                 X,
                 y,
                 method=self.method,
                 cv=self.cv,
-                threshold=self.threshold,
-                # A classifier is trained on what is left, and no table loses a tag.
-                precision=None,
                 keep_one=False,
                 known=known,
                 min_count=self.min_count,
                 label_names=label_names,
                 random_state=self.random_state,
-            )
+            ).remove(below=self.threshold)
             self.label_names_ = self.noisy_labels_.label_names
             self.classes_ = np.arange(max(2, len(self.label_names_)))
             stage("training the classifier")
@@ -190,10 +188,10 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _targets(self, X: Any) -> tuple[Any, Array]:
         """Return the rows and labels that the classifier is trained on."""
-        found = self.noisy_labels_
+        ranking = self.noisy_labels_
         if self.labels == "clean":
-            return X, found.clean.astype(np.int64)
-        confidence = found.matrix()
+            return X, ranking.clean.astype(np.int64)
+        confidence = ranking.matrix()
         if is_regressor(self.classifier):
             return X, confidence
         levels = (np.arange(_COPIES) + 0.5) / _COPIES

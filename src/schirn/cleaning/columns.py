@@ -2,39 +2,42 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import brief, brief_list, read_npy
+from schirn._files import brief, brief_list, read_npy, spreadsheet_safe
 from schirn._input import suggest
 from schirn._progress import stage
-from schirn.cleaning.found import NoisyLabels
+from schirn.cleaning.noisy_labels import NOT_CHECKED, NoisyLabels
 from schirn.exceptions import DataError, InputError
 from schirn.features import TableFeatures
-from schirn.labels.tags import split_tags
+from schirn.features.columns import is_category, is_text, read_numbers
+from schirn.labels.cells import TagCells
 from schirn.scale.cluster import lazy_blocks
 from schirn.scale.memory import check_room, fits, free_bytes
 from schirn.scale.row_file import RowFile
 from schirn.tables.annotations import Verdict, label_studio_config
 from schirn.tables.arrow import ParquetNumbers, number_blocks
-from schirn.tables.changes import Change, ChangeList
+from schirn.tables.changes import Change, ChangeList, changes_of
 from schirn.tables.checks import SEPARATORS
 from schirn.tables.files import (
     LABEL_COLUMNS,
     Table,
     folder_format,
-    holds_lists,
     text_cells,
-    to_numbers,
+    write_copy,
     write_verdicts,
 )
+from schirn.tables.indicators import with_tag_column
 from schirn.tables.merges import check_merges
+from schirn.tables.text import to_numbers
 
 Array = np.ndarray
 
-_WORDS_OF_A_TEXT = 3
 # In a smaller share of the cells, the default separator may be part of a tag.
 _STRAY = 0.05
 # Columns of more bytes than this are not read together with the rest of a table.
@@ -68,18 +71,20 @@ class Features(NamedTuple):
 
     @property
     def column_names(self) -> list[str] | None:
-        """The columns of numbers, if the features are numbers."""
-        columns = None if self.transformer is None else self.transformer.columns
-        return None if columns is None else list(columns)
+        """The names of the features, if these are columns of numbers."""
+        only_numbers = self.transformer is not None and self.transformer.kinds == ["columns"]
+        return self.feature_names if only_numbers else None
 
     @property
-    def feature_names(self) -> Sequence[str] | None:
-        """Words or columns, one per feature, and "" for the numbers of an encoder."""
-        words = None if self.transformer is None else self.transformer.text_
-        if words is None:
-            return self.column_names
-        names: list[str] = words.get_feature_names_out().tolist()
-        return names + [""] * (self.X.shape[1] - len(names))
+    def feature_names(self) -> list[str] | None:
+        """Words, columns and categories, one per feature, and "" for others; None if all are."""
+        names = [] if self.transformer is None else self.transformer.readable_names()
+        return names if any(names) else None
+
+    def notes(self, table: Table) -> list[str]:
+        """Return sentences about cells that are not taken as they are."""
+        read = self.transformer is not None and not getattr(table, "unread", ())
+        return self.transformer.notes(table) if read and self.transformer is not None else []
 
     def texts(self, table: Table) -> list[str] | None:
         """Return the texts that the features are made of; None if they come from other columns."""
@@ -97,15 +102,18 @@ class TagTable:
     path : str
         Name of the table in error messages.
     labels : str, optional
-        Column of tags; by default the one called labels, tags, candidates or label.
+        Column of tags, or several 0/1 columns such as "beach,dog"; by default the column called
+        labels, tags, candidates or label.
     separator : str, optional
         Text between the tags of a cell; by default a semicolon, unless most cells evidently have
         another one, which raises InputError.
     text : list of str, optional
         Columns of text to learn from.
     columns : list of str, optional
-        Columns of numbers to learn from. By default all except ids and row numbers, or the one
-        column of sentences if there are no numbers.
+        Columns of numbers to learn from.
+    categories : list of str, optional
+        Columns of categories to learn from. If no columns are chosen, all columns of sentences,
+        numbers and categories are taken, except ids and row numbers.
     features : str, optional
         An .npy file, a column of lists, or columns of numbers such as "a,b", to learn from.
     merge : dict from str to str, optional
@@ -128,6 +136,7 @@ class TagTable:
         separator: str | None = None,
         text: list[str] | None = None,
         columns: list[str] | None = None,
+        categories: list[str] | None = None,
         features: str | None = None,
         merge: Mapping[str, str] | None = None,
         encoder: str | None = None,
@@ -137,23 +146,18 @@ class TagTable:
         known_clean: str | None = None,
         image_root: str | None = None,
     ) -> None:
+        # Several 0/1 columns become one column of tags.
+        table = with_tag_column(table, labels)
         self.table, self.path, self.separator = table, path, separator or ";"
         self._text, self._columns, self._features = text, columns, features
+        self._categories = categories
         self._merge = dict(merge or {})
         self._encoder = encoder
         self._id, self._image, self._group, self._known_clean = id, image, group, known_clean
         self._check_delimiter()
-        given = {"text": text, "columns": columns, "features": features}
-        chosen = [name for name, value in given.items() if value is not None]
-        if len(chosen) > 1:
-            raise InputError(
-                f"give only one of {' and '.join(chosen)}: a model learns from texts, from columns "
-                f"of numbers or from embeddings",
-                parameter=tuple(chosen),
-            )
         single = (labels, id, image, group, known_clean)
         self._unread = list(getattr(table, "unread", ()))
-        for name in (*single, *(text or ()), *(columns or ())):
+        for name in (*single, *(text or ()), *(columns or ()), *(categories or ())):
             if name is not None and name not in table.columns and name not in self._unread:
                 hint = suggest(name, table.columns)
                 raise InputError(f"{path}: there is no column {brief(name)}; {hint}")
@@ -161,6 +165,11 @@ class TagTable:
             (labels,) = table.tag_columns
         if labels is None and not table.tag_columns:
             labels = next((name for name in LABEL_COLUMNS if name in table.columns), None)
+        tool = getattr(getattr(table, "form", None), "tool", "")
+        if labels is None and tool and not table.tag_columns:
+            raise InputError(
+                f"{path}: nobody has answered a question in {tool}, so there are no tags"
+            )
         if labels is None:
             raise InputError(
                 f"{path}: which column holds the tags? There are "
@@ -172,7 +181,13 @@ class TagTable:
         self._images = None
         if image is not None:
             self._images = image_files(table, image, path, image_root)
-        if separator is None:
+        try:
+            self.tag_cells = TagCells.of(
+                table.column(labels), self.separator, **table.cell_options(labels)
+            )
+        except InputError as error:
+            raise InputError(f"{path}: column {brief(labels)}: {error}") from None
+        if separator is None and not self.tag_cells.notation:
             self._check_separator()
         if self._merge:
             try:
@@ -193,7 +208,7 @@ class TagTable:
         tags = []
         for i, cell in enumerate(self.table.column(self.labels)):
             try:
-                tags.append(split_tags(cell, self.separator))
+                tags.append(self.tag_cells.split(cell))
             except InputError as error:
                 where = f"row {i + 1}, column {brief(self.labels)}"
                 raise InputError(f"{self.path}: {where}: {error}") from None
@@ -230,21 +245,25 @@ class TagTable:
                     parameter="separator",
                 )
 
-    def new_columns(self, suggest: bool = False, add: bool = False) -> list[str]:
+    def new_columns(
+        self, suggest: bool = False, add: bool = False, note: bool = False
+    ) -> list[str]:
         """Return the names of the columns that `write_clean` adds."""
-        names = ["removed", "confidence"]
-        names += ["added"] * add + ["suggested", "suggested_confidence"] * suggest
-        return [f"{self.labels}_{name}" for name in names]
+        names = ["removed", "confidence"] + ["added"] * add + ["note"] * note
+        names += ["suggested", "suggested_confidence"] * suggest
+        return [f"{self.table.prefix(self.labels)}_{name}" for name in names]
 
-    def changes(self, found: NoisyLabels, add: float | None = None) -> ChangeList:
-        """List merges, removals, and additions with at least the confidence `add`."""
-        cells, about = self.table.column(self.labels), (self.labels, self.separator)
+    def changes(self, ranking: NoisyLabels) -> ChangeList:
+        """List merges, removals and additions."""
+        cells = self.table.column(self.labels)
+        about: dict[str, Any] = {"column": self.labels, "separator": self.separator}
+        about |= self.table.cell_options(self.labels)
         if not self._merge:
-            return found.changes(cells, add=add, column=about[0], separator=about[1])
+            return changes_of(ranking, cells, **about)
         changes = []
         listed = [list(dict.fromkeys(tags)) for tags in self._listed()]
         removed: set[tuple[int, str]] = set()
-        for each in found.changes(add=add):
+        for each in ranking.changes():
             if not each.before:
                 changes.append(each)
                 continue
@@ -258,17 +277,18 @@ class TagTable:
                 if after is not None and (row, after) not in removed:
                     kind = "merge" if after in tags else "rename"
                     changes.append(Change(row, kind, tag, after, None, "in the list of merges"))
-        return ChangeList.from_cells(cells, changes, column=about[0], separator=about[1])
+        return ChangeList.from_cells(cells, changes, **about)
 
     def write_clean(
         self,
         path: str,
-        found: NoisyLabels,
+        ranking: NoisyLabels,
         *,
         suggest: bool = False,
-        add: float | None = None,
     ) -> None:
         """Write a copy with the clean tags, and removed tags and confidences as new columns.
+
+        If removals were ordered without answers, a note in the changed rows says "not checked".
 
         A cell without changes stays as it is. Columns of tags hold lists if the tags are lists;
         columns of confidences hold dictionaries if the table can, and else texts.
@@ -276,23 +296,21 @@ class TagTable:
         Parameters
         ----------
         path : str
-        found : NoisyLabels
+        ranking : NoisyLabels
         suggest : bool
-            Whether to write columns of suggested tags that are not added, and their confidences.
-        add : float, optional
-            Add suggested tags with at least this confidence; a new column lists them.
+            Whether to write columns of likely missing tags that are not added, and their
+            confidences.
         """
-        clean, added = self._clean_columns(found, suggest, add, self.table.lists)
-        self.table.write(path, {self.labels: clean}, added)
+        clean, added = self._clean_columns(ranking, suggest, self.table.lists)
+        write_copy(path, self.table, {self.labels: clean}, added, separator=self.separator)
 
     def write_verdicts(
         self,
         path: str,
         tool: str,
-        found: NoisyLabels,
+        ranking: NoisyLabels,
         *,
         suggest: bool = False,
-        add: float | None = None,
     ) -> str | None:
         """Write the rows for an annotation tool, with the clean tags as predictions.
 
@@ -304,7 +322,7 @@ class TagTable:
         path : str
             A .json file.
         tool : {"label-studio", "argilla"}
-        found, suggest, add
+        ranking, suggest
             As for `write_clean`.
 
         Returns
@@ -312,64 +330,61 @@ class TagTable:
         str or None
             The labelling interface for a new project of Label Studio.
         """
-        clean, added = self._clean_columns(found, suggest, add, True)
-        listed = _by_row(found.n_rows, found.records())
-        suggested = _by_row(found.n_rows, found.suggestions().records())
+        clean, added = self._clean_columns(ranking, suggest, True)
+        listed = _by_row(ranking.n_rows, ranking.records())
+        suggested = _by_row(ranking.n_rows, ranking.missing.records())
         verdicts = []
         for i, cell in enumerate(clean):
-            tags = list(dict.fromkeys(split_tags(cell, self.separator)))
+            tags = list(dict.fromkeys(self.tag_cells.split(cell)))
             own, known = listed[i], {**suggested[i], **listed[i]}
             right = [known[tag] for tag in tags] + [1 - p for t, p in own.items() if t not in tags]
             values = [known[tag] for tag in tags]
             verdicts.append(Verdict(tags, values, min(right, default=None)))
         shown = self._shown()
-        by = f"schirn {found.method}"
+        by = f"schirn {ranking.method}"
         options: dict[str, Any] = {"column": self.labels, "shown": shown, "by": by}
         write_verdicts(path, self.table, tool, verdicts, added, **options)
         form = getattr(self.table, "form", None)
         if tool != "label-studio" or (form is not None and form.tool == tool):
             return None
-        names = sorted({*found.label, *(tag for verdict in verdicts for tag in verdict.tags)})
+        names = sorted({*ranking.label, *(tag for verdict in verdicts for tag in verdict.tags)})
         return label_studio_config(shown[0], self.labels, names, shown[0] == self._image)
 
     def _shown(self) -> list[str]:
         """Return the columns that a person looks at to judge a row."""
         if self._text is not None:
             return list(self._text)
-        found = self._text_columns() or [name for name in (self._image,) if name is not None]
+        found = self._kinds["text"] or [name for name in (self._image,) if name is not None]
         return found or self._free_columns()[:1] or [self.labels]
 
     def _clean_columns(
-        self, found: NoisyLabels, suggest: bool, add: float | None, lists: bool
+        self, ranking: NoisyLabels, suggest: bool, lists: bool
     ) -> tuple[list[Any], dict[str, list[Any]]]:
         """Return the clean tags and the new columns, which hold lists if they can."""
-        cells, join = self.table.column(self.labels), self.separator.join
-        changes = self.changes(found, add)
-        clean = changes.apply(cells, spreadsheet=not lists)
-        removed: list[set[str]] = [set() for _ in range(found.n_rows)]
-        added: list[list[str]] = [[] for _ in range(found.n_rows)]
+        cells, spreadsheet = self.table.column(self.labels), self.table.spreadsheet
+        changes = self.changes(ranking)
+        clean = changes.apply(cells, **self.table.cell_options(self.labels))
+        removed: list[set[str]] = [set() for _ in range(ranking.n_rows)]
+        added: list[list[str]] = [[] for _ in range(ranking.n_rows)]
         for each in changes:
             if not each.before:
                 added[each.row].append(each.after)
             elif not each.after:
                 removed[each.row].add(self._merge.get(each.before, each.before))
-        listed = _by_row(found.n_rows, found.records())
-        open_to_add = (
-            record
-            for record in found.suggestions().records()
-            if add is None or record["confidence"] < add
+        listed = _by_row(ranking.n_rows, ranking.records())
+        likely = ranking.missing.above().records()
+        suggested = _by_row(
+            ranking.n_rows, (tag for tag in likely if tag["label"] not in added[tag["row"]])
         )
-        suggested = _by_row(found.n_rows, open_to_add)
 
-        first = next((cell for cell in cells if cell is not None), "")
-        as_text = not lists or (self.table.lists and isinstance(first, str))
+        as_text = not lists or (self.table.lists and self.tag_cells.holds == "text")
 
         def tags_cell(tags: list[str]) -> Any:
-            return join(tags) if as_text else tags
+            return self.tag_cells.join(tags) if as_text else tags
 
         def confidence_cell(values: dict[str, float]) -> Any:
-            text = join(f"{tag}={value:.4g}" for tag, value in values.items())
-            return values if lists else text
+            text = self.separator.join(f"{tag}={value:.4g}" for tag, value in values.items())
+            return values if lists else spreadsheet_safe(text) if spreadsheet else text
 
         unique = [list(dict.fromkeys(tags)) for tags in self.tags()]
         columns = [
@@ -382,12 +397,15 @@ class TagTable:
                 for tags, values in zip(unique, listed, strict=True)
             ],
         ]
-        if add is not None:
+        if any(added):
             columns.append([tags_cell(tags) for tags in added])
+        if not ranking.is_checked:
+            changed = map(any, zip(removed, added, strict=True))
+            columns.append([NOT_CHECKED if is_changed else "" for is_changed in changed])
         if suggest:
             columns.append([tags_cell(list(values)) for values in suggested])
             columns.append([confidence_cell(values) for values in suggested])
-        names = self.new_columns(suggest, add is not None)
+        names = self.new_columns(suggest, any(added), not ranking.is_checked)
         return clean, dict(zip(names, columns, strict=True))
 
     def features(self, where: str = "memory") -> Features:
@@ -407,7 +425,7 @@ class TagTable:
             return Features(X, brief_list(self._unread, 6), self.groups(), left_out)
         if self._unread and transformer is not None:
             X = self._numbers()
-            # Numbers need no training.
+            # Vectors and numbers without gaps need no training.
             transformer.text_ = transformer.encoder_ = None
             transformer.n_features_ = X.shape[1]
             return Features(X, transformer.source(), self.groups(), left_out, transformer)
@@ -417,7 +435,7 @@ class TagTable:
             return Features(X, str(self._features), self.groups(), left_out)
         rows = self.table if transformer.image is None else {transformer.image: self._images}
         try:
-            X = transformer.fit_transform(rows)
+            X = transformer.fit_transform(rows, self.tags())
         except InputError as error:
             # Columns of numbers may have been given as features.
             chosen = "features" if self._features is not None else error.parameter
@@ -455,71 +473,75 @@ class TagTable:
     def transformer(self) -> TableFeatures | None:
         """Return the untrained features; None if they come from an .npy file.
 
-        Without a choice, columns of numbers or one column of sentences are taken; if the table
-        has both, InputError asks which. With an encoder, it is pictures or a column of sentences.
+        Without a choice, all columns of sentences, numbers and categories are taken. With an
+        encoder, it is pictures or the columns of sentences.
         """
-        encoder = self._encoder
-        if self._text is not None:
-            return TableFeatures(text=self._text, encoder=encoder)
-        if encoder is not None and (self._columns or self._features):
+        chosen = {"text": self._text, "columns": self._columns, "categories": self._categories}
+        kinds: dict[str, Any] = {kind: names for kind, names in chosen.items() if names is not None}
+        if self._features is not None:
+            kinds |= self._chosen_features(self._features, kinds)
+            if not kinds:
+                self._check_encoder(kinds)
+                return None
+        if not kinds and self._image is not None and self._encoder is not None:
+            kinds = {"image": self._image}
+        kinds = kinds or self._usual_columns()
+        self._check_encoder(kinds)
+        return TableFeatures(**kinds, encoder=self._encoder)
+
+    def _check_encoder(self, kinds: Mapping[str, Any]) -> None:
+        if self._encoder is not None and not {"text", "image"}.intersection(kinds):
             raise InputError(
                 f"{self.path}: an encoder turns texts or pictures into vectors; leave it out to "
-                f"learn from numbers or embeddings",
+                f"learn from other columns",
                 parameter="encoder",
             )
-        if self._columns is not None:
-            return TableFeatures(columns=self._columns)
-        if self._features is not None:
-            return self._chosen_features(self._features)
-        if self._image is not None and encoder is not None:
-            return TableFeatures(image=self._image, encoder=encoder)
-        numbers, texts = self._numeric_columns(), self._text_columns()
-        if numbers and not texts and encoder is None:
-            return TableFeatures(columns=numbers)
-        if len(texts) == 1 and (encoder is not None or not numbers):
-            return TableFeatures(text=texts, encoder=encoder)
-        if self._image is not None and not numbers and not texts:
-            return TableFeatures(image=self._image)
-        if numbers or texts:
-            choices = [f"the text in {brief(name)}" for name in texts]
-            choices += [f"the numbers in {brief_list(numbers, 6)}"] * bool(numbers)
-            pictures = [f"the pictures in {brief(self._image)}"] if self._image is not None else []
-            raise InputError(
-                f"{self.path}: learn from {', or '.join(choices + pictures)}? Choose columns of "
-                f"text or of numbers" + (", or an encoder for the pictures" if pictures else ""),
-                parameter=("text", "columns", "encoder")[: 3 if pictures else 2],
-            )
+
+    def _usual_columns(self) -> dict[str, Any]:
+        """Return the columns to learn from if none are chosen, by their kinds."""
+        kinds: dict[str, Any] = {kind: names for kind, names in self._kinds.items() if names}
+        if self._encoder is not None and "text" in kinds:
+            return {"text": kinds["text"]}
+        if kinds:
+            return kinds
+        if self._image is not None:
+            return {"image": self._image}
         lengths = {
             name: sum(map(len, text_cells(self.table, name))) for name in self._free_columns()
         }
         best = max(lengths, key=lambda name: lengths[name], default=None)
         example = "" if best is None else f" such as {brief(best)}"
         raise InputError(
-            f"{self.path}: no column of numbers or sentences to learn from; choose a column of "
-            f"text{example}, or give embeddings as features",
+            f"{self.path}: no column of numbers, categories or sentences to learn from; choose a "
+            f"column of text{example}, or give embeddings as features",
             parameter="text",
         )
 
-    def _chosen_features(self, features: str) -> TableFeatures | None:
-        """Return a column of lists, or columns of numbers such as "a,b"; None for an .npy file."""
+    def _chosen_features(self, features: str, others: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a column of lists, or columns of numbers such as "a,b"; empty for an .npy file."""
         known = {*self.table.columns, *self._unread}
         names = [features] if features in known else [name.strip() for name in features.split(",")]
         if set(names) <= set(self._unread):
-            several = len(names) > 1
-            return TableFeatures(columns=names) if several else TableFeatures(vectors=features)
+            return {"columns": names} if len(names) > 1 else {"vectors": features}
+        if "columns" in others or (others and not known.intersection(names)):
+            raise InputError(
+                f"{self.path}: features are columns of numbers, or embeddings instead of other "
+                f"columns; name numbers only once, and give embeddings that go with other columns "
+                f"as a column of lists",
+                parameter="features",
+            )
         if not known.intersection(names):
-            return None
-        lists = [name for name in names if name in known and holds_lists(self.table, name)]
-        return TableFeatures(vectors=lists[0]) if lists else TableFeatures(columns=names)
+            return {}
+        lists = [name for name in names if name in known and self.table.holds(name, "list")]
+        return {"vectors": lists[0]} if lists else {"columns": names}
 
     def _left_out(self, transformer: TableFeatures | None) -> list[str]:
-        """Return columns of numbers or sentences that are not learned from."""
+        """Return columns of any kind that are not learned from, other than ids."""
         used: set[str] = set()
         if transformer is not None:
-            used = {*(transformer.text or ()), *(transformer.columns or ())}
-            used |= {name for name in (transformer.vectors, transformer.image) if name is not None}
-        found = [*self._text_columns(), *self._numeric_columns(), *filter(None, [self._image])]
-        return [name for name in found if name not in used]
+            used = {name for kind in transformer.kinds for name in transformer.names_of(kind)}
+        names = [*chain(*self._kinds.values()), *filter(None, [self._image])]
+        return [name for name in names if name not in used]
 
     def texts(self) -> list[str]:
         """Return the text of each row: the columns of text, or else all cells of words."""
@@ -572,27 +594,23 @@ class TagTable:
         free = [name for name in self.table.columns if name not in used]
         return [name for name in free if name.lower() not in _ID_COLUMNS]
 
-    def _numeric_columns(self) -> list[str]:
-        """Return the free columns that hold numbers, other than row numbers."""
-        found = []
+    @cached_property
+    def _kinds(self) -> dict[str, list[str]]:
+        """The free columns of sentences, of numbers other than row numbers, and of categories."""
+        kinds: dict[str, list[str]] = {"text": [], "columns": [], "categories": []}
         for name in self._free_columns():
-            values = self.table.numbers(name)
-            if values is None or np.isnan(values).all():
-                continue
-            steps = np.diff(values)
-            if not (len(steps) > 1 and np.all(steps == 1)):
-                found.append(name)
-        return found
-
-    def _text_columns(self) -> list[str]:
-        """Return the free columns of sentences: texts of at least three words on average."""
-        found = []
-        for name in self._free_columns():
-            cells = [cell for cell in text_cells(self.table, name) if cell.strip()]
-            n_words = sum(len(cell.split()) for cell in cells)
-            if cells and n_words >= _WORDS_OF_A_TEXT * len(cells):
-                found.append(name)
-        return found
+            cells, values = text_cells(self.table, name), self.table.numbers(name)
+            if values is None and any("," in cell for cell in cells):
+                values = read_numbers(cells)
+            if values is not None:
+                steps = np.diff(values)
+                if not np.isnan(values).all() and not (len(steps) > 1 and np.all(steps == 1)):
+                    kinds["columns"].append(name)
+            elif is_text(cells):
+                kinds["text"].append(name)
+            elif is_category(cells):
+                kinds["categories"].append(name)
+        return kinds
 
 
 def _by_row(n_rows: int, records: Iterable[dict[str, Any]]) -> list[dict[str, float]]:

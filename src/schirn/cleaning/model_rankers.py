@@ -19,6 +19,7 @@ from schirn.cleaning.groups import with_copies
 from schirn.cleaning.ranker import (
     Annotator,
     Evidence,
+    ExpertSum,
     PlantedTags,
     Ranker,
     RankingTask,
@@ -43,7 +44,11 @@ _BYTES_PER_LANDMARK = 4
 # Log-odds beyond this are clipped before votes are added to them.
 _LARGEST = 11
 # No classifier is quite sure.
-_LEAST = 1e-6
+_LEAST = 1e-7
+# Weights of Sieve and of a ridge that trusts every tag. Cleaned labels say more about listed tags;
+# what is missing is found as well by a ridge that cleans nothing.
+LISTED_WEIGHTS = (1.0, 0.5)
+UNLISTED_WEIGHTS = (1.0, 2.0)
 
 
 @dataclass(eq=False)
@@ -76,8 +81,12 @@ class ModelRanker(Ranker):
 class SieveRanker(ModelRanker):
     """Judge all tags by one fit of `Sieve`.
 
-    Up to `max_kernel_rows` rows, groups and rows with equal features are left out together. With
-    more, copies are not searched for, and groups need a `FoldRanker`.
+    Up to `max_kernel_rows` rows, and for any number of sparse rows with a linear kernel, groups and
+    rows with equal features are left out together. With more, copies are not searched for, and
+    groups need a `FoldRanker`.
+
+    A ridge that trusts every tag gives a second opinion. The log-odds are a weighted sum of both,
+    each standardised.
 
     Parameters
     ----------
@@ -85,6 +94,10 @@ class SieveRanker(ModelRanker):
     """
 
     takes_votes = True
+
+    def leaves_groups_out(self, n_rows: int, sparse: bool) -> bool:
+        """Whether groups of this many rows can be left out together."""
+        return n_rows <= self.model.max_kernel_rows or (sparse and self.model.kernel == "linear")
 
     def needs(self, task: RankingTask) -> Needs:
         """Many rows may also live elsewhere: on workers, or anywhere without answers and votes."""
@@ -110,7 +123,7 @@ class SieveRanker(ModelRanker):
     def _rank(self, X: Any, task: RankingTask) -> Evidence:
         tags, columns, groups = task.tags, task.columns, task.groups
         is_elsewhere = location(X) in ("dask", "files")
-        if not is_elsewhere and tags.n_rows <= self.model.max_kernel_rows:
+        if not is_elsewhere and self.leaves_groups_out(tags.n_rows, sp.issparse(X)):
             stage("looking for copies")
             groups = with_copies(X, tags, groups)
         Y = tags.dense(columns)
@@ -126,6 +139,8 @@ class SieveRanker(ModelRanker):
         confidence, Z = fitted.label_confidence_, to_numpy(fitted.training_log_odds_)
         confidence = confidence if sp.issparse(confidence) else to_numpy(confidence)
         confidence = tags.pick(confidence, columns, 0.5).astype(np.float64)
+        confidence = np.clip(confidence, _LEAST, 1 - _LEAST)
+        plain = self._trusting_log_odds(X, Y, task, options)
         # A tag that only its own group lists, or hardly any other row, cannot be judged.
         others = tags.counts[tags.column] - _count_in_group(tags, groups)
         judged = np.isin(tags.column, columns) & (others >= max(task.min_count - 1, 1))
@@ -133,18 +148,29 @@ class SieveRanker(ModelRanker):
         propensity = fitted.noise_model_.propensity
         weights = None if propensity is None else np.exp(propensity)
         planted = task.plant(confidence, judged, weights=weights)
-        # Left-out scores do not depend on what a row lists, so dropping its tags changes no score.
-        is_suggested = fitted.probability_unlisted(tags.pick(Z, columns, 0)) >= 0.5
-        likely = np.where(judged, confidence, 0)
-        return Evidence(
-            logit(confidence),
-            judged,
-            planted._replace(log_odds=_log_odds_of_planted(fitted, Z, Y, task, planted)),
-            _unlisted_by_one_fit(fitted, Z, Y, task),
-            *_shares(fitted),
-            float(likely @ is_suggested / max(likely.sum(), 1e-9)),
-            _annotators(task.votes, fitted.vote_model_),
-        )
+        planted = planted._replace(log_odds=_log_odds_of_planted(fitted, Z, Y, task, planted))
+        annotators = _annotators(task.votes, fitted.vote_model_)
+        if plain is None or not judged.any():
+            unlisted = _likeliest(fitted, Z, Y, task)
+            return Evidence(logit(confidence), judged, planted, unlisted, annotators=annotators)
+        experts = np.stack([logit(confidence), tags.pick(plain, columns, 0.0)])
+        listed = ExpertSum.of(experts[:, judged], LISTED_WEIGHTS)
+        cells = planted.row, np.searchsorted(columns, planted.column)
+        planted = planted._replace(log_odds=listed([planted.log_odds, plain[cells]]))
+        others = ExpertSum.of(np.stack([Z[Y == 0], plain[Y == 0]]), UNLISTED_WEIGHTS)
+        unlisted = _likeliest(fitted, others([Z, plain]), Y, task)
+        return Evidence(listed(experts), judged, planted, unlisted, experts, annotators)
+
+    def _trusting_log_odds(
+        self, X: Any, Y: Array, task: RankingTask, options: dict[str, Any]
+    ) -> Array | None:
+        """Log-odds (n, l) by a ridge that takes every tag as correct; None with votes."""
+        if task.votes is not None or self.model.noise_level is not None:
+            return None
+        stage("a second opinion that trusts every tag")
+        model = clone(self.model).set_params(noise_level=0.0)
+        model.keeps_log_odds = location(X) in ("dask", "files")
+        return np.asarray(to_numpy(_fit(model, X, Y, options).training_log_odds_))
 
 
 @dataclass(eq=False)
@@ -249,7 +275,7 @@ class FoldRanker(ModelRanker):
             z = logit(to_numpy(fitted.predict_proba(X[test])).astype(np.float64))
             unlisted = likeliest_unlisted(z, Y[test], columns, task.n_unlisted)
             unlisted = unlisted._replace(row=test[unlisted.row])
-        return Evidence(logit(confidence), judged, planted, unlisted, *_shares(fitted))
+        return Evidence(logit(confidence), judged, planted, unlisted)
 
     def _folds(self, X: Any, task: RankingTask) -> Iterable[tuple[Array, Array]]:
         """Training and test rows of every fold; only made inside a display, which counts them."""
@@ -286,15 +312,6 @@ def _fit(model: Any, X: Any, Y: Array, options: dict[str, Any]) -> Any:
         return model.fit(X, Y, **options)
 
 
-def _shares(fitted: Any) -> tuple[dict[str, float], float | None]:
-    """Shares that a fitted model estimates, and the cautious share of wrong tags."""
-    names = ("wrong_share", "largest_wrong_share", "missing_rate")
-    estimated = [name for name in names if hasattr(fitted, f"{name}_")]
-    caution = getattr(fitted, "caution_", None)
-    shares = {name: float(getattr(fitted, f"{name}_")) for name in estimated}
-    return shares, None if caution is None else float(caution.strict_share)
-
-
 def _swap(Y: Array, tags: Tags, columns: Array, planted: PlantedTags) -> tuple[Array, Array, Array]:
     """Candidates of the rows of planted tags, and the places of these tags among them."""
     candidates, k = Y[planted.row], np.arange(len(planted.row))
@@ -328,13 +345,12 @@ def _log_odds_of_planted(
     return np.asarray(logit(np.clip(confidence, 1e-9, 1 - 1e-9)) - z[row, old] + z[row, new])
 
 
-def _unlisted_by_one_fit(fitted: Any, Z: Array, Y: Array, task: RankingTask) -> UnlistedCells:
-    """Cells that are more likely correct than not, or as many as the task asks for."""
+def _likeliest(fitted: Any, log_odds: Array, Y: Array, task: RankingTask) -> UnlistedCells:
+    """As many unlisted cells as the task asks for, or those that the method would suggest."""
     if task.n_unlisted is None:
         missing = fitted.missing_.tocoo()
         return UnlistedCells(missing.row, task.columns[missing.col], logit(missing.data))
-    cells = likeliest_unlisted(Z, Y, task.columns, task.n_unlisted)
-    return cells._replace(log_odds=logit(fitted.probability_unlisted(cells.log_odds)))
+    return likeliest_unlisted(log_odds, Y, task.columns, task.n_unlisted)
 
 
 def _annotators(votes: Any, model: Any) -> list[Annotator] | None:
@@ -362,6 +378,8 @@ class _Classifier(BaseEstimator):
         multi_label = getattr(tags.classifier_tags, "multi_label", False)
         takes_many = multi_label or tags.target_tags.multi_output
         self.fitted_ = model if takes_many else OneVsRestClassifier(model)
+        # scikit-learn mixes up the columns of more than 256 labels in uint8.
+        Y = Y.astype(np.int64)
         self.fitted_.fit(X, Y.ravel() if Y.shape[1] == 1 and tags.target_tags.single_output else Y)
         self.n_labels_ = Y.shape[1]
         return self

@@ -32,7 +32,7 @@ Here, the ten nearest rows vote for each label:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -209,12 +209,8 @@ class Evidence(NamedTuple):
         The planted tags that could be judged.
     unlisted : UnlistedCells or None
         The likeliest unlisted cells; None if the ranker looks for none.
-    shares : dict
-        Estimates of `wrong_share`, `largest_wrong_share` and `missing_rate`, as in `NoisyLabels`.
-    cautious_share : float or None
-        Cautious share of wrong tags; None takes it from the log-odds.
-    unlisted_caught : float
-        Share of the correct tags that would be suggested if they were not listed.
+    experts : (e, m) float array or None
+        Log-odds of the listed tags by each of several experts, if `log_odds` combines them.
     annotators : list of Annotator or None
         Quality of every annotator, if the votes name them.
     """
@@ -223,9 +219,7 @@ class Evidence(NamedTuple):
     judged: Array
     planted: PlantedTags = PlantedTags()
     unlisted: UnlistedCells | None = None
-    shares: Mapping[str, Any] = {}
-    cautious_share: float | None = None
-    unlisted_caught: float = np.nan
+    experts: Array | None = None
     annotators: list[Annotator] | None = None
 
     @classmethod
@@ -254,35 +248,61 @@ class Evidence(NamedTuple):
         return evidence._replace(planted=PlantedTags(*evidence.planted), unlisted=unlisted)
 
     @classmethod
-    def merge(
-        cls, parts: "Sequence[Evidence]", weights: Sequence[float] | None = None
-    ) -> "Evidence":
-        """Join evidence about several folds or groups of labels; shares are averages.
-
-        Parameters
-        ----------
-        parts : list of Evidence
-        weights : list of float, optional
-            Weights of the parts in the averages.
-        """
+    def merge(cls, parts: "Sequence[Evidence]") -> "Evidence":
+        """Join evidence about several folds or groups of labels."""
         if len(parts) == 1:
             return parts[0]
 
-        def average(values: Iterable[Any]) -> float:
-            return float(np.average([np.nan if x is None else x for x in values], weights=weights))
+        def total(values: Iterable[Array]) -> Array:
+            judged = (part.judged for part in parts)
+            return np.sum([np.where(j, v, 0) for j, v in zip(judged, values, strict=True)], axis=0)
 
-        cautious = average(part.cautious_share for part in parts)
         unlisted = [part.unlisted for part in parts if part.unlisted is not None]
+        experts = [part.experts for part in parts if part.experts is not None]
         return cls(
-            np.sum([np.where(part.judged, part.log_odds, 0) for part in parts], axis=0),
+            total(part.log_odds for part in parts),
             np.any([part.judged for part in parts], axis=0),
             PlantedTags(*map(np.concatenate, zip(*(p.planted for p in parts), strict=True))),
             UnlistedCells(*map(np.concatenate, zip(*unlisted, strict=True))) if unlisted else None,
-            {name: average(part.shares[name] for part in parts) for name in parts[0].shares},
-            None if np.isnan(cautious) else cautious,
-            average(part.unlisted_caught for part in parts),
+            total(experts) if len(experts) == len(parts) else None,
             parts[0].annotators,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertSum:
+    """Weighted sum of standardised log-odds, on the scale of the first expert.
+
+    No expert can drown the others: each is divided by its own spread.
+
+    Parameters
+    ----------
+    centres, spreads : (e,) float arrays
+        Mean and standard deviation of each expert.
+    weights : (e,) float array
+    """
+
+    centres: Array
+    spreads: Array
+    weights: Array
+
+    @classmethod
+    def of(cls, experts: Array, weights: Sequence[float]) -> "ExpertSum":
+        """Standardise experts (e, m); the weights are scaled so that the sum has spread 1."""
+        spreads = experts.std(axis=1)
+        spreads = np.where(spreads > 0, spreads, 1.0)
+        equal = cls(experts.mean(axis=1), spreads, np.asarray(weights, dtype=np.float64))
+        spread = float(np.std(equal.standardised(experts)))
+        return cls(equal.centres, spreads, equal.weights / (spread or 1.0))
+
+    def standardised(self, experts: Sequence[Array] | Array) -> Array:
+        """Weighted sum of the standardised experts."""
+        columns = zip(self.weights, experts, self.centres, self.spreads, strict=True)
+        return np.asarray(sum(w * (z - centre) / spread for w, z, centre, spread in columns))
+
+    def __call__(self, experts: Sequence[Array] | Array) -> Array:
+        """Log-odds of the same or of other cells."""
+        return np.asarray(self.centres[0] + self.spreads[0] * self.standardised(experts))
 
 
 def likeliest_unlisted(log_odds: Array, listed: Array, columns: Array, count: int) -> UnlistedCells:

@@ -3,8 +3,8 @@
 Three answers, each cheap and each about rows other than the one in question:
 
 - the most similar rows with and without the tag, by the kernel of `Sieve`;
-- the words or columns that decided, by a linear ridge on the same features, trained on the soft
-  verdicts. For that ridge the contributions are exact; of a kernel method they are an
+- the words or columns that decided, by a linear ridge on the features that have a name, trained on
+  the soft verdicts. For that ridge the contributions are exact; of a kernel method they are an
   approximation (`docs/cleaning.md` tells how good it is);
 - how often rows with another tag of the row have this one.
 """
@@ -19,6 +19,7 @@ from scipy.special import logit
 
 from schirn._files import brief
 from schirn._input import check_values, suggest
+from schirn.cleaning.questions import LIKELY
 from schirn.exceptions import InputError
 from schirn.features.table import read_features
 from schirn.linalg.arrays import row_pieces
@@ -29,11 +30,11 @@ from schirn.linalg.kernels import Kernel, sample_width, width_sample
 from schirn.scale.row_file import RowFile
 
 if TYPE_CHECKING:
-    from schirn.cleaning.found import NoisyLabels
+    from schirn.cleaning.noisy_labels import NoisyLabels
 
 Array = np.ndarray
 
-MODEL = "linear ridge on the same features, without this row"
+MODEL = "linear ridge on the named features, without this row"
 # Similar rows to count, and what is listed.
 NEAR = 20
 _MAX_ROWS, _MAX_WORDS, _MAX_TAGS = 5, 8, 8
@@ -191,7 +192,7 @@ class Reasons:
     X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
         The features that the tags were judged by. Those of a `numpy.memmap` or a
         `schirn.scale.RowFile` stay in their file.
-    found : NoisyLabels
+    ranking : NoisyLabels
         The verdicts.
     feature_names : sequence of str, optional
         Names of the columns of X; by default those of the DataFrame, the words of the texts, or
@@ -214,10 +215,10 @@ class Reasons:
     >>> tags = [[text.split()[-1]] for text in texts]
     >>> for row in range(0, 54, 4):
     ...     tags[row].append(tags[row - 1][0])
-    >>> found = find_noisy_labels(texts, tags)
-    >>> why = found.reasons(texts).explain(0, "lamp")
+    >>> ranking = find_noisy_labels(texts, tags)
+    >>> why = ranking.reasons(texts).explain(0, "lamp")
     >>> why.verdict, why.words[0].name, why.words[0].contribution < 0
-    ('removed', 'pan', True)
+    ('kept', 'pan', True)
     >>> why.other_tags[0].name, why.other_tags[0].share
     ('pan', 0.0)
     """
@@ -225,7 +226,7 @@ class Reasons:
     def __init__(
         self,
         X: Any,
-        found: "NoisyLabels",
+        ranking: "NoisyLabels",
         *,
         feature_names: Sequence[str] | None = None,
         scaled: bool | None = None,
@@ -234,33 +235,36 @@ class Reasons:
         X = X.mapped() if isinstance(X, RowFile) else X
         X = X if isinstance(X, np.memmap) else _as_floats(X)
         self.feature_names = names if feature_names is None else feature_names
-        if X.ndim != 2 or X.shape[0] != found.n_rows:
-            raise InputError(f"X has shape {X.shape}, but the verdicts are on {found.n_rows} rows")
+        if X.ndim != 2 or X.shape[0] != ranking.n_rows:
+            raise InputError(f"X has shape {X.shape}, but {ranking.n_rows} rows are ranked")
         if self.feature_names is not None and len(self.feature_names) != X.shape[1]:
             raise InputError(
                 f"feature_names has {len(self.feature_names)} names for {X.shape[1]} features",
                 parameter="feature_names",
             )
         check_values(X)
-        self.found = found
+        self.ranking = ranking
         if scaled is None:
             scaled = is_text or has_unit_rows(X)
         kind = "none" if scaled else "auto"
         self._Z = Z = _ScaledRows(X, learn_scale(X, kind))
-        sample = width_sample(found.n_rows, np.random.RandomState(0))
+        sample = width_sample(ranking.n_rows, np.random.RandomState(0))
         self._kernel = Kernel("rbf", sample_width(Z[sample]))
         self._read_verdicts()
         self._rows = self._sample()
         sample = Z[self._rows]
         # Features of the ridge, and where each feature is among them.
         self._features, self._slot = np.arange(Z.shape[1]), np.arange(Z.shape[1])
-        if Z.sparse and Z.shape[1] > _FACTORED:
-            counts = np.bincount(sample.indices, minlength=Z.shape[1])
-            self._features = np.flatnonzero(counts >= _MIN_ROWS)
-            self._slot = np.full(Z.shape[1], -1)
-            self._slot[self._features] = np.arange(len(self._features))
+        named = np.array([self._name(f) != "" for f in self._features.tolist()], dtype=bool)
+        if Z.sparse:
+            # Character sequences would take over what their words explain.
+            used = named if named.any() else ~named
+            if used.sum() > _FACTORED:
+                used = used & (np.bincount(sample.indices, minlength=Z.shape[1]) >= _MIN_ROWS)
+            self._features = np.flatnonzero(used)
+            self._slot = np.where(used, np.cumsum(used) - 1, -1)
             sample = sp.csr_array(sample[:, self._features])
-        self._named = np.array([self._name(f) != "" for f in self._features.tolist()], dtype=bool)
+        self._named = named[self._features]
         self._ridge = _Ridge(sample, self._soft[self._rows])
 
     def explain(self, row: int, label: str | int) -> Explanation:
@@ -293,7 +297,7 @@ class Reasons:
         for i, j in dict.fromkeys(pairs):
             columns_of.setdefault(i, []).append(j)
         rows = list(columns_of)
-        step = max(1, min(_BLOCK, _PRODUCTS // max(1, self.found.n_rows)))
+        step = max(1, min(_BLOCK, _PRODUCTS // max(1, self.ranking.n_rows)))
         explanations: dict[tuple[int, int], Explanation] = {}
         for start in range(0, len(rows), step):
             block = rows[start : start + step]
@@ -309,7 +313,7 @@ class Reasons:
     def _explain(
         self, row: int, column: int, similarity: Array, at: _Row, w: Array, b: float
     ) -> Explanation:
-        found, label = self.found, self.found.label_names[column]
+        label = self.ranking.label_names[column]
         carried, others = self._tag(column)
         others[row] = False
         neighbours = [
@@ -339,18 +343,19 @@ class Reasons:
             other_tags=self._other_tags(row, column),
         )
         empty = self._Z.sparse and not self._Z.squares[row]
-        below = confidence is not None and confidence < found.threshold
+        below = confidence is not None and confidence < LIKELY
         sentence = _sentence(why, below, empty)
         return why._replace(summary=sentence)
 
     def _verdict(self, row: int, column: int) -> tuple[str, float | None]:
-        found, missing = self.found, self.found.missing
-        listed = np.flatnonzero((found.row == row) & (found.column == column))
+        ranking, missing = self.ranking, self.ranking.missing
+        listed = np.flatnonzero((ranking.row == row) & (ranking.column == column))
         for k in listed:
-            verdict = "kept" if found.judged[k] else "unjudged"
-            return "removed" if found.removed[k] else verdict, float(found.confidence[k])
+            verdict = "kept" if ranking.judged[k] else "unjudged"
+            return "removed" if ranking.removed[k] else verdict, float(ranking.confidence[k])
         for k in np.flatnonzero((missing.row == row) & (missing.column == column)):
-            return "suggested", float(missing.confidence[k])
+            p = float(missing.confidence[k])
+            return "suggested" if p >= LIKELY else "not listed", p
         return "not listed", None
 
     def _words(self, column: int, at: _Row, w: Array, b: float) -> tuple[list[Word], float, float]:
@@ -375,40 +380,41 @@ class Reasons:
 
     def _other_tags(self, row: int, column: int) -> list[OtherTag]:
         """How often rows with another tag of the row have this one."""
-        carried, n = self._carried, self.found.n_rows - 1
-        has = np.zeros(self.found.n_rows, dtype=bool)
+        carried, n = self._carried, self.ranking.n_rows - 1
+        has = np.zeros(self.ranking.n_rows, dtype=bool)
         has[_column_rows(carried, column)] = True
         has[row] = False
         usual = (has.sum() + 0.5) / (n + 1)
-        start, end = np.searchsorted(self.found.row, (row, row + 1))
+        start, end = np.searchsorted(self.ranking.row, (row, row + 1))
         tags = []
-        for k in self.found.column[start:end][~self._wrong[start:end]].tolist():
+        for k in self.ranking.column[start:end][~self._wrong[start:end]].tolist():
             rows = _column_rows(carried, k)
             size, both = len(rows) - 1, int(has[rows].sum())
             if k != column and size > 0:
                 share = (both + _PRIOR_ROWS * usual) / (size + _PRIOR_ROWS)
                 change = float(logit(share) - logit(usual))
-                tags.append(OtherTag(self.found.label_names[k], size, both / size, change))
+                tags.append(OtherTag(self.ranking.label_names[k], size, both / size, change))
         return sorted(tags, key=lambda tag: -abs(tag.log_odds))[:_MAX_TAGS]
 
     def _read_verdicts(self) -> None:
-        found = self.found
-        self._wrong = found.removed | (found.judged & (found.confidence < found.threshold))
-        shape = (found.n_rows, len(found.label_names))
+        ranking = self.ranking
+        self._wrong = ranking.removed | (ranking.judged & (ranking.confidence < LIKELY))
+        self._suggested = ranking.missing.above()
+        shape = (ranking.n_rows, len(ranking.label_names))
 
         def matrix(values: Array) -> Any:
-            return sp.csr_array((values, (found.row, found.column)), shape=shape)
+            return sp.csr_array((values, (ranking.row, ranking.column)), shape=shape)
 
         # What the ridge learns: a tag that was not judged is taken as given.
-        self._soft = matrix(np.where(found.judged, found.confidence, 1.0))
-        self._listed = sp.csc_array(matrix(np.ones(len(found.row), dtype=np.int8)))
+        self._soft = matrix(np.where(ranking.judged, ranking.confidence, 1.0))
+        self._listed = sp.csc_array(matrix(np.ones(len(ranking.row), dtype=np.int8)))
         right = matrix((~self._wrong).astype(np.int8))
         right.eliminate_zeros()
         self._carried = sp.csc_array(right)
 
     def _tag(self, column: int) -> tuple[Array, Array]:
         """Rows that carry a tag, and rows that count: it is neither judged wrong nor suggested."""
-        n, missing = self.found.n_rows, self.found.missing
+        n, missing = self.ranking.n_rows, self._suggested
         carried = np.zeros(n, dtype=bool)
         carried[_column_rows(self._carried, column)] = True
         settled = np.ones(n, dtype=bool)
@@ -418,20 +424,20 @@ class Reasons:
 
     def _sample(self) -> Array:
         """Sorted rows for the ridge: half of them in turn from all tags, half at random."""
-        found, Z = self.found, self._Z
+        ranking, Z = self.ranking, self._Z
         most = _SAMPLE if Z.sparse else min(_SAMPLE, _SAMPLE_ENTRIES // max(1, Z.shape[1]))
-        if found.n_rows <= most:
-            return np.arange(found.n_rows)
-        order = np.random.RandomState(0).permutation(found.n_rows)
-        place = np.empty(found.n_rows, dtype=np.int64)
-        place[order] = np.arange(found.n_rows)
+        if ranking.n_rows <= most:
+            return np.arange(ranking.n_rows)
+        order = np.random.RandomState(0).permutation(ranking.n_rows)
+        place = np.empty(ranking.n_rows, dtype=np.int64)
+        place[order] = np.arange(ranking.n_rows)
         # Rank of every row within its rarest tag.
-        by_tag = np.lexsort((place[found.row], found.column))
-        starts = np.searchsorted(found.column[by_tag], found.column)
+        by_tag = np.lexsort((place[ranking.row], ranking.column))
+        starts = np.searchsorted(ranking.column[by_tag], ranking.column)
         rank = np.empty(len(by_tag), dtype=np.int64)
         rank[by_tag] = np.arange(len(by_tag))
-        turn = np.full(found.n_rows, found.n_rows)
-        np.minimum.at(turn, found.row, rank - starts)
+        turn = np.full(ranking.n_rows, ranking.n_rows)
+        np.minimum.at(turn, ranking.row, rank - starts)
         first = np.lexsort((place, turn))[: most // 2]
         rest = order[~np.isin(order, first)][: most - len(first)]
         return np.sort(np.concatenate([first, rest]))
@@ -458,15 +464,15 @@ class Reasons:
         return f"x{feature}" if self.feature_names is None else str(self.feature_names[feature])
 
     def _row_number(self, row: Any) -> int:
-        if not isinstance(row, int | np.integer) or not 0 <= row < self.found.n_rows:
+        if not isinstance(row, int | np.integer) or not 0 <= row < self.ranking.n_rows:
             raise InputError(
-                f"row must be a number from 0 to {self.found.n_rows - 1}, not {row!r}",
+                f"row must be a number from 0 to {self.ranking.n_rows - 1}, not {row!r}",
                 parameter="row",
             )
         return int(row)
 
     def _column(self, label: Any) -> int:
-        names = self.found.label_names
+        names = self.ranking.label_names
         if isinstance(label, int | np.integer):
             if 0 <= label < len(names):
                 return int(label)
@@ -586,11 +592,11 @@ class _Ridge:
 def _sentence(why: Explanation, below: bool, empty: bool) -> str:
     """The verdict and the reasons that agree with it, in one sentence."""
     p = 0.0 if why.confidence is None else why.confidence
-    share = f"{'less than 1%' if p < 0.01 else f'{p:.0%}'} likely to be correct"
+    share = f"the model gives it {'less than 1%' if p < 0.01 else f'{p:.0%}'}"
     verdict = {
-        "removed": f"was removed ({share})",
-        "kept": f"was kept, although it is {share}" if below else f"was kept ({share})",
-        "suggested": f"is suggested ({share})",
+        "removed": f"is removed ({share})",
+        "kept": f"is suspicious ({share})" if below else f"looks right ({share})",
+        "suggested": f"may be missing ({share})",
         "unjudged": "was not judged, because it is too rare or in every row",
         "not listed": "is not listed",
     }[why.verdict]

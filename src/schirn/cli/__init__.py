@@ -4,6 +4,7 @@ import argparse
 import os
 import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -40,9 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     0: success. 1: a bug (`--debug` shows the traceback), failed fits in `bench` or `reproduce`, a
     broken installation found by `doctor`, or a certificate or result file that does not hold. 2: an
-    error in the arguments or the data, explained in one sentence on stderr.
-    3: fits left to do by `reproduce`. 4: a table that does not meet `clean --strict` or
-    `clean --expect`. 130: interrupted with Ctrl-C.
+    error in the arguments or the data, explained in one sentence on stderr. 3: fits left to do by
+    `reproduce`, or rows skipped by `apply --partial`. 4: a table that does not meet
+    `clean --strict` or `clean --expect`. 130: interrupted with Ctrl-C. 143: terminated.
 
     Parameters
     ----------
@@ -72,13 +73,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         except SystemExit as stop:
             sys.stdout.flush()
             return int(stop.code or 0)
-        with colours(args.color), _warnings_as_notes(debug), _threads(args.threads):
+        with _termination(), colours(args.color), _warnings_as_notes(debug), _threads(args.threads):
             code = args.run(args)
         sys.stdout.flush()
         return code or 0
-    except KeyboardInterrupt:
-        note("interrupted")
-        return 128 + signal.SIGINT
+    except KeyboardInterrupt as error:
+        is_term = isinstance(error, _Terminated)
+        note("terminated" if is_term else "interrupted")
+        return 128 + (signal.SIGTERM if is_term else signal.SIGINT)
     except BrokenPipeError:
         return _closed_pipe()
     except Exception as error:
@@ -140,6 +142,28 @@ def _prepare_streams() -> None:
         reconfigure: Any = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+
+
+class _Terminated(KeyboardInterrupt):
+    """The program was asked to end by SIGTERM."""
+
+
+@contextmanager
+def _termination() -> Iterator[None]:
+    """End as with Ctrl-C when the process is terminated, so that no temporary file is left."""
+
+    def stop(*_: Any) -> None:
+        raise _Terminated
+
+    is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not is_default or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _closed_pipe() -> int:

@@ -8,17 +8,22 @@ from schirn.cli.output import facts, note, print_json
 from schirn.cli.parser import add_command
 from schirn.cli.reading import TEXT_FORMAT, check_copy, check_not_input
 from schirn.exceptions import InputError
-from schirn.tables.files import open_table
+from schirn.tables.changes import row_keys
+from schirn.tables.files import open_table, write_copy
+from schirn.tables.indicators import with_tag_column
 
 _EXAMPLES = """
 schirn apply changes.csv items.csv
 schirn apply changes.csv items.csv -o cleaned.csv
 """
+# The exit code if --partial has skipped rows.
+CONFLICTS = 3
 # `schirn undo` has the same options.
 OPTIONS = f"""
 changes CHANGES  list of changes, .csv or .jsonl
 data TABLE  table; it is never changed
--o, --output FILE  write the copy, in the same format
+-o, --output FILE  write the copy, in the format of its name
+--partial  skip rows that are not as the list says, instead of stopping; the exit code is then 3
 [how to read the table]
 {TEXT_FORMAT}
 """
@@ -32,16 +37,17 @@ def add(found: Any) -> None:
         run,
         help="make the changes of a list in a copy of a table",
         description="Make the changes that schirn clean --changes has listed, in a copy of the "
-        "table. You may first delete lines of CHANGES or edit their column 'after'. If the tags of "
-        "a changed row are not what the list says, nothing is written. All other cells stay as "
-        "they are. Without --output, the changes are only checked.",
+        "table. You may first delete lines of CHANGES or edit their column 'after'. Rows are found "
+        "by their id, or else by their other cells, so rows may have been added, deleted or moved. "
+        "If the tags of a row are not what the list says, it is named and nothing is written. All "
+        "other cells stay as they are. Without --output, the changes are only checked.",
         examples=_EXAMPLES,
         options=OPTIONS,
     )
     parser.set_defaults(forward=True)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     """Check the list against the table, and write the copy; `schirn undo` does too."""
     if args.output:
         check_copy(args.data, args.output)
@@ -49,46 +55,57 @@ def run(args: argparse.Namespace) -> None:
     changes = ChangeList.read(args.changes)
     table = open_table(args.data, encoding=args.encoding, delimiter=args.delimiter)
     new, name = {}, changes.column
-    same_table = True
+    same_table, conflicts = True, list[str]()
     if len(changes):
-        if name not in table.columns:
-            raise InputError(
-                f"{args.data}: there is no column {name!r}, which {args.changes} is about"
-            )
+        table = with_tag_column(table, name)
+        for needed in filter(None, (name, changes.id_column)):
+            if needed not in table.columns:
+                raise InputError(
+                    f"{args.data}: there is no column {needed!r}, which {args.changes} is about"
+                )
         cells = table.column(name)
         exchange = changes.apply if args.forward else changes.undo
+        keys = row_keys(table, name, changes.id_column) if changes.keys else None
+        about: dict[str, Any] = {"keys": keys, **table.cell_options(name)}
         try:
-            new[name] = exchange(cells, spreadsheet=not table.lists)
+            new[name] = exchange(cells, conflicts=conflicts if args.partial else None, **about)
         except InputError as error:
-            raise InputError(f"{args.data}: {error}") from None
+            raise InputError(f"{args.data}: {error}", parameter="partial") from None
         same_table = changes.fits(cells if args.forward else new[name])
+    for each in conflicts:
+        note(f"{args.data}: {each}")
     if args.output:
-        table.write(args.output, new, {})
-    _print(args, changes, same_table)
+        write_copy(args.output, table, new, {}, separator=changes.separator)
+    _print(args, changes, same_table, len(conflicts))
+    return CONFLICTS if conflicts else 0
 
 
-def _print(args: argparse.Namespace, changes: ChangeList, same_table: bool) -> None:
-    counts = changes.counts()
+def _print(
+    args: argparse.Namespace, changes: ChangeList, same_table: bool, n_conflicts: int
+) -> None:
+    counts, n_rows = changes.counts(), len(changes.cells) - n_conflicts
     if args.json:
         summary = {"n_changes": len(changes), **{f"{kind}s": n for kind, n in counts.items()}}
-        summary |= {"rows_changed": len(changes.cells), "same_table": same_table}
+        summary |= {"rows_changed": n_rows, "conflicts": n_conflicts, "same_table": same_table}
         print_json({"list": args.changes, "data": args.data, **summary, "output": args.output})
         return
     kinds = [f"{n:,} {kind}{'' if n == 1 else 's'}" for kind, n in counts.items() if n]
     done = "applied" if args.forward else "undone"
+    done = "listed" if n_conflicts else done
     facts(
         [
             ("table", args.data),
             (done if args.output else "checked", ", ".join(kinds) or "no changes"),
-            ("rows changed", f"{len(changes.cells):,}"),
+            ("rows changed", f"{n_rows:,}"),
+            *[("not changed", f"{n_conflicts:,}")] * bool(n_conflicts),
         ]
     )
-    if not same_table:
+    if not same_table and not n_conflicts:
         note(
             "note: the tags of other rows are not those for which the changes were listed; the "
             "changed rows are"
         )
     if args.output:
         note(f"wrote the output to {args.output}")
-    else:
+    elif not n_conflicts:
         note("all changed rows are as expected; nothing is written without --output")

@@ -1,13 +1,12 @@
-"""`schirn certificate`: check what an audit certified."""
+"""`schirn certificate`: check what answers certify."""
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from schirn._files import spreadsheet_safe
 from schirn.cleaning import Certificate, read_merges
-from schirn.cleaning.audit import TAGS, tags_digest
+from schirn.cleaning.certificate import tags_digest
 from schirn.cleaning.columns import TagTable
 from schirn.cli.output import facts, print_json, say
 from schirn.cli.parser import add_command
@@ -17,17 +16,19 @@ from schirn.labels.tags import read_tags, split_tags
 from schirn.tables.files import open_table
 
 _EXAMPLES = """
-schirn certificate check cleaned.csv.certificate.json
-schirn certificate check cleaned.csv.certificate.json items.csv
+schirn certificate check cleaned.csv.certificate.json cleaned.csv
+schirn certificate check cleaned.csv.certificate.json cleaned.csv --original items.csv
 """
 _OPTIONS = f"""
 certificate FILE  certificate (.json)
+table COPY  cleaned copy of the table
+--original TABLE  the table before cleaning; needed if COPY has no column of removed tags
 --labels COLUMN  column of tags
 --separator TEXT:separator = ;  text between tags
 {MERGE}
 {TEXT_FORMAT}
 """
-_MAX_BYTES = 100_000
+_MAX_BYTES = 50_000_000
 
 
 def add(found: Any) -> None:
@@ -36,74 +37,89 @@ def add(found: Any) -> None:
         found,
         "certificate",
         None,
-        help="check the certificate of an audit",
+        help="check a certificate",
         examples=_EXAMPLES,
         json=False,
     )
     below = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    check = add_command(
+    add_command(
         below,
         "check",
         run,
-        help="compute the bound again and compare the tags with those of a table",
-        description="Check a certificate that schirn clean --audit or schirn review --audit wrote: "
-        "compute its bound again from its numbers, and compare its hash with the tags of TABLE, "
-        "the table that was cleaned or its cleaned copy. Exit code 0: the certificate holds; 1: it "
-        "does not; 2: a file cannot be read.",
+        help="compare a certificate with a cleaned table",
+        description="Check a certificate that schirn clean or schirn review wrote: compute its "
+        "e-value again from its answers, and compare its tags with COPY: the same table, the same "
+        "removals, the answers in the order of drawing. Checksums detect mistakes, not a forger "
+        "who answers every question as he likes. Exit code 0: verified; 1: not verified; 2: a file "
+        "cannot be read.",
         examples=_EXAMPLES,
         options=_OPTIONS,
     )
-    check.add_argument("table", metavar="TABLE", nargs="?", help="table that it is about")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check a certificate; return 1 if it does not hold."""
+    """Check a certificate; return 1 if it is not verified."""
     path = Path(args.certificate)
     if path.stat().st_size > _MAX_BYTES:
         raise InputError(f"{path}: too large for a certificate")
+    certificate, problem = None, None
     try:
         certificate = Certificate.from_json(path.read_text("utf-8"))
-    except (InputError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a certificate ({error})") from None
-    problem = None
-    try:
-        certificate.verify()
+        before, removed, added = _changes(args)
+        table = read_tags(before, None)
+        digest = tags_digest(table.n_rows, table.names, table.row, table.column)
+        certificate.verify(digest, _tags(before), _tags(removed), _tags(added))
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not a certificate") from None
     except InputError as error:
         problem = str(error)
-    if problem is None and args.table and _digest(args) != certificate.table_sha256:
-        problem = f"{args.table} does not hold the tags that the certificate is about"
     if args.json:
-        print_json({"valid": problem is None, "problem": problem, **asdict(certificate)})
+        document = {} if certificate is None else certificate.to_dict()
+        print_json({"verified": problem is None, "problem": problem, **document})
     elif problem is not None:
-        say(f"Not valid: {problem}.")
-    else:
+        say(f"Not verified: {problem}.")
+    elif certificate is not None:
         facts(_lines(args, certificate))
     return int(problem is not None)
 
 
-def _digest(args: argparse.Namespace) -> str:
-    """Hash of the tags of the table; the changes of a cleaned copy are undone."""
-    opened = open_table(args.table, encoding=args.encoding, delimiter=args.delimiter)
+def _changes(args: argparse.Namespace) -> tuple[list[list[str]], list[list[str]], list[list[str]]]:
+    """Tags of every row before the changes, and those removed and added."""
     roles = {"labels": args.labels, "separator": args.separator}
+    reading = {"encoding": args.encoding, "delimiter": args.delimiter}
+    opened = open_table(args.table, **reading)
     source = TagTable(opened, args.table, **roles)
-    is_copy = f"{source.labels}_removed" in opened.columns
-    # The tags of a copy are merged already.
-    if args.merge and not is_copy:
-        source = TagTable(opened, args.table, **roles, merge=read_merges(args.merge))
-    rows = source.tags()
-    if is_copy:
 
-        def tags_of(column: str) -> list[list[str]]:
-            cells = opened.column(column) if column in opened.columns else [None] * len(rows)
-            return [split_tags(_as_typed(cell), args.separator) for cell in cells]
+    def cells(column: str) -> list[list[str]]:
+        values = opened.column(column) if column in opened.columns else [None] * opened.n_rows
+        rows = (split_tags(_as_typed(value), args.separator) for value in values)
+        return [list(dict.fromkeys(tags)) for tags in rows]
 
-        names = (source.labels, f"{source.labels}_removed", f"{source.labels}_added")
-        rows = [
-            [*(tag for tag in tags if tag not in added), *removed]
-            for tags, removed, added in zip(*map(tags_of, names), strict=True)
-        ]
-    table = read_tags(rows, None)
-    return tags_digest(table.n_rows, table.names, table.row, table.column)
+    after = cells(source.labels)
+    if args.original:
+        merge = read_merges(args.merge) if args.merge else None
+        original = open_table(args.original, **reading)
+        before = TagTable(original, args.original, **roles, merge=merge).tags()
+        if len(before) != len(after):
+            raise InputError(f"{args.original} has {len(before):,} rows, not {len(after):,}")
+        both = list(zip(before, after, strict=True))
+        removed = [[tag for tag in old if tag not in new] for old, new in both]
+        return before, removed, [[tag for tag in new if tag not in old] for old, new in both]
+    if f"{source.labels}_removed" not in opened.columns:
+        raise InputError(
+            f"{args.table} has no column of removed tags, so the removals cannot be compared; give "
+            f"the table before cleaning with --original"
+        )
+    removed, added = cells(f"{source.labels}_removed"), cells(f"{source.labels}_added")
+    before = [
+        [*(tag for tag in tags if tag not in new), *old]
+        for tags, old, new in zip(after, removed, added, strict=True)
+    ]
+    return before, removed, added
+
+
+def _tags(rows: list[list[str]]) -> list[tuple[int, str]]:
+    return [(i, tag) for i, tags in enumerate(rows) for tag in tags]
 
 
 def _as_typed(cell: Any) -> Any:
@@ -113,17 +129,11 @@ def _as_typed(cell: Any) -> Any:
 
 
 def _lines(args: argparse.Namespace, certificate: Certificate) -> list[tuple[str, str]]:
-    untold = f"; {certificate.n_untold:,} could not be told" if certificate.n_untold else ""
-    counted = "wrong" if certificate.of == TAGS else "correct"
-    table = f"the tags of {args.table}" if args.table else "not compared; give the table as well"
     return [
-        ("valid", str(certificate)),
-        ("bound", certificate.method),
-        (
-            "answers",
-            f"{certificate.n_answers:,} on tags drawn at random, "
-            f"{certificate.n_wrong:,} of them {counted}{untold}",
-        ),
+        ("verified", str(certificate)),
+        ("evidence", f"e-value {certificate.e_value:.3g}, needed {certificate.needed:.3g}"),
+        ("draw", f"number {certificate.draw}, {len(certificate.answers):,} answers"),
+        ("ranked by", str(certificate.options.get("method"))),
         ("date", certificate.date),
-        ("table", table),
+        ("table", f"the tags and changes of {args.table}"),
     ]

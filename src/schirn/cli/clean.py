@@ -1,4 +1,4 @@
-"""`schirn clean`: find the wrong tags of a table."""
+"""`schirn clean`: rank the tags of a table, ask about some, remove what answers or orders allow."""
 
 import argparse
 import os
@@ -6,19 +6,20 @@ import shlex
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from schirn._checkpoint import kept_in
-from schirn._files import atomic_write, brief_list, check_new_folder, check_writable
+from schirn._files import atomic_write, brief, brief_list, check_new_folder, check_writable
 from schirn._input import repeated
 from schirn._optional import optional
 from schirn._progress import stage
 from schirn.cleaning import (
-    Audit,
     Certificate,
+    ChangeList,
     Expectations,
     Finding,
     NoisyLabels,
+    Reasons,
     RunSummary,
     Violation,
     find_noisy_labels,
@@ -27,11 +28,12 @@ from schirn.cleaning import (
     write_merges,
 )
 from schirn.cleaning.answers import read_answers, write_questions
-from schirn.cleaning.audit import MISSING, TAGS
 from schirn.cleaning.centroid_ranker import CENTROIDS
+from schirn.cleaning.certificate import ADDED, REMOVED
 from schirn.cleaning.columns import Features, TagTable, columns_to_stream
+from schirn.cleaning.noisy_labels import NOT_CHECKED, PRECISION
+from schirn.cleaning.questions import LISTED, MISSING, ORDERS
 from schirn.cleaning.ranker import MIN_COUNT
-from schirn.cleaning.verdicts import PRECISION
 from schirn.cli.device import DEVICE, to_device
 from schirn.cli.fit import make_model
 from schirn.cli.output import facts, note, print_json, say, table, working
@@ -46,6 +48,7 @@ from schirn.cli.reading import (
     tag_roles,
 )
 from schirn.exceptions import InputError
+from schirn.report import CleanReport
 from schirn.review.project import write_project
 from schirn.review.table import TableRoles
 from schirn.scale.cluster import connected
@@ -55,18 +58,20 @@ from schirn.scale.row_file import RowFile
 from schirn.tables.annotations import TOOLS
 from schirn.tables.changes import SUFFIXES
 from schirn.tables.checks import KINDS
-from schirn.tables.files import folder_format, open_table
+from schirn.tables.files import folder_format, open_table, write_copy
 
 _EXAMPLES = """
-schirn clean items.csv --labels tags --text description -o cleaned.csv
-schirn clean items.csv --text description -o cleaned.csv --report report.html
+schirn clean items.csv --labels tags --text description
+schirn clean items.csv --text description --questions q1.csv
+schirn clean items.csv --text description --answers q1.csv --questions q2.csv
+schirn clean items.csv --text description --answers q1.csv --answers q2.csv -o cleaned.csv
+schirn clean items.csv --text title --columns price --categories brand --report report.html
+schirn clean items.csv --text description --remove 200 -o cleaned.csv
+schirn clean items.csv --text description --suggest --questions missing.csv
 schirn clean photos.parquet --features embeddings.npy --report report.html
 schirn clean items.jsonl --text caption --project to-review
-schirn clean items.csv --text description --changes changes.csv
-schirn clean export.json --text text --to label-studio -o tasks.json
-schirn clean items.csv --text description --suggest --add 0.9 -o cleaned.csv
-schirn clean items.csv --text description --audit-sample check.csv
-schirn clean items.csv --text description --audit check.csv -o cleaned.csv
+schirn clean items.csv --text description --answers q1.csv --changes changes.csv
+schirn clean export.json --text text --remove-below 0.2 --to label-studio -o tasks.json
 schirn clean items.csv --text description --propose-merges merges.csv
 schirn clean items.csv --text description --merge merges.csv -o cleaned.csv
 schirn clean items.csv --text description --strict --expect expect.toml
@@ -74,13 +79,10 @@ schirn clean parquet-folder --features embedding --scheduler tcp://127.0.0.1:878
 """
 _OPTIONS = f"""
 data TABLE  table to clean
--o, --output FILE  write the cleaned copy, in the same format
+-o, --output FILE  write the cleaned copy, in the format of its name
 --to {"|".join(TOOLS)}  write the output for this annotation tool, as .json: the tags stay, and the
     clean tags are predictions (suggestions in Argilla) with their probabilities
 --changes FILE  write a .csv or .jsonl list of all changes to check first, for schirn apply and undo
---suggest  also write columns of tags that are probably missing; they are not added
---add P:share  add missing tags whose probability of being correct is at least P
---force  write the copy and the changes even if most tags are removed
 --report FILE  write an HTML report (.html)
 --project DIR  write a new project folder for schirn review
 {COLUMNS}
@@ -88,45 +90,49 @@ data TABLE  table to clean
 {GROUP}
 --known-clean COLUMN  1 for rows whose tags were checked: these tags are kept, and Sieve (no other
     method) learns from them
-[how to judge]
-{METHOD}
---keep-threshold P:share = 0.5  remove tags whose probability of being correct is below P
---precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals is
-    expected to be right; 0 removes all tags below the threshold
+[ask]
+--questions FILE  write tags to check to a .csv file; fill in its column 'right' with yes, no or ?
+--number N:positive = 25  number of questions
+--order {"|".join(ORDERS)}  which tags to ask about (default: along all ranks, then around the limit
+    of the removals)
+--answers FILE...  files of questions that were answered; all answers add up
+--certify  ask about tags drawn from those to remove (with --suggest, to add), for a certificate
+--suggest  ask about missing tags instead, and show likely swaps of a listed and a missing tag; with
+    --output, write columns of tags that may be missing
+[act]
+--precision P:share = {PRECISION:g}  remove tags only as long as a share P of the removals should be
+    right, by the answers
+--remove N:natural  remove the N most suspicious tags, {NOT_CHECKED}
+--remove-below P:share  remove tags whose probability is below P, {NOT_CHECKED}
+--add P:share  add missing tags whose probability is at least P, {NOT_CHECKED}
 --allow-empty  let a row lose all its tags instead of keeping the most likely one
 --max-remove-per-row N:natural  remove at most N tags per row
+[how to rank]
+{METHOD}
 --min-count N:positive = {MIN_COUNT}  keep tags that occur in fewer than N rows
 --max-memory GB:gigabytes  keep features that need more than half of this, and what is computed of
     them if that needs more, in temporary files (default: the free memory)
---folds N:positive  judge in N folds (default: one fit for Sieve, 5 folds for other methods)
---seed S:natural = 0  seed of the folds and the planted tags
+--folds N:positive  rank in N folds (default: one fit for Sieve, 5 folds for other methods)
+--seed S:natural = 0  seed of the folds and the questions
 {CHECKPOINT}
-[check some tags yourself]
---audit-sample FILE  write tags drawn at random to a .csv file; fill in its column 'right' with yes
-    or no
---audit-size N:positive = 50  number of tags in the sample
---audit-of removals|suggestions = removals  what the sample is to certify
---audit FILE...  calibrate and certify the verdicts with these answers; may be repeated, in the
-    order in which the samples were drawn
 [check the table itself]
 --propose-merges FILE  write tags that look like other spellings of a tag to a .csv or .json file,
     to edit and pass to --merge
---strict  stop with exit code 4, before any tag is judged, if there is a finding that --expect does
+--strict  stop with exit code 4, before any tag is ranked, if there is a finding that --expect does
     not allow
 --expect FILE  a .toml or .json file of expectations; exit code 4 if one is not met
 --summary FILE  write a summary of this run (.json), unless an expectation is not met
 --last FILE  summary of the last run, with which --expect compares this run
 {DEVICE}
---scheduler ADDRESS  judge on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the
+--scheduler ADDRESS  rank on a Dask cluster, such as tcp://127.0.0.1:8786; its workers read the
     columns of numbers from TABLE, a folder of .parquet files
 """
 # The exit code for a table that --strict or --expect does not accept.
 UNEXPECTED = 4
-_MANY = "each is judged by the mean of the rows that list it, since Sieve is for fewer tags"
-_MAX_LABELS = 8
-_MAX_TEXT = 2000
-# A table may lose half of its tags, or more if the check is good and the data allow it.
-_MAX_REMOVED, _MARGIN = 0.5, 0.05
+_MANY = "each is ranked by the mean of the rows that list it, since Sieve is for fewer tags"
+_MAX_SUSPECTS, _MAX_LABELS, _MAX_EXAMPLES = 8, 8, 3
+_MAX_TEXT, _MAX_CELL, _MAX_TAG = 2000, 48, 24
+_FIFTY = "fifty answers take about five minutes"
 
 
 def add(found: Any) -> None:
@@ -135,12 +141,12 @@ def add(found: Any) -> None:
         found,
         "clean",
         run,
-        help="find the wrong tags of a table; write clean tags and a report",
-        description="Judge every tag of a table by comparing its row with similar rows, and remove "
-        "the tags that are probably wrong. TABLE is a .csv, .tsv, .jsonl, .json, .xlsx, .parquet "
-        "or .feather file, or a folder of .parquet or .jsonl files; it is never changed. The copy "
-        "keeps all rows, their order and all other cells, and gets two new columns: the removed "
-        "tags, and the probability that each tag is correct.",
+        help="rank the tags of a table; ask, and write clean tags",
+        description="Rank every tag of a table by comparing its row with similar rows. Nothing is "
+        "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
+        ".json, .xlsx, .parquet or .feather file, or a folder of .parquet or .jsonl files; it is "
+        "never changed. The copy keeps all rows, their order and all other cells, and gets two new "
+        "columns: the removed tags, and the probability that each tag is correct.",
         examples=_EXAMPLES,
         options=_OPTIONS,
     )
@@ -163,72 +169,121 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _clean(args: argparse.Namespace) -> int:
-    """Read the table, judge its tags and write what was asked for."""
+    """Read the table, rank its tags and write what was asked for."""
     expected, last = _expectations(args)
     start = time.perf_counter()
-    stage("reading the table")
-    opened = open_table(
-        args.data, encoding=args.encoding, delimiter=args.delimiter, unread=_unread(args)
-    )
-    source = TagTable(
-        opened, args.data, **tag_roles(args), id=args.id, known_clean=args.known_clean
-    )
+    source = open_source(args)
     if args.output:
-        names = source.new_columns(args.suggest, args.add is not None)
-        check_new_columns(args.data, opened, names)
-    tags = source.tags()
-    stage("making features")
-    features = source.features("files" if args.scheduler is None else "dask")
-    model = make_model(args.method, args.param, scaled=features.is_scaled)
+        names = source.new_columns(args.suggest, add=True, note=True)
+        check_new_columns(args.data, source.table, names)
+    if not source.table.n_rows:
+        return _clean_nothing(args, source)
+    tags, features, model = read_source(args, source)
     findings = _look(args, source, features, tags)
     if args.propose_merges:
         write_merges([m for each in findings for m in each.merges], args.propose_merges)
     if args.strict and (violations := expected.check_findings(findings)):
         return _refuse(args, findings, violations)
-    found = _judge(args, source, features, tags, model)
+    ranking = rank(args, source, features, tags, model)
     stage("writing the results")
-    for path in args.audit:
-        answers = read_answers(path, found)
-        found = found.audited(*answers[:2], extra=answers.extra, precision=args.precision or None)
-    if args.output or args.changes:
-        _check_plausible(args, found)
+    certificate = None
+    if args.remove is not None or args.remove_below is not None:
+        ranking = ranking.remove(args.remove, below=args.remove_below)
+    if args.add is not None:
+        ranking = ranking.add(above=args.add)
+    if args.answers:
+        ranking, certificate = read_answers(args.answers, ranking)
     if args.output:
         if args.to is None:
-            source.write_clean(args.output, found, suggest=args.suggest, add=args.add)
+            source.write_clean(args.output, ranking, suggest=args.suggest)
         else:
-            _write_verdicts(args, source, found)
+            _write_verdicts(args, source, ranking)
     if args.changes:
-        source.changes(found, args.add).write(args.changes)
-    if args.report or args.project or args.audit_sample:
-        _write_pages(args, source, found, features, findings)
-    for path, certificate in _certificates(args, found).values():
-        if path is not None:
-            certificate.to_json(path)
-    summary = RunSummary.from_found(found, findings)
+        changes = source.changes(ranking)
+        changes.keyed(source.table, _id_column(args, source)).write(args.changes)
+    reasons = _reasons(args, ranking, features)
+    if args.report or args.project or args.questions:
+        _write_pages(args, source, ranking, features, findings, reasons, certificate)
+    path = _certificate_path(args)
+    if certificate is not None and certificate.certified and path is not None:
+        certificate.to_json(path)
+    summary = RunSummary.from_found(ranking, findings)
     violations = expected.check(summary, findings=findings, last=last)
     if args.summary and not violations:
         summary.write(args.summary)
-    _print(args, found, features, findings, violations, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    run = _Run(args, source, ranking, features, findings, violations, reasons, certificate, seconds)
+    run.print()
     return UNEXPECTED if violations else 0
 
 
-def _judge(
+def _clean_nothing(args: argparse.Namespace, source: TagTable) -> int:
+    """Write the copy and the changes of a table without rows."""
+    if args.output and args.to is None:
+        names = source.new_columns(args.suggest)
+        write_copy(args.output, source.table, {}, {name: [] for name in names})
+    if args.changes:
+        ChangeList(column=source.labels, separator=source.separator).write(args.changes)
+    written = {"output": None if args.to else args.output, "changes": args.changes}
+    if args.json:
+        print_json({"data": args.data, "rows": 0, "tags": 0, "removed": 0, **written})
+    note(f"{args.data}: the table has no rows, so there is nothing to judge")
+    for name, path in written.items():
+        if path:
+            note(f"wrote the {name} to {path}")
+    return 0
+
+
+def _id_column(args: argparse.Namespace, source: TagTable) -> str | None:
+    """The column of ids, unless an id occurs more than once."""
+    if args.id is None or (twice := repeated(source.ids())) is None:
+        return args.id
+    note(f"note: the id {twice!r} occurs more than once, so --changes tells rows by their cells")
+    return None
+
+
+def open_source(args: argparse.Namespace) -> TagTable:
+    """Open the table of the arguments."""
+    stage("reading the table")
+    opened = open_table(
+        args.data,
+        encoding=args.encoding,
+        delimiter=args.delimiter,
+        unread=_unread(args),
+        empty=True,
+    )
+    roles = tag_roles(args)
+    return TagTable(opened, args.data, **roles, id=args.id, known_clean=args.known_clean)
+
+
+def read_source(
+    args: argparse.Namespace, source: TagTable
+) -> tuple[list[list[str]], Features, Any]:
+    """Return tags and features of a table, and the method that ranks them."""
+    tags = source.tags()
+    stage("making features")
+    features = source.features("files" if args.scheduler is None else "dask")
+    for sentence in features.notes(source.table):
+        note(f"note: {sentence}")
+    return tags, features, make_model(args.method, args.param, scaled=features.is_scaled)
+
+
+def rank(
     args: argparse.Namespace,
     source: TagTable,
     features: Features,
     tags: list[list[str]],
     model: Any,
 ) -> NoisyLabels:
-    """Judge the tags; the library chooses the method unless an option asks for one."""
+    """Rank the tags; the library chooses the method unless an option asks for one."""
     is_chosen = args.method != "Sieve" or args.param or args.folds or args.device or args.scheduler
     return find_noisy_labels(
         to_device(features.X, args, model),
         tags,
         method=model if is_chosen else None,
         cv=None if args.folds is None else min(args.folds, source.table.n_rows),
-        threshold=args.keep_threshold,
+        precision=args.precision,
         max_remove_per_row=args.max_remove_per_row,
-        precision=args.precision or None,
         keep_one=not args.allow_empty,
         known_clean=source.known_clean(),
         groups=features.groups,
@@ -241,15 +296,17 @@ def _judge(
 
 def _unread(args: argparse.Namespace) -> list[str]:
     """Columns of numbers that this program does not read into memory."""
+    if (args.text or args.categories) and args.scheduler is None:
+        return []
     names = list(args.columns or ())
     if args.features:
         names = [args.features]
     if args.scheduler is not None:
         return names
-    found = columns_to_stream(args.data, names)
-    if not found and args.features and "," in args.features:
-        found = columns_to_stream(args.data, [name.strip() for name in args.features.split(",")])
-    return found
+    columns = columns_to_stream(args.data, names)
+    if not columns and args.features and "," in args.features:
+        columns = columns_to_stream(args.data, [name.strip() for name in args.features.split(",")])
+    return columns
 
 
 def _expectations(args: argparse.Namespace) -> tuple[Expectations, RunSummary | None]:
@@ -267,7 +324,7 @@ def _expectations(args: argparse.Namespace) -> tuple[Expectations, RunSummary | 
 def _look(
     args: argparse.Namespace, source: TagTable, features: Features, tags: list[list[str]]
 ) -> list[Finding]:
-    """Look at the table before it is judged."""
+    """Look at the table before it is ranked."""
     stage("looking at the table")
     X = features.X if args.scheduler is None else None
     texts = features.texts(source.table)
@@ -275,12 +332,12 @@ def _look(
 
 
 def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[Violation]) -> int:
-    """Print why the table is not judged."""
+    """Print why the table is not ranked."""
     if args.json:
         print_json({"data": args.data, **_checks(findings, violations)})
     for each in violations:
         note(str(each))
-    note("no tag was judged, because of --strict")
+    note("no tag was ranked, because of --strict")
     if args.propose_merges:
         note(f"wrote the proposed merges to {args.propose_merges}")
     return UNEXPECTED
@@ -293,9 +350,9 @@ def _checks(findings: list[Finding], violations: list[Violation]) -> dict[str, A
     }
 
 
-def _write_verdicts(args: argparse.Namespace, source: TagTable, found: NoisyLabels) -> None:
-    """Write the verdicts for an annotation tool, and the interface of a new project."""
-    config = source.write_verdicts(args.output, args.to, found, suggest=args.suggest, add=args.add)
+def _write_verdicts(args: argparse.Namespace, source: TagTable, ranking: NoisyLabels) -> None:
+    """Write the clean tags for an annotation tool, and the interface of a new project."""
+    config = source.write_verdicts(args.output, args.to, ranking, suggest=args.suggest)
     path = f"{args.output.removesuffix('.json')}.config.xml"
     if config is not None:
         with atomic_write(path) as stream:
@@ -303,264 +360,359 @@ def _write_verdicts(args: argparse.Namespace, source: TagTable, found: NoisyLabe
         note(f"wrote the labelling interface to {path}")
 
 
-def _check_plausible(args: argparse.Namespace, found: NoisyLabels) -> None:
-    """Raise InputError if the copy would lose more tags than can be wrong."""
-    most, share = _MAX_REMOVED, float(found.removed.mean())
-    if found.trust is not None and found.trust.level == "good":
-        most = max(most, (found.largest_wrong_share or 0.0) + _MARGIN)
-    if found.audit is not None:
-        most = max(most, found.audit.wrong_share_interval[1])
-    if share > most and not args.force:
-        raise InputError(
-            f"{args.data}: would lose {share:.0%} of the tags, but at most {most:.0%} can be "
-            f"expected to be wrong; nothing is written. Look at a --report, then use --force"
-        )
+def _reasons(args: argparse.Namespace, ranking: NoisyLabels, features: Features) -> Reasons | None:
+    """What explains the tags shown; None if none is, or if the features are elsewhere."""
+    is_shown = args.report or not (args.json or args.answers or args.output or args.questions)
+    if args.scheduler is not None or not is_shown or not ranking.judged.any():
+        return None
+    stage("explaining the ranks")
+    names = features.feature_names
+    return ranking.reasons(features.X, feature_names=names, scaled=features.is_scaled)
 
 
 def _write_pages(
     args: argparse.Namespace,
     source: TagTable,
-    found: NoisyLabels,
+    ranking: NoisyLabels,
     features: Features,
     findings: list[Finding],
+    reasons: Reasons | None,
+    certificate: Certificate | None,
 ) -> None:
-    """Write the report, the project folder and the sample to check."""
-    texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in source.texts()]
-    ids = source.ids()
-    twice = repeated(ids)
-    if twice is not None:
-        note(f"note: the id {twice!r} occurs more than once; rows are numbered from 1 instead")
-        ids = [str(i + 1) for i in range(found.n_rows)]
+    """Write the report, the project folder and the questions."""
+    texts, ids = rows = shown_rows(source)
     if args.project:
-        roles = TableRoles(
-            source.labels,
-            source.separator,
-            text=tuple(args.text or ()),
-            image=args.image,
-            image_root=args.image_root,
-            merge=read_merges(args.merge) if args.merge else None,
-        )
-        write_project(
-            args.project,
-            found,
-            features.X.mapped() if isinstance(features.X, RowFile) else features.X,
-            ids=ids,
-            texts=texts,
-            precision=args.precision or None,
-            table=source.table,
-            source=args.data,
-            roles=roles,
-            feature_names=features.feature_names,
-            groups=features.groups,
-            scaled=features.is_scaled,
-        )
-    if args.audit_sample:
-        write_questions(
-            args.audit_sample,
-            found,
-            args.audit_size,
-            of=MISSING if args.audit_of == "suggestions" else TAGS,
-            random_state=args.seed,
-            texts=texts if any(texts) else None,
-            ids=ids if args.id else None,
-        )
+        make_project(args, args.project, source, ranking, features, rows)
+    if args.questions:
+        shown = {"texts": texts if any(texts) else None, "ids": ids if args.id else None}
+        _write_questions(args, ranking, certificate, shown)
     if args.report:
-        stage("explaining the verdicts")
-        names, scaled, reasons = features.feature_names, features.is_scaled, None
-        if args.scheduler is None:
-            reasons = found.reasons(features.X, feature_names=names, scaled=scaled)
-        page = found.report(
+        page = CleanReport(
+            ranking,
             texts=texts,
             ids=ids,
             images=source.images(),
             title=Path(args.data).name,
             findings=findings,
             reasons=reasons,
+            commands=_next_commands(args),
         ).html()
         with atomic_write(args.report) as stream:
             stream.write(page.encode("utf-8", "replace"))
 
 
-def _print(
+def shown_rows(source: TagTable) -> tuple[list[str], list[str]]:
+    """Return the text and the name of each row; rows are numbered if a name occurs twice."""
+    texts = [t if len(t) <= _MAX_TEXT else t[:_MAX_TEXT] + " …" for t in source.texts()]
+    ids = source.ids()
+    twice = repeated(ids)
+    if twice is not None:
+        note(f"note: the id {twice!r} occurs more than once; rows are numbered from 1 instead")
+        ids = [str(i + 1) for i in range(len(ids))]
+    return texts, ids
+
+
+def make_project(
     args: argparse.Namespace,
-    found: NoisyLabels,
+    folder: str,
+    source: TagTable,
+    ranking: NoisyLabels,
     features: Features,
-    findings: list[Finding],
-    violations: list[Violation],
-    seconds: float,
+    rows: tuple[list[str], list[str]],
 ) -> None:
-    """Print the summary, or one JSON document."""
-    whole = {"data": args.data, "learned_from": features.source, "left_out": features.left_out}
-    whole |= {"encoder": features.encoder, "in_files": location(features.X) == "files"}
-    storage: Any = found.storage
-    whole |= {"storage": storage.name, "storage_reason": storage.reason}
-    whole |= found.summary()
-    whole["missing_sentence"] = found.missing_sentence
-    whole["added"] = 0 if args.add is None else len(found.suggestions(args.add))
-    whole["seconds"] = round(seconds, 2)
-    labels = found.labels()
-    names = ("output", "changes", "report", "project")
-    written = {name: getattr(args, name) for name in names}
-    written |= {"sample": args.audit_sample, "proposed_merges": args.propose_merges}
-    written["summary"] = None if violations else args.summary
-    written |= {name: path for name, (path, _) in _certificates(args, found).items()}
-    if args.json:
-        listed = [label.to_dict() for label in labels]
-        for label in listed:
+    """Write a project folder for `schirn review`."""
+    texts, ids = rows
+    write_project(
+        folder,
+        ranking,
+        features.X.mapped() if isinstance(features.X, RowFile) else features.X,
+        ids=ids,
+        texts=texts,
+        table=source.table,
+        source=args.data,
+        roles=TableRoles(
+            source.labels,
+            source.separator,
+            text=tuple(args.text or ()),
+            image=args.image,
+            image_root=args.image_root,
+            merge=read_merges(args.merge) if args.merge else None,
+        ),
+        feature_names=features.feature_names,
+        scaled=features.is_scaled,
+        command=ranking_options(args),
+    )
+
+
+def _write_questions(
+    args: argparse.Namespace,
+    ranking: NoisyLabels,
+    certificate: Certificate | None,
+    shown: dict[str, Any],
+) -> None:
+    """Write the next questions."""
+    kind = MISSING if args.suggest else LISTED
+    if not args.certify:
+        options: Any = {"kind": kind, "order": args.order, "random_state": args.seed}
+        questions, certificate = ranking.questions(args.number, **options), None
+    else:
+        if certificate is None:
+            certificate = ranking.certify(of=ADDED if args.suggest else REMOVED)
+        questions = certificate.questions(args.number)
+        if not certificate.n_tags:
+            raise InputError(
+                f"no tag is to be {'added' if args.suggest else 'removed'}, so there is nothing to "
+                f"certify; answer more questions first"
+            )
+    if not len(questions):
+        raise InputError(f"there is no {kind} tag left to ask about")
+    write_questions(args.questions, questions, ranking, certificate=certificate, **shown)
+
+
+class _Run(NamedTuple):
+    """What was done, for the summary at the end."""
+
+    args: argparse.Namespace
+    source: TagTable
+    ranking: NoisyLabels
+    features: Features
+    findings: list[Finding]
+    violations: list[Violation]
+    reasons: Reasons | None
+    certificate: Certificate | None
+    seconds: float
+
+    def print(self) -> None:
+        """Print the summary, or one JSON document."""
+        args, ranking = self.args, self.ranking
+        if args.json:
+            print_json(self._document())
+        else:
+            facts(self._facts())
+            if not args.questions:
+                self._print_suspects()
+            if args.suggest:
+                self._print_swaps()
+            if self.findings:
+                say("\nLook at the table")
+                facts([(each.title, each.sentence) for each in self.findings])
+            shown = [label for label in ranking.labels() if label.removed][:_MAX_LABELS]
+            if shown:
+                say(f"\nTags removed most often{self._unchecked}")
+                columns = ((each.name[:40], each.candidates, each.removed) for each in shown)
+                lines = [(name, f"{listed:,}", f"{gone:,}") for name, listed, gone in columns]
+                table(("tag", "listed", "removed"), lines, right="lrr")
+            self._print_next()
+        for each in self.violations:
+            note(str(each))
+        if self.violations:
+            unwritten = ", so the summary is not written" if args.summary else ""
+            count = len(self.violations)
+            met = "1 expectation is" if count == 1 else f"{count} expectations are"
+            note(f"{met} not met{unwritten}")
+
+    @property
+    def _unchecked(self) -> str:
+        return "" if self.ranking.is_checked else f", {NOT_CHECKED}"
+
+    @property
+    def _is_certified(self) -> bool:
+        return self.certificate is not None and self.certificate.certified
+
+    @property
+    def _written(self) -> dict[str, str | None]:
+        args = self.args
+        names = ("output", "changes", "report", "project", "questions", "propose_merges")
+        written = {name: getattr(args, name) for name in names}
+        written["proposed_merges"] = written.pop("propose_merges")
+        written["summary"] = None if self.violations else args.summary
+        written["certificate"] = _certificate_path(args) if self._is_certified else None
+        return written
+
+    def _document(self) -> dict[str, Any]:
+        ranking, features = self.ranking, self.features
+        labels = [label.to_dict() for label in ranking.labels()]
+        for label in labels:
             del label["worst"]
-        suggested = list(found.suggestions().records())
-        if found.trust is not None:
-            whole["trust"] = found.trust.to_dict()
-        if found.audit is not None:
-            whole["audit"] = found.audit.to_dict()
-        if found.missing.audit is not None:
-            whole["audit_of_suggestions"] = found.missing.audit.to_dict()
-        if found.threshold_curve is not None:
-            whole["threshold_curve"] = list(found.threshold_curve.records())
-        whole |= {"label_summaries": listed, "suggested_tags": suggested}
-        print_json({**whole, **_checks(findings, violations), **written})
-        _note_violations(args, violations)
-        return
-    memory = storage.reason if storage.is_short_of_memory else None
-    facts([*_lines(whole, memory), *_missing_lines(args, found)])
-    if findings:
-        say("\nLook at the table")
-        facts([(each.title, each.sentence) for each in findings])
-    if args.audit:
-        say("\nWhat the checked tags say")
-        facts(_audit_lines(found))
-    if found.trust is not None:
-        say("\nHow far to trust this")
-        facts(_trust_lines(found))
-    shown = [label for label in labels if label.removed][:_MAX_LABELS]
-    if shown:
-        say("\nTags removed most often")
+        return {
+            "data": self.args.data,
+            "learned_from": features.source,
+            "left_out": features.left_out,
+            "encoder": features.encoder,
+            "in_files": location(features.X) == "files",
+            "storage": ranking.storage and ranking.storage.name,
+            "storage_reason": ranking.storage and ranking.storage.reason,
+            **ranking.summary(),
+            "sentence": ranking.sentence,
+            "seconds": round(self.seconds, 2),
+            "suspects": list(ranking.suspects(_MAX_SUSPECTS).records()),
+            "swaps": list(ranking.swaps(_MAX_SUSPECTS).records()),
+            "certified": self.certificate is not None and self.certificate.to_dict(),
+            "label_summaries": labels,
+            **_checks(self.findings, self.violations),
+            **self._written,
+        }
+
+    def _facts(self) -> list[tuple[str, str]]:
+        args, ranking, features = self.args, self.ranking, self.features
+        storage: Any = ranking.storage
+        whole, names = ranking.summary(), ranking.label_names
+        examples = ", ".join(brief(name, 30) for name in names[:_MAX_EXAMPLES])
         lines = [
-            (each.name[:40], f"{each.candidates:,}", f"{each.removed:,}", f"{each.noise_rate:.1%}")
-            for each in shown
+            ("table", f"{args.data}, {_number(ranking.n_rows, 'row')}"),
+            ("learned from", f"{features.source} ({ranking.method}, {self.seconds:.1f} s)"),
+            *[("memory", storage.reason)] * bool(storage and storage.is_short_of_memory),
+            *[("left out", brief_list(features.left_out, 6))] * bool(features.left_out),
+            ("tags", f"{len(ranking.row):,} ({len(names):,} distinct, such as {examples})"),
+            *[("many tags", _MANY)] * (ranking.method == CENTROIDS),
         ]
-        table(("tag", "listed", "removed", "estimated wrong"), lines, right="lrrr")
-    for name, path in written.items():
-        if path:
-            note(f"wrote the {name.replace('_', ' ')} to {path}")
-    if args.changes and not args.output:
-        words = map(shlex.quote, (args.changes, args.data))
-        note(f"to make the changes: schirn apply {' '.join(words)} --output FILE")
-    stale = _certificate_path(args)
-    if stale is not None and found.certificate is None and Path(stale).exists():
-        note(f"{stale} is from an earlier run; these removals are not certified")
-    if args.audit_sample:
-        note(
-            f"in {args.audit_sample}, write yes or no into the column 'right', ? if you cannot "
-            f"tell; then run the same command with --audit instead of --audit-sample"
-        )
-    if args.project:
-        note(f"to decide the doubtful tags yourself: schirn review {shlex.quote(args.project)}")
-    spelled = any(each.kind == "spelling" for each in findings)
-    if spelled and not args.propose_merges:
-        note(
-            "to merge spellings, write them to a list with --propose-merges FILE, delete the lines "
-            "that are wrong, and run again with --merge FILE"
-        )
-    _note_violations(args, violations)
+        if whole["unjudged"]:
+            rare = f"{_number(whole['unjudged'], 'tag')}, too rare or present in every row"
+            lines.append(("not ranked", rare))
+        caught = whole["planted_among_suspects"]
+        if caught is not None and not ranking.n_answers:
+            lines.append(
+                (
+                    "ranking",
+                    f"of 100 random wrong tags, {100 * caught:.0f} would be among the most "
+                    f"suspicious tenth",
+                )
+            )
+        lines.append(("wrong tags", ranking.sentence))
+        share = f"{whole['removed_share']:.1%} of the tags"
+        lines.append(("removed", f"{whole['removed']:,} ({share}){self._unchecked}"))
+        by_limit = ranking.removed & (ranking.confidence > 0)
+        if ranking.n_answers and ranking.is_checked and not by_limit.any():
+            why = f"the answers allow no others at a precision of {ranking.precision:.0%}"
+            lines.append(("no others", f"{why}; answer more, or lower --precision"))
+        if whole["added"]:
+            lines.append(("added", f"{_number(whole['added'], 'tag')}{self._unchecked}"))
+        if whole["rows_left_without_tags"]:
+            lines.append(("left without tags", _number(whole["rows_left_without_tags"], "row")))
+        if self.certificate is not None:
+            lines.append(("certificate", f"{self.certificate}{self._more_answers}"))
+        return lines
+
+    @property
+    def _more_answers(self) -> str:
+        certificate: Any = self.certificate
+        if certificate.certified:
+            return ""
+        more, least = certificate.more_answers, f"{certificate.precision_at_least:.0%}"
+        far = "is probably out of reach"
+        if more is not None:
+            far = f"will probably take {_number(more, 'more answer')}"
+        return f"; at least {least} so far, and {certificate.target:.0%} {far}"
+
+    def _print_suspects(self) -> None:
+        """Print the most suspicious tags, if nothing was decided yet."""
+        if self.reasons is None or self.ranking.n_answers or not self.ranking.is_checked:
+            return
+        suspects, texts = self.ranking.suspects(_MAX_SUSPECTS), self.source.texts()
+        cells = list(zip(suspects.row.tolist(), suspects.label.tolist(), strict=True))
+        lines = []
+        for (row, label), why in zip(cells, self.reasons.explain_all(cells), strict=True):
+            near = f"{why.near} of {why.n_near} similar rows have it, {why.usual:.0%} of all"
+            lines.append((row + 1, _short(texts[row], _MAX_CELL), _short(label, _MAX_TAG), near))
+        if lines:
+            say("\nMost suspicious")
+            table(("row", "text", "tag", "why"), lines, right="r")
+
+    def _print_swaps(self) -> None:
+        """Print the surest swaps of a listed and a missing tag."""
+        swaps, texts = self.ranking.swaps(), self.source.texts()
+        lines = [
+            (
+                each["row"] + 1,
+                _short(texts[each["row"]], _MAX_CELL),
+                f"{_short(each['wrong'], _MAX_TAG)} → {_short(each['right'], _MAX_TAG)}",
+            )
+            for each in list(swaps.records())[:_MAX_SUSPECTS]
+        ]
+        if lines:
+            say(f"\nLikely swaps, {NOT_CHECKED}: the surest {len(lines)} of {len(swaps):,}")
+            table(("row", "text", "swap"), lines, right="r")
+
+    def _print_next(self) -> None:
+        args, ranking = self.args, self.ranking
+        for name, path in self._written.items():
+            if path:
+                note(f"wrote the {name.replace('_', ' ')} to {path}")
+        if args.changes and not args.output:
+            words = map(shlex.quote, (args.changes, args.data))
+            note(f"to make the changes: schirn apply {' '.join(words)} --output FILE")
+        stale = _certificate_path(args)
+        if stale is not None and not self._is_certified and Path(stale).exists():
+            note(f"{stale} is from an earlier run; these removals are not certified")
+        command = shlex.join(["schirn", *same_command(args)])
+        if args.questions:
+            answered = f"{command} --answers {shlex.quote(args.questions)}"
+            note(
+                f"in {args.questions}, write yes or no into the column 'right', ? if you cannot "
+                f"tell; then run: {answered}"
+            )
+        elif args.project:
+            note(f"to answer questions on a page: schirn review {shlex.quote(args.project)}")
+        elif ranking.judged.any() and not ranking.n_answers:
+            commands = "".join(f"\n  {each}" for each in _next_commands(args))
+            say(f"\nNext, ask, on a page or in a file: {_FIFTY}.{commands}")
+        spelled = any(each.kind == "spelling" for each in self.findings)
+        if spelled and not args.propose_merges:
+            note(
+                "to merge spellings, write them to a list with --propose-merges FILE, delete the "
+                "lines that are wrong, and run again with --merge FILE"
+            )
 
 
-def _note_violations(args: argparse.Namespace, violations: list[Violation]) -> None:
-    for each in violations:
-        note(str(each))
-    if violations:
-        unwritten = ", so the summary is not written" if args.summary else ""
-        met = "1 expectation is" if len(violations) == 1 else f"{len(violations)} expectations are"
-        note(f"{met} not met{unwritten}")
+def _next_commands(args: argparse.Namespace) -> list[str]:
+    """Commands that ask about the tags, on the page and in a file."""
+    words = same_command(args)
+    questions = f"{shlex.join(['schirn', *words])} --questions q{len(args.answers) + 1}.csv"
+    others = (args.folds, args.remove, args.remove_below, args.add, args.max_remove_per_row)
+    only_clean = args.method != "Sieve" or args.param or args.min_count != MIN_COUNT or args.seed
+    if only_clean or args.answers or args.allow_empty or any(each is not None for each in others):
+        project = f"{shlex.join(['schirn', *words])} --project to-review"
+        return [f"{project} && schirn review to-review", questions]
+    return [shlex.join(["schirn", "review", *words[1:]]).removesuffix(" --suggest"), questions]
 
 
-def _lines(whole: dict[str, Any], memory: str | None) -> list[tuple[str, str]]:
-    rate = whole["estimated_wrong_share"]
-    lines = [
-        ("table", f"{whole['data']}, {_number(whole['rows'], 'row')}"),
-        ("learned from", f"{whole['learned_from']} ({whole['method']}, {whole['seconds']:.1f} s)"),
-        *([] if memory is None else [("memory", memory)]),
-        *[("left out", brief_list(whole["left_out"], 6))] * bool(whole["left_out"]),
-        ("tags", f"{whole['tags']:,} ({whole['labels']:,} distinct)"),
-        *[("many tags", _MANY)] * (whole["method"] == CENTROIDS),
-        ("removed", f"{whole['removed']:,} ({whole['removed_share']:.1%} of the tags)"),
-        ("rows changed", f"{whole['rows_changed']:,}"),
-        ("estimated wrong", _share_words(rate, whole["largest_wrong_share"])),
-        ("close calls", _close_calls(whole["close_calls"])),
-    ]
-    if whole["unjudged"]:
-        lines.append(
-            ("not judged", f"{_number(whole['unjudged'], 'tag')}, too rare or present in every row")
-        )
-    if whole["rows_left_without_tags"]:
-        lines.append(("left without tags", _number(whole["rows_left_without_tags"], "row")))
-    return lines
+def ranking_options(args: argparse.Namespace) -> list[str]:
+    """Return the options that decide about the ranks, wherever the image files are."""
+    return same_command(argparse.Namespace(**{**vars(args), "image_root": None}))[2:]
 
 
-def _close_calls(n: int) -> str:
-    first = "check it first" if n == 1 else "check these first"
-    return f"{_number(n, 'tag')}; {first}" if n else "none"
+def same_command(args: argparse.Namespace) -> list[str]:
+    """Return the words of the command that decide how the table is read and ranked."""
+    words = ["clean", args.data]
+    names = (
+        *("labels", "separator", "features", "id", "group", "image", "image_root", "encoder"),
+        *("encoding", "delimiter", "merge", "known_clean", "folds", "max_remove_per_row"),
+        *("remove", "remove_below", "add", "precision", "min_count", "seed"),
+    )
+    usual = {"encoding": "utf-8", "precision": PRECISION, "min_count": MIN_COUNT, "seed": 0}
+    for name in names:
+        value = getattr(args, name)
+        if value is not None and value != usual.get(name):
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    for name in ("text", "columns", "categories"):
+        if getattr(args, name):
+            words += [f"--{name}", ",".join(getattr(args, name))]
+    if args.method != "Sieve":
+        words += ["--method", args.method]
+    for name, value in args.param:
+        words += ["--param", f"{name}={value}"]
+    for path in args.answers:
+        words += ["--answers", path]
+    return words + ["--suggest"] * args.suggest + ["--allow-empty"] * args.allow_empty
+
+
+def _short(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _number(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
-def _missing_lines(args: argparse.Namespace, found: NoisyLabels) -> list[tuple[str, str]]:
-    """Lines about missing tags, if there are any or the user asked for them."""
-    wanted = args.suggest or args.add is not None
-    if not wanted and not len(found.suggestions()):
-        return []
-    lines = [("missing", found.missing_sentence + ("" if wanted else " See --suggest."))]
-    if args.add is not None:
-        n = len(found.suggestions(args.add))
-        lines.append(("added", f"{_number(n, 'tag')} with a probability of at least {args.add:g}"))
-    return lines
-
-
-def _trust_lines(found: NoisyLabels) -> list[tuple[str, str]]:
-    trust: Any = found.trust
-    if not trust.planted:
-        return [("trust", trust.level), ("in words", trust.sentence)]
-    source = "a cautious estimate" if found.audit is None else "the answers"
-    lines = [
-        ("trust", trust.level),
-        ("caught", f"{trust.caught:.1%} of {trust.planted:,} planted wrong tags"),
-        ("flagged", f"{trust.flagged:.1%} of the listed tags"),
-        ("expected precision", f"{trust.expected_precision:.1%}, by {source}"),
-    ]
-    if found.held_back:
-        lines.append(("held back", f"{_number(found.held_back, 'flagged tag')} kept"))
-    return [*lines, ("in words", trust.sentence)]
-
-
-def _audit_lines(found: NoisyLabels) -> list[tuple[str, str]]:
-    lines = []
-    if found.audit is not None:
-        low, high = found.audit.wrong_share_interval
-        between = f"probably {low:.0%} to {high:.0%}"
-        lines = [
-            *_answer_lines("removals", found.audit),
-            ("wrong", f"{found.wrong_share:.1%} of the judged tags, {between}"),
-            ("threshold", f"{found.threshold:.3g}"),
-        ]
-    if found.missing.audit is not None:
-        lines += _answer_lines("suggestions", found.missing.audit)
-    return lines
-
-
-def _answer_lines(about: str, audit: Audit) -> list[tuple[str, str]]:
-    certificate = audit.certificate
-    untold = f", {audit.n_untold:,} without an answer" if audit.n_untold else ""
-    lines = [("answers", f"{audit.n_answers:,}{untold}"), ("certificate", str(certificate))]
-    more, wanted = certificate.more_answers_needed, f"{certificate.precision:.0%}"
-    if not certificate.n_answers:
-        lines[-1] = ("certificate", f"none: no answer is about one of the {about}")
-    elif more is None:
-        lines.append(("to certify", f"{wanted} cannot be reached at this rate"))
-    elif more:
-        lines.append(("to certify", f"{wanted}, about {more:,} more answers"))
-    return lines
 
 
 def _certificate_path(args: argparse.Namespace) -> str | None:
@@ -569,40 +721,26 @@ def _certificate_path(args: argparse.Namespace) -> str | None:
     return f"{beside.rstrip('/')}.certificate.json" if beside else None
 
 
-def _certificates(
-    args: argparse.Namespace, found: NoisyLabels
-) -> dict[str, tuple[str | None, Certificate]]:
-    """Path and content of each certificate, by what it is called."""
-    path = _certificate_path(args)
-    of_suggestions = path and path.replace(".certificate.json", ".suggestions.certificate.json")
-    both = {
-        "certificate": (path, found.certificate),
-        "certificate_of_suggestions": (of_suggestions, found.missing.certificate),
-    }
-    return {name: (path, made) for name, (path, made) in both.items() if made is not None}
-
-
-def _share_words(rate: float | None, largest: float | None) -> str:
-    if rate is None:
-        return "unknown"
-    most = "" if largest is None else f", at most {largest:.1%}"
-    return f"{rate:.1%} of the judged tags{most}"
-
-
 def _check_paths(args: argparse.Namespace) -> None:
     """Raise InputError for outputs that cannot be written or would replace the input."""
     source = Path(args.data)
-    if args.suggest and not args.output:
-        raise InputError("--suggest writes columns into the copy; give its path with --output")
+    if args.suggest and not (args.output or args.questions or args.answers):
+        raise InputError("--suggest needs --questions to ask, or --output to write columns")
+    if args.certify and not args.questions:
+        raise InputError("--certify chooses the questions; give their file with --questions")
+    if args.remove is not None and args.remove_below is not None:
+        raise InputError("give only one of --remove and --remove-below")
+    if not args.precision:
+        raise InputError("--precision must be above 0; to remove by order, use --remove")
     if args.add is not None and not (args.output or args.changes):
         raise InputError("--add changes the copy; give its path with --output, or list the changes")
     outputs = {"copy": args.output, "report": args.report, "project": args.project}
-    outputs |= {"changes": args.changes, "sample": args.audit_sample}
+    outputs |= {"changes": args.changes, "questions": args.questions}
     outputs |= {"proposed merges": args.propose_merges, "summary": args.summary}
     outputs = {name: path for name, path in outputs.items() if path}
     taken: dict[str, str] = {}
     for name, path in outputs.items():
-        read = (args.data, args.features, args.merge, args.expect, *args.audit)
+        read = (args.data, args.features, args.merge, args.expect, *args.answers)
         check_not_input(path, *filter(None, read))
         if source.is_dir() and source.resolve() in Path(path).resolve().parents:
             raise InputError(f"{path}: is inside the input folder; choose another path")
@@ -615,12 +753,12 @@ def _check_paths(args: argparse.Namespace) -> None:
         check_writable(args.output)
     elif args.output:
         check_copy(args.data, args.output)
-    names = {"list of changes": (args.changes, SUFFIXES), "sample": (args.audit_sample, (".csv",))}
+    names = {"list of changes": (args.changes, SUFFIXES), "questions": (args.questions, (".csv",))}
     names["report"] = (args.report, (".html", ".htm"))
     for name, (path, suffixes) in names.items():
         if path and not path.lower().endswith(suffixes):
             raise InputError(f"{path}: the name of the {name} must end in {' or '.join(suffixes)}")
-    files = (args.changes, args.audit_sample, args.report, args.propose_merges, args.summary)
+    files = (args.changes, args.questions, args.report, args.propose_merges, args.summary)
     for path in filter(None, files):
         check_writable(path)
     if args.report:
@@ -630,12 +768,12 @@ def _check_paths(args: argparse.Namespace) -> None:
     if args.project:
         check_new_folder(args.project)
     stage("writing the results")
-    for path in args.audit:
+    for path in args.answers:
         if not Path(path).exists():
             raise InputError(
-                f"{path}: there is no such file; draw the tags to check with --audit-sample {path}"
+                f"{path}: there is no such file; write the questions with --questions {path}"
             )
-    if args.audit and _certificate_path(args):
+    if args.answers and _certificate_path(args):
         check_writable(str(_certificate_path(args)))
 
 
@@ -647,7 +785,7 @@ def _check_scheduler(args: argparse.Namespace) -> None:
             f"{args.data}: with --scheduler, the table is a folder of .parquet files that this "
             f"program and all workers see under the same path"
         )
-    given = {"--text": args.text, "--encoder": args.encoder}
+    given = {"--text": args.text, "--categories": args.categories, "--encoder": args.encoder}
     given["an .npy file"] = (args.features or "").endswith(".npy")
     for name, value in given.items():
         if value:

@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import scipy.sparse as sp
+
 from schirn._checkpoint import kept_in
 from schirn._files import brief_list, check_writable
 from schirn._input import suggest
@@ -41,6 +43,7 @@ from schirn.tables.text import base_name
 _EXAMPLES = """
 schirn fit items.csv --labels tags --text description -o tagger.schirn
 schirn fit items.csv --text description --encoder wordllama -o tagger.schirn
+schirn fit items.csv --text title --columns price,weight --categories brand -o tagger.schirn
 schirn fit photos.csv --image file --encoder torchvision:resnet50 -o photos.schirn
 schirn fit photos.parquet --features embedding -o photos.schirn
 schirn fit photos.csv --columns red,blue --method Schirn --param lam=1 -o photos.schirn
@@ -107,13 +110,15 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
         raise InputError(f"{args.data}: --merge needs a table with one column of tags")
     extra: dict[str, Any] = {}
     if source is None:
-        for name in ("image", "encoder", "group"):
+        for name in ("image", "encoder", "group", "categories"):
             if getattr(args, name) is not None:
                 raise InputError(f"--{name} needs a table with one column of tags")
         data, columns = with_candidates(read(args), args.add_noise, args.seed), None
     else:
         stage("making features")
         columns = source.features()
+        for sentence in columns.notes(source.table):
+            note(f"note: {sentence}")
         data = _tagged(source, columns)
         _note_findings(args, source, columns)
         if columns.groups is not None:
@@ -123,7 +128,8 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
                     "no rows out"
                 )
             extra["groups"] = group_numbers(columns.groups, data.n_samples)
-    model = make_model(args.method, args.param, scaled=columns is not None and columns.is_scaled)
+    is_scaled = columns is not None and columns.is_scaled
+    model = make_model(args.method, args.param, scaled=is_scaled, sparse=sp.issparse(data.X))
     start = time.perf_counter()
     train(model, replace(data, X=to_device(data.X, args, model)), **extra)
     to_memory(model)
@@ -146,7 +152,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
 
 
 def make_model(
-    method: str, params: list[tuple[str, Any]], *, scaled: bool = False
+    method: str, params: list[tuple[str, Any]], *, scaled: bool = False, sparse: bool = False
 ) -> PartialMultiLabelClassifier:
     """Return an unfitted method with the given parameters, for features that are scaled or not."""
     cls = find_method(method)
@@ -154,7 +160,7 @@ def make_model(
     for name, _ in params:
         if name not in known:
             raise InputError(f"{cls.__name__} has no parameter {name!r}; {suggest(name, known)}")
-    model = make_method(cls, scaled=scaled)
+    model = make_method(cls, scaled=scaled, sparse=sparse)
     for name, value in params:
         setattr(model, name, value)
     return model

@@ -15,8 +15,8 @@ from schirn._input import suggest
 _DESCRIPTION = "Learn from noisy label sets: find the wrong labels and predict the correct ones."
 _EXAMPLES = """\
 examples:
-  schirn demo                                  find wrong tags on images of digits
-  schirn clean photos.csv --text description   find the wrong tags of a table
+  schirn demo                                  rank, ask, act on images of digits
+  schirn clean photos.csv --text description   rank the tags of a table
   schirn fit photos.csv -o photos.schirn       train on a table with a column of tags
   schirn predict photos.schirn new.csv         predict tags for new rows
   schirn methods Sieve                         show the parameters of a method

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import check_writable
+from schirn._files import check_writable, spreadsheet_safe
 from schirn._progress import stage
 from schirn.cleaning.columns import TagTable, image_files, matrix_for
 from schirn.cli.device import DEVICE, to_device
@@ -27,6 +27,7 @@ from schirn.cli.reading import (
 from schirn.datasets import Dataset
 from schirn.exceptions import InputError
 from schirn.features import TableFeatures, TagPipeline
+from schirn.labels.cells import TagCells
 from schirn.labels.matrix import as_labels, label_lists
 from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import to_numpy
@@ -34,7 +35,7 @@ from schirn.methods import PartialMultiLabelClassifier
 from schirn.persist import load, read_notes
 from schirn.report.records import csv_lines, json_lines, write_lines
 from schirn.tables.annotations import TOOLS, Verdict
-from schirn.tables.files import TABLES, Table, holds_lists, open_table, write_verdicts
+from schirn.tables.files import TABLES, TEXT_TABLES, Table, open_table, write_copy, write_verdicts
 from schirn.tables.text import base_name, format_suffix, is_packed
 
 _EXAMPLES = """
@@ -75,10 +76,10 @@ def add(found: Any) -> None:
         help="predict labels, or judge the candidates of new rows",
         description="Predict labels for the rows of DATA, or judge the candidates of these rows. "
         "A model that was trained on a table tags the rows of another table with the same columns; "
-        "an output of the same format is a copy of the table with the predicted tags and their "
-        "probabilities as new columns. Other outputs number the rows from 0. In CSV files, an "
-        "apostrophe is put in front of label names that a spreadsheet would read as a formula "
-        "(those that start with =, +, - or @).",
+        "the output is a copy of the table, in the format of its name, with the predicted tags and "
+        "their probabilities as new columns. Other outputs number the rows from 0. In CSV files, "
+        "label names that a spreadsheet would read as a formula (those that start with =, +, - or "
+        "@) have an apostrophe in front, which is removed when they are read.",
         examples=_EXAMPLES,
         options=_OPTIONS,
     )
@@ -110,6 +111,8 @@ def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Rec
     table, whole = _new_table(args, model), model
     if args.to is not None and table is None:
         raise InputError(f"{args.data}: --to needs a table, and a model that was trained on one")
+    if table is not None and not table.n_rows and not args.disambiguate:
+        return _predict_nothing(args, whole, notes, table)
     if table is not None:
         data = _table_rows(args, model, notes, table)
         model = getattr(model, "method_", model)
@@ -127,10 +130,8 @@ def _predict(args: argparse.Namespace, kind: str) -> tuple[Dataset, Iterable[Rec
     stage("writing the results")
     if args.to is not None and table is not None:
         _write_verdicts(args, whole, notes, table, arrays)
-    elif table is not None and not args.disambiguate and _same_format(args):
-        prefix = str(notes.get("labels", "labels"))
-        separator = args.separator or getattr(whole, "separator", ";")
-        table.write(args.output, {}, _new_columns(args, prefix, separator, table, arrays))
+    elif table is not None and not args.disambiguate and _is_copy(args):
+        _write_copy(args, whole, notes, table, arrays)
     elif kind == ".npz":
         write_lines(arrays, args.output)
     else:
@@ -148,27 +149,28 @@ def _check_arguments(args: argparse.Namespace) -> str:
             "--disambiguate"
         )
     kind = Path(args.output).suffix.lower() if args.output else ".csv"
-    if kind not in _FORMATS and args.to is None and not _same_format(args):
+    if kind not in _FORMATS and args.to is None and not _is_copy(args):
         raise InputError(
-            f"{args.output}: the output must end in .csv, .jsonl or .npz, or be a copy in the "
-            f"format of {args.data}"
+            f"{args.output}: the output must end in .csv, .jsonl or .npz, or as a table if "
+            f"{args.data} is one"
         )
     if args.output:
         check_not_input(args.output, args.model, *inputs(args))
-        if Path(args.data).is_dir() and _same_format(args):
+        if Path(args.data).is_dir() and _is_copy(args):
             check_copy(args.data, args.output)
         else:
             check_writable(args.output)
     return kind
 
 
-def _same_format(args: argparse.Namespace) -> bool:
-    """Whether the output can be a copy of the table."""
-    paths = [Path(args.data), Path(args.output)]
-    if paths[0].is_dir():
-        return not paths[1].suffix
-    formats = {(format_suffix(path), is_packed(path)) for path in paths}
-    return len(formats) == 1 and formats.pop()[0] in TABLES
+def _is_copy(args: argparse.Namespace) -> bool:
+    """Whether the output can be a copy of the table, in its format or in another one."""
+    source, output = Path(args.data), Path(args.output)
+    if source.is_dir() and not output.suffix:
+        return True
+    is_table = source.is_dir() or format_suffix(source) in TABLES
+    is_text = format_suffix(output) in TEXT_TABLES
+    return is_table and format_suffix(output) in TABLES and (is_text or not is_packed(output))
 
 
 def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
@@ -176,13 +178,14 @@ def _new_table(args: argparse.Namespace, model: Any) -> Table | None:
     path = Path(args.data)
     is_table = path.is_dir() or (path.is_file() and format_suffix(path) in TABLES)
     whole = isinstance(model, TagPipeline) and args.features is None and args.columns is None
+    whole |= _learned_from_several_kinds(model)
     if not is_table or args.option or not (whole or args.features is not None):
         return None
-    table = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
+    table = open_table(path, encoding=args.encoding, delimiter=args.delimiter, empty=True)
     if whole or args.features.endswith(".npy"):
         return table
     # Numeric columns with other names than in training are read like any data set.
-    is_list = args.features in table.columns and holds_lists(table, args.features)
+    is_list = args.features in table.columns and table.holds(args.features, "list")
     return table if is_list else None
 
 
@@ -192,10 +195,11 @@ def _table_rows(
     """The features of the rows of a table, and its tags if they are judged."""
     roles: dict[str, Any] = {"labels": args.labels or notes.get("labels")}
     roles |= {"separator": args.separator or getattr(model, "separator", None)}
-    if args.features in table.columns:
-        X = _of_table(args, TableFeatures(vectors=args.features).fit_transform, table)
-    elif args.features is not None:
-        X = matrix_for(args.features, table.n_rows, args.data)
+    embeddings = None if _learned_from_several_kinds(model) else args.features
+    if embeddings in table.columns:
+        X = _of_table(args, TableFeatures(vectors=embeddings).fit_transform, table)
+    elif embeddings is not None:
+        X = matrix_for(embeddings, table.n_rows, args.data)
     else:
         features = model.features_
         _check_choice(args, features)
@@ -205,11 +209,18 @@ def _table_rows(
             files = image_files(table, features.image, args.data, args.image_root)
             rows = {features.image: files}
         X = _of_table(args, features.transform, rows)
+        for sentence in features.notes(rows):
+            note(f"note: {sentence}")
     name = base_name(Path(args.data))
     if not args.disambiguate:
         return Dataset(name=name, X=X)
     tags = read_tags(TagTable(table, args.data, **roles).tags(), None)
     return Dataset(name=name, X=X, candidates=tags.dense(), label_names=tags.names)
+
+
+def _learned_from_several_kinds(model: Any) -> bool:
+    """Whether a model learned from several kinds of columns, which keep their names."""
+    return isinstance(model, TagPipeline) and len(model.features_.kinds) > 1
 
 
 def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: Any) -> Any:
@@ -221,10 +232,13 @@ def _of_table(args: argparse.Namespace, transform: Callable[[Any], Any], rows: A
 
 def _check_choice(args: argparse.Namespace, features: TableFeatures) -> None:
     """Use an encoder that has moved; raise InputError for other columns than those of training."""
-    for name in ("text", "image"):
-        given, trained = getattr(args, name), getattr(features, name)
-        trained = [trained] if name == "text" and isinstance(trained, str) else trained
-        if given is not None and given != trained:
+    given = {name: getattr(args, name) for name in ("text", "columns", "categories")}
+    given["image"] = None if args.image is None else [args.image]
+    if args.features is not None:
+        numbers = [name.strip() for name in args.features.split(",")]
+        given["vectors" if features.columns is None else "columns"] = numbers
+    for name, columns in given.items():
+        if columns is not None and columns != features.names_of(name):
             raise InputError(
                 f"--{name}: {args.model} learned from {features.source()}; name the columns of "
                 f"{args.data} as in training"
@@ -242,15 +256,18 @@ def _new_columns(
 ) -> dict[str, list[Any]]:
     """Columns of predicted tags and their probabilities, of all tags with --proba and --scores."""
     names, predicted = arrays["label_names"].tolist(), arrays["predicted"]
-    join = separator.join
+    tag_cells = TagCells(separator, spreadsheet=table.spreadsheet)
 
     def values_cell(values: np.ndarray, chosen: np.ndarray) -> Any:
         pairs = {names[j]: round(float(values[j]), 4) for j in np.flatnonzero(chosen)}
-        return pairs if table.lists else join(f"{k}={v:.4g}" for k, v in pairs.items())
+        if table.lists:
+            return pairs
+        text = separator.join(f"{k}={v:.4g}" for k, v in pairs.items())
+        return spreadsheet_safe(text) if table.spreadsheet else text
 
     tags = label_lists(predicted, names)
     columns: dict[str, list[Any]] = {
-        f"{prefix}_predicted": tags if table.lists else [join(each) for each in tags]
+        f"{prefix}_predicted": tags if table.lists else [tag_cells.join(each) for each in tags]
     }
     every = np.ones_like(predicted)
     if "proba" in arrays:
@@ -260,6 +277,39 @@ def _new_columns(
         columns[f"{prefix}_score"] = list(map(values_cell, arrays["score"], every))
     check_new_columns(args.data, table, columns)
     return columns
+
+
+def _write_copy(
+    args: argparse.Namespace,
+    model: Any,
+    notes: dict[str, Any],
+    table: Table,
+    arrays: dict[str, Any],
+) -> None:
+    """Write a copy of the table with the predicted tags and their probabilities."""
+    prefix = str(notes.get("labels", "labels"))
+    # A model of several 0/1 columns has no column of tags.
+    prefix = "tags" if "," in prefix else prefix
+    separator = args.separator or getattr(model, "separator", ";")
+    new = _new_columns(args, prefix, separator, table, arrays)
+    write_copy(args.output, table, {}, new, separator=separator)
+
+
+def _predict_nothing(
+    args: argparse.Namespace, model: Any, notes: dict[str, Any], table: Table
+) -> tuple[Dataset, Iterable[Record]]:
+    """Write the copy of a table without rows."""
+    names = list(getattr(model, "method_", model).label_names_)
+    none = np.empty((0, len(names)))
+    arrays = {"label_names": np.array(names), "predicted": none, "proba": none}
+    arrays |= {"score": none} if args.scores else {}
+    if args.output is not None and args.to is not None:
+        _write_verdicts(args, model, notes, table, arrays)
+    elif args.output is not None and _is_copy(args):
+        _write_copy(args, model, notes, table, arrays)
+    elif args.output is not None:
+        raise InputError(f"{args.data}: the table has no rows; write the output as a table")
+    return Dataset(name=base_name(Path(args.data)), X=np.empty((0, 1))), ()
 
 
 def _write_verdicts(
@@ -365,7 +415,7 @@ def _predictions(
     """Predicted labels, with probabilities and scores if requested."""
     predicted = to_numpy(model.predict(data.X, threshold=_threshold(args.threshold)))
     values: dict[str, np.ndarray] = {}
-    copied = args.to is not None or (args.output is not None and _same_format(args))
+    copied = args.to is not None or (args.output is not None and _is_copy(args))
     if args.proba or copied:
         values["proba"] = to_numpy(model.predict_proba(data.X))
     if args.scores:

@@ -8,27 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import brief, check_new_folder, check_writable
+from schirn._files import brief, brief_list, check_new_folder, check_writable
 from schirn.cleaning.columns import TagTable
 from schirn.cli.parser import Parser, add_options, is_whole, json_value
 from schirn.cli.parser import assignment as assignment
 from schirn.datasets import Dataset, load
 from schirn.exceptions import InputError
-from schirn.tables.files import LABEL_COLUMNS, TABLES, Table, folder_format, open_table
+from schirn.tables.files import LABEL_COLUMNS, TABLES, TEXT_TABLES, Table, open_table
 from schirn.tables.merges import read_merges
 from schirn.tables.text import format_suffix, is_packed
 
 SVMLIGHT = (".svm", ".svmlight", ".libsvm", ".txt")
-_COLUMN_ROLES = ("labels", "text", "columns", "features", "image", "group")
+_COLUMN_ROLES = ("labels", "text", "columns", "categories", "features", "image", "group")
 _LEARNED = """
 --text COLUMNS:names  text columns to use as features
 --columns COLUMNS:names  numeric columns to use as features, such as a,b,c
+--categories COLUMNS:names  columns of categories to use as features, such as brand,colour
 """
 ENCODING = """
---image COLUMN  column of image files: learn from them with an --encoder, or show them in a report
+--image COLUMN  column of image files: learn from them if there are no other columns or with an
+    --encoder, or show them in a report
 --image-root DIR  folder that holds the image files (default: the folder of the table)
 --encoder NAME:encoder  encode texts or pictures with a trained model: wordllama,
-    sentence-transformers:NAME, torchvision:NAME or a folder (default: tf-idf weights of the words)
+    sentence-transformers:NAME, torchvision:NAME or a folder (default: tf-idf weights of words and
+    characters, colours and edges of pictures)
 """
 TEXT_FORMAT = """
 --encoding NAME = utf-8  encoding of the file
@@ -57,7 +60,7 @@ data DATA  name of a data set, or a file
 """
 COLUMNS = f"""
 [columns of the table]
---labels COLUMN  column of tags, such as beach;dog or lists
+--labels COLUMNS  column of tags, such as beach;dog or lists, or several 0/1 columns such as a,b,c
 --separator TEXT:separator  text between tags (default: ;)
 {_LEARNED}
 {ENCODING}
@@ -100,7 +103,8 @@ def read(args: argparse.Namespace, **defaults: Any) -> Dataset:
 def read_tag_table(args: argparse.Namespace) -> TagTable | None:
     """Open DATA if it is a table with one column of tags; None for any other data set.
 
-    Tables with true labels, with 0/1 columns, or with options of their reader are read by `read`.
+    Tables with true labels, with one 0/1 column, or with options of their reader are read by
+    `read`.
     """
     path = Path(args.data)
     if not path.is_dir() and (not path.is_file() or format_suffix(path) not in TABLES):
@@ -108,13 +112,11 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
     if args.truth is not None or args.option:
         return None
     opened = open_table(path, encoding=args.encoding, delimiter=args.delimiter)
-    labels = args.labels
-    is_list = labels is not None and labels not in opened.columns and "," in labels
     usual = set(LABEL_COLUMNS) & set(opened.columns)
-    if is_list or (labels is None and not usual and not opened.tag_columns):
+    if args.labels is None and not usual and not opened.tag_columns:
         return None
     source = TagTable(opened, args.data, **tag_roles(args))
-    values = opened.numbers(source.labels)
+    values = source.table.numbers(source.labels)
     if values is not None and np.isin(values[~np.isnan(values)], (-1, 0, 1)).all():
         return None
     return source
@@ -146,22 +148,20 @@ def check_not_input(output: str, *inputs: str) -> None:
 
 
 def check_copy(source: str, output: str) -> None:
-    """Raise unless a copy of a table can be written: another path, the same format."""
+    """Raise unless a copy of a table can be written: another path, the name of a table."""
     path, copy = Path(source), Path(output)
     check_not_input(output, source)
     if path.is_dir() and path.resolve() in copy.resolve().parents:
         raise InputError(f"{output}: is inside the input folder; choose another path")
-    formats = {(format_suffix(each), is_packed(each)) for each in (path, copy)}
-    one_file = ".jsonl" if path.is_dir() and folder_format(path) == ".jsonl" else ".parquet"
-    if path.is_dir() and copy.suffix.lower() != one_file:
+    is_file = format_suffix(copy) in TABLES
+    if path.is_dir() and not is_file:
         check_new_folder(copy)
-    elif not path.is_dir() and len(formats) > 1:
-        suffix = "".join(path.suffixes[-2:]) if is_packed(path) else path.suffix
+        return
+    if not is_file or (is_packed(copy) and format_suffix(copy) not in TEXT_TABLES):
         raise InputError(
-            f"{output}: the copy has the format of the input, so its name must end in {suffix}"
+            f"{output}: the name of a copy must end as that of a table: {brief_list(TABLES)}"
         )
-    else:
-        check_writable(output)
+    check_writable(output)
 
 
 def inputs(args: argparse.Namespace) -> list[str]:

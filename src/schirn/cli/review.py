@@ -1,36 +1,51 @@
-"""`schirn review`: decide doubtful tags in the browser."""
+"""`schirn review`: rank the tags of a table, ask about them, and act on the answers."""
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
-from schirn._files import check_writable
-from schirn.cli.output import note, printable, say
-from schirn.cli.parser import add_command
+from schirn._files import check_new_folder, check_writable
+from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.noisy_labels import PRECISION
+from schirn.cli import clean
+from schirn.cli.output import note, printable, say, working
+from schirn.cli.parser import add_command, build_parser
+from schirn.cli.reading import COLUMNS, GROUP, check_copy
+from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
 from schirn.report.records import csv_lines, json_lines, write_lines
-from schirn.review.session import CERTIFICATE_FILE
+from schirn.review.project import was_made_by
+from schirn.review.session import Session
+from schirn.scale.memory import memory_limit
 from schirn.tables.changes import SUFFIXES
 
 _EXAMPLES = """
-schirn review photos-review
+schirn review items.csv --labels tags --text description
+schirn review items.csv --terminal
+schirn review items.csv --export cleaned.csv
 schirn review photos-review --port 8000 --no-browser
-schirn review photos-review --audit 50
-schirn review photos-review --export cleaned.csv
 schirn review photos-review --changes changes.csv --decisions decisions.csv
 """
-_OPTIONS = """
-folder DIR  project folder
+_OPTIONS = f"""
+data TABLE  a table, or a project folder
+--terminal  ask in the terminal instead of on a page
+--order first|suspicious|close|tag|suggested|certify = first  what the terminal asks: first
+    questions along all ranks and around the limit of the removals, the most suspicious tags, close
+    calls, one tag at a time, missing tags, or tags drawn from those removed, for a certificate
 --port N:port = 0  port of the page (default: a free one)
 --no-browser  print the address without opening a browser
---retrain-every N:natural = 20  retrain after every N decisions (default: 20; 0: never)
---audit N:positive  first ask about N tags drawn at random; the answers certify the removals
 --name NAME  name of the person who decides (default: the page asks)
---image-root DIR  folder of the image files, if it has moved
-[write files instead of opening the page]
---export FILE  the whole table with the final tags, in the format of the table
+--project DIR  folder for ranks and decisions (default: TABLE-review, beside the table)
+{COLUMNS}
+--id COLUMN  column of row names (default: 1, 2, ...)
+{GROUP}
+--known-clean COLUMN  1 for rows whose tags were checked
+--precision P:share = {PRECISION:g}  share of the removals that should be right, by the answers
+[write files instead of asking]
+--export FILE  the whole table with the final tags, in the format of the name
 --decisions FILE  tags kept, removed, checked and added, and notes, as .csv or .jsonl
 --changes FILE  a .csv or .jsonl list of changes for schirn apply
 """
@@ -43,12 +58,12 @@ def add(found: Any) -> None:
         found,
         "review",
         run,
-        help="decide doubtful tags in the browser",
-        description="Decide doubtful and suggested tags by keyboard, most informative first, on a "
-        "page that only this machine can open; search, decide all doubtful tags of one kind at "
-        "once, add and rename tags, and compare the decisions of several people. schirn clean "
-        "--project writes the folder DIR. Every decision is saved immediately in "
-        "DIR/journal.jsonl; stop with Ctrl-C and continue whenever you like.",
+        help="answer questions about suspicious tags, and remove the wrong ones",
+        description="Rank the tags of TABLE and ask about them on a page that only this machine "
+        "can open: fifty questions first, then in the order that you choose. Every answer ranks "
+        "the tags again, and tells how many are wrong and which can be removed. TABLE is never "
+        "changed; every answer is saved immediately in TABLE-review/journal.jsonl. Stop with "
+        "Ctrl-C and continue whenever you like.",
         examples=_EXAMPLES,
         json=False,
         options=_OPTIONS,
@@ -56,41 +71,86 @@ def add(found: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Serve the page, or write the final tags."""
+    """Ask on the page or in the terminal, or write the final tags."""
+    args = _with_defaults(args)
+    folder = _project_folder(args)
     if args.export or args.decisions or args.changes:
-        if args.audit is not None:
-            raise InputError("give only one of --audit and --export")
-        _write(args)
+        _write(args, folder)
         return
-    from schirn.review import serve
+    if args.terminal:
+        decided = ask(folder, order=args.order, name=args.name or "", image_root=args.image_root)
+    else:
+        from schirn.review import serve
 
-    decided = serve(
-        args.folder,
-        port=args.port,
-        browser=not args.no_browser,
-        retrain_every=args.retrain_every,
-        audit=args.audit,
-        name=args.name or "",
-        image_root=args.image_root,
-        ready=lambda address: _announce(args.folder, address, args.audit),
-    )
+        decided = serve(
+            folder,
+            port=args.port,
+            browser=not args.no_browser,
+            name=args.name or "",
+            image_root=args.image_root,
+            ready=lambda address: _announce(folder, address),
+        )
     tags = "1 tag" if decided == 1 else f"{decided:,} tags"
-    note(f"stopped; the decisions on {tags} are in {Path(args.folder, 'journal.jsonl')}")
-    certificate = Path(args.folder, CERTIFICATE_FILE)
-    if certificate.is_file():
-        note(f"the certificate of the audit is in {certificate}")
+    note(
+        f"stopped; the decisions on {tags} are in {Path(folder, 'journal.jsonl')}; to write the "
+        f"table: {shlex.join(['schirn', 'review', args.data])} --export FILE"
+    )
 
 
-def _announce(folder: str, address: str, audit: int | None) -> None:
+def _with_defaults(args: argparse.Namespace) -> argparse.Namespace:
+    """Return the arguments together with those that only `schirn clean` has."""
+    usual = build_parser([clean]).parse_args(["clean", args.data])
+    return argparse.Namespace(**{**vars(usual), **vars(args)})
+
+
+def _project_folder(args: argparse.Namespace) -> str:
+    """Return the project folder: the argument itself, or that of a table, which is ranked first."""
+    path, options = Path(args.data), clean.ranking_options(args)
+    if (path / "project.json").is_file():
+        if options or args.project:
+            raise InputError(f"{args.data}: is a project, which knows its columns already")
+        return str(args.data)
+    if path.is_dir() and not _holds_tables(path):
+        # Not a table either; what is missing is said when it is opened.
+        return str(args.data)
+    if not path.exists():
+        raise InputError(f"{args.data}: there is no such table or project folder")
+    folder = args.project or str(path.with_name(f"{path.name.partition('.')[0]}-review"))
+    if Path(folder, "project.json").is_file():
+        if not was_made_by(folder, options, args.data):
+            raise InputError(
+                f"{folder}: belongs to another version of {args.data}, or to other options; move "
+                f"it away, or choose another folder with --project"
+            )
+        return folder
+    if args.export or args.decisions or args.changes:
+        raise InputError(f"{args.data}: was not reviewed yet, so there is nothing to write")
+    check_new_folder(folder)
+    with working(f"ranking {path.name}", args), memory_limit(args.max_memory):
+        source = clean.open_source(args)
+        if not source.table.n_rows:
+            raise InputError(f"{args.data}: the table has no rows, so there is nothing to review")
+        tags, features, model = clean.read_source(args, source)
+        ranking = clean.rank(args, source, features, tags, model)
+        clean.make_project(args, folder, source, ranking, features, clean.shown_rows(source))
+    say(ranking.sentence)
+    return folder
+
+
+def _holds_tables(folder: Path) -> bool:
+    """Whether a folder may be a table in several files, and not a damaged project."""
+    parts = [*folder.glob("*.parquet"), *folder.glob("*.jsonl")]
+    return bool(parts) and not (folder / "items.jsonl").exists()
+
+
+def _announce(folder: str, address: str) -> None:
     say(f"Review page: {address}")
     journal = printable(str(Path(folder, "journal.jsonl")))
     say(f"Decisions are saved in {journal}. Press Ctrl-C to stop.")
-    if audit is not None:
-        say("The page first asks about tags drawn at random, which certify the removals.")
     sys.stdout.flush()
 
 
-def _write(args: argparse.Namespace) -> None:
+def _write(args: argparse.Namespace, folder: str) -> None:
     """Write the table, the decisions and the changes, after checking all paths."""
     from schirn.review import open_session
 
@@ -102,7 +162,7 @@ def _write(args: argparse.Namespace) -> None:
         raise InputError(f"{outputs[-1]}: is given twice")
     for path in outputs:
         check_writable(path)
-    session = open_session(args.folder, write=False)
+    session = open_session(folder, write=False)
     table, decisions = session.table, args.decisions
     if args.export and table is None:
         # A project of version 1 knows tags and texts only.
@@ -111,17 +171,15 @@ def _write(args: argparse.Namespace) -> None:
         note("note: this project keeps no other columns; create it again to export them all")
         write_lines(_FORMATS[Path(args.export).suffix.lower()](session.final_tags()), args.export)
     elif args.export and table is not None:
-        suffix = table.path.name.removeprefix("table")
-        if not args.export.lower().endswith(suffix):
-            raise InputError(
-                f"{args.export}: the table of this project is {suffix}, so the file name must end "
-                f"in that; --decisions writes .csv and .jsonl"
-            )
+        check_copy(str(table.path), args.export)
         session.write_table(args.export)
     if decisions:
         write_lines(_FORMATS[Path(decisions).suffix.lower()](session.final_tags()), decisions)
     if args.changes:
         session.changes().write(args.changes)
+    certificate = session.certificate()
+    if args.export and certificate is not None:
+        _write_certificate(certificate, session, f"{args.export}.certificate.json")
     view = session.view()
     decided, items = view["progress"]["decided"], len(session.project.items)
     note(f"wrote {items:,} items to {outputs[0]}; {decided:,} tags decided by hand")
@@ -129,8 +187,15 @@ def _write(args: argparse.Namespace) -> None:
         note(f"wrote {path}")
     if view["disagreements"]:
         note(f"note: people disagree about {view['disagreements']:,} tags; settle them on the page")
-    if session.certificate is not None:
-        session.certificate.to_json(f"{outputs[0]}.certificate.json")
-        note(f"wrote the certificate to {outputs[0]}.certificate.json")
-    elif view["audit"] is not None:
-        note(f"the audit is not complete, so there is no certificate ({view['audit']['words']})")
+
+
+def _write_certificate(certificate: Certificate, session: Session, path: str) -> None:
+    """Write the certificate of the removed tags, if it is about what was exported."""
+    try:
+        session.verify(certificate)
+    except InputError as error:
+        earlier = f"; {path} is from an earlier export" if Path(path).exists() else ""
+        note(f"the removals are not certified: {error}{earlier}")
+        return
+    certificate.to_json(path)
+    note(f"wrote the certificate to {path}")

@@ -22,7 +22,7 @@ from schirn.datasets._dataset import (
     label_matrix,
 )
 from schirn.exceptions import DataError, InputError
-from schirn.labels.tags import split_tags
+from schirn.labels.cells import TagCells
 from schirn.tables.files import LABEL_COLUMNS, Table, open_table
 from schirn.tables.text import to_numbers
 
@@ -211,10 +211,11 @@ class _TableReader:
     def tags(self, name: str) -> list[list[str]]:
         """Return the tags of each row."""
         if name not in self._tags:
-            rows = []
-            for i, cell in enumerate(self.table.column(self.names[name])):
+            rows, cells = [], self.table.column(self.names[name])
+            tags = TagCells.of(cells, self.separator, **self.table.cell_options(self.names[name]))
+            for i, cell in enumerate(cells):
                 try:
-                    rows.append(split_tags(cell, self.separator))
+                    rows.append(tags.split(cell))
                 except InputError as error:
                     raise DataError(f"row {i + 1}, column {brief(name)}: {error}") from None
             self._tags[name] = rows

@@ -3,6 +3,7 @@
 from schirn.features.encoders import Encoder
 from schirn.features.kernel import KernelFeatures
 from schirn.features.pipeline import TagPipeline
-from schirn.features.table import TableFeatures, TextFeatures
+from schirn.features.table import TableFeatures
+from schirn.features.text import TextFeatures
 
 __all__ = ["Encoder", "KernelFeatures", "TableFeatures", "TagPipeline", "TextFeatures"]

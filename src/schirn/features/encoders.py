@@ -1,7 +1,8 @@
-"""Encoders: texts and pictures as vectors of models that were trained elsewhere.
+"""Encoders: texts and pictures as vectors, mostly of models that were trained elsewhere.
 
 The name of an encoder says which package runs the model, and which model it is:
 
+- ``pixels``: colours and edges of pictures; needs no trained model.
 - ``wordllama``: word vectors that come with the package wordllama; no download.
 - ``model2vec:MODEL``: other word vectors.
 - ``sentence-transformers:MODEL``: networks for texts, or for texts and pictures (CLIP).
@@ -37,7 +38,9 @@ from schirn._optional import optional
 from schirn._progress import track
 from schirn.datasets.cache import cache_folder
 from schirn.exceptions import InputError, MissingExtraError
+from schirn.features.pixels import FINGERPRINT, N_FEATURES, describe
 
+PIXELS = "pixels"
 CACHE_FILE = "encoded.sqlite"
 MAX_CACHE_BYTES = 1 << 30
 # Texts or pictures that are encoded and put into the cache together.
@@ -54,7 +57,7 @@ class Encoder(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     name : str
-        "wordllama", or the kind of a model and its name or folder: "model2vec:MODEL",
+        "wordllama", "pixels", or the kind of a model and its name or folder: "model2vec:MODEL",
         "sentence-transformers:MODEL", "open-clip:MODEL" or "torchvision:MODEL". A folder alone is
         enough if its files show what it is.
     of : {"text", "image"}
@@ -213,7 +216,7 @@ def load_model(name: str, of: str) -> Model:
 def kind_of(name: str) -> tuple[str, str]:
     """Return the kind of the encoder and its model, from its name or the files of its folder."""
     kind, colon, model = name.partition(":")
-    if kind in KINDS and (model or (not colon and kind == "wordllama")):
+    if kind in KINDS and (model or (not colon and kind in ("wordllama", PIXELS))):
         return kind, model
     folder = Path(name)
     if folder.is_dir():
@@ -305,6 +308,13 @@ def _wordllama(model: str, of: str) -> Model:
     return Model(encode, table.shape[1], fingerprint({"embedding": table}), is_slow=False)
 
 
+def _pixels(model: str, of: str) -> Model:
+    def encode(pictures: list[Any]) -> Array:
+        return np.stack([describe(picture) for picture in pictures])
+
+    return Model(encode, N_FEATURES, FINGERPRINT, is_slow=False)
+
+
 def _model2vec(model: str, of: str) -> Model:
     from model2vec import StaticModel
 
@@ -363,7 +373,7 @@ def _network(encode: Callable[[list[Any]], Any], network: Any, of: str) -> Model
     """Return the model of a torch network; the length of its vectors is tried out."""
     sample: Any = "a"
     if of == "image":
-        image = optional("PIL.Image", "networks", "Encoding pictures")
+        image = optional("PIL.Image", "images", "Encoding pictures")
         sample = image.new("RGB", (8, 8))
     state = {
         name: value.detach().cpu().reshape(-1).contiguous()
@@ -374,6 +384,7 @@ def _network(encode: Callable[[list[Any]], Any], network: Any, of: str) -> Model
 
 
 KINDS = {
+    PIXELS: Kind("PIL", "images", ("image",), _pixels),
     "wordllama": Kind("wordllama", "encoders", ("text",), _wordllama),
     "model2vec": Kind("model2vec", "encoders", ("text",), _model2vec),
     "sentence-transformers": Kind(
@@ -420,7 +431,7 @@ def _picture_bytes(item: Any, row: int) -> bytes:
 
 def _picture(item: Any, row: int) -> Any:
     """Return an image of Pillow in colour."""
-    image = optional("PIL.Image", "networks", "Encoding pictures")
+    image = optional("PIL.Image", "images", "Encoding pictures")
     if hasattr(item, "tobytes"):
         return item.convert("RGB")
     content = _picture_bytes(item, row)

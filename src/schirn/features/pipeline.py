@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._input import Array
 from schirn.exceptions import InputError
-from schirn.features.table import TableFeatures, arrays_of
+from schirn.features.output import arrays_of
+from schirn.features.table import KINDS, TableFeatures
 from schirn.labels.tags import read_tags
 from schirn.methods import PartialMultiLabelClassifier, Sieve, find_method
 
@@ -22,8 +24,8 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    text, columns, vectors, image
-        What to learn from, as in `TableFeatures`; give one of them.
+    text, columns, categories, vectors, image
+        What to learn from, as in `TableFeatures`.
     encoder : str, optional
         Name of an `Encoder` for texts or pictures.
     method : estimator, class or str, optional
@@ -52,6 +54,7 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         *,
         text: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
+        categories: str | Sequence[str] | None = None,
         vectors: str | None = None,
         image: str | None = None,
         encoder: str | None = None,
@@ -60,6 +63,7 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
     ) -> None:
         self.text = text
         self.columns = columns
+        self.categories = categories
         self.vectors = vectors
         self.image = image
         self.encoder = encoder
@@ -81,16 +85,12 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         **fit_params
             Passed to the `fit` of the method.
         """
-        learned = ("text", "columns", "vectors", "image", "encoder")
-        features = TableFeatures(**{name: getattr(self, name) for name in learned})
-        rows = arrays_of(features, X, learn=True)
+        names = (*KINDS, "encoder")
+        features = TableFeatures(**{name: getattr(self, name) for name in names})
         tags = read_tags(y, label_names, self.separator)
-        if tags.n_rows != rows.shape[0]:
-            raise InputError(
-                f"the table has {rows.shape[0]} rows, but there are tags for {tags.n_rows}"
-            )
-        method = make_method(self.method, scaled=features.is_scaled)
         candidates = tags.dense()
+        rows = arrays_of(features, X, candidates, learn=True)
+        method = make_method(self.method, scaled=features.is_scaled, sparse=sp.issparse(rows))
         self.method_ = method.fit(rows, candidates, label_names=tags.names, **fit_params)
         self.features_ = features
         return self
@@ -159,7 +159,9 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         return arrays_of(self.features_, X)
 
 
-def make_method(method: Any, *, scaled: bool = False) -> PartialMultiLabelClassifier:
+def make_method(
+    method: Any, *, scaled: bool = False, sparse: bool = False
+) -> PartialMultiLabelClassifier:
     """Return an untrained method for a name, a class, an estimator or None.
 
     Parameters
@@ -169,13 +171,17 @@ def make_method(method: Any, *, scaled: bool = False) -> PartialMultiLabelClassi
     scaled : bool
         Whether the features are scaled already, as those of texts and pictures: `Sieve` takes them
         as they are.
+    sparse : bool
+        Whether they are a sparse matrix, as those of texts: then a linear kernel is as good, at any
+        number of rows, and predicts faster.
     """
     if isinstance(method, str):
         method = find_method(method)
     elif method is None:
         method = Sieve
     if isinstance(method, type):
-        model = method(**({"features": "none"} if scaled and method is Sieve else {}))
+        options = {"features": "none", "kernel": "linear" if sparse else "rbf"}
+        model = method(**(options if scaled and method is Sieve else {}))
     else:
         model = clone(method)
     if not isinstance(model, PartialMultiLabelClassifier):

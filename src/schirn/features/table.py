@@ -1,137 +1,83 @@
-"""Features of a table: texts, pictures, columns of numbers, or a column of embeddings."""
+"""Features of a table: texts, numbers, categories and embeddings, or pictures."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import config_context, get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from schirn._files import brief, brief_list
 from schirn._input import Array, as_plain, canonical, is_missing, suggest
-from schirn._optional import optional
 from schirn.exceptions import InputError
-from schirn.features.encoders import Encoder
+from schirn.features.columns import (
+    CategoryColumns,
+    NumberColumns,
+    is_category,
+    is_text,
+    read_numbers,
+)
+from schirn.features.encoders import PIXELS, Encoder
+from schirn.features.output import arrays_of, as_output
+from schirn.features.text import TextFeatures, with_unit_rows
+from schirn.features.weights import choose_weights
+from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import is_device_array
+from schirn.linalg.scaling import moments
 from schirn.scale.input import location
 from schirn.tables.arrow import ArrowTable
-from schirn.tables.text import to_numbers
 
 TFIDF = "tf-idf"
-_MAX_WORDS = 50_000
-
-
-class TextFeatures(TransformerMixin, BaseEstimator):
-    """Turn texts into tf-idf weights of their words and pairs of words, in rows of unit length.
-
-    The weights need no further scaling: use them with ``Sieve(features="none")``.
-
-    Parameters
-    ----------
-    max_words : int
-        Number of words and pairs to keep, the most frequent ones.
-
-    Attributes
-    ----------
-    words_ : ndarray of str
-        Words and pairs of words, one per feature.
-    idf_ : ndarray
-        Inverse document frequency of each.
-
-    Examples
-    --------
-    >>> from schirn.features import TextFeatures
-    >>> texts = ["a red pan", "a red chair"]
-    >>> TextFeatures().fit(texts).get_feature_names_out().tolist()
-    ['chair', 'pan', 'red', 'red chair', 'red pan']
-    """
-
-    def __init__(self, *, max_words: int = _MAX_WORDS) -> None:
-        self.max_words = max_words
-
-    def fit(self, X: Iterable[Any], y: Any = None) -> "TextFeatures":
-        """Learn the words.
-
-        Parameters
-        ----------
-        X : sequence of str
-            Texts; a missing one counts as empty.
-        y : ignored
-        """
-        arrays_of(self, X, learn=True)
-        return self
-
-    def fit_transform(self, X: Iterable[Any], y: Any = None) -> "sp.csr_array":
-        """Learn the words and return the weights of the same texts."""
-        vectorizer, texts = _vectorizer(max_features=self.max_words), _clean(X)
-        try:
-            weights = sp.csr_array(vectorizer.fit_transform(texts))
-        except ValueError:
-            raise InputError(
-                "the texts have no words of two or more letters, so there is nothing to learn from"
-            ) from None
-        self.words_ = vectorizer.get_feature_names_out()
-        self.idf_ = vectorizer.idf_
-        weights.sort_indices()
-        return as_output(self, weights, X)
-
-    def transform(self, X: Iterable[Any]) -> "sp.csr_array":
-        """Return the weights (n, words) of texts; words that are not known are left out."""
-        check_is_fitted(self)
-        vectorizer = _vectorizer(vocabulary=self.words_.tolist())
-        vectorizer.idf_ = self.idf_
-        weights = sp.csr_array(vectorizer.transform(_clean(X)))
-        weights.sort_indices()
-        return as_output(self, weights, X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return the words."""
-        check_is_fitted(self)
-        return np.asarray(self.words_, dtype=object)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.string = True
-        return tags
+KINDS = ("text", "columns", "categories", "vectors", "image")
 
 
 class TableFeatures(TransformerMixin, BaseEstimator):
     """Turn columns of a table into features for a method.
 
-    Give one of the first four parameters.
+    Each kind of column becomes one block of features. Numbers alone, or vectors alone, are
+    returned as they are; of several kinds, each block is scaled to the same variance, so that none
+    drowns the others. With tags, `fit` then chooses the weight of each block by how well the tags
+    of rows left out are predicted.
 
     Parameters
     ----------
     text : str or list of str, optional
         Columns of text; `TextFeatures` of the texts of a row, one after the other.
     columns : list of str, optional
-        Columns of numbers.
+        Columns of numbers. Missing ones become the median, and a further feature marks them;
+        decimal commas are understood.
+    categories : str or list of str, optional
+        Columns of categories, one 0/1 feature for each category of at least two rows.
     vectors : str, optional
         A column of lists of numbers, such as the output of an encoder.
     image : str, optional
-        A column of image files, which needs an encoder.
+        A column of image files; not together with others.
     encoder : str, optional
         Name of an `Encoder` of texts or pictures. Its vectors stand beside the words of texts;
-        "tf-idf" means the words alone.
+        "tf-idf" means the words alone. Pictures are described by their colours and edges
+        ("pixels") if there is no other encoder.
 
     Attributes
     ----------
     text_ : TextFeatures or None
+    numbers_ : NumberColumns or None
+    categories_ : CategoryColumns or None
     encoder_ : Encoder or None
+    scales_ : ndarray or None
+        Factor of each block, if there are several.
     n_features_ : int
 
     Examples
     --------
     >>> from schirn.features import TableFeatures
-    >>> table = {"title": ["red pan", "red chair"], "price": ["12.5", "80"]}
+    >>> table = {"title": ["red pan", "red chair"], "price": ["12,5", "80"]}
     >>> TableFeatures(columns=["price"]).fit_transform(table).tolist()
     [[12.5], [80.0]]
-    >>> TableFeatures(text="title").fit(table).transform({"title": ["a blue pan"]}).toarray()
-    array([[0., 1., 0., 0., 0.]])
+    >>> both = TableFeatures(text="title", columns=["price"]).fit(table)
+    >>> both.transform({"title": ["a blue pan"], "price": [20]}).shape
+    (1, 12)
     """
 
     def __init__(
@@ -139,134 +85,202 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         *,
         text: str | Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
+        categories: str | Sequence[str] | None = None,
         vectors: str | None = None,
         image: str | None = None,
         encoder: str | None = None,
     ) -> None:
         self.text = text
         self.columns = columns
+        self.categories = categories
         self.vectors = vectors
         self.image = image
         self.encoder = encoder
 
     def fit(self, X: Any, y: Any = None) -> "TableFeatures":
-        """Learn the words of texts, and the number of features.
+        """Learn words, medians, categories and scales.
 
         Parameters
         ----------
         X : DataFrame, dict of columns or list of dicts
-        y : ignored
+        y : sequence of texts or of lists, or (n, l) 0/1 matrix, optional
+            Tags of the rows, which decide how much each kind of column counts.
         """
-        arrays_of(self, X, learn=True)
+        arrays_of(self, X, y, learn=True)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> "Array | sp.csr_array":
         """Learn from a table and return the features of its rows."""
         self._check_choice()
+        several = len(self.kinds) > 1
         self.text_ = None if self.text is None else TextFeatures()
+        self.numbers_ = None if self.columns is None else NumberColumns(squash=several)
+        self.categories_ = None if self.categories is None else CategoryColumns()
         self.encoder_ = None
-        if self.encoder not in (None, TFIDF):
-            self.encoder_ = Encoder(self.encoder, of="image" if self.image else "text").fit()
-        features = self._features(X, learn=True)
+        name = PIXELS if self.image is not None and self.encoder is None else self.encoder
+        if name is not None and not (name == TFIDF and self.text is not None):
+            self.encoder_ = Encoder(name, of="image" if self.image else "text").fit()
+        blocks, self.scales_ = self._blocks(as_columns(X), learn=True), None
+        n = blocks[0].shape[0]
+        tags = None if y is None else read_tags(y, None)
+        if tags is not None and tags.n_rows != n:
+            raise InputError(f"the table has {n} rows, but there are tags for {tags.n_rows}")
+        if several:
+            variances = np.array([moments(block)[1].sum() / n for block in blocks])
+            self.scales_ = 1 / np.sqrt(np.where(variances > 0, variances, 1))
+            if tags is not None:
+                self.scales_ *= choose_weights(self._scaled(blocks), tags)
+        features = _joined(self._scaled(blocks))
         self.n_features_ = features.shape[1]
         return as_output(self, features, X)
 
     def transform(self, X: Any) -> "Array | sp.csr_array":
         """Return the features (n, d) of the rows of a table with the same columns."""
         check_is_fitted(self)
-        features = self._features(X)
+        features = _joined(self._scaled(self._blocks(as_columns(X))))
         if features.shape[1] != self.n_features_:
+            change = features.shape[1] - self.n_features_
+            n = len(self._names().get("vectors", ()))
             raise InputError(
-                f"the column {self.vectors!r} holds lists of {features.shape[1]} numbers, but "
-                f"lists of {self.n_features_} in training",
+                f"the column {self.vectors!r} holds lists of {n + change} numbers, but lists of "
+                f"{n} in training",
                 parameter="features",
             )
         return as_output(self, features, X)
 
     @property
+    def kinds(self) -> list[str]:
+        """The parameters that name columns."""
+        return [kind for kind in KINDS if getattr(self, kind) is not None]
+
+    @property
     def is_scaled(self) -> bool:
-        """Whether rows have unit length, so that they need no scaling."""
-        return self.text is not None or self.image is not None
+        """Whether the features need no scaling: all but numbers alone and vectors alone."""
+        return self.kinds not in (["columns"], ["vectors"])
+
+    def names_of(self, kind: str) -> list[str]:
+        """Return the columns of a kind, such as "text"."""
+        names = getattr(self, kind)
+        return [names] if isinstance(names, str) else list(names or ())
 
     def texts(self, X: Any) -> list[str]:
         """Return the text of each row: its cells of text, one after the other."""
-        table = as_columns(X)
-        names = [self.text] if isinstance(self.text, str) else list(self.text or ())
-        cells = [table.column(name) for name in names]
+        cells = self._cells(as_columns(X), "text").values()
         return [
             " ".join(str(cell) for cell in row if not is_missing(cell) and cell != "")
             for row in zip(*cells, strict=True)
         ]
 
-    def get_feature_names_out(self, input_features: Any = None) -> Array:
-        """Return words, columns, or numbered names of the vectors."""
+    def notes(self, X: Any) -> list[str]:
+        """Return sentences about cells of a table that are not taken as they are."""
         check_is_fitted(self)
-        if self.columns is not None:
-            return np.array(list(self.columns), dtype=object)
-        if self.vectors is not None:
-            return np.array([f"{self.vectors}{j}" for j in range(self.n_features_)], dtype=object)
-        parts = [each.get_feature_names_out() for each in (self.text_, self._encoder) if each]
-        return np.concatenate(parts)
+        numbers = self._part("numbers_")
+        notes = [] if numbers is None else numbers.notes(self._cells(as_columns(X), "columns"))
+        if self.image is not None and self.encoder is None:
+            notes.append(
+                f"{self.image}: the pictures are described by their colours and edges; a trained "
+                f"network sees more, such as the encoder torchvision:resnet50 "
+                f'(pip install "schirn[pictures]")'
+            )
+        return notes
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """Return words, columns, categories, or numbered names of the vectors."""
+        check_is_fitted(self)
+        return np.array([name for block in self._names().values() for name in block], dtype=object)
+
+    def readable_names(self) -> list[str]:
+        """Return the names of words, columns and categories, and "" for all other features."""
+        check_is_fitted(self)
+        names = self._names()
+        for kind in set(names) - {"words", "columns", "categories"}:
+            names[kind] = [""] * len(names[kind])
+        return [name for block in names.values() for name in block]
 
     def source(self) -> str:
         """Return in words what the features are made of."""
-        if self.is_scaled:
-            named = self.text if self.text is not None else self.image
-            names = named if isinstance(named, str) else ", ".join(named or ())
-            if self.encoder in (None, TFIDF):
-                return names
+        sources = [brief_list(self.names_of(kind), 6) for kind in self.kinds]
+        if self.encoder not in (None, TFIDF):
             beside = f"{TFIDF} and " if self.text is not None else ""
-            return f"{names} with {beside}{self.encoder}"
-        return self.vectors or brief_list(list(self.columns or ()), 6)
+            sources[0] += f" with {beside}{self.encoder}"
+        return ", ".join(sources)
 
     def _check_choice(self) -> None:
         """Raise InputError unless it is clear what to learn from."""
-        names = ("text", "columns", "vectors", "image")
-        given = [name for name in names if getattr(self, name) is not None]
-        if len(given) != 1:
+        if not self.kinds:
+            raise InputError(f"give columns to learn from: {', '.join(KINDS[:-1])} or {KINDS[-1]}")
+        for kind in self.kinds:
+            if not self.names_of(kind):
+                raise InputError(f"{kind} is empty, so there is nothing to learn from")
+        if self.image is not None and len(self.kinds) > 1:
             raise InputError(
-                f"give one of text, columns, vectors and image, not {' and '.join(given) or 'none'}"
+                "pictures cannot be combined with other columns; encode them first, and give their "
+                "column of vectors",
+                parameter="image",
             )
-        if self.encoder is not None and not self.is_scaled:
+        if self.encoder is not None and self.text is None and self.image is None:
             raise InputError(
-                f"an encoder turns texts or pictures into vectors, not {given[0]}",
+                f"an encoder turns texts or pictures into vectors, not {self.kinds[0]}",
                 parameter="encoder",
             )
-        if self.image is not None and self.encoder in (None, TFIDF):
-            raise InputError(
-                "learning from pictures needs an encoder, such as torchvision:resnet50 or "
-                'sentence-transformers:clip-ViT-B-32 (pip install "schirn[networks]")',
-                parameter="encoder",
-            )
 
-    @property
-    def _encoder(self) -> Encoder | None:
-        # Files of earlier versions do not have it.
-        found: Encoder | None = getattr(self, "encoder_", None)
-        return found
+    def _part(self, name: str) -> Any:
+        # Files of earlier versions do not have all of them.
+        return getattr(self, name, None)
 
-    def _features(self, X: Any, learn: bool = False) -> "Array | sp.csr_array":
-        if self.image is not None:
-            assert self._encoder is not None
-            return arrays_of(self._encoder, as_columns(X).column(self.image))
-        if self.text_ is None:
-            return self._numbers(as_columns(X))
-        texts = self.texts(X)
-        words = arrays_of(self.text_, texts, learn=learn)
-        if self._encoder is None:
-            return words
-        both = sp.csr_array(sp.hstack([words, arrays_of(self._encoder, texts)]))
-        lengths = np.sqrt(both.multiply(both).sum(axis=1))
-        return sp.csr_array(both / np.where(lengths > 0, lengths, 1)[:, None])
+    def _cells(self, table: "Columns", kind: str) -> dict[str, list[Any]]:
+        return {name: table.column(name) for name in self.names_of(kind)}
 
-    def _numbers(self, table: "Columns") -> Array:
+    def _blocks(self, table: "Columns", learn: bool = False) -> list[Any]:
+        """Return the features of each kind of column."""
+        blocks: list[Any] = []
+        if self.text_ is not None:
+            texts = self.texts(table)
+            words = arrays_of(self.text_, texts, learn=learn)
+            if (encoder := self._part("encoder_")) is not None:
+                words = sp.csr_array(sp.hstack([words, arrays_of(encoder, texts)]))
+                words = with_unit_rows(words)
+            blocks.append(words)
+        if self.columns is not None:
+            cells = self._cells(table, "columns")
+            numbers = self._part("numbers_")
+            if numbers is None:
+                # Models of version 0.2 have no medians to fill gaps with.
+                numbers = NumberColumns(fill=False).fit(cells)
+            blocks.append((numbers.fit(cells) if learn else numbers).transform(cells))
+        if (categories := self._part("categories_")) is not None:
+            cells = self._cells(table, "categories")
+            blocks.append((categories.fit(cells) if learn else categories).transform(cells))
         if self.vectors is not None:
-            found = None if table.vectors is None else table.vectors(table.known(self.vectors))
-            return _stacked(table.column(self.vectors), self.vectors) if found is None else found
-        names = [self.columns] if isinstance(self.columns, str) else list(self.columns or ())
-        if not names:
-            raise InputError("columns is empty, so there is nothing to learn from")
-        return np.column_stack([_column_of_numbers(table.column(name), name) for name in names])
+            blocks.append(_vectors(table, self.vectors))
+        if self.image is not None:
+            blocks.append(arrays_of(self.encoder_, table.column(self.image)))
+        return blocks
+
+    def _scaled(self, blocks: list[Any]) -> list[Any]:
+        scales = self._part("scales_")
+        if scales is None:
+            return blocks
+        return [block * block.dtype.type(k) for block, k in zip(blocks, scales, strict=True)]
+
+    def _names(self) -> dict[str, list[str]]:
+        """Names of the features, block by block."""
+        names: dict[str, list[str]] = {}
+        if self.text_ is not None:
+            every = self.text_.get_feature_names_out().tolist()
+            n_words = len(every) - self.text_.n_characters
+            names |= {"words": every[:n_words], "characters": every[n_words:]}
+        if (encoder := self._part("encoder_")) is not None:
+            names["encoder"] = encoder.get_feature_names_out().tolist()
+        if self.columns is not None:
+            columns, numbers = self.names_of("columns"), self._part("numbers_")
+            names["columns"] = columns if numbers is None else numbers.names(columns)
+        if (categories := self._part("categories_")) is not None:
+            names["categories"] = categories.names()
+        if self.vectors is not None:
+            n = self.n_features_ - sum(map(len, names.values()))
+            names["vectors"] = [f"{self.vectors}{j}" for j in range(n)]
+        return names
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -274,45 +288,34 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-def as_output(transformer: Any, features: Any, X: Any) -> Any:
-    """Return sparse features as `set_output` asks: for pandas, a DataFrame of sparse columns.
-
-    Dense features are returned as they are, since scikit-learn makes the DataFrame.
-    """
-    chosen = getattr(transformer, "_sklearn_output_config", {}).get("transform")
-    kind = chosen or get_config()["transform_output"]
-    if kind == "default" or not sp.issparse(features):
+def _joined(blocks: list[Any]) -> "Array | sp.csr_array":
+    """Return blocks side by side, sparse if one of them is."""
+    if len(blocks) == 1:
+        features: Array | sp.csr_array = blocks[0]
         return features
-    if kind != "pandas":
-        raise InputError(
-            f"the weights of words are sparse, and a DataFrame of {kind} would need room for every "
-            f"zero; use set_output(transform='pandas') or set_output(transform='default')"
-        )
-    pandas = optional("pandas", "table", "A DataFrame of features")
-    names = transformer.get_feature_names_out()
-    # Lists have a method of this name.
-    index = None if callable(getattr(X, "index", None)) else getattr(X, "index", None)
-    return pandas.DataFrame.sparse.from_spmatrix(features, index=index, columns=names)
+    if not any(map(sp.issparse, blocks)):
+        return np.hstack(blocks)
+    return sp.csr_array(sp.hstack([sp.csr_array(block, dtype=np.float32) for block in blocks]))
 
 
-def arrays_of(transformer: Any, X: Any, *, learn: bool = False) -> "Array | sp.csr_array":
-    """Return features as an array or CSR matrix, whatever output scikit-learn is set to."""
-    with config_context(transform_output="default"):
-        found: Any = transformer.fit_transform(X) if learn else transformer.transform(X)
-        return found
+def _vectors(table: "Columns", name: str) -> Array:
+    matrix = None if table.vectors is None else table.vectors(table.known(name))
+    return _stacked(table.column(name), name) if matrix is None else matrix
 
 
 def read_features(X: Any) -> tuple[Any, list[str] | None, bool]:
-    """Return the features of a user, their names, and whether they were texts.
+    """Return the features of a user, their names, and whether they are scaled already.
 
     Parameters
     ----------
-    X : (n, d) array, CSR matrix or DataFrame of numbers, or sequence of n texts
-        Rows on a device, in files or on Dask workers are returned as they are.
+    X : (n, d) array, CSR matrix or DataFrame of numbers, sequence of n texts, or table
+        Rows on a device, in files or on Dask workers are returned as they are. Texts become
+        `TextFeatures`, and the columns of a table with texts or categories `TableFeatures`.
 
     Returns
     -------
     (array or CSR matrix, list of str or None, bool)
+        A feature whose name says nothing to a reader has the name "".
     """
     X = X if location(X) == "dask" else as_plain(X)
     # The columns of an Arrow table are arrays; those of a DataFrame are names.
@@ -322,20 +325,56 @@ def read_features(X: Any) -> tuple[Any, list[str] | None, bool]:
         return X, None, False
     if sp.issparse(X):
         return canonical(X), None, False
+    if isinstance(X, Mapping):
+        return _read_table(X)
     if names is None:
         X = X if hasattr(X, "shape") else list(X)
         cells = X if getattr(X, "ndim", 1) == 1 else ()
-        if isinstance(next((cell for cell in cells if not is_missing(cell)), None), str):
-            transformer = TextFeatures()
-            rows = arrays_of(transformer, X, learn=True)
-            return rows, transformer.get_feature_names_out().tolist(), True
-    X = X if isinstance(X, np.memmap) else np.asarray(X)
-    if X.dtype.kind not in "biuf":
+        first = next((cell for cell in cells if not is_missing(cell)), None)
+        if isinstance(first, str):
+            return _read_table({"text": list(X)}, text="text")
+        if isinstance(first, Mapping):
+            return _read_table(X)
+    matrix = X if isinstance(X, np.memmap) else np.asarray(X)
+    if matrix.dtype.kind not in "biuf":
         try:
-            X = X.astype(np.float64)
+            matrix = matrix.astype(np.float64)
         except (TypeError, ValueError) as error:
+            if names is not None:
+                return _read_table(X)
             raise InputError(f"X must hold numbers, or one text per row ({error})") from None
-    return X, names, False
+    return matrix, names, False
+
+
+def _read_table(X: Any, **kinds: Any) -> tuple[Any, list[str], bool]:
+    transformer = TableFeatures(**(kinds or column_kinds(as_columns(X))))
+    return arrays_of(transformer, X, learn=True), transformer.readable_names(), True
+
+
+def column_kinds(table: "Columns") -> dict[str, Any]:
+    """Return the columns of a table by their kind, as parameters of `TableFeatures`.
+
+    A column without numbers that is no category is text.
+    """
+    kinds: dict[str, Any] = {}
+    for name in table.names:
+        cells = table.column(name)
+        values = read_numbers(cells)
+        if any(isinstance(cell, list | tuple | np.ndarray) for cell in cells):
+            if "vectors" in kinds:
+                raise InputError(
+                    f"both {kinds['vectors']!r} and {name!r} hold lists; give one column of vectors"
+                )
+            kinds["vectors"] = name
+        elif values is not None and np.isnan(values).all():
+            continue
+        elif values is not None:
+            kinds.setdefault("columns", []).append(name)
+        elif is_category(cells) and not is_text(cells):
+            kinds.setdefault("categories", []).append(name)
+        else:
+            kinds.setdefault("text", []).append(name)
+    return kinds
 
 
 class Columns(NamedTuple):
@@ -365,6 +404,8 @@ def as_columns(X: Any) -> Columns:
     A table in memory is a DataFrame of pandas or polars, an Arrow table, a `datasets.Dataset`, a
     dict of columns or a list of dicts.
     """
+    if isinstance(X, Columns):
+        return X
     X = as_plain(X)
     if hasattr(X, "column_names"):
         table = ArrowTable(Path("X"), X)
@@ -384,21 +425,6 @@ def as_columns(X: Any) -> Columns:
     )
 
 
-def _column_of_numbers(cells: list[Any], name: str) -> Array:
-    values = to_numbers(cells)
-    if values is None:
-        row = next(i for i, cell in enumerate(cells) if to_numbers([cell]) is None)
-    elif not np.isfinite(values).all():
-        row = int(np.argmin(np.isfinite(values)))
-    else:
-        return values
-    raise InputError(
-        f"row {row + 1}, column {name!r}: {brief(str(cells[row]))} is not a number; fill it in, or "
-        f"choose other columns",
-        parameter="columns",
-    )
-
-
 def _stacked(cells: list[Any], name: str) -> Array:
     """Return a column of lists of numbers as a matrix."""
     cells = [cell.tolist() if isinstance(cell, np.ndarray) else cell for cell in cells]
@@ -412,18 +438,3 @@ def _stacked(cells: list[Any], name: str) -> Array:
         f"the column {name!r} must hold lists of numbers, all of the same length and not empty",
         parameter="features",
     )
-
-
-def _vectorizer(**options: Any) -> Any:
-    # Loaded on use: it takes longer than all of this package.
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    return TfidfVectorizer(
-        sublinear_tf=True, ngram_range=(1, 2), strip_accents="unicode", **options
-    )
-
-
-def _clean(texts: Iterable[Any]) -> list[str]:
-    if isinstance(texts, str):
-        raise InputError("texts must be a sequence of texts, not one text")
-    return ["" if is_missing(text) else str(text) for text in texts]

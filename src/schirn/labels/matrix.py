@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from schirn._input import Array, as_plain, is_missing, repeated, whole_text
 from schirn.exceptions import EmptyCandidatesWarning, InputError
+from schirn.labels.cells import TagCells
 
 
 class Labels(NamedTuple):
@@ -19,12 +20,12 @@ class Labels(NamedTuple):
 
 
 def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candidates") -> Labels:
-    """Read labels from an array, a sparse matrix, a DataFrame or lists of names.
+    """Read labels from an array, a sparse matrix, a DataFrame, lists of names or texts of tags.
 
     Parameters
     ----------
-    y : array-like of shape (n, l) or (n,), sparse matrix, DataFrame, or list of lists of str
-        0/1 or bool, or one collection of label names per row.
+    y : array-like of shape (n, l) or (n,), sparse matrix, DataFrame, list of lists of str, or texts
+        0/1 or bool, one collection of label names per row, or one text such as "beach;dog".
     names : iterable of str, optional
         The known label names. Names and columns of `y` are matched to them; an unknown one is an
         error. By default the columns of a DataFrame, the sorted names of lists, or "0", "1", ...
@@ -44,6 +45,9 @@ def as_labels(y: Any, *, names: Iterable[Any] | None = None, what: str = "candid
     names, y = distinct_names(names), as_plain(y)
     if isinstance(y, Iterator):
         y = list(y)
+    if are_tag_texts(y):
+        cells = TagCells.of(list(y))
+        y = [cells.split(row) for row in y]
     if are_name_lists(y):
         return _from_names(list(y), names, what)
     # The columns of an Arrow table are arrays; those of a DataFrame are names.
@@ -205,6 +209,23 @@ def column_names(n_columns: int, names: list[str] | None, what: str) -> list[str
             f"the {what} have {n_columns} label columns, but {len(names)} are expected"
         )
     return names
+
+
+def are_tag_texts(y: Any) -> bool:
+    """Whether y holds one text of tags, such as "beach;dog", per row, and not only numbers."""
+    if isinstance(y, str) or sp.issparse(y) or hasattr(y, "columns") or getattr(y, "ndim", 1) != 1:
+        return False
+    if isinstance(y, np.ndarray) and y.dtype.kind not in "OU":
+        return False
+    rows = [row for row in y if not is_missing(row)] if isinstance(y, Iterable) else []
+    return bool(rows) and all(isinstance(row, str) for row in rows) and not _are_numbers(rows)
+
+
+def _are_numbers(texts: list[str]) -> bool:
+    try:
+        return bool(np.isfinite(np.array(texts, dtype=np.float64)).all())
+    except ValueError:
+        return False
 
 
 def are_name_lists(y: Any) -> bool:

@@ -1,17 +1,17 @@
-"""Tag cells such as "beach;dog", and tags kept as (row, column) pairs.
+"""Tags kept as (row, column) pairs.
 
 Pairs need no room for the cells that are empty, so tens of thousands of rare tags cost little.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._files import brief
 from schirn._input import Array, as_plain, is_missing
-from schirn.exceptions import InputError
+from schirn.labels.cells import TagCells, check_separator
+from schirn.labels.cells import split_tags as split_tags
 from schirn.labels.matrix import (
     are_name_lists,
     as_binary,
@@ -82,8 +82,9 @@ def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";"
         any(isinstance(row, str) for row in candidates) or are_name_lists(candidates)
     ):
         # Tags in a list are names already; only a text is split and stripped.
+        cells = TagCells.of(candidates, separator)
         rows = [
-            split_tags(row, separator) if isinstance(row, str) or is_missing(row) else row
+            cells.split(row) if isinstance(row, str) or is_missing(row) else row
             for row in candidates
         ]
         columns, known = name_rows(rows, names, "tags")
@@ -98,109 +99,3 @@ def read_tags(candidates: Any, names: Iterable[Any] | None, separator: str = ";"
     labels = as_labels(candidates, names=names, what="tags")
     row, column = np.nonzero(labels.matrix)
     return Tags(row, column, len(labels.matrix), labels.names)
-
-
-def check_separator(separator: Any) -> None:
-    """Raise InputError unless tags can be split at `separator`."""
-    if not isinstance(separator, str) or not separator:
-        raise InputError(
-            f"separator must be a text of at least one character, not {separator!r}",
-            parameter="separator",
-        )
-
-
-def split_tags(cell: Any, separator: str) -> list[str]:
-    """Return the tags of one cell of a table: a text, a list, a number or a missing value.
-
-    >>> split_tags("beach; dog;", ";"), split_tags(["beach", None, 8], ";")
-    (['beach', 'dog'], ['beach', '8'])
-    """
-    if isinstance(cell, str):
-        pieces = cell.split(separator)
-    elif isinstance(cell, list | tuple | np.ndarray):
-        nested = next((tag for tag in cell if isinstance(tag, list | tuple | dict)), None)
-        if nested is not None:
-            raise InputError(
-                f"{brief(nested)} is nested in a list of tags; each tag must be a text"
-            )
-        pieces = [_text(tag) for tag in cell if not is_missing(tag)]
-    else:
-        pieces = [] if is_missing(cell) else [_text(cell)]
-    return [tag for tag in map(str.strip, pieces) if tag]
-
-
-def change_tags(
-    cell: Any,
-    replaced: Mapping[str, Sequence[str]],
-    added: Sequence[str],
-    separator: str,
-    value: Callable[[str], Any] = str,
-) -> Any:
-    """Return a cell with some tags replaced, by nothing or by others, and some added at the end.
-
-    A text keeps the spaces around its tags. No tag is put in that the cell has already.
-
-    Parameters
-    ----------
-    cell : object
-        A text, a list, a number or a missing value, as for `split_tags`.
-    replaced : dict from str to list of str
-        Tags to replace and what takes their place.
-    added : list of str
-    separator : str
-    value : function from str to object
-        Turns a new tag into an element of a list, or into a cell that is neither text nor list.
-
-    Examples
-    --------
-    >>> change_tags("beach; dgo; cat", {"dgo": ["dog"], "cat": []}, ["sun"], ";")
-    'beach; dog; sun'
-    """
-    present = {tag for tag in split_tags(cell, separator) if tag not in replaced}
-
-    def new(tags: Iterable[str]) -> list[str]:
-        found = [tag for tag in dict.fromkeys(tags) if tag not in present]
-        present.update(found)
-        return found
-
-    if isinstance(cell, str):
-        pieces = []
-        for piece in cell.split(separator):
-            tag = piece.strip()
-            if tag not in replaced:
-                pieces.append(piece)
-            else:
-                before, after = piece.split(tag, 1)
-                pieces += [before + name + after for name in new(replaced[tag])]
-        if replaced:
-            pieces = separator.join(pieces).strip().split(separator)
-        more = new(added)
-        if not more:
-            return separator.join(pieces) if replaced else cell
-        last = max((k for k, piece in enumerate(pieces) if piece.strip()), default=None)
-        if last is None:
-            return separator.join(more)
-        # As the other tags are set apart: "beach | dog" becomes "beach | dog | sun".
-        before = after = ""
-        if last > 0:
-            after = pieces[0][len(pieces[0].rstrip()) :]
-            before = pieces[1][: len(pieces[1]) - len(pieces[1].lstrip())]
-        joined = f"{after}{separator}{before}".join([pieces[last].rstrip(), *more])
-        return separator.join([*pieces[:last], joined, *pieces[last + 1 :]])
-    if isinstance(cell, list | tuple | np.ndarray):
-        elements: list[Any] = []
-        for element in cell:
-            tag = "" if is_missing(element) else _text(element).strip()
-            elements += map(value, new(replaced[tag])) if tag in replaced else [element]
-        return [*elements, *map(value, new(added))]
-    kept = [] if is_missing(cell) or _text(cell) in replaced else [cell]
-    gained = new(tag for tags in (*replaced.values(), added) for tag in tags)
-    if len(kept) + len(gained) > 1:
-        raise InputError(f"a cell that holds one number has no room for {brief(gained[-1])}")
-    return next(iter([*kept, *map(value, gained)]), None)
-
-
-def _text(tag: Any) -> str:
-    if isinstance(tag, str | int | float | np.number):
-        return str(tag)
-    raise InputError(f"{brief(tag)} is neither a text of tags nor a list of them")

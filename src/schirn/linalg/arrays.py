@@ -71,6 +71,39 @@ def like(values: Any, other: Array, dtype: Any = None) -> Array:
     return xp.asarray(values, dtype=kind, device=other.device)
 
 
+def entries(values: Array, index: Array) -> Array:
+    """Entries of a flat array at indices of at least 0.
+
+    `take` of the standard first looks for negative indices, and NumPy's indexing is slow.
+
+    >>> entries(np.array([5, 6, 7]), np.array([2, 0]))
+    array([7, 5])
+    """
+    return values.take(index) if isinstance(values, np.ndarray) else values[index]
+
+
+def cell_rows(indptr: np.ndarray, other: Array) -> Array:
+    """Row of every cell of a CSR matrix, on the device of `other`.
+
+    >>> cell_rows(np.array([0, 2, 2, 3]), np.zeros(0))
+    array([0, 0, 2])
+    """
+    if isinstance(other, np.ndarray):
+        return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    xp = namespace(other)
+    cells = xp.arange(int(indptr[-1]), device=other.device)
+    return xp.searchsorted(like(indptr, cells), cells, side="right") - 1
+
+
+def flat_cells(Y: sp.csr_array, other: Array) -> Array:
+    """Positions of the stored cells in a flattened (n, l) array, on the device of `other`.
+
+    >>> flat_cells(sp.csr_array([[0, 1], [1, 1]]), np.zeros(0))
+    array([1, 2, 3])
+    """
+    return cell_rows(Y.indptr, other) * Y.shape[1] + like(Y.indices, other, "own")
+
+
 def rows_per_block(width: int) -> int:
     """Number of rows of `width` numbers that are handled at a time."""
     return max(1, BLOCK_CELLS // max(1, width))

@@ -190,11 +190,15 @@ def left_out_scores(K: Array, Q: Array, lams: Sequence[float]) -> Iterator[Array
 
 def _centred(K: Array) -> tuple[Array, Array]:
     """K with rows and columns of mean 0, and the mean of its rows."""
-    xp = namespace(K)
-    mean = xp.mean(K, axis=0)
-    C = K - mean
-    C -= (mean - xp.mean(mean))[:, None]
-    return C, mean
+    xp, n = namespace(K), K.shape[0]
+    mean = xp.sum(K, axis=0, dtype=xp.float64) / n
+    C, rest = K, mean
+    # In single precision, what the first pass leaves would make C indefinite.
+    for _ in range(1 if K.dtype == xp.float64 else 2):
+        C = C - xp.astype(rest, K.dtype)
+        C -= xp.astype(rest - xp.mean(rest), K.dtype)[:, None]
+        rest = xp.sum(C, axis=0, dtype=xp.float64) / n
+    return C, xp.astype(mean, K.dtype)
 
 
 def _left_out(

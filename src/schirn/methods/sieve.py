@@ -44,8 +44,9 @@ from schirn.solvers.kernel_ridges import (
     kernel_expansion,
     kernel_matrix,
 )
-from schirn.solvers.sieve import SieveResult
+from schirn.solvers.sieve import SieveResult, mean_odds
 from schirn.solvers.sieve_blocks import sieve_blocks
+from schirn.solvers.sparse_ridges import fit_sparse, linear_expansion
 
 Array = np.ndarray
 
@@ -74,7 +75,8 @@ class Sieve(PartialMultiLabelClassifier):
         Scaling of X. "auto" treats sparse counts as text (tf-idf, rows of length 1) and divides
         other features by their spread. A scikit-learn transformer is fitted and used instead.
     kernel : {"rbf", "linear"}
-        "rbf" takes its width from the median distance. Both have an intercept.
+        "rbf" takes its width from the median distance. Both have an intercept. For texts, "linear"
+        is as good, and predicts faster.
     noise_level : float or array of shape (n,), optional
         Expected number of wrong labels per row; 0 trusts every candidate, which makes this a tuned
         ridge. None estimates the noise.
@@ -83,7 +85,9 @@ class Sieve(PartialMultiLabelClassifier):
     max_iter : int
         Number of rounds.
     max_kernel_rows : int
-        With more rows than this, the kernel is approximated from `n_landmarks` rows.
+        With more rows than this, the kernel is approximated from `n_landmarks` rows. A linear model
+        of more than `n_landmarks` sparse features uses all of them, and scores each row by folds
+        that leave it out.
     n_landmarks : int
         Number of landmarks of the Nyström approximation.
     threshold : float, array or str
@@ -111,6 +115,7 @@ class Sieve(PartialMultiLabelClassifier):
     missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
     vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
+    first_noise_model_ : the same after the first round; confidences are a mean of both.
     noise_rates_ : estimated rate after each round.
     pool_ : weights of the experts in the log-odds.
     lams_ : ridge weights of the experts.
@@ -167,6 +172,7 @@ class Sieve(PartialMultiLabelClassifier):
         "expansion_": "KernelExpansion",
         "pool_": "Pool",
         "noise_model_": "NoiseModel",
+        "first_noise_model_": "[NoiseModel]",
         "noise_rates_": "trace (*)",
         "lams_": "float 0.. (*)",
         "vote_model_": "[VoteModel?]",
@@ -309,8 +315,15 @@ class Sieve(PartialMultiLabelClassifier):
         if self._trusts():
             return Y.astype(np.float64)
         P = np.clip(self.calibration_.probability(log_odds), 1e-4, 1 - 1e-4)
-        noise = self.noise_model_._replace(rate=float(np.mean(self.noise_model_.rate)))
-        Q = candidate_posterior(P, Y, noise).Q
+        # Models of version 0.2 have the last noise model only.
+        models = (self.noise_model_, getattr(self, "first_noise_model_", self.noise_model_))
+        rates = [float(np.mean(model.rate)) for model in models]
+        Q = mean_odds(
+            [
+                candidate_posterior(P, Y, model._replace(rate=rate)).Q
+                for model, rate in zip(models, rates, strict=True)
+            ]
+        )
         # Models of version 0.1 believed every claim.
         if hasattr(self, "caution_"):
             Q = np.where(Y == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
@@ -413,8 +426,14 @@ class Sieve(PartialMultiLabelClassifier):
             Z = Z if transformed else self._scaled(X)
             rng = check_random_state(self.random_state)
             kernel, K = kernel_matrix(Z, self.kernel, rng, knowledge.counts)
-            result = fit_kernel(K, Y, knowledge=knowledge, **self._rounds())
+            wide = self.kernel == "linear" and sp.issparse(Z)
+            result = fit_kernel(K, Y, wide=wide, knowledge=knowledge, **self._rounds())
             return result, kernel_expansion(kernel, Z, result.ridges)
+        if self._is_sparse(Z, knowledge):
+            Z = Z if transformed else self._scaled(X)
+            self._check_many(Z.shape[0], knowledge._replace(groups=None))
+            result = fit_sparse(Z, sp.csr_array(Y), knowledge=knowledge, **self._rounds())
+            return result, linear_expansion(result.ridges)
         self._check_many(Z.shape[0], knowledge)
         # Rows are scaled some at a time, because a scaled copy takes as much memory as X.
         factored = self._factor(Z, None if transformed else self.scale_.transform)
@@ -446,6 +465,7 @@ class Sieve(PartialMultiLabelClassifier):
         """Set what a fit says about the noise; return the confidences of all candidates."""
         votes = knowledge.votes
         self.pool_, self.noise_model_ = result.pool, result.noise
+        self.first_noise_model_ = result.first_noise
         self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams)
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
         stage("deciding how much of the noise to trust")
@@ -472,7 +492,7 @@ class Sieve(PartialMultiLabelClassifier):
         names = ("features", "kernel", "noise_level", "lam", "max_iter", "max_kernel_rows")
         options = {name: getattr(self, name) for name in (*names, "n_landmarks", "random_state")}
         options |= {"sample_rows": JUDGED_ROWS, "all_log_odds": self.keeps_log_odds}
-        fit = sieve_blocks(store, **options)
+        fit = sieve_blocks(store, layout.Y, **options)
         self.transformer_, self.scale_, self.expansion_ = None, fit.scale, fit.expansion
         scores, listed, _ = fit.sample
         confidence = self._judge(fit.result, fit.posterior, fit.sample, Knowledge())
@@ -515,7 +535,10 @@ class Sieve(PartialMultiLabelClassifier):
         if self._is_small(Z):
             kernel, K = kernel_matrix(Z, self.kernel, check_random_state(self.random_state))
             rows = kernel_between(kernel, Z_test, Z)
-            fit: Callable[..., SieveResult] = partial(fit_kernel, K)
+            wide = self.kernel == "linear" and sp.issparse(Z)
+            fit: Callable[..., SieveResult] = partial(fit_kernel, K, wide=wide)
+        elif self._is_sparse(Z, Knowledge()):
+            rows, fit = Z_test, partial(fit_sparse, Z)
         else:
             factored = self._factor(Z)
             rows, fit = factored.source.features(Z_test), partial(fit_features, factored)
@@ -555,7 +578,13 @@ class Sieve(PartialMultiLabelClassifier):
     def _is_small(self, Z: Any) -> bool:
         """Whether the kernel matrix of all rows is used."""
         n, d = Z.shape
-        return n <= self.max_kernel_rows or (self.kernel == "linear" and d > n)
+        is_wide = self.kernel == "linear" and d > n and not sp.issparse(Z)
+        return n <= self.max_kernel_rows or is_wide
+
+    def _is_sparse(self, Z: Any, knowledge: Knowledge) -> bool:
+        """Whether the rows are sparse, with too many features for a Gram matrix."""
+        is_wide = Z.shape[1] > self.n_landmarks or knowledge.groups is not None
+        return self.kernel == "linear" and sp.issparse(Z) and is_wide
 
     def _rounds(self) -> dict[str, Any]:
         names = ("kernel", "lam", "max_iter", "random_state")

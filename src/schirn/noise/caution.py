@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import betaincinv, expit
-from scipy.stats import rankdata
 
 from schirn._input import Array
 from schirn.linalg.weights import repeat
@@ -112,8 +111,8 @@ def judge(
     if believe:
         share = wrong_share(posterior.data)
         result = result._replace(factors=np.ones(Y.shape[1]), strict_share=share)
-    confidence = posterior.copy()
-    confidence.data = result.apply(posterior.data, posterior.indices)
+    data = result.apply(posterior.data, posterior.indices)
+    confidence = sp.csr_array((data, posterior.indices, posterior.indptr), shape=posterior.shape)
     missing = missing_rate(log_odds, Y, rate) if result.separation > _STRONG else 0.0
     return Judgement(result, confidence, wrong_share(confidence.data), missing)
 
@@ -142,12 +141,14 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     Y, Q = np.asarray(Y, dtype=np.float64), np.asarray(Q, dtype=np.float64)
     listed = Y.sum(axis=0)
     known = (listed >= _FEW) & (listed <= len(Y) - _FEW)
-    largest = _largest_share(log_odds, Y)
+    order = np.argsort(log_odds, axis=0, kind="stable")
+    sorted_odds, sorted_Y = (np.take_along_axis(A, order, axis=0) for A in (log_odds, Y))
+    largest = _largest_share(sorted_Y)
     if not known.any() or not 0 < rate < 1:
         return Caution(np.full(len(listed), _SMALLEST), largest, 0.0)
     wrong = Y * (1 - Q)
     independence = _independence(wrong)
-    separation, single = _separation(log_odds, Y, Q, known)
+    separation, single = _separation(sorted_odds, sorted_Y, wrong.sum(axis=0), known)
     floor, strict = _floor(log_odds[:, known], rate)
     factors = np.maximum(floor * independence * separation * single, _SMALLEST)
     strict_share = strict * independence * separation * float(wrong.sum() / Y.sum())
@@ -188,9 +189,10 @@ def _least_odds(mean: Array, variance: Array, rate: float) -> dict[float, float]
     return found
 
 
-def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> tuple[float, Array]:
+def _separation(log_odds: Array, Y: Array, wrong: Array, known: Array) -> tuple[float, Array]:
     """Belief in all labels, and in each, by the AUC of scores: rows that list it, other rows.
 
+    The log-odds of each label ascend, and Y has their order; `wrong` counts its wrong candidates.
     If a share w of the candidates is wrong and scores like other rows, the AUC of the true ones is
     (AUC - w/2)/(1 - w). All labels together set the belief. A single label halves it, so that none
     of its candidates is called wrong, only if its AUC is clearly too small for its number of
@@ -198,10 +200,10 @@ def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> tuple[floa
     """
     n, listed = len(Y), Y.sum(axis=0)
     others = n - listed
-    ranks = (rankdata(log_odds, axis=0) * Y).sum(axis=0)
+    ranks = (_ranks_of_sorted(log_odds) * Y).sum(axis=0)
     pairs = np.maximum(listed * others, 1)
     auc = np.where(known, (ranks - listed * (listed + 1) / 2) / pairs, 0.5)
-    claimed = (Y * (1 - Q)).sum(axis=0) / np.maximum(listed, 1)
+    claimed = wrong / np.maximum(listed, 1)
     spread = np.sqrt((1 / np.maximum(listed, 1) + 1 / np.maximum(others, 1)) / 12)
 
     def belief(auc: Array, share: Array) -> Array:
@@ -210,11 +212,22 @@ def _separation(log_odds: Array, Y: Array, Q: Array, known: Array) -> tuple[floa
 
     weights = np.where(known, listed, 0)
     overall = belief(
-        np.average(auc, weights=weights), np.asarray((Y * (1 - Q)).sum() / max(listed.sum(), 1))
+        np.average(auc, weights=weights), np.asarray(wrong.sum() / max(listed.sum(), 1))
     )
     # Three standard errors: of hundreds of labels, few are doubted by chance.
     single = np.where(known, belief(auc + 3 * spread, claimed), 1.0)
     return float(overall), (1 + single) / 2
+
+
+def _ranks_of_sorted(values: Array) -> Array:
+    """Ranks from 1 of columns that ascend; equal values share the mean of their ranks."""
+    place = np.arange(len(values))[:, None]
+    differs = np.diff(values, axis=0) != 0
+    edge = np.ones((1, values.shape[1]), dtype=bool)
+    first = np.where(np.concatenate([edge, differs]), place, 0)
+    last = np.where(np.concatenate([differs, edge]), place, len(values))
+    last = np.minimum.accumulate(last[::-1], axis=0)[::-1]
+    return (np.maximum.accumulate(first, axis=0) + last) / 2 + 1
 
 
 def _independence(wrong: Array) -> float:
@@ -230,13 +243,15 @@ def _independence(wrong: Array) -> float:
     return float(1 / (1 + _CROWDING * max(0.0, excess)))
 
 
-def _largest_share(log_odds: Array, Y: Array) -> float:
-    """Share of wrong candidates if the least likely cells are all listed by mistake."""
+def _largest_share(Y: Array) -> float:
+    """Share of wrong candidates if the least likely cells are all listed by mistake.
+
+    The rows of every label are sorted by its log-odds.
+    """
     n, l = Y.shape
     if not Y.any():
         return 0.0
-    order = np.argsort(log_odds, axis=0, kind="stable")
-    listed = np.take_along_axis(Y, order, axis=0).sum(axis=1).cumsum()
+    listed = Y.sum(axis=1).cumsum()
     least = [max(1, int(share * n)) for share in _LEAST]
     floor = min(float(listed[m - 1]) / (m * l) for m in least)
     total = float(Y.sum())

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 from scipy.stats import beta
 
 from schirn._input import Array
-from schirn.linalg.arrays import is_device_array, like, namespace, to_numpy
+from schirn.linalg.arrays import flat_cells, is_device_array, namespace, to_numpy
 
 # Surest shares of the expected true cells, of at least 50 cells, that show how many are listed.
 _SUREST, _LEAST_CELLS = (0.02, 0.05, 0.1), 50
@@ -123,9 +123,9 @@ def likely_missing(
 
 def _unlisted_on_device(log_odds: Any, Y: Any, low: float) -> tuple[Array, Array]:
     """Flat positions and log-odds of the unlisted cells from `low` on."""
-    xp, (row, label) = namespace(log_odds), Y.nonzero()
+    xp = namespace(log_odds)
     z = xp.reshape(log_odds + 0, (-1,))
-    z[like(row.astype(np.int64) * Y.shape[1] + label, z, "own")] = -np.inf
+    z[flat_cells(sp.csr_array(Y), z)] = -np.inf
     unlisted = xp.nonzero(z >= low)[0]
     return to_numpy(unlisted), to_numpy(xp.take(z, unlisted))
 

@@ -19,7 +19,7 @@ from scipy.special import gammaln, logsumexp
 
 from schirn._input import Array
 from schirn.exceptions import InputError
-from schirn.linalg.arrays import like, namespace, to_numpy
+from schirn.linalg.arrays import is_device_array, like, namespace, to_numpy
 
 # Bounds of the rate at which false labels are listed.
 SMALLEST_RATE, LARGEST_RATE = 1e-4, 0.98
@@ -31,7 +31,7 @@ _NARROW = 0.15
 _MOST_TRUE = 64
 # Cells of a block, (candidates + 1)^2 per row: what fits in a processor's cache, or on a device.
 _BLOCK_CELLS = 200_000
-_DEVICE_CELLS = 2**27
+_DEVICE_CELLS, _FEW_DEVICE_CELLS = 2**27, 2**25
 # Cells of a binomial law that are computed together: candidates x labels would be too many.
 _LAW_CELLS = 400_000
 
@@ -232,21 +232,25 @@ def cell_blocks(indptr: Array, other: Any = None) -> list[CellBlock]:
     # Sorting small integers takes a tenth of the time.
     small = sizes.astype(np.min_scalar_type(int(sizes.max(initial=0))))
     order = np.argsort(small, kind="stable")
-    ordered = sizes[order]
-    device = other is not None and not isinstance(other, np.ndarray)
-    n, done, found = len(sizes), 0, []
+    ordered, first_cell = sizes[order], indptr[order]
+    other = sizes if other is None else other
+    xp, device, n, done, blocks = namespace(other), is_device_array(other), len(sizes), 0, []
     while done < n:
         step = _device_step(ordered[done:]) if device else _block_step(ordered[done:])
-        rows, own = order[done : done + step], ordered[done : done + step]
-        done += len(rows)
-        distinct, starts = np.unique(own, return_index=True)
-        place = np.arange(int(distinct[-1]))[:, None]
-        cell, there = indptr[rows] + place, None
-        if len(distinct) > 1:
-            there = place < own
-            cell = np.where(there, cell, indptr[-1])
-        found.append(CellBlock(rows, cell, there, distinct, starts))
-    return [_on_device(block, other) for block in found] if device else found
+        block_sizes = ordered[done : done + step]
+        starts = np.flatnonzero(np.diff(block_sizes, prepend=-1))
+        rows, first, size = (
+            like(values, other, "own")
+            for values in (order[done : done + step], first_cell[done : done + step], block_sizes)
+        )
+        place = xp.arange(int(block_sizes[-1]), device=other.device)[:, None]
+        cell, there = first + place, None
+        if len(starts) > 1:
+            there = place < size
+            cell = xp.where(there, cell, int(indptr[-1]))
+        blocks.append(CellBlock(rows, cell, there, block_sizes[starts], starts))
+        done += step
+    return blocks
 
 
 def _block_step(sizes: Array) -> int:
@@ -257,16 +261,12 @@ def _block_step(sizes: Array) -> int:
 
 
 def _device_step(sizes: Array) -> int:
-    """The same for a device: few large blocks; sizes that differ twofold are not padded."""
+    """The same for a device: few large blocks; of many rows, twofold sizes are not padded."""
+    if len(sizes) * (int(sizes[-1]) + 1) ** 2 <= _FEW_DEVICE_CELLS:
+        return len(sizes)
     limit = max(8, 1 << int(sizes[0]).bit_length())
     step = max(1, _DEVICE_CELLS // (limit + 1) ** 2)
     return min(step, int(np.searchsorted(sizes, limit, side="right")))
-
-
-def _on_device(block: CellBlock, other: Any) -> CellBlock:
-    rows, cell = like(block.rows, other, "own"), like(block.cell, other, "own")
-    there = None if block.there is None else like(block.there, other, "own")
-    return block._replace(rows=rows, cell=cell, there=there)
 
 
 def _segment_sums(values: Any, starts: Array) -> Array:
@@ -307,15 +307,15 @@ def padded_posterior(
     """
     xp = namespace(p)
     true, false = p, (1 - p) * rates
-    if there is None:
-        sizes = like(np.array([p.shape[0]]), p, "own")
-    else:
+    sizes: Any = p.shape[0]
+    if there is not None:
         true, false = xp.where(there, true, 0.0), xp.where(there, false, 1.0)
         sizes = xp.sum(there, axis=0)
     # Each candidate is scaled by its larger term, so that long products do not underflow.
     largest = xp.maximum(true, false)
     true, false = true / largest, false / largest
-    m = like(np.arange(_most_true(true, false) + 1), sizes)
+    # Made on the device: a copy from main memory would wait for all work that is under way.
+    m = xp.arange(_most_true(true, false) + 1, device=p.device)
     r = sizes - m[:, None]
     # (1 - rate)^(l - m - r) is the same for all m, because m + r is the number of candidates.
     weight = tilt[xp.clip(r, 0, None)] - normaliser[m][:, None]
@@ -328,33 +328,34 @@ def padded_posterior(
 def _sum_over_subsets(true: Any, false: Any, weight: Any) -> tuple[Any, Any]:
     """Marginals and size of a random subset S with weight[|S|] prod_S true prod_rest false.
 
-    Backward messages are kept, forward messages run over the candidates. Both are indexed by the
-    number of true labels so far, which is at most the number of candidates so far. All arrays are
-    made beforehand: fresh memory costs more than the sums.
+    Backward messages are kept, and multiplied by the forward messages, which run over the
+    candidates. Both are indexed by the number of true labels so far, which is at most the number of
+    candidates so far. All arrays are made beforehand: fresh memory costs more than the sums. Slices
+    have names, because `a[i:j] += b` of PyTorch also copies the slice onto itself.
     """
     xp, (width, n), most = namespace(true), true.shape, weight.shape[0] - 1
     kind = {"dtype": true.dtype, "device": true.device}
-    backward = xp.empty((width, most + 1, n), **kind)
-    forward, product = (xp.empty((most + 1, n), **kind) for _ in range(2))
+    backward, forward = (xp.zeros((*size, most + 1, n), **kind) for size in ((width,), ()))
+    product = xp.empty((most + 1, n), **kind)
     backward[width - 1] = weight
     for c in range(width - 1, 0, -1):
         size, up = min(c, most) + 1, min(c + 1, most)
-        last, message = backward[c], backward[c - 1]
-        xp.multiply(last[:size], false[c], out=message[:size])
-        xp.multiply(last[1 : up + 1], true[c], out=product[:up])
-        message[:up] += product[:up]
-    marginal = xp.empty((width, n), **kind)
+        last, message, added = backward[c], backward[c - 1, :up], product[:up]
+        xp.multiply(last[:size], false[c], out=backward[c - 1, :size])
+        xp.multiply(last[1 : up + 1], true[c], out=added)
+        message += added
     forward[0] = 1
     for c in range(width):
         size, up = min(c, most) + 1, min(c + 1, most)
-        xp.multiply(forward[:up], backward[c, 1 : up + 1], out=product[:up])
-        marginal[c] = xp.sum(product[:up], axis=0)
-        xp.multiply(forward[:up], true[c], out=product[:up])
-        forward[:size] *= false[c]
-        forward[size : up + 1] = 0
-        forward[1 : up + 1] += product[:up]
+        joint, added = backward[c, 1 : up + 1], product[:up]
+        unchanged, one_more = forward[:size], forward[1 : up + 1]
+        joint *= forward[:up]
+        xp.multiply(forward[:up], true[c], out=added)
+        unchanged *= false[c]
+        one_more += added
     forward *= weight
     total = xp.clip(xp.sum(forward, axis=0), 1e-300, None)
+    marginal = xp.sum(backward[:, 1:], axis=1)
     marginal *= true
     marginal /= total
     forward /= total

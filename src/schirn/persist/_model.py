@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from schirn._files import brief, reason_of
 from schirn._plugins import from_plugins
 from schirn.features import Encoder, TableFeatures, TagPipeline, TextFeatures
+from schirn.features.columns import CategoryColumns, NumberColumns
 from schirn.features.table import TFIDF
 from schirn.linalg.features import FeatureScale
 from schirn.linalg.kernels import Kernel, KernelExpansion
@@ -129,12 +130,37 @@ _TRANSFORMERS: dict[str, tuple[str, Schema]] = {
 
 # The features of a `TagPipeline`.
 _FEATURES: dict[str, tuple[type[Any], Schema]] = {
+    "CategoryColumns": (CategoryColumns, {"categories_": "table"}),
     "Encoder": (Encoder, {"n_features_": "int 1..", "fingerprint_": "word"}),
+    "NumberColumns": (
+        NumberColumns,
+        {
+            "medians_": "float (c)",
+            "spreads_": "float (c)",
+            "has_missing_": "bool (c)",
+            "has_commas_": "bool (c)",
+        },
+    ),
     "TableFeatures": (
         TableFeatures,
-        {"text_": "TextFeatures?", "encoder_": "[Encoder?]", "n_features_": "int 1.."},
+        {
+            "text_": "TextFeatures?",
+            "numbers_": "[NumberColumns?]",
+            "categories_": "[CategoryColumns?]",
+            "encoder_": "[Encoder?]",
+            "scales_": "[float? (b)]",
+            "n_features_": "int 1..",
+        },
     ),
-    "TextFeatures": (TextFeatures, {"words_": "names (w)", "idf_": "float (w)"}),
+    "TextFeatures": (
+        TextFeatures,
+        {
+            "words_": "names (w)",
+            "idf_": "float (w)",
+            "characters_": "[names (q)]",
+            "characters_idf_": "[float (q)]",
+        },
+    ),
 }
 
 
@@ -176,30 +202,41 @@ def check_pipeline(pipeline: TagPipeline) -> None:
     method, features = vars(pipeline).get("method_"), pipeline.features_
     if not isinstance(method, PartialMultiLabelClassifier):
         raise ValueError(f"TagPipeline.method_ should be a method, found {brief(method)}")
-    given = [features.text, features.columns, features.vectors, features.image]
-    names = [[each] if isinstance(each, str) else each for each in given if each is not None]
-    encoder = vars(features).get("encoder_")
-    is_image, is_text = features.image is not None, features.text is not None
+    given = [getattr(features, kind) for kind in features.kinds]
+    lists = [[each] if isinstance(each, str) else each for each in given]
+    parts = {name: vars(features).get(name) for name in ("numbers_", "categories_", "encoder_")}
+    numbers, categories, encoder = parts.values()
+    scales = vars(features).get("scales_")
+    text, is_image = features.text_, features.image is not None
+    table = {} if categories is None else categories.categories_
     rules = {
-        "have columns in one of its parameters": len(names) == 1
-        and isinstance(names[0], list | tuple)
-        and len(names[0]) > 0,
-        "name columns": all(type(name) is str for each in names for name in each),
-        "have words if it learns from text": is_text == (features.text_ is not None),
-        "have the encoder that it names": (encoder is None) == (features.encoder in (None, TFIDF)),
+        "name columns": bool(lists)
+        and all(isinstance(each, list | tuple) and len(each) > 0 for each in lists)
+        and all(type(name) is str for each in lists for name in each),
+        "have words if it learns from text": (features.text is not None) == (text is not None),
+        "have character sequences and their weights": text is None
+        or hasattr(text, "characters_") == hasattr(text, "characters_idf_"),
+        # Models of version 0.2 have no medians.
+        "have one median per column": numbers is None
+        or len(numbers.medians_) == len(features.names_of("columns")),
+        "have the categories of its columns": list(table) == features.names_of("categories")
+        and all(type(words) is list for words in table.values())
+        and all(type(word) is str for words in table.values() for word in words),
+        "have the encoder that it names": (encoder is None)
+        == (features.encoder in (None, TFIDF) and not is_image),
         "name its encoder": encoder is None or type(encoder.name) is type(encoder.of) is str,
-        "have an encoder if it learns from pictures": not is_image or encoder is not None,
+        "scale each kind of column": (len(features.kinds) == 1) == (scales is None)
+        and (scales is None or len(scales) == len(features.kinds)),
     }
     broken = next((rule for rule, holds in rules.items() if not holds), None)
     if broken is not None:
         raise ValueError(f"TagPipeline.features_ should {broken}, found {brief(features)}")
-    found = {features.n_features_, vars(method).get("n_features_in_")}
-    parts = [] if features.text_ is None else [len(features.text_.words_)]
-    parts += [] if encoder is None else [encoder.n_features_]
-    if parts:
-        found.add(sum(parts))
-    if len(found) != 1:
-        raise ValueError(f"TagPipeline has parts with {sorted(map(str, found))} features")
+    sizes = {features.n_features_, vars(method).get("n_features_in_")}
+    # The length of vectors follows from the number of features.
+    if features.vectors is None:
+        sizes.add(len(features.get_feature_names_out()))
+    if len(sizes) != 1:
+        raise ValueError(f"TagPipeline has parts with {sorted(map(str, sizes))} features")
 
 
 @cache

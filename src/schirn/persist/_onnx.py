@@ -98,11 +98,11 @@ def _steps(model: Any) -> tuple[list[Any], Any]:
     """Return the transformers in front of a method, and the method."""
     if isinstance(model, TagPipeline):
         check_is_fitted(model, "method_")
-        if model.features_.columns is None and model.features_.vectors is None:
+        if model.features_.is_scaled:
             raise InputError(
-                "this pipeline learns from text or pictures, and ONNX has no operator that splits "
-                "texts into words exactly as TextFeatures does; export its method_, and give the "
-                "graph what features_.transform returns"
+                "this pipeline learns from text, categories or pictures, and ONNX has no operator "
+                "that splits texts into words exactly as TextFeatures does; export its method_, "
+                "and give the graph what features_.transform returns"
             )
         model = model.method_
     steps: list[Any] = []

@@ -1,7 +1,6 @@
 """The report on cleaned tags: one HTML page."""
 
 import base64
-from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -15,14 +14,13 @@ from schirn._input import Array
 from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
-    from schirn.cleaning.found import NoisyLabels
-    from schirn.cleaning.threshold_curve import ThresholdPoint
+    from schirn.cleaning.noisy_labels import NoisyLabels
     from schirn.cleaning.why import Neighbour, Reasons, Word
     from schirn.tables.checks import Finding
 
 
-MAX_CARDS = 240
-MAX_SUGGESTIONS = 80
+MAX_CARDS = 20
+MAX_SUGGESTIONS = 10
 MAX_LABELS = 100
 MAX_CONFUSIONS = 12
 # Chance that a table of unrelated tags shows any pair at all.
@@ -36,7 +34,6 @@ _MAX_IMAGE_BYTES = 300_000
 _BINS = 20
 # Rows with more tags than this are alike when removals are compared with chance.
 _MAX_STRATUM = 10
-_TABLE_AT = [k / 10 for k in range(1, 10)]
 
 
 class Card(NamedTuple):
@@ -63,11 +60,11 @@ class Card(NamedTuple):
 
 
 class CleanReport:
-    """Report on removed tags, the confidence of the verdicts and the tags to check first.
+    """Report on the most suspicious tags, on removed tags and on confidences.
 
     Parameters
     ----------
-    found : NoisyLabels
+    ranking : NoisyLabels
         Result of `find_noisy_labels`.
     texts : sequence of str, optional
         Text of each row.
@@ -81,21 +78,23 @@ class CleanReport:
         What `look_at_table` returned.
     reasons : Reasons, optional
         Explains the verdicts shown.
+    commands : sequence of str
+        What to type next.
 
     Examples
     --------
     >>> from schirn import CandidateRidge, find_noisy_labels
     >>> from schirn.datasets import make_partial_multilabel
     >>> data = make_partial_multilabel(n_samples=100, n_labels=4, r=1, random_state=0)
-    >>> found = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
-    >>> report = found.report(title="synthetic")
+    >>> ranking = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
+    >>> report = ranking.report(title="synthetic")
     >>> report.html().splitlines()[0]
     '<!DOCTYPE html>'
     """
 
     def __init__(
         self,
-        found: "NoisyLabels",
+        ranking: "NoisyLabels",
         *,
         texts: Sequence[Any] | None = None,
         images: Any = None,
@@ -103,17 +102,19 @@ class CleanReport:
         title: str = "",
         findings: "Sequence[Finding]" = (),
         reasons: "Reasons | None" = None,
+        commands: Sequence[str] = ("schirn review TABLE --labels COLUMN --text COLUMN",),
     ) -> None:
-        self.found, self.title, self.reasons = found, title, reasons
+        self.ranking, self.title, self.reasons = ranking, title, reasons
+        self.commands = list(commands)
         self.findings = list(findings)
         self.texts, self.images, self.ids = texts, images, ids
 
     def __repr__(self) -> str:
-        return f"CleanReport({self.found!r})"
+        return f"CleanReport({self.ranking!r})"
 
     def html(self) -> str:
         """Return the report as one page that needs no network."""
-        labels, suggested = self.found.labels(), self.found.suggestions()
+        labels = self.ranking.labels()
         cards, suggestions = self.cards(), self.suggestions()
         if self.reasons is not None:
             cards, suggestions = self._explained(cards), self._explained(suggestions)
@@ -121,10 +122,9 @@ class CleanReport:
             "schirn.report",
             "clean.html",
             title=self.title,
-            whole=self.found.summary(),
+            whole=self.ranking.summary(),
             findings=self.findings,
-            audit=self.found.audit,
-            missing_certificate=self.found.missing.certificate,
+            sentence=self.ranking.sentence,
             labels=labels[:MAX_LABELS],
             n_labels=len(labels),
             confusions=self.confusions(),
@@ -132,11 +132,9 @@ class CleanReport:
             explained=self.reasons is not None,
             named=any(card.why is not None and card.why["words"] for card in cards + suggestions),
             bars=self.histogram(),
-            curve=self.curve(),
             cards=cards,
             suggestions=suggestions,
-            n_suggested=Counter(suggested.label.tolist()),
-            missing_sentence=self.found.missing_sentence,
+            commands=self.commands,
         )
 
     def _repr_html_(self) -> str:
@@ -145,27 +143,16 @@ class CleanReport:
         return f'<iframe srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
 
     def cards(self) -> list[Card]:
-        """Return the tags to check first, least likely first.
-
-        Half of them are the removals with the lowest confidence, half the tags closest to the
-        threshold.
-        """
-        found = self.found
-        removed = np.flatnonzero(found.removed)
-        surest = removed[np.argsort(found.confidence[removed], kind="stable")][: MAX_CARDS // 2]
-        judged = np.flatnonzero(found.judged)
-        distance = np.abs(found.confidence[judged] - found.threshold)
-        closest = judged[np.argsort(distance, kind="stable")]
-        closest = closest[~np.isin(closest, surest)][: MAX_CARDS - len(surest)]
-        both = np.concatenate([surest, closest])
-        order = np.argsort(found.confidence[both], kind="stable")
-        columns = (found.row, found.column, found.confidence, found.removed)
-        chosen = (values[both[order]].tolist() for values in columns)
+        """Return the most suspicious tags without an answer, the most suspicious first."""
+        ranking = self.ranking
+        suspects = ranking.worklist.order[:MAX_CARDS]
+        columns = (ranking.row, ranking.column, ranking.confidence, ranking.removed)
+        chosen = (values[suspects].tolist() for values in columns)
         return [self._card(*values) for values in zip(*chosen, strict=True)]
 
     def suggestions(self) -> list[Card]:
-        """Return the missing tags that are most likely to be correct, most likely first."""
-        missing = self.found.suggestions()
+        """Return the tags that are most likely to be missing, the likeliest first."""
+        missing = self.ranking.missing.above()
         order = np.argsort(-missing.confidence, kind="stable")[:MAX_SUGGESTIONS]
         columns = (missing.row, missing.column, missing.confidence)
         chosen = (values[order].tolist() for values in columns)
@@ -173,38 +160,6 @@ class CleanReport:
             self._card(row, column, confidence, False, suggested=True)
             for row, column, confidence in zip(*chosen, strict=True)
         ]
-
-    def curve(self) -> dict[str, Any] | None:
-        """Return precision and recall against the threshold as points of a drawing, in percent.
-
-        `rows` are some of the points, for a table; `now` is the point with the threshold in force.
-        """
-        curve = self.found.threshold_curve
-        if curve is None:
-            return None
-
-        def line(name: str, points: "Sequence[ThresholdPoint]") -> str:
-            ends = ((100 * p.threshold, 100 * (1 - getattr(p, name))) for p in points)
-            return " ".join(f"{x:.2f},{y:.2f}" for x, y in ends)
-
-        # Without removals there is no precision.
-        drawn = [point for point in curve if point.removed]
-        areas = {
-            name: f"{line(f'{name}_high', points)} {line(f'{name}_low', points[::-1])}"
-            for name, points in (("precision", drawn), ("recall", curve.points))
-        }
-        now = curve.at(self.found.threshold)
-        rows = {point.threshold: point for point in (*map(curve.at, _TABLE_AT), now)}
-        return {
-            "precision": line("precision", drawn),
-            "precision_band": areas["precision"],
-            "recall": line("recall", curve.points),
-            "recall_band": areas["recall"],
-            "points": curve.points,
-            "rows": [rows[threshold] for threshold in sorted(rows)],
-            "now": curve.points.index(now),
-            "source": curve.source,
-        }
 
     def confusions(self) -> list[dict[str, Any]]:
         """Return the pairs of a removed and a kept tag that share more rows than by chance.
@@ -216,14 +171,14 @@ class CleanReport:
         the number of pairs; the one with the largest excess comes first. `share` is the share of
         the removals of the first tag, `usual` the share to expect by chance.
         """
-        found = self.found
-        shape = (found.n_rows, len(found.label_names))
+        ranking = self.ranking
+        shape = (ranking.n_rows, len(ranking.label_names))
 
         def matrix(mask: Array) -> Any:
             ones = np.ones(int(mask.sum()), dtype=np.int64)
-            return sp.csr_array((ones, (found.row[mask], found.column[mask])), shape=shape)
+            return sp.csr_array((ones, (ranking.row[mask], ranking.column[mask])), shape=shape)
 
-        gone, kept = matrix(found.removed), matrix(~found.removed)
+        gone, kept = matrix(ranking.removed), matrix(~ranking.removed)
         removals = np.asarray(gone.sum(axis=0))
         size = np.minimum(np.asarray(kept.sum(axis=1)), _MAX_STRATUM)
         pairs = sp.coo_array(gone.T @ kept)
@@ -238,15 +193,15 @@ class CleanReport:
             drawn = np.asarray(gone_here.sum(axis=0)) / np.maximum(population, 1)
             both = sp.csr_array(kept_here.T @ kept_here)
             expected += drawn[i] * (n_kept[j] - np.asarray(both[i, j]).ravel())
-        n_pairs = np.count_nonzero(removals) * (len(found.label_names) - 1)
+        n_pairs = np.count_nonzero(removals) * (len(ranking.label_names) - 1)
         p_value = n_pairs * gammainc(count, np.maximum(expected, 1e-12))
         # The bound holds above the mean by at least one.
         unusual = np.flatnonzero((p_value <= CONFUSION_LEVEL) & (count >= expected + 1))
         order = unusual[np.argsort((expected - count)[unusual], kind="stable")]
         return [
             {
-                "removed": found.label_names[i[k]],
-                "kept": found.label_names[j[k]],
+                "removed": ranking.label_names[i[k]],
+                "kept": ranking.label_names[j[k]],
                 "n_rows": int(count[k]),
                 "share": float(count[k] / removals[i[k]]),
                 "usual": float(expected[k] / removals[i[k]]),
@@ -261,12 +216,12 @@ class CleanReport:
         The heights are square roots of the numbers of tags, relative to the highest.
         """
         edges = np.linspace(0, 1, _BINS + 1)
-        counts = np.histogram(self.found.confidence[self.found.judged], edges)[0]
+        counts = np.histogram(self.ranking.confidence[self.ranking.judged], edges)[0]
         highest = np.sqrt(max(1, int(counts.max(initial=0))))
-        width, found = 100 / _BINS, self.found
-        limit = found.threshold
-        if found.held_back:
-            limit = float(found.confidence[found.removed].max(initial=0))
+        width, limit = (
+            100 / _BINS,
+            float(self.ranking.confidence[self.ranking.removed].max(initial=0)),
+        )
         return [
             {
                 "x": k * width,
@@ -319,28 +274,31 @@ class CleanReport:
 
     def _tags(self, row: int, most: int) -> str:
         """Return the tags that a row keeps, as one text."""
-        found = self.found
-        start, end = np.searchsorted(found.row, (row, row + 1)).tolist()
-        kept = found.column[start:end][~found.removed[start:end]]
-        return _cut(", ".join(found.label_names[j] for j in kept), most)
+        ranking = self.ranking
+        start, end = np.searchsorted(ranking.row, (row, row + 1)).tolist()
+        kept = ranking.column[start:end][~ranking.removed[start:end]]
+        return _cut(", ".join(ranking.label_names[j] for j in kept), most)
 
     def _card(
         self, row: int, column: int, confidence: float, removed: bool, suggested: bool = False
     ) -> Card:
-        found = self.found
-        of_row = range(*np.searchsorted(found.row, (row, row + 1)).tolist())
+        ranking = self.ranking
+        of_row = range(*np.searchsorted(ranking.row, (row, row + 1)).tolist())
         # Of a row with very many tags, the tag in question must be among those shown.
-        shown = sorted(sorted(of_row, key=lambda j: found.column[j] != column)[:_MAX_TAGS])
+        shown = sorted(sorted(of_row, key=lambda j: ranking.column[j] != column)[:_MAX_TAGS])
         return Card(
             row=row,
             id=self._id(row),
-            label=found.label_names[column],
+            label=ranking.label_names[column],
             confidence=confidence,
             removed=removed,
             text=self._text(row, _MAX_TEXT),
             image="" if self.images is None else _image(self.images[row]),
             tags=[
-                {"name": found.label_names[found.column[j]], "removed": bool(found.removed[j])}
+                {
+                    "name": ranking.label_names[ranking.column[j]],
+                    "removed": bool(ranking.removed[j]),
+                }
                 for j in shown
             ],
             n_more=len(of_row) - len(shown),

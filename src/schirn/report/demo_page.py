@@ -10,11 +10,10 @@ from schirn.report.page import png_uri, render
 if TYPE_CHECKING:
     from schirn.demo import Demo, DemoResult
 
-_N_MISTAKES = 6
-_METHODS = ("Sieve", "Schirn")
+_N_IMAGES, _N_MISTAKES = 10, 6
 _NOISE = ("precision", "recall", "auc")
 _SUMMARIES = {
-    "CandidateRidge": "treats every tag as true",
+    "CandidateRidge": "trusts every tag",
     "Schirn": "the method of the paper",
     "Sieve": "the default: nothing to tune",
     "OracleRidge": "a ridge trained on the true tags",
@@ -48,17 +47,19 @@ def demo_page(demo: "Demo") -> str:
     >>> demo_page(run_demo()).startswith("<!DOCTYPE html>")
     True
     """
-    found = demo.result("Sieve").noise
     first_of_each = [int(np.argmax(demo.digits == digit)) for digit in range(10)]
+    suspicious = list(dict.fromkeys(demo.suspects.row.tolist()))[:_N_IMAGES]
+    removed = demo.answered.removed
     return render(
         "schirn.report",
         "demo.html",
         demo=demo,
-        found=found,
-        before=found["n_wrong"] / found["n_candidates"],
-        after=[_remaining(demo.result(name)) for name in _METHODS],
-        sample=[_card(demo, row) for row in first_of_each],
-        mistakes=[_card(demo, row) for row in _most_mistakes(demo)],
+        n_removed=int(removed.sum()),
+        n_right=int(demo.wrong[removed].sum()),
+        n_wrong=int(demo.wrong.sum()),
+        suspicious=[_card(demo, row, _suspicion(demo, row)) for row in suspicious],
+        sample=[_card(demo, row, _verdicts(demo, row)) for row in first_of_each],
+        mistakes=[_card(demo, row, _verdicts(demo, row)) for row in _most_mistakes(demo)],
         results=[_line(result) for result in demo.results],
         heads=[
             metric.label.replace(" ↑", "\u00a0↑").replace(" ↓", "\u00a0↓")
@@ -67,48 +68,47 @@ def demo_page(demo: "Demo") -> str:
     )
 
 
-def _remaining(result: "DemoResult") -> dict[str, Any]:
-    """How many of the tags that a method keeps are wrong."""
-    found = result.noise
-    kept = found["n_candidates"] - found["n_flagged"]
-    wrong = found["n_wrong"] - round(found["recall"] * found["n_wrong"])
-    return {"name": result.name, "kept": kept, "wrong": wrong, "share": wrong / max(1, kept)}
+def _card(demo: "Demo", row: int, kinds: dict[int, str]) -> dict[str, Any]:
+    """One image and its tags, each with its kind."""
+    images: Any = demo.train.images
+    return {
+        "title": _DIGITS[demo.digits[row]],
+        "image": png_uri(images[row] / 16),
+        "tags": [{"name": demo.train.label_names[j], "kind": kind} for j, kind in kinds.items()],
+    }
 
 
-def _card(demo: "Demo", row: int) -> dict[str, Any]:
-    """One image with the verdicts of each method on its tags."""
-    data = demo.train
-    images: Any = data.images
-    verdicts = []
-    for method in _METHODS:
-        removed = demo.result(method).model.noise_[row]
-        tags = [
-            {
-                "name": data.label_names[j],
-                "kind": _KIND[bool(removed[j]), not data.y_true[row, j]],
-            }
-            for j in np.flatnonzero(data.candidates[row])
-        ]
-        verdicts.append((method, tags))
-    image = png_uri(images[row] / 16)
-    return {"title": _DIGITS[demo.digits[row]], "image": image, "verdicts": verdicts}
+def _suspicion(demo: "Demo", row: int) -> dict[int, str]:
+    """Which tags of an image are among the most suspicious ones."""
+    suspects = demo.suspects.column[demo.suspects.row == row]
+    listed = np.flatnonzero(demo.train.candidates[row]).tolist()
+    return {j: "suspect" if j in suspects else "kept" for j in listed}
+
+
+def _verdicts(demo: "Demo", row: int) -> dict[int, str]:
+    """What the answers did to the tags of an image, and whether that is right."""
+    tags = np.flatnonzero(demo.answered.row == row)
+    columns = (demo.answered.column[tags], demo.answered.removed[tags], demo.wrong[tags])
+    return {
+        j: _KIND[is_removed, is_wrong]
+        for j, is_removed, is_wrong in zip(*(c.tolist() for c in columns), strict=True)
+    }
 
 
 def _most_mistakes(demo: "Demo") -> list[int]:
-    """The images on which Sieve makes the most mistakes; then those on which Schirn does."""
-    wrong = (demo.train.candidates == 1) & (demo.train.y_true == 0)
-    sieve, schirn = ((demo.result(name).model.noise_ != wrong).sum(axis=1) for name in _METHODS)
-    worst = np.lexsort((-schirn, -sieve))[:_N_MISTAKES]
-    return [int(row) for row in worst if sieve[row] or schirn[row]]
+    """The images on which the answers lead to the most mistakes."""
+    mistakes = demo.answered.row[demo.answered.removed != demo.wrong]
+    counts = np.bincount(mistakes, minlength=demo.answered.n_rows)
+    worst = np.argsort(-counts, kind="stable")[:_N_MISTAKES]
+    return [int(row) for row in worst if counts[row]]
 
 
 def _line(result: "DemoResult") -> dict[str, Any]:
     """One line of the table."""
-    is_oracle = result.name == "OracleRidge"
     return {
         "name": result.name,
-        "summary": _SUMMARIES[result.name],
+        "summary": _SUMMARIES.get(result.name, ""),
         "measures": list(result.measures.values()),
-        "noise": [] if is_oracle else [result.noise[key] for key in _NOISE],
+        "noise": [result.noise[key] for key in _NOISE] if result.noise else [],
         "params": ", ".join(f"{key} = {value:g}" for key, value in result.params.items()),
     }

@@ -22,8 +22,8 @@ from schirn._input import is_count, whole_text
 from schirn.exceptions import DataError, InputError
 from schirn.report.records import csv_lines, json_lines
 from schirn.review import _browse as browse
-from schirn.review._state import checked_person
-from schirn.review._training import Trainer
+from schirn.review._questions import FIRST, ORDERS
+from schirn.review._state import KIND, checked_person
 from schirn.review._why import Why
 from schirn.review.session import Conflict, Session
 
@@ -62,7 +62,8 @@ _NEEDS = {
     "batch": ("label", "decision"),
     "rename": ("label", "to"),
     "note": ("item", "label", "text"),
-    "threshold": (),
+    "remove": (),
+    "complete": (),
     "undo": (),
 }
 
@@ -73,7 +74,6 @@ class TooLarge(Exception):
 
 def create_app(
     session: Session,
-    trainer: Trainer,
     token: str,
     port: int,
     opened: Callable[[], None] | None = None,
@@ -84,7 +84,6 @@ def create_app(
     Parameters
     ----------
     session : Session
-    trainer : Trainer
     token : str
         Every request must have it.
     port : int
@@ -93,13 +92,11 @@ def create_app(
     name : str
         Who decides, if the page knows no other name.
     """
-    session.on_decision = trainer.start_if_due
-    api = _Api(session, trainer, name)
+    api = _Api(session, name)
     routes = [Route(path, _asset(*asset)) for path, asset in _ASSETS.items()]
     routes += [Route(f"/api/{name}", api.listing(make)) for name, make in _LISTS.items()]
     routes += [
         Route("/tags.{kind}", api.tags),
-        Route("/certificate.json", api.certificate),
         Route("/table", api.table),
         Route("/changes.csv", api.changes),
         Route("/image/{row:int}", api.image),
@@ -116,18 +113,8 @@ def _search(session: Session, given: Mapping[str, str]) -> Any:
 
 
 def _batch(session: Session, given: Mapping[str, str]) -> Any:
-    show = given.get("show", "doubtful")
+    show = given.get("show", "suspicious")
     return browse.batch(session, given.get("label", ""), show, _offset(given))
-
-
-def _threshold(session: Session, given: Mapping[str, str]) -> Any:
-    try:
-        value = float(given["value"]) if "value" in given else session.threshold
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise InputError("the threshold must be a number from 0 to 1")
-    return browse.at_threshold(session, value)
 
 
 def _offset(given: Mapping[str, str]) -> int:
@@ -142,14 +129,13 @@ _LISTS: dict[str, _List] = {
     "search": _search,
     "tags": lambda session, given: {"tags": browse.tag_counts(session)},
     "batch": _batch,
-    "threshold": _threshold,
     "people": lambda session, given: browse.people(session),
 }
 
 
 class _Api:
-    def __init__(self, session: Session, trainer: Trainer, name: str):
-        self._session, self._trainer, self._name = session, trainer, name
+    def __init__(self, session: Session, name: str):
+        self._session, self._name = session, name
         self._why = Why(session)
 
     def state(self, request: Request) -> Response:
@@ -175,10 +161,7 @@ class _Api:
         )
 
     def _answer(self, make: Callable[[Mapping[str, str]], Any], request: Request) -> Response:
-        """Answer with what a function makes of the parameters, except during an audit."""
-        if self._session.auditing:
-            error = "The audit comes first, since this would show what the model thinks."
-            return JSONResponse({"error": error}, 409)
+        """Answer with what a function makes of the parameters."""
         try:
             return JSONResponse(make(request.query_params))
         except (InputError, DataError) as error:
@@ -222,9 +205,12 @@ class _Api:
             tag = (given["item"], given.get("label")) if has_tag else None
             session.undo(seen, person, of=given.get("of"), tag=tag)
             return
+        if action in KIND:
+            if not is_count(given.get("count")):
+                raise InputError("the request must give 'count' as a whole number")
+            session.apply_answers(action, given["count"], seen, person)
+            return
         record = {"action": action, **{key: given[key] for key in _NEEDS[action]}}
-        if action == "threshold":
-            record["value"] = given.get("value")
         if action == "batch":
             rows, items = given.get("rows"), session.project.items
             fits = isinstance(rows, list) and all(type(i) is int for i in rows)
@@ -240,8 +226,9 @@ class _Api:
         if "action" not in given and "item" in given:
             chosen = given["item"], given.get("label", "")
         second = given.get("second") in ("1", True)
-        view = self._session.view(person, second=second, chosen=chosen)
-        return {**view, "training": self._trainer.view(), "name": self._name, "table": self._kind}
+        order = given.get("order", FIRST)
+        view = self._session.view(person, order=order, second=second, chosen=chosen)
+        return {**view, "name": self._name, "table": self._kind}
 
     @property
     def _kind(self) -> str | None:
@@ -269,13 +256,6 @@ class _Api:
     def changes(self, request: Request) -> Response:
         """Send the list of changes, for `schirn apply`."""
         return _sent("changes.csv", "text/csv", self._session.changes().write)
-
-    def certificate(self, request: Request) -> Response:
-        """Send the certificate of a complete audit."""
-        certificate = self._session.certificate
-        if certificate is None:
-            return PlainTextResponse("The audit is not complete, so nothing is certified.", 404)
-        return _sent("certificate.json", "application/json", certificate.to_json)
 
     def image(self, request: Request) -> Response:
         """Send the image that the table names for a row; the request gives only the number."""
@@ -332,6 +312,8 @@ def _wanted(body: bytes) -> dict[str, Any]:
         wanted[key] = whole_text(wanted[key])
     if not is_count(seen):
         raise InputError("the request must give 'seen' as a whole number of at least 0")
+    if wanted.get("order", FIRST) not in ORDERS:
+        raise InputError(f"the order must be one of {', '.join(ORDERS)}")
     checked_person(wanted.get("person", ""))
     return wanted
 

@@ -1,4 +1,4 @@
-"""What the page lists: found rows, tags with their counts, batches, thresholds and people."""
+"""What the page lists: found rows, tags with their counts, batches and people."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -8,13 +8,13 @@ import numpy as np
 
 from schirn._files import brief
 from schirn._input import Array
-from schirn.cleaning.found import CLOSE
+from schirn.cleaning.questions import LIKELY
 from schirn.exceptions import InputError
-from schirn.review._state import DROP, KEEP, SKIP
+from schirn.review._questions import DROP, KEEP, SKIP
 from schirn.review.session import Session
 
 PAGE = 50
-SHOWN = ("doubtful", "removed", "suggested", "decided", "all")
+SHOWN = ("suspicious", "removed", "suggested", "decided", "all")
 SCOPES = ("all", "text", "id", "tag")
 _MAX_DISAGREEMENTS = 200
 
@@ -60,7 +60,7 @@ def search(session: Session, words: str, scope: str, offset: int) -> dict[str, A
 
 
 def tag_counts(session: Session) -> list[dict[str, Any]]:
-    """Return how often each tag is listed, doubtful, removed and decided, most doubtful first."""
+    """Return how often each tag is listed, suspicious, removed and decided, worst first."""
     final = session.final()
     counts: dict[str, dict[str, Any]] = {}
     visible = _visible(session)
@@ -75,18 +75,18 @@ def tag_counts(session: Session) -> list[dict[str, Any]]:
         for j, n in enumerate(np.bincount(index[mask], minlength=len(totals)).tolist()):
             totals[j][key] = n
     known = [each for each in totals if any(each[key] for key in masks)]
-    return sorted(known, key=lambda each: (-each["doubtful"], each["label"]))
+    return sorted(known, key=lambda each: (-each["suspicious"], each["label"]))
 
 
 def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any]:
-    """Return the items that have a tag, as far as they are doubtful, removed, decided or so.
+    """Return the items that have a tag, as far as they are suspicious, removed, decided or so.
 
     Parameters
     ----------
     session : Session
     label : str
         Name of the tag.
-    show : {"doubtful", "removed", "suggested", "decided", "all"}
+    show : {"suspicious", "removed", "suggested", "decided", "all"}
     offset : int
         Number of items to leave out, for the next page.
     """
@@ -98,7 +98,7 @@ def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any
     final = session.final()
     mask = _mask(session, show, final) & _visible(session) & np.isin(session.column, columns)
     tags = np.flatnonzero(mask)
-    tags = tags[np.argsort(np.abs(session.confidence[tags] - session.threshold), kind="stable")]
+    tags = tags[np.argsort(session.confidence[tags], kind="stable")]
     listed = []
     for k in tags[offset : offset + PAGE].tolist():
         i = int(session.row[k])
@@ -107,48 +107,6 @@ def batch(session: Session, label: str, show: str, offset: int) -> dict[str, Any
             {**session.about_row(i), **next(c for c in chips if c["current"]), "tags": chips}
         )
     return {"label": label, "show": show, "total": len(tags), "offset": offset, "cells": listed}
-
-
-def at_threshold(session: Session, value: float) -> dict[str, Any]:
-    """Return how many tags would be removed at a threshold, and how many of these rightly.
-
-    Parameters
-    ----------
-    session : Session
-    value : float
-    """
-    curve, now = session.project.curve, session.final()
-    kept = now if value == session.threshold else session.final(value)
-    listed, undecided = session.listed, (session.status != KEEP) & (session.status != DROP)
-    gone = listed & ~kept & _visible(session)
-    mine = gone & undecided
-    found = {
-        "value": value,
-        "now": session.threshold,
-        "removed": int(gone.sum()),
-        "by_people": int((gone & ~undecided).sum()),
-        "removed_now": int((listed & ~now & _visible(session)).sum()),
-        "fixed": session.audit is not None,
-    }
-    if curve is None:
-        # Without planted tags there is only the opinion of the model itself.
-        precision = float((1 - session.confidence[mine]).mean()) if mine.any() else None
-        return {
-            **found,
-            "precision": precision,
-            "low": None,
-            "high": None,
-            "recall": None,
-            "source": "the model's own probabilities",
-        }
-    point = curve.at(value)
-    shares = (point.precision, point.precision_low, point.precision_high, point.recall)
-    numbers = [None if share != share else share for share in shares]
-    return (
-        found
-        | dict(zip(("precision", "low", "high", "recall"), numbers, strict=True))
-        | {"source": curve.source}
-    )
 
 
 def people(session: Session) -> dict[str, Any]:
@@ -211,12 +169,11 @@ def _visible(session: Session) -> Array:
 
 
 def _mask(session: Session, show: str, final: Array) -> Array:
-    """Return the tags that are doubtful, removed, suggested or decided."""
+    """Return the tags that are suspicious, removed, suggested or decided."""
     decided = (session.status == KEEP) | (session.status == DROP)
     known = np.arange(len(session.row)) < len(session.project.row)
-    if show == "doubtful":
-        close = np.abs(session.confidence - session.threshold) < CLOSE
-        return session.listed & ~decided & close
+    if show == "suspicious":
+        return session.listed & ~decided & (session.confidence < LIKELY)
     if show == "removed":
         return session.listed & ~final
     if show == "suggested":

@@ -11,14 +11,18 @@ REQUEST_SECONDS = 10.0
 
 
 class LimitedProtocol(H11Protocol):
-    """HTTP that closes a connection whose request is not complete in time.
+    """HTTP that closes a connection whose request is not complete, or answer not read, in time.
+
+    A connection that sends its next request before it has the answer to the last one is closed
+    after that answer. No browser does so, and many such requests would keep the server busy.
 
     A new connection above the limit takes the place of the one that has been waiting longest for
-    the rest of its request; if none is waiting, the new one is closed. Whoever sends a whole
-    request is therefore answered, however many others never finish theirs.
+    the rest of its request, or has not read its answer; if there is none, the new one is closed.
+    Whoever sends a whole request is therefore answered, however many others never finish theirs.
     """
 
     _timer: asyncio.TimerHandle | None = None
+    _is_stalled = False
 
     def connection_made(self, transport: Any) -> None:
         """Accept a connection if there is room."""
@@ -47,7 +51,21 @@ class LimitedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""
+        if self.conn.trailing_data[0]:
+            self.transport.close()
         super().on_response_complete()
+        self._watch()
+
+    def pause_writing(self) -> None:
+        """Wait until the client reads."""
+        super().pause_writing()
+        self._is_stalled = True
+        self._watch()
+
+    def resume_writing(self) -> None:
+        """Go on after the client has read."""
+        super().resume_writing()
+        self._is_stalled = False
         self._watch()
 
     def shutdown(self) -> None:
@@ -64,8 +82,9 @@ class LimitedProtocol(H11Protocol):
         self.transport.abort()
 
     def _watch(self) -> None:
-        """Let the timer run exactly while a request is incomplete."""
-        if not self._is_waiting() or self.transport.is_closing():
+        """Let the timer run exactly while a request is incomplete or an answer not read."""
+        is_closed = self.transport.is_closing() and not self._is_stalled
+        if is_closed or not (self._is_waiting() or self._is_stalled):
             self._stop_timer()
         elif self._timer is None:
             self._timer = self.loop.call_later(REQUEST_SECONDS, self.give_up)

@@ -14,7 +14,6 @@ from pathlib import Path
 from schirn._optional import optional
 from schirn.exceptions import InputError
 from schirn.review._state import checked_person
-from schirn.review._training import Trainer
 from schirn.review.session import open_session
 
 HOST = "127.0.0.1"
@@ -25,8 +24,6 @@ def serve(
     *,
     port: int = 0,
     browser: bool = True,
-    retrain_every: int = 20,
-    audit: int | None = None,
     name: str = "",
     image_root: str | None = None,
     ready: Callable[[str], None] | None = None,
@@ -41,10 +38,6 @@ def serve(
         Port of the server; 0 chooses a free one.
     browser : bool
         Whether to open the page in the browser.
-    retrain_every : int
-        Number of decisions between two trainings; 0 never retrains.
-    audit : int, optional
-        Number of tags to draw at random and to ask first; the answers certify the removals.
     name : str
         Who decides; "" lets the page ask.
     image_root : str, optional
@@ -72,13 +65,10 @@ create one with: schirn clean TABLE --project /nowhere
 
     name = checked_person(name)
     session = open_session(folder, image_root=image_root)
-    trainer = Trainer(session, retrain_every)
     try:
         if session.table is not None:
             # A damaged table stops the command now, not the page later.
             session.table.cells  # noqa: B018
-        if audit is not None:
-            session.start_audit(audit)
     except BaseException:
         session.journal.close()
         raise
@@ -92,7 +82,7 @@ create one with: schirn clean TABLE --project /nowhere
             # No access log, because it would contain the token. No other log either: whoever sends
             # nonsense to the port must not fill the terminal. The application reports its errors.
             config = uvicorn.Config(
-                create_app(session, trainer, token, port, opened=forget, name=name),
+                create_app(session, token, port, opened=forget, name=name),
                 http=LimitedProtocol,
                 access_log=False,
                 log_level="critical",
@@ -107,7 +97,6 @@ create one with: schirn clean TABLE --project /nowhere
             if page is not None:
                 # In a thread, since a browser that runs in the terminal would block.
                 threading.Thread(target=webbrowser.open, args=(page.address,), daemon=True).start()
-            trainer.start_if_due()
             # Ctrl-C is the normal way to stop.
             with contextlib.suppress(KeyboardInterrupt):
                 uvicorn.Server(config).run(sockets=[listener])
@@ -115,7 +104,6 @@ create one with: schirn clean TABLE --project /nowhere
     finally:
         if page is not None:
             page.remove()
-        trainer.stop()
         session.journal.close()
     return int(session.view()["progress"]["decided"])
 

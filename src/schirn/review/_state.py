@@ -1,35 +1,31 @@
 """The state of a review: what each record of the journal is about, does, and undoes.
 
 The state follows from the project and the journal alone. Each person has one vote per tag. A tag
-has the status that most of its votes have; in a tie it stays with the model. Tags keep their number
+has the status that most of its votes have; in a tie it stays open. Tags keep their number
 for ever: a rename changes the name under which a label is shown, and of two tags of a row that are
 shown under one name, the first stands for both.
 """
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from schirn._files import brief
-from schirn._input import Array, is_share
-from schirn.cleaning.limits import least_likely, with_one_left
+from schirn._input import Array
+from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import InputError
-from schirn.review._audit import ReviewAudit
 from schirn.review._journal import Record
+from schirn.review._questions import DROP, KEEP, OPEN, SKIP, Questions
 from schirn.review.project import Project
 
-OPEN, KEEP, DROP, SKIP = range(4)
 STATUS = {"keep": KEEP, "drop": DROP, "skip": SKIP}
 DECISION = {KEEP: "keep", DROP: "drop", SKIP: "skip"}
-_ANSWER = {KEEP: True, DROP: False, SKIP: None}
 MAX_BATCH, MAX_NAME, MAX_NOTE, MAX_PERSON = 200, 200, 5000, 60
-_ABSENT: Any = object()
-# Each closer tag of the same label moves a tag back by this much confidence.
-_VARIETY = 0.01
+# What the answers allow to do to all tags of a kind at once.
+KIND = {"remove": LISTED, "complete": MISSING}
 
 
 class Step(NamedTuple):
@@ -44,7 +40,7 @@ class Step(NamedTuple):
 
 
 class ReviewState:
-    """Votes, names, notes, the threshold and the audit of a review.
+    """Votes, names, notes, and what was done to all tags at once.
 
     Parameters
     ----------
@@ -53,7 +49,7 @@ class ReviewState:
 
     Attributes
     ----------
-    row, column, listed, status, confidence : (m,) arrays
+    row, column, listed, status : (m,) arrays
         The tags of the project, and after them those that a person added.
     votes : dict from tag to dict from person to status
     settled : dict from tag to status
@@ -65,22 +61,26 @@ class ReviewState:
         Tags that are shown as another tag of their row.
     history : list of Step
         What can be undone.
+    questions : Questions
+        What to ask, and what the answers say.
+    chosen : dict from kind to array of tags
+        Tags that were removed, or added, as the answers allowed.
     """
 
     def __init__(self, project: Project):
         self.project = project
         self.row, self.column, self.listed = project.row, project.column, project.listed
         self.status = np.zeros(len(project.row), dtype=np.uint8)
-        self.confidence = project.confidence
         self.votes: dict[int, dict[str, int]] = {}
         self.settled: dict[int, int] = {}
         self.notes: dict[tuple[int, str], dict[str, str]] = {}
         self.names = list(project.labels)
         self.merged: dict[int, int] = {}
-        self.threshold = project.threshold
         self.history: list[Step] = []
-        self.audit: ReviewAudit | None = None
-        self._kept = project.kept
+        self.questions = Questions(project)
+        self.chosen: dict[str, Array | None] = {LISTED: None, MISSING: None}
+        self._certificate: Certificate | None = None
+        self._draws = 0
         self._row_of = {item.id: i for i, item in enumerate(project.items)}
         self._added: dict[int, list[int]] = {}
         self._merged_at = 0
@@ -89,8 +89,6 @@ class ReviewState:
         self._changed_by: dict[tuple[int, str], int] = {}
         # The tag that each person has just undone, which is asked again at once.
         self._undone: dict[str, int] = {}
-        self._sorted: Array | None = None
-        self._reorder()
 
     def name(self, tag: int) -> str:
         """Return the name under which a tag is shown."""
@@ -123,21 +121,25 @@ class ReviewState:
         ]
 
     @property
-    def auditing(self) -> bool:
-        """Whether an audit is under way, so that nothing may show what the model thinks."""
-        return self.audit is not None and not self.audit.done
+    def confidence(self) -> Array:
+        """Probability that each tag is correct, by the answers; 1 for tags that a person added."""
+        p = self.questions.confidence(self.status)
+        return np.r_[p, np.ones(len(self.row) - len(p))]
 
-    def final(self, threshold: float | None = None) -> Array:
-        """Return whether each tag is kept, by people or else by the model.
+    def certificate(self) -> Certificate | None:
+        """Return the certificate of the removed tags with all answers; None before a removal."""
+        if self._certificate is None:
+            return None
+        return self.questions.certificate(self._certificate, self.status)
 
-        Parameters
-        ----------
-        threshold : float, optional
-            By default the one in force.
-        """
+    def final(self) -> Array:
+        """Return whether each tag is kept: as people decided, or else as the answers allowed."""
         kept = np.zeros(len(self.row), dtype=bool)
-        model = self._model(threshold)
-        kept[: len(model)] = model
+        kept[: len(self.project.row)] = self.project.kept
+        for kind, tags in self.chosen.items():
+            if tags is not None:
+                kept[self.questions.tags[kind]] = kind == LISTED
+                kept[tags] = kind == MISSING
         kept = np.where(self.status == KEEP, True, np.where(self.status == DROP, False, kept))
         for tag, first in self.merged.items():
             decided = self.status[first] in (KEEP, DROP) and self._changed[first] > self._merged_at
@@ -145,55 +147,15 @@ class ReviewState:
             kept[tag] = False
         return kept
 
-    def _model(self, threshold: float | None) -> Array:
-        """Whether the model keeps each tag of the project."""
-        # The certificate is about the audited verdicts, so no other model may change them.
-        if self.audit is not None and self.audit.done:
-            return self.audit.kept()
-        if threshold is None and self.threshold == self.project.threshold:
-            return self._kept
-        return self._by_threshold(self.threshold if threshold is None else threshold)
-
-    def _below(self, threshold: float) -> Array:
-        """Whether the model keeps each tag at another threshold, within the limits of a row."""
-        project, limits = self.project, self.project.limits
-        listed = np.flatnonzero(project.listed)
-        row, confidence = project.row[listed], self.confidence[listed]
-        removed = project.judged[listed] & (confidence < threshold)
-        if limits["max_remove_per_row"] is not None:
-            removed = least_likely(row, confidence, removed, limits["max_remove_per_row"])
-        if limits["keep_one"]:
-            removed = with_one_left(row, confidence, removed, np.zeros(len(row), dtype=np.int8))
-        kept = np.zeros(len(project.row), dtype=bool)
-        kept[listed] = ~removed
-        return kept
-
-    @property
-    def _order(self) -> Array:
-        """Tags of the project in the order of the questions, sorted when they are needed."""
-        if self._sorted is None:
-            project, confidence = self.project, self.confidence[: len(self.project.row)]
-            order = review_order(confidence, project.column, self.threshold, project.listed)
-            self._sorted = order[~np.isin(order, list(self.merged))] if self.merged else order
-        return self._sorted
-
-    def _reorder(self) -> None:
-        """Forget what followed from other confidences, another threshold, or other names."""
-        self._sorted = None
-        self._by_threshold = lru_cache(1)(self._below)
-
     def _last(self, person: str) -> Step | None:
         return next((step for step in reversed(self.history) if step.person == person), None)
-
-    def _is_answer(self, record: Record, tags: Sequence[int]) -> bool:
-        votes = record["action"] in STATUS
-        return votes and self.audit is not None and tags[0] in self.audit
 
     def _tags_of(self, record: Record) -> list[int]:
         """Return the tags that a record is about; raise InputError if it makes no sense."""
         action = _text(record, "action")
         checks = {
-            **dict.fromkeys(STATUS, self._asked),
+            **dict.fromkeys(STATUS, self._of_vote),
+            **dict.fromkeys(KIND, self._of_choice),
             "batch": self._of_batch,
             "add": self._of_new_tag,
             "settle": self._of_settlement,
@@ -208,24 +170,22 @@ class ReviewState:
             raise InputError("the decision must be keep or drop")
         return checks[action](record)
 
-    def _asked(self, record: Record) -> list[int]:
-        item, label = _text(record, "item"), _text(record, "label")
-        audit = self.audit if self.auditing else None
-        # The sample may hold a tag that is shown as another one by now.
-        for tag in () if audit is None else audit.tags:
-            if audit is not None and tag not in audit.answers and self._is_named(tag, item, label):
-                return [tag]
-        return [self.find(item, label)]
+    def _of_vote(self, record: Record) -> list[int]:
+        return [self.find(_text(record, "item"), _text(record, "label"))]
 
-    def _is_named(self, tag: int, item: str, label: str) -> bool:
-        return self.project.items[self.row[tag]].id == item and self.name(tag) == label
+    def _of_choice(self, record: Record) -> list[int]:
+        tags, listed = record.get("tags"), record["action"] == "remove"
+        if not isinstance(tags, list) or not tags or len(set(map(str, tags))) < len(tags):
+            raise InputError("there is no tag to remove or to add")
+        n = len(self.project.row)
+        if not all(type(k) is int and 0 <= k < n and self.listed[k] == listed for k in tags):
+            raise InputError("the tags to remove must be listed, and those to add must not be")
+        return []
 
     def _of_batch(self, record: Record) -> list[int]:
         items = record.get("items")
         if not isinstance(items, list) or not 0 < len(items) <= MAX_BATCH:
             raise InputError(f"a batch needs 1 to {MAX_BATCH} items")
-        if self.auditing:
-            raise InputError("the audit comes first; batches follow after it")
         tags = [self.find(str(item), _text(record, "label")) for item in items]
         if len(set(tags)) < len(tags):
             raise InputError("a batch must not hold an item twice")
@@ -259,11 +219,7 @@ class ReviewState:
         return [self.find(record["item"], record["label"])] if _text(record, "label") else []
 
     def _of_threshold(self, record: Record) -> list[int]:
-        value: Any = record.get("value")
-        if not is_share(value):
-            raise InputError(f"the threshold must be a number from 0 to 1, not {brief(value)}")
-        if self.audit is not None:
-            raise InputError("the certificate is about one threshold, so it stays")
+        """Journals of version 0.2 may hold thresholds, which have no effect any more."""
         return []
 
     def _undoable(self, record: Record) -> list[int]:
@@ -273,11 +229,11 @@ class ReviewState:
         if not step or not same or about(step.record) != about(record):
             raise InputError("there is no such record to undo")
         action = step.record["action"]
-        if action in ("rename", "threshold"):
+        if action in ("rename", *KIND):
             later = [s for s in self.history if s.seq > step.seq and s.record["action"] == action]
             if later:
                 who = later[-1].person or "somebody"
-                raise InputError(f"{who} has made another {action} since; undo that first")
+                raise InputError(f"{who} has done another {action} since; undo that first")
         return step.tags
 
     def _check_item(self, record: Record) -> None:
@@ -306,7 +262,7 @@ class ReviewState:
             tags = [self._new_tag(record["item"], record["label"])]
         if action in (*STATUS, "batch", "add"):
             status = KEEP if action == "add" else STATUS[str(record.get("decision", action))]
-            before = [self._vote(tag, person, status, record) for tag in tags]
+            before = [self._vote(tag, person, status) for tag in tags]
         elif action == "settle":
             before = [self.settled.get(tag) for tag in tags]
             self.settled |= dict.fromkeys(tags, STATUS[record["decision"]])
@@ -315,9 +271,9 @@ class ReviewState:
             self._rename(before, record["to"], seq)
         elif action == "note":
             before = [self._note(record, person, record["text"])]
-        elif action == "threshold":
-            before = [self.threshold]
-            self._use_threshold(float(record["value"]))
+        elif action in KIND:
+            before = [self.chosen[KIND[action]], self._certificate]
+            self._choose(KIND[action], np.array(record["tags"]))
         self._touch(tags, person, seq)
         self.history.append(Step(seq, person, record, tags, before))
         self._undone.pop(person, None)
@@ -327,13 +283,9 @@ class ReviewState:
         self.history.remove(step)
         action, record = step.record["action"], step.record
         if action in (*STATUS, "batch", "add"):
-            for tag, (vote, settled, answer) in zip(step.tags, step.before, strict=True):
+            for tag, (vote, settled) in zip(step.tags, step.before, strict=True):
                 self._restore(self.votes.setdefault(tag, {}), person, vote)
                 self._restore(self.settled, tag, settled)
-                audit = self.audit
-                if audit is not None and answer is not None and step.seq > audit.start:
-                    audit.answers = {**audit.answers}
-                    self._restore(audit.answers, tag, answer[0], absent=_ABSENT)
         elif action == "settle":
             for tag, settled in zip(step.tags, step.before, strict=True):
                 self._restore(self.settled, tag, settled)
@@ -341,25 +293,36 @@ class ReviewState:
             self._rename(step.before, record["label"], seq)
         elif action == "note":
             self._note(record, person, step.before[0])
-        elif action == "threshold":
-            self._use_threshold(step.before[0])
+        elif action in KIND:
+            if action == "remove":
+                self._count_draw()
+            self.chosen[KIND[action]], self._certificate = step.before
         self._touch(step.tags, person, seq)
         if action in STATUS:
             self._undone[person] = step.tags[0]
         else:
             self._undone.pop(person, None)
 
-    def _vote(self, tag: int, person: str, status: int, record: Record) -> tuple[Any, ...]:
+    def _choose(self, kind: str, tags: Array) -> None:
+        """Remove or add tags; a removal fixes what a certificate is about."""
+        if kind == LISTED:
+            self._count_draw()
+            self._certificate = self.questions.begin_certificate(tags, self.status, self._draws)
+        self.chosen[kind] = tags
+
+    def _count_draw(self) -> None:
+        """Count the certificates that somebody has begun to answer: they share one error rate."""
+        begun = self._certificate
+        first = begun.order[0] if begun is not None and begun.order else None
+        if first is not None and self.status[self.questions.number(first)] != OPEN:
+            self._draws += 1
+
+    def _vote(self, tag: int, person: str, status: int) -> tuple[Any, ...]:
         """Record a vote; return what undo puts back."""
-        votes, answer = self.votes.setdefault(tag, {}), None
+        votes = self.votes.setdefault(tag, {})
         before, settled = votes.get(person), self.settled.pop(tag, None)
         votes[person] = status
-        if record.get("audit") and self.audit is not None:
-            answers = self.audit.answers
-            answer = [answers.get(tag, _ABSENT)]
-            self.audit.answers = {**answers, tag: _ANSWER[status]}
-            self.audit.date = str(record.get("time", ""))[:10]
-        return before, settled, answer
+        return before, settled
 
     def _touch(self, tags: list[int], person: str, seq: int) -> None:
         """Derive the status of tags from the votes on them."""
@@ -387,7 +350,6 @@ class ReviewState:
         self.column = np.r_[self.column, self.names.index(label)]
         self.listed = np.r_[self.listed, False]
         self.status = np.r_[self.status, np.uint8(OPEN)]
-        self.confidence = np.r_[self.confidence, 1.0]
         return tag
 
     def _rename(self, columns: list[int], name: str, seq: int) -> None:
@@ -403,11 +365,6 @@ class ReviewState:
             other = first.setdefault((int(self.row[tag]), self.name(tag)), tag)
             if other != tag:
                 self.merged[tag] = other
-        self._reorder()
-
-    def _use_threshold(self, value: float) -> None:
-        self.threshold = value
-        self._reorder()
 
     def _note(self, record: Record, person: str, text: str) -> str:
         """Keep a note, or forget it if the text is empty; return the one before."""
@@ -445,36 +402,3 @@ def checked_person(person: Any) -> str:
             f"a name has at most {MAX_PERSON} printable characters, unlike {brief(person)}"
         )
     return person.strip()
-
-
-def review_order(
-    confidence: Array, column: Array, threshold: float, listed: Array | bool = True
-) -> Array:
-    """Return the indices of the tags, most informative first.
-
-    A listed tag near the threshold is the most informative, and a suggestion that is almost
-    certain. So that a label with many such tags does not crowd out the others, the k-th nearest tag
-    of a label counts as k hundredths further away.
-
-    Parameters
-    ----------
-    confidence : (m,) float array
-        Probability that each tag is correct.
-    column : (m,) int array
-        Label of each tag.
-    threshold : float
-        Tags at or above it are kept.
-    listed : (m,) bool array, default=True
-        False for suggestions.
-
-    Examples
-    --------
-    >>> review_order(np.array([0.9, 0.51, 0.511, 0.515]), np.array([0, 0, 0, 1]), 0.5)
-    array([1, 3, 2, 0])
-    """
-    distance = np.where(listed, np.abs(confidence - threshold), 1 - confidence)
-    by_label = np.lexsort((distance, column))
-    _, first, size = np.unique(column[by_label], return_index=True, return_counts=True)
-    rank = np.empty(len(column))
-    rank[by_label] = np.arange(len(column)) - np.repeat(first, size)
-    return np.lexsort((distance, distance + _VARIETY * rank))

@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from schirn._files import read_archive
-from schirn.cleaning.found import MissingTags
 from schirn.cleaning.why import Reasons
 from schirn.exceptions import InputError
-from schirn.review._training import is_scaled, read_features
 from schirn.review.session import Session
 
 
 class Why:
-    """Explains the verdicts of `schirn clean`, whatever was learned since.
+    """Explains the verdicts of `schirn clean`, whatever was answered since.
 
     Parameters
     ----------
@@ -59,20 +57,14 @@ class Why:
     @cached_property
     def _reasons(self) -> Reasons:
         project = self._session.project
-        suggested = ~project.listed
-        missing = MissingTags(
-            project.row[suggested],
-            project.column[suggested],
-            project.confidence[suggested],
-            project.labels,
-        )
-        X = read_features(project)
+        X = project.features_of_items()
         names = read_archive(project.features).get("feature_names")  # type: ignore[arg-type]
         fits = names is not None and names.shape == (X.shape[1],) and names.dtype.kind == "U"
-        found = replace(project.verdicts(), missing=missing)
+        removed = ~project.kept[project.listed]
+        ranking = replace(project.ranking(), ordered=removed)
         return Reasons(
             X,
-            found,
+            ranking,
             feature_names=np.asarray(names).tolist() if fits else None,
-            scaled=is_scaled(project, X),
+            scaled=project.is_scaled(X),
         )

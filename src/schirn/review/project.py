@@ -2,29 +2,25 @@
 
 import hashlib
 import json
-import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._files import brief, whole_folder
+from schirn._files import brief, read_archive, whole_folder
 from schirn._input import Array, is_count, is_share, repeated, whole_text
-from schirn.cleaning.found import NoisyLabels
-from schirn.cleaning.groups import group_numbers
-from schirn.cleaning.threshold_curve import ThresholdCurve, ThresholdPoint
-from schirn.cleaning.trust import Trust, TrustPoint
-from schirn.cleaning.verdicts import PRECISION
+from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
+from schirn.datasets.npz import features_of
 from schirn.exceptions import DataError
-from schirn.review.table import TableRoles, read_roles, write_copy
+from schirn.linalg.features import has_unit_rows
+from schirn.review.table import TableRoles, read_roles, write_project_table
 from schirn.tables.files import Table
 
 FORMAT, VERSION = "schirn-review", 2
-FEATURES = "features.npz"
-_LEVELS = ("good", "weak", "none")
+FEATURES, EVIDENCE = "features.npz", "evidence.npz"
 
 
 def _is_file_name(name: Any) -> bool:
@@ -38,7 +34,6 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
         "be a list of names",
         lambda names: isinstance(names, list) and all(isinstance(name, str) for name in names),
     ),
-    "threshold": ("be a number from 0 to 1", is_share),
     "features": (
         "name a file in the folder",
         lambda name: name is None or _is_file_name(name),
@@ -66,7 +61,6 @@ class Project(NamedTuple):
 
     folder: Path
     labels: list[str]
-    threshold: float
     features: Path | None
     items: list[Item]
     row: Array
@@ -77,50 +71,92 @@ class Project(NamedTuple):
     listed: Array
     """Whether each tag is in the table; the others are suggestions."""
     method: str
-    precision: float | None
-    """Precision that the removals should have."""
     limits: dict[str, Any]
-    """What else an audit needs: `trust`, `keep_one` and `max_remove_per_row` of the verdicts."""
+    """Limits of the removals: `precision`, `keep_one` and `max_remove_per_row`."""
     start: Array
     """The tags of item i are start[i] to start[i + 1]."""
     table: TableRoles | None
     """How to read the copy of the table; None in projects of version 1."""
-    curve: ThresholdCurve | None
-    """Expected precision of the removals against the threshold."""
     fingerprint: str
     """Hash of ids and labels; the decisions and confidences of another project do not fit."""
 
-    def verdicts(self) -> NoisyLabels:
-        """Return the verdicts of `schirn clean` on the listed tags."""
-        listed = self.listed
+    def ranking(self) -> NoisyLabels:
+        """Return the ranking of `schirn clean`."""
+        listed, suggested = self.listed, ~self.listed
+        p = self.confidence[listed]
+        # Tags that were known or answered beforehand have confidence 0 or 1.
+        known = np.where(p == 1, 1, np.where(p == 0, -1, 0)).astype(np.int8)
         return NoisyLabels(
             n_rows=len(self.items),
             label_names=self.labels,
             row=self.row[listed],
             column=self.column[listed],
-            confidence=self.confidence[listed],
-            removed=~self.kept[listed],
+            model_confidence=p,
             judged=self.judged[listed],
-            threshold=self.threshold,
             method=self.method,
+            known=known,
+            missing=MissingTags(
+                self.row[suggested],
+                self.column[suggested],
+                self.confidence[suggested],
+                self.labels,
+            ),
+            **self._evidence(),
             **self.limits,
         )
+
+    def _evidence(self) -> dict[str, Any]:
+        """Evidence of each expert and of planted tags, if the project has them."""
+        path = self.folder / EVIDENCE
+        if not path.is_file():
+            return {}
+        arrays = read_archive(path)
+        experts, planted = arrays.get("experts"), arrays.get("planted")
+        evidence: dict[str, Any] = {}
+        for name, array, width in (
+            ("experts", experts, int(self.listed.sum())),
+            ("planted_confidence", planted, None),
+        ):
+            if array is None:
+                continue
+            fits = array.ndim == 1 + (width is not None) and array.dtype.kind == "f"
+            if not fits or not np.isfinite(array).all() or width not in (None, array.shape[-1]):
+                raise DataError(f"{path}: does not fit the items; create the project again")
+            evidence[name] = array
+        return evidence
+
+    def features_of_items(self) -> Any:
+        """Return the features of the items; raise DataError if there are none."""
+        path = self.features
+        if path is None:
+            raise DataError(f"{self.folder}: the project has no features")
+        X = features_of(path, read_archive(path))
+        if X is None or X.shape[0] != len(self.items):
+            held = "no features" if X is None else f"{X.shape[0]} rows"
+            raise DataError(f"{path}: {held}, but the project has {len(self.items)} items")
+        return X
+
+    def is_scaled(self, X: Any) -> bool:
+        """Whether the features need no scaling; projects of earlier versions do not say."""
+        known = None if self.features is None else read_archive(self.features).get("scaled")
+        if known is None or known.shape != () or known.dtype.kind != "b":
+            return has_unit_rows(X)
+        return bool(known)
 
 
 def write_project(
     path: str,
-    found: NoisyLabels,
+    ranking: NoisyLabels,
     X: Any,
     *,
     ids: list[str],
     texts: list[str],
-    precision: float | None = PRECISION,
     table: Table | None = None,
     source: str = "",
     roles: TableRoles | None = None,
     feature_names: Iterable[object] | None = None,
-    groups: Iterable[Any] | None = None,
     scaled: bool | None = None,
+    command: Sequence[str] = (),
 ) -> None:
     """Write a new project folder, completely or not at all.
 
@@ -128,53 +164,46 @@ def write_project(
     ----------
     path : str
         Folder that is empty or does not exist.
-    found : NoisyLabels
-        Verdicts to review.
+    ranking : NoisyLabels
+        Tags to review.
     X : (n, d) array or CSR matrix
-        Features for retraining.
+        Features, which explain the ranks.
     ids, texts : list of str
         Name and text of each row.
-    precision : float or None
-        Precision that the removals should have.
     table, source, roles : Table, str and TableRoles, optional
         The table, its path, and the roles of its columns. The project keeps all of them.
     feature_names : iterable of str, optional
         Names of the columns of X.
-    groups : sequence of n values, optional
-        Rows with the same value are left out together when the project is trained again.
     scaled : bool, optional
         Whether the features need no scaling, as those of texts and pictures; by default sparse
         rows of length one need none.
+    command : sequence of str
+        Words of the command that ranked the tags.
     """
-    trust = found.trust
-    head = {
+    head: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,
-        "labels": found.label_names,
-        "threshold": found.threshold,
-        "method": found.method,
-        "n_items": found.n_rows,
+        "labels": ranking.label_names,
+        "method": ranking.method,
+        "n_items": ranking.n_rows,
         "features": FEATURES,
-        "precision": precision,
-        "keep_one": found.keep_one,
-        "max_remove_per_row": found.max_remove_per_row,
-        "trust": trust
-        and {"level": trust.level, "planted": trust.planted, "curve": list(map(list, trust.curve))},
+        "precision": ranking.precision,
+        "keep_one": ranking.keep_one,
+        "max_remove_per_row": ranking.max_remove_per_row,
+        "command": list(command),
+        "source_sha256": _hash_file(source),
     }
-    if found.threshold_curve is not None:
-        points = [list(point.values()) for point in found.threshold_curve.records()]
-        head["threshold_curve"] = {"source": found.threshold_curve.source, "points": points}
-    suggested: list[list[dict[str, Any]]] = [[] for _ in range(found.n_rows)]
-    for record in found.suggestions().records():
+    suggested: list[list[dict[str, Any]]] = [[] for _ in range(ranking.n_rows)]
+    for record in ranking.missing.above().records():
         suggested[record["row"]].append(
             {"label": record["label"], "confidence": record["confidence"]}
         )
     # The layout of `schirn.datasets.read_npz`.
-    start = np.searchsorted(found.row, np.arange(found.n_rows + 1))
+    start = np.searchsorted(ranking.row, np.arange(ranking.n_rows + 1))
     arrays: dict[str, Any] = {
-        "C_indices": found.column.astype(np.int64),
+        "C_indices": ranking.column.astype(np.int64),
         "C_indptr": start.astype(np.int64),
-        "label_names": np.array(found.label_names, dtype=str),
+        "label_names": np.array(ranking.label_names, dtype=str),
     }
     if sp.issparse(X):
         X = sp.csr_array(X)
@@ -186,26 +215,43 @@ def write_project(
         arrays["feature_names"] = np.array([str(name)[:80] for name in feature_names], dtype=str)
     if scaled is not None:
         arrays["scaled"] = np.array(scaled)
-    if groups is not None:
-        arrays["groups"] = group_numbers(groups, found.n_rows)
     with whole_folder(path) as folder:
         with (folder / "items.jsonl").open("wb") as stream:
             for i, (name, text) in enumerate(zip(ids, texts, strict=True)):
                 tags = [
                     {
-                        "label": found.label_names[found.column[k]],
-                        "confidence": float(found.confidence[k]),
-                        "kept": not found.removed[k],
-                        "judged": bool(found.judged[k]),
+                        "label": ranking.label_names[ranking.column[k]],
+                        "confidence": float(ranking.confidence[k]),
+                        "kept": not ranking.removed[k],
+                        "judged": bool(ranking.judged[k]),
                     }
                     for k in range(start[i], start[i + 1])
                 ]
                 item = {"id": name, "text": text, "tags": tags, "suggested": suggested[i]}
                 stream.write((json.dumps(item, ensure_ascii=True) + "\n").encode())
         np.savez_compressed(folder / FEATURES, **arrays)
+        evidence: dict[str, Any] = {"planted": ranking.planted_confidence}
+        if ranking.experts is not None:
+            evidence["experts"] = ranking.experts
+        np.savez_compressed(folder / EVIDENCE, **evidence)
         if table is not None and roles is not None:
-            head["table"] = write_copy(folder, table, source, roles)
+            head["table"] = write_project_table(folder, table, source, roles)
         (folder / "project.json").write_text(json.dumps(head, indent=2), "utf-8")
+
+
+def was_made_by(folder: str | os.PathLike[str], command: Sequence[str], source: str) -> bool:
+    """Whether a project was made from what a file holds now, by this command if any is given."""
+    head = _read_head(Path(folder))
+    is_same = head.get("source_sha256") == _hash_file(source)
+    return is_same and (not command or head.get("command") == list(command))
+
+
+def _hash_file(path: str) -> str | None:
+    """Hash of a file; None for a folder."""
+    if not os.path.isfile(path):
+        return None
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def read_project(folder: str | os.PathLike[str]) -> Project:
@@ -214,7 +260,7 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     Parameters
     ----------
     folder : path
-        Holds `project.json`, `items.jsonl` and, for retraining, an .npz file with the features.
+        Holds `project.json`, `items.jsonl` and, to explain the ranks, the features.
     """
     folder = Path(folder)
     head = _read_head(folder)
@@ -232,7 +278,6 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
     return Project(
         folder=folder,
         labels=labels,
-        threshold=float(head["threshold"]),
         features=None if head.get("features") is None else folder / head["features"],
         items=items,
         row=row,
@@ -242,15 +287,13 @@ def read_project(folder: str | os.PathLike[str]) -> Project:
         judged=judged,
         listed=listed,
         method=str(head.get("method")),
-        precision=head.get("precision", PRECISION),
         limits={
-            "trust": _parsed(folder, head, "trust", "a planted-tag check", _trust),
+            "precision": head.get("precision") or PRECISION,
             "keep_one": head.get("keep_one") is True,
             "max_remove_per_row": head.get("max_remove_per_row"),
         },
         start=np.searchsorted(row, np.arange(len(items) + 1)),
         table=read_roles(folder, head.get("table")),
-        curve=_parsed(folder, head, "threshold_curve", "one", _curve),
         fingerprint=_fingerprint(names, listed),
     )
 
@@ -260,7 +303,7 @@ def _read_head(folder: Path) -> dict[str, Any]:
     if folder.is_file():
         raise DataError(
             f"{folder}: is a file, not a review project; "
-            f"if it is a table, create a project with: schirn clean {folder} --project DIR"
+            f"if it is a table, run: schirn review {folder}"
         )
     if not path.is_file():
         raise DataError(
@@ -292,40 +335,6 @@ def _read_head(folder: Path) -> dict[str, Any]:
         name = folder / head["features"]
         raise DataError(f"{name}: the features are missing; create the project again")
     return dict(head)
-
-
-def _parsed(
-    folder: Path, head: dict[str, Any], key: str, kind: str, parse: Callable[[Any], Any]
-) -> Any:
-    """Return what a function makes of an optional entry."""
-    if head.get(key) is None:
-        return None
-    try:
-        return parse(head[key])
-    except (TypeError, ValueError, KeyError, OverflowError):
-        raise DataError(
-            f"{folder / 'project.json'}: {key!r} is not {kind}; create the project again"
-        ) from None
-
-
-def _trust(trust: Any) -> Trust:
-    curve = [TrustPoint(*map(float, point)) for point in trust["curve"]]
-    planted, level = trust["planted"], trust["level"]
-    fits = isinstance(planted, int) and planted >= bool(curve) and level in _LEVELS
-    if not fits or not all(is_share(value) for point in curve for value in point):
-        raise ValueError
-    return Trust(level, "", planted, curve=curve)
-
-
-def _curve(curve: Any) -> ThresholdCurve:
-    points = []
-    for point in curve["points"]:
-        at, removed, *shares = (math.nan if value is None else float(value) for value in point)
-        points.append(ThresholdPoint(at, int(removed), *shares))
-    known = [value for point in points for value in (point[0], *point[2:]) if value == value]
-    if not points or not all(map(is_share, known)):
-        raise ValueError
-    return ThresholdCurve(points, str(curve.get("source")))
 
 
 def _fingerprint(names: list[tuple[str, str]], listed: Array) -> str:

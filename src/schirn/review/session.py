@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -12,19 +12,27 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import atomic_write, brief, read_archive
+from schirn._files import brief
 from schirn._input import Array
-from schirn.cleaning.audit import Certificate
-from schirn.cleaning.found import CLOSE
+from schirn.cleaning.certificate import Certificate
+from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import DataError, InputError
-from schirn.review._audit import ReviewAudit
 from schirn.review._journal import Journal, Record
-from schirn.review._state import (
-    DECISION,
+from schirn.review._questions import (
+    CERTIFY,
     DROP,
+    FIRST,
     KEEP,
     OPEN,
+    ORDERS,
     SKIP,
+    SUGGESTED,
+    describe_certificate,
+    say_what_is_known,
+)
+from schirn.review._state import (
+    DECISION,
+    KIND,
     STATUS,
     ReviewState,
     Step,
@@ -34,11 +42,13 @@ from schirn.review._state import (
 from schirn.review.project import Project, read_project
 from schirn.review.table import ProjectTable
 from schirn.tables.changes import Change, ChangeList
+from schirn.tables.files import write_copy
 
 ACTIONS = (*STATUS, "undo")
-# Records that say nothing new to the model.
-_NOT_LEARNED = ("skip", "audit", "note", "rename", "threshold")
-CONFIDENCE_FILE, CERTIFICATE_FILE = "confidence.npz", "certificate.json"
+# Records of earlier versions: the answers to what they asked are decisions now.
+_IGNORED = ("ask", "audit")
+# A larger set is offered once it has this share of new tags: every set needs its own certificate.
+_FEW_MORE = 0.05
 _MAX_TEXT = 300
 
 
@@ -49,7 +59,7 @@ class Conflict(Exception):
 def open_session(
     folder: str | os.PathLike[str], *, write: bool = True, image_root: str | None = None
 ) -> "Session":
-    """Open a project folder with its decisions and the confidences of its last training.
+    """Open a project folder with its decisions.
 
     Parameters
     ----------
@@ -80,16 +90,10 @@ create one with: schirn clean TABLE --project /nowhere
     try:
         if journal.repaired:
             warnings.warn(f"{journal.path}: {journal.repaired}", stacklevel=2)
-        session = Session(project, journal, image_root=image_root)
-        stored = _read_confidence(project, session.sequence)
-        if stored is not None:
-            session.use_confidence(*stored)
-        if write:
-            session.store_certificate()
+        return Session(project, journal, image_root=image_root)
     except BaseException:
         journal.close()
         raise
-    return session
 
 
 class Session(ReviewState):
@@ -108,9 +112,7 @@ class Session(ReviewState):
     def __init__(self, project: Project, journal: Journal, *, image_root: str | None = None):
         super().__init__(project)
         self.journal, self._image_root = journal, image_root
-        self.on_decision: Callable[[], None] | None = None
         self.lock = threading.RLock()
-        self.trained_to = 0
         for record in journal.records:
             self._replay(record)
 
@@ -179,7 +181,7 @@ class Session(ReviewState):
             ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop", "skip", "add"
             and "settle" (with ``decision``); ``label``, ``items`` and ``decision`` for "batch";
             ``label`` and ``to`` for "rename"; ``item``, ``label`` ("" for the whole item) and
-            ``text`` for "note"; ``value`` for "threshold".
+            ``text`` for "note"; ``tags`` for "remove" and "complete".
         seen : int
             Number of the last record that the caller knows.
         person : str
@@ -203,114 +205,73 @@ class Session(ReviewState):
                 for tag in tags:
                     if self._changed_by.get((tag, person), 0) > seen:
                         raise Conflict("This tag was decided in another tab; nothing was changed.")
-            if self._is_answer(whole, tags):
-                whole["audit"] = True
             seq = self.journal.append(whole)
             self._apply(self.journal.records[-1], tags)
-            self.store_certificate()
-        if self.on_decision is not None:
-            self.on_decision()
         return seq
 
-    def start_audit(self, size: int) -> None:
-        """Draw tags at random, to be asked first; an audit of the same size goes on.
+    def apply_answers(self, action: str, count: int, seen: int, person: str = "") -> int:
+        """Remove, or add, all tags that the answers allow at the target precision.
 
         Parameters
         ----------
-        size : int
-            Number of tags.
+        action : {"remove", "complete"}
+        count : int
+            Number of tags that the caller was shown; another one raises `Conflict`.
+        seen : int
+            Number of the last record that the caller knows.
+        person : str
+            Who acts.
         """
         with self.lock:
-            audit = self.audit
-            if audit is not None and audit.size == size:
-                return
-            if audit is not None and audit.answers and not audit.done:
-                raise InputError(
-                    f"{self.project.folder}: an audit of {audit.size} tags has begun, of which "
-                    f"{len(audit.answers)} are answered; go on with --audit {audit.size}"
-                )
-            seed = sum(record["action"] == "audit" for record in self.journal.records)
-            audit = ReviewAudit(self.project, size, seed, self.sequence + 1)
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            record = {"time": now, "action": "audit", "size": size, "seed": seed}
-            self.journal.append({**record, "sample": audit.sha256})
-            self.audit = audit
-            self.store_certificate()
+            tags = self.questions.ready(KIND[action], self.status).tolist()
+            if len(tags) != count:
+                raise Conflict("The answers have changed in another tab; nothing was done.")
+            return self.act({"action": action, "tags": tags}, seen, person)
 
-    @property
-    def certificate(self) -> Certificate | None:
-        """What a complete audit certifies."""
-        with self.lock:
-            return None if self.audit is None else self.audit.certificate
-
-    def store_certificate(self) -> None:
-        """Write the certificate to the project folder, or remove one that no longer holds."""
-        if self.audit is None:
-            return
-        path, certificate = self.project.folder / CERTIFICATE_FILE, self.certificate
-        # The journal holds all answers, so a full disk loses nothing: the next start writes it.
-        with contextlib.suppress(OSError):
-            if certificate is None:
-                path.unlink(missing_ok=True)
-            elif not path.exists() or path.read_bytes() != certificate.to_json().encode():
-                certificate.to_json(path)
-
-    def use_confidence(self, confidence: Array, seq: int) -> None:
-        """Use the confidences of a model that was trained on the decisions up to `seq`."""
-        threshold, first = self.project.threshold, self.project.confidence
-        # Tags that `clean` could not judge (confidence one half), or kept in spite of a low
-        # confidence, stay until the reviewer drops them.
-        protected = self.project.kept & ((first == 0.5) | (first < threshold))
-        with self.lock:
-            self._kept = ((confidence >= threshold) | protected) & self.project.listed
-            self.confidence = np.r_[confidence, np.ones(len(self.row) - len(confidence))]
-            self.trained_to = seq
-            self._reorder()
-
-    def store_confidence(self) -> None:
-        """Write the confidences to the project folder, for the next start and for the export."""
-        with self.lock:
-            confidence, seq = self.confidence[: len(self.project.row)], self.trained_to
-        with atomic_write(self.project.folder / CONFIDENCE_FILE) as stream:
-            project = np.array(self.project.fingerprint)
-            np.savez(stream, confidence=confidence, seq=seq, project=project)
-
-    def decisions_since(self, seq: int) -> int:
-        """Return the number of tags decided and undone after record `seq`."""
-        with self.lock:
-            later = self.journal.records[seq:]
-            learned = [record for record in later if record["action"] not in _NOT_LEARNED]
-            return sum(len(record.get("items", "1")) for record in learned)
-
-    def current(self, person: str = "", *, second: bool = False) -> int | None:
-        """Return the tag to ask: just undone, of the audit, open, skipped, or None.
+    def current(self, person: str = "", *, order: str = FIRST, second: bool = False) -> int | None:
+        """Return the tag to ask: just undone, the next in this order, skipped, or None.
 
         Parameters
         ----------
         person : str
             Who is asked.
+        order : {"first", "suspicious", "close", "tag", "suggested", "certify"}
+            What to ask next.
         second : bool
             Whether to ask about what only others have decided.
         """
         if person in self._undone:
             return self._undone[person]
-        if self.audit is not None and not self.audit.done:
-            return self.audit.next()
-        status = self.status[self._order]
         if second:
-            others = map(int, self._order[(status == KEEP) | (status == DROP)])
-            fresh = (t for t in others if t not in self.settled and person not in self.votes[t])
-            return next(fresh, None)
-        for tag in self._order[status == OPEN]:
+            decided = (self.status == KEEP) | (self.status == DROP)
+            others = np.flatnonzero(decided)
+            others = others[np.argsort(self.confidence[others], kind="stable")]
+            fresh = (t for t in others.tolist() if t not in self.settled)
+            return next((t for t in fresh if person not in self.votes[t]), None)
+        last = self._last(person)
+        tag_before = last.tags[0] if last and last.tags else None
+        tags = self.questions.in_order(order, self.status, tag_before)
+        if order == CERTIFY:
+            begun = self._certificate
+            tags = map(self.questions.number, (begun and begun.order) or ())
+        for tag in tags:
             # Open in spite of votes, since these are tied.
-            if self.votes.get(int(tag), {}).get(person, SKIP) == SKIP:
-                return int(tag)
+            voted = self.votes.get(tag, {}).get(person, SKIP) != SKIP
+            if self.status[tag] == OPEN and tag not in self.merged and not voted:
+                return tag
+        if order == CERTIFY:
+            return None
         # The tag skipped longest ago comes first, so that every one has its turn.
-        skipped = self._order[status == SKIP].tolist()
+        skipped = [t for t in np.flatnonzero(self.status == SKIP).tolist() if t not in self.merged]
         return min(skipped, key=self._changed.__getitem__, default=None)
 
     def view(
-        self, person: str = "", *, second: bool = False, chosen: tuple[str, str] | None = None
+        self,
+        person: str = "",
+        *,
+        order: str = FIRST,
+        second: bool = False,
+        chosen: tuple[str, str] | None = None,
     ) -> dict[str, Any]:
         """Return what the page shows, as a JSON document.
 
@@ -318,26 +279,61 @@ class Session(ReviewState):
         ----------
         person : str
             Who looks at the page.
+        order : {"first", "suspicious", "close", "tag", "suggested", "certify"}
+            What to ask next.
         second : bool
             Whether to ask about what only others have decided.
         chosen : pair of str, optional
             Item and label to show instead of the next question.
         """
+        if order not in ORDERS:
+            raise InputError(f"the order must be one of {', '.join(ORDERS)}, not {brief(order)}")
         with self.lock:
-            tag = self.current(person, second=second)
-            if chosen is not None and not self.auditing:
+            tag = self.current(person, order=order, second=second)
+            blind = tag is not None and self._is_blind(tag, order)
+            if chosen is not None:
                 with contextlib.suppress(InputError):
-                    tag = self.find(*chosen)
+                    tag, blind = self.find(*chosen), False
             last = self._last(person)
             return {
                 "seq": self.sequence,
-                "threshold": self.threshold,
-                "current": None if tag is None else self.describe(tag, person, second),
+                "current": None if tag is None else self.describe(tag, person, second, blind),
                 "last": last and self._describe_step(last),
                 "progress": self._progress(),
-                "audit": self.audit and self.audit.view(),
+                "known": self.known(),
                 "disagreements": len(self.disagreements()),
             }
+
+    def known(self) -> dict[str, Any]:
+        """Return what the answers say and allow, and the state of the certificate."""
+        questions, status = self.questions, self.status
+        ranking, certificate = questions.ranking(status), self.certificate()
+        first = {}
+        for kind in (LISTED, MISSING):
+            answered = sum(int(status[tag] != OPEN) for tag in questions.steps(kind, status))
+            first[kind] = {"answered": answered, "size": questions.size(kind)}
+        return {
+            "line": say_what_is_known(ranking),
+            "answers": ranking.n_answers,
+            "precision": ranking.precision,
+            "first": first,
+            **{action: self._ready(kind) for action, kind in KIND.items()},
+            "removed": int((self.project.listed & ~self.final()[: len(self.project.row)]).sum()),
+            "certificate": certificate and describe_certificate(certificate),
+        }
+
+    def _ready(self, kind: str) -> dict[str, int]:
+        """Number of tags that the answers allow to remove or add, and how many of them are new."""
+        tags, chosen = self.questions.ready(kind, self.status), self.chosen[kind]
+        new = len(tags if chosen is None else np.setdiff1d(tags, chosen))
+        few = 0 if chosen is None else _FEW_MORE * len(chosen)
+        return {"count": len(tags), "new": new if new > few else 0}
+
+    def _is_blind(self, tag: int, order: str) -> bool:
+        """Whether a question must not show what the model thinks, which would sway the answer."""
+        kind = MISSING if order == SUGGESTED else LISTED
+        asked = order in (FIRST, SUGGESTED) and tag in self.questions.steps(kind, self.status)
+        return asked or order == CERTIFY
 
     def final_tags(self) -> Iterator[dict[str, Any]]:
         """Yield one record per item: tags, and those removed, decided by a person, and added.
@@ -402,7 +398,9 @@ class Session(ReviewState):
             ]
             return ChangeList.from_cells(own, found)
         cells, roles = self.table.cells, self.table.roles
-        return ChangeList.from_cells(cells, found, column=roles.column, separator=roles.separator)
+        about: dict[str, Any] = {"column": roles.column, "separator": roles.separator}
+        changes = ChangeList.from_cells(cells, found, **about, **self.table.cell_options)
+        return changes.keyed(self.table.table)
 
     def write_table(self, path: str | os.PathLike[str]) -> None:
         """Write the whole table with the final tags: all columns, all rows, in their order.
@@ -410,7 +408,7 @@ class Session(ReviewState):
         Parameters
         ----------
         path : path
-            Must have the format of the table.
+            In any format of a table.
 
         Raises
         ------
@@ -423,8 +421,28 @@ class Session(ReviewState):
                 f"{self.project.folder}: this project keeps no table; create it again to export "
                 f"all columns"
             )
-        cells = self.changes().apply(table.cells, spreadsheet=not table.table.lists)
-        table.table.write(os.fspath(path), {table.roles.column: cells}, {})
+        whole, roles = table.table, table.roles
+        cells = self.changes().apply(table.cells, **table.cell_options)
+        changed = {roles.column: cells}
+        write_copy(os.fspath(path), whole, changed, {}, separator=roles.separator)
+
+    def verify(self, certificate: Certificate) -> None:
+        """Raise InputError unless a certificate is about what `write_table` writes."""
+        before = [self._spelled(i) for i in range(len(self.project.items))]
+        after = [record["tags"] for record in self.final_tags()]
+        rows = list(enumerate(zip(before, after, strict=True)))
+        # As its file says it, which holds the answers in the order of drawing only.
+        Certificate.from_json(certificate.to_json()).verify(
+            certificate.table_sha256,
+            [(i, tag) for i, (old, _) in rows for tag in old],
+            [(i, tag) for i, (old, new) in rows for tag in old if tag not in new],
+            [(i, tag) for i, (old, new) in rows for tag in new if tag not in old],
+        )
+
+    def _spelled(self, i: int) -> list[str]:
+        """Return the labels of the tags of a row, before any change."""
+        tags = (k for k in self.tags_of_row(i) if self.listed[k])
+        return [self.project.labels[self.column[k]] for k in tags]
 
     def _reason(self, tag: int) -> tuple[str, float | None]:
         """Why a tag is removed or added, and the probability that this is right."""
@@ -448,14 +466,11 @@ class Session(ReviewState):
         return found
 
     def _replay(self, record: Record) -> None:
-        if record.get("action") == "audit":
-            self._replay_audit(record)
+        if record.get("action") in _IGNORED:
             return
         try:
             checked_person(record.get("person", ""))
             tags = self._tags_of(record)
-            if bool(record.get("audit")) != self._is_answer(record, tags):
-                raise InputError("the audit does not fit")
         except InputError:
             action, item, label = (record.get(key) for key in ("action", "item", "label"))
             raise DataError(
@@ -465,46 +480,30 @@ class Session(ReviewState):
             ) from None
         self._apply(record, tags)
 
-    def _replay_audit(self, record: Record) -> None:
-        size, seed = record.get("size"), record.get("seed")
-        try:
-            self.audit = ReviewAudit(self.project, size, seed, record["seq"])  # type: ignore[arg-type]
-            fits = self.audit.sha256 == record.get("sample")
-        except (InputError, TypeError, ValueError):
-            fits = False
-        if not fits:
-            raise DataError(
-                f"{self.journal.path}: the audit of record {record['seq']} was drawn from other "
-                f"verdicts than those in the folder; move the file away to start over"
-            )
-
     def _progress(self) -> dict[str, int]:
-        n = len(self.project.row)
         counts, listed = np.bincount(self.status, minlength=4), self.project.listed
-        undecided = (self.status[:n] == OPEN) | (self.status[:n] == SKIP)
-        undecided[list(filter(n.__gt__, self.merged))] = False
-        is_close = np.abs(self.confidence[:n] - self.threshold) < CLOSE
         return {
             "kept": int(counts[KEEP]),
             "dropped": int(counts[DROP]),
             "skipped": int(counts[SKIP]),
             "decided": int(counts[KEEP] + counts[DROP]),
-            "doubtful": int((undecided & is_close & listed).sum()),
-            "suggested": int((undecided & ~listed).sum()),
+            "suggested": int((~listed & (self.status[: len(listed)] == OPEN)).sum()),
             "total": int(listed.sum()),
         }
 
-    def describe(self, tag: int, person: str = "", second: bool = False) -> dict[str, Any]:
+    def describe(
+        self, tag: int, person: str = "", second: bool = False, blind: bool = False
+    ) -> dict[str, Any]:
         """Return what the page shows about a tag and its item."""
         # Who knows the verdict, or what others decided, answers differently.
-        blind, i = self.auditing, int(self.row[tag])
-        hidden = blind or second
+        hidden, i = blind or second, int(self.row[tag])
         final = self.final()
         tags = self.chips(i, final, tag)
         if hidden:
-            tags = [chip | {"decision": None} for chip in tags if blind <= chip["listed"]]
+            tags = [chip | {"decision": None} for chip in tags]
         if blind:
-            tags = [chip | {"confidence": None, "kept": True} for chip in tags]
+            shown = (chip for chip in tags if chip["listed"] or chip["current"])
+            tags = [chip | {"confidence": None, "kept": True} for chip in shown]
         votes = {} if hidden else self.votes.get(tag, {})
         return {
             **self.about_row(i),
@@ -513,7 +512,7 @@ class Session(ReviewState):
             "confidence": None if blind else self._likely(tag),
             "kept": None if hidden else bool(final[tag]),
             "suggested": not self.listed[tag],
-            "audit": self.audit is not None and tag in self.audit,
+            "blind": blind,
             "decision": None if hidden else self._decision(tag),
             "mine": None if blind else DECISION.get(self.votes.get(tag, {}).get(person, OPEN)),
             "votes": {who: DECISION[vote] for who, vote in votes.items()},
@@ -552,9 +551,10 @@ class Session(ReviewState):
 
     def _describe_step(self, step: Step) -> dict[str, Any]:
         """Return what the page says about the last action of a person."""
-        keys = ("item", "label", "action", "decision", "to", "value")
+        keys = ("item", "label", "action", "decision", "to")
         about = {key: step.record[key] for key in keys if key in step.record}
-        return {**about, "of": step.seq, "count": len(step.tags)}
+        count = len(step.record.get("tags", step.tags))
+        return {**about, "of": step.seq, "count": count}
 
     def _likely(self, tag: int) -> float | None:
         """Return the confidence to show; there is none for a tag that a person added."""
@@ -562,18 +562,3 @@ class Session(ReviewState):
 
     def _decision(self, tag: int) -> str | None:
         return DECISION.get(int(self.status[tag]))
-
-
-def _read_confidence(project: Project, sequence: int) -> tuple[Array, int] | None:
-    """Return the stored confidences and their sequence number, or None if they do not fit."""
-    path = Path(project.folder, CONFIDENCE_FILE)
-    if not path.is_file():
-        return None
-    try:
-        stored = read_archive(path)
-        confidence, seq = np.asarray(stored["confidence"], np.float64), int(stored["seq"])
-        same = str(stored["project"]) == project.fingerprint
-    except (DataError, OSError, ValueError, KeyError, TypeError):
-        return None
-    fits = confidence.shape == project.confidence.shape and np.isfinite(confidence).all()
-    return (confidence, seq) if same and fits and 0 <= seq <= sequence else None

@@ -10,9 +10,10 @@ from schirn._files import brief
 from schirn._input import is_missing
 from schirn.cleaning.columns import is_inside
 from schirn.exceptions import DataError
-from schirn.labels.tags import split_tags
+from schirn.labels.cells import TagCells
 from schirn.report.page import image_type
-from schirn.tables.files import Table, folder_format, open_table
+from schirn.tables.files import Table, folder_format, open_table, write_copy
+from schirn.tables.indicators import with_tag_column
 
 MAX_IMAGE_BYTES = 32 * 1024**2
 _MAX_CELL = 2000
@@ -35,7 +36,9 @@ class TableRoles(NamedTuple):
     """Spellings of tags in the table, and the tag that was judged in their place."""
 
 
-def write_copy(folder: Path, table: Table, source: str, roles: TableRoles) -> dict[str, Any]:
+def write_project_table(
+    folder: Path, table: Table, source: str, roles: TableRoles
+) -> dict[str, Any]:
     """Write the whole table into a project folder; return what project.json says about it."""
     path = Path(source)
     suffixes = path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
@@ -43,8 +46,7 @@ def write_copy(folder: Path, table: Table, source: str, roles: TableRoles) -> di
         # A folder becomes one file.
         suffixes = [".jsonl" if folder_format(path) == ".jsonl" else ".parquet"]
     name = "table" + "".join(suffixes).lower()
-    # From memory, since the file may have changed since it was read.
-    table.write(str(folder / name), {}, {})
+    write_copy(str(folder / name), table, {}, {})
     head = roles._replace(
         file=name,
         encoding=getattr(table, "encoding", "utf-8"),
@@ -103,6 +105,7 @@ class ProjectTable:
         """The table as it was cleaned."""
         roles = self.roles
         table = open_table(self.path, encoding=roles.encoding, delimiter=roles.delimiter)
+        table = with_tag_column(table, roles.column)
         needed = (roles.column, *roles.text, *filter(None, [roles.image]))
         absent = [name for name in needed if name not in table.columns]
         if absent or table.n_rows != self._n_rows:
@@ -115,6 +118,15 @@ class ProjectTable:
     @cached_property
     def _columns(self) -> dict[str, list[Any]]:
         return {name: self.table.column(name) for name in self.table.columns}
+
+    @cached_property
+    def _tag_cells(self) -> TagCells:
+        return TagCells.of(self.cells, self.roles.separator, **self.cell_options)
+
+    @property
+    def cell_options(self) -> dict[str, Any]:
+        """How the column of tags is read."""
+        return self.table.cell_options(self.roles.column)
 
     @property
     def cells(self) -> list[Any]:
@@ -138,7 +150,7 @@ class ProjectTable:
     def tags(self, row: int) -> list[tuple[str, str]]:
         """Return the tags of a row, as they are in the table and as they were judged."""
         merge = self.roles.merge or {}
-        listed = split_tags(self.cells[row], self.roles.separator)
+        listed = self._tag_cells.split(self.cells[row])
         return [(tag, merge.get(tag, tag)) for tag in dict.fromkeys(listed)]
 
     def image_file(self, row: int) -> tuple[Path, str] | None:

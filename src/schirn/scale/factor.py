@@ -85,7 +85,7 @@ def factor_blocks(store: RowStore, layout: Layout, *, ridge: float, fit_intercep
     """
     if layout.device:
         return _factor_device(store, ridge, fit_intercept)
-    n, d, dtype, sparse, _ = layout
+    n, d, dtype, sparse = layout[:4]
     if d > MOST_FEATURES:
         raise InputError(
             f"X has {d:,} features, and above {MOST_FEATURES:,} the matrix of features by features "

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from schirn._input import check_same_length
 from schirn.labels.matrix import column_names, distinct_names
-from schirn.linalg.arrays import Array, like, namespace, to_numpy
+from schirn.linalg.arrays import Array, flat_cells, like, namespace, to_numpy
 from schirn.linalg.leave_one_out import below_one
 from schirn.scale.blocks import Block, FeatureRows, Layout, MemoryRows, RowStore, candidate_cells
 from schirn.scale.cluster import DaskRows, is_lazy, map_lazy
@@ -78,14 +78,14 @@ def fit_store(model: Any, store: RowStore, names: Any) -> None:
 
 def _fit_device(model: Any, X: Array, y: Any, label_names: Any) -> None:
     X = check_device_rows(model, X, reset=True)
-    Y, names = sparse_candidates(y, label_names)
+    Y, names = sparse_candidates(y, label_names, X)
     check_same_length(X.shape[0], Y.shape[0])
     empty = np.flatnonzero(np.diff(Y.indptr) == 0)
     n, l = Y.shape
     check_empty_rows(n, l, len(empty), int(empty[0]) if len(empty) else -1)
     _set_input(model, X.shape[1], names)
     store = MemoryRows([Block(FeatureRows(X), candidate_cells(Y, X))])
-    layout = Layout(n, X.shape[1], to_numpy(X[:0]).dtype, sparse=False, device=True)
+    layout = Layout(n, X.shape[1], to_numpy(X[:0]).dtype, sparse=False, device=True, Y=Y)
     _finish(model, model._fit_blocks(store, layout))
     if not sp.issparse(y):
         model.noise_ = _on_device(model.noise_, X, "own")
@@ -102,7 +102,7 @@ def _set_input(model: Any, d: int, names: list[str]) -> None:
 def _finish(model: Any, fit: BlockFit) -> None:
     """Set the fitted attributes that all methods share."""
     model.noise_, model.label_confidence_ = fit.noise, fit.confidence
-    total = fit.confidence.sum(dtype=np.float64)
+    total = fit.confidence.data.sum(dtype=np.float64)
     model.cardinality_ = float(total) / fit.confidence.shape[0]
     model._learn_thresholds(fit.scores, fit.listed)
 
@@ -110,9 +110,9 @@ def _finish(model: Any, fit: BlockFit) -> None:
 def _on_device(matrix: sp.csr_array, X: Array, dtype: Any = None) -> Array:
     """A sparse (n, l) matrix as a dense array on the device of X."""
     n, l = matrix.shape
-    values, rows = like(matrix.data, X, dtype), np.repeat(np.arange(n), np.diff(matrix.indptr))
+    values = like(matrix.data, X, dtype)
     out = namespace(X).zeros(n * l, dtype=values.dtype, device=X.device)
-    out[like(rows * l + matrix.indices, X, "own")] = values
+    out[flat_cells(matrix, X)] = values
     return out.reshape(n, l)
 
 

@@ -14,13 +14,15 @@ from schirn.labels.matrix import (
     distinct_names,
     warn_empty_rows,
 )
-from schirn.linalg.arrays import Array, is_device_array, namespace, on_gpu, to_numpy
+from schirn.linalg.arrays import Array, is_device_array, like, namespace, on_gpu, to_numpy
 from schirn.scale.blocks import Block, Layout
 from schirn.scale.cluster import is_lazy
 from schirn.scale.row_file import RowFile
 
 # Rows of a dense candidate matrix that are converted to CSR at a time.
 _CANDIDATE_ROWS = 10_000
+# Types of dense candidates that every library of a device compares.
+_DEVICE_TYPES = ("bool", "int8", "uint8", "int32", "int64", "float32", "float64")
 
 
 def location(X: Any) -> str:
@@ -135,12 +137,19 @@ def check_empty_rows(n: int, n_labels: int, n_empty: int, first_empty: int) -> N
         warn_empty_rows(n_empty, n, first_empty)
 
 
-def sparse_candidates(y: Any, names: Any) -> tuple[sp.csr_array, list[str]]:
-    """Candidates of any container as CSR of uint8, and the label names."""
+def sparse_candidates(y: Any, names: Any, X: Any = None) -> tuple[sp.csr_array, list[str]]:
+    """Candidates of any container as CSR of uint8, and the label names.
+
+    Dense ones of rows X on a device are searched there.
+    """
     if y is None:
         raise InputError(
             "fit requires y to be passed, but the target y is None; pass the candidate labels"
         )
+    if X is not None and (is_device_array(y) or isinstance(y, np.ndarray)) and y.ndim == 2:
+        listed = _listed_on_device(y, X)
+        if listed is not None:
+            return listed, column_names(y.shape[1], distinct_names(names), "candidates")
     if is_device_array(y):
         y = to_numpy(y)
     if sp.issparse(y):
@@ -154,6 +163,19 @@ def sparse_candidates(y: Any, names: Any) -> tuple[sp.csr_array, list[str]]:
         return sp.csr_array(sp.vstack(rows)), parts[0].names
     labels = as_labels(y, names=names)
     return sp.csr_array(labels.matrix), labels.names
+
+
+def _listed_on_device(y: Array, X: Array) -> sp.csr_array | None:
+    """CSR of a 0/1 array; None if it is empty or has another type or other values."""
+    if 0 in y.shape or str(y.dtype).removeprefix("torch.") not in _DEVICE_TYPES:
+        return None
+    xp, y = namespace(X), like(y, X, "own")
+    listed = y != 0
+    if not bool(xp.all(y == listed)):
+        return None
+    label = to_numpy(xp.astype(xp.nonzero(listed)[1], xp.int32))
+    indptr = np.concatenate([[0], np.cumsum(to_numpy(xp.sum(listed, axis=1)))])
+    return sp.csr_array((np.ones(len(label), dtype=np.uint8), label, indptr), shape=y.shape)
 
 
 def block_candidates(Y: Any, first: int) -> Any:

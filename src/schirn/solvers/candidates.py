@@ -3,7 +3,6 @@
 Values of the candidates are arrays with one entry per candidate, row by row.
 """
 
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ import scipy.sparse as sp
 
 from schirn.linalg.arrays import (
     Array,
+    cell_rows,
     cells_product,
     is_device_array,
     like,
@@ -40,14 +40,14 @@ class Candidates(NamedTuple):
     flat: Array
     """Positions of the cells in a flattened (n, l) array."""
     by_label: tuple[Array, Array, Array] | None = None
-    """On a device: order of the cells by label; labels and rows in that order."""
+    """On a device, if they are sparse: order of the cells by label; labels and rows so ordered."""
     blocks: list[CellBlock] | None = None
     """Blocks for `cell_posterior`, kept on a device and for few rows."""
 
     def project(self, values: Array, X: Any) -> Array:
         """X'B in double precision for the (n, l) matrix B with these values at the candidates."""
-        xp, (n, l) = namespace(values), self.shape
-        if self.by_label is None:
+        xp, l = namespace(values), self.shape[1]
+        if isinstance(self.label, np.ndarray):
             # Row by row, so that X is read once and in order.
             total = np.zeros((l, X.shape[1]))
             for i, piece in row_pieces(X, piece_rows(dense_part(X), X.shape[1])):
@@ -59,11 +59,11 @@ class Candidates(NamedTuple):
                 product = B.T @ piece
                 total += product.toarray() if sp.issparse(product) else product
             return total.T
-        if n * l <= _DENSE_CELLS * self.size:
+        if self.by_label is None:
             product = X.T @ self.dense(values, X)
         else:
             order, label, row = self.by_label
-            product = cells_product(label, row, xp.take(values, order), X, l).T
+            product = cells_product(label, row, xp.astype(values[order], X.dtype), X, l).T
         return xp.astype(product, xp.float64)
 
     def dense(self, values: Array, other: Array) -> Array:
@@ -75,13 +75,18 @@ class Candidates(NamedTuple):
 
     def total(self, values: Array) -> np.ndarray:
         """Sum of the values of each label."""
-        if self.by_label is None:
+        if isinstance(self.label, np.ndarray):
             return np.bincount(self.label, values, minlength=self.shape[1])
-        # Sums by atomic additions would differ from run to run.
-        xp, ends = namespace(values), np.cumsum(self.listed).tolist()
-        ordered = xp.take(values, self.by_label[0])
-        sums = [xp.sum(ordered[i:j]) for i, j in pairwise([0, *ends])]
-        return to_numpy(xp.stack(sums)).astype(np.float64)
+        # A product: sums by atomic additions would differ from run to run.
+        kind = {"dtype": namespace(values).float64, "device": values.device}
+        return to_numpy(self.project(values, namespace(values).ones((self.shape[0], 1), **kind)))[0]
+
+    def between(self, first: int, last: int) -> "Candidates":
+        """The candidates of the rows from `first` to before `last`."""
+        indptr = self.indptr[first : last + 1]
+        cells = slice(indptr[0], indptr[-1])
+        label, l, keeps_blocks = self.label[cells], self.shape[1], self.blocks is not None
+        return _candidates(indptr - indptr[0], label, l, keeps_blocks)
 
     @property
     def size(self) -> int:
@@ -94,20 +99,22 @@ def make_candidates(Y: sp.csr_array, X: Any = None) -> Candidates:
 
     Rows without features are few, those of a kernel matrix.
     """
-    n, l = Y.shape
-    label, indptr = Y.indices.astype(np.int64), Y.indptr.astype(np.int64)
-    row = np.repeat(np.arange(n), np.diff(indptr))
     other = dense_part(X)
-    labels, rows, flat = (like(a, other, "own") for a in (label, row, row * l + label))
-    by_label = blocks = None
-    if X is None or is_device_array(other):
-        blocks = cell_blocks(indptr, other)
-    if is_device_array(other):
-        # Sorting 16-bit integers takes a tenth of the time.
-        order = np.argsort(label.astype(np.min_scalar_type(l)), kind="stable")
-        by_label = tuple(like(a, other, "own") for a in (order, label[order], row[order]))
-    listed = np.bincount(label, minlength=l)
-    return Candidates(indptr, (n, l), listed, labels, rows, flat, by_label, blocks)
+    label = like(Y.indices, other, "own")
+    label = namespace(label).astype(label, namespace(label).int64)
+    keeps_blocks = X is None or is_device_array(other)
+    return _candidates(Y.indptr.astype(np.int64), label, Y.shape[1], keeps_blocks)
+
+
+def _candidates(indptr: np.ndarray, label: Array, l: int, keeps_blocks: bool) -> Candidates:
+    n, row = len(indptr) - 1, cell_rows(indptr, label)
+    blocks = cell_blocks(indptr, label) if keeps_blocks else None
+    by_label = None
+    if is_device_array(label) and n * l > _DENSE_CELLS * len(label):
+        order = namespace(label).argsort(label, stable=True)
+        by_label = order, label[order], row[order]
+    cells = Candidates(indptr, (n, l), np.zeros(l), label, row, row * l + label, by_label, blocks)
+    return cells._replace(listed=cells.total(namespace(label).ones_like(label)))
 
 
 class Knowledge(NamedTuple):
@@ -124,6 +131,18 @@ class Knowledge(NamedTuple):
     """Weights of the rows, greater than 0."""
     counts: np.ndarray | None = None
     """How often each row counts in statistics; None is once."""
+
+
+def knowledge_of(knowledge: Knowledge, rows: np.ndarray) -> Knowledge:
+    """What is known about the given rows, except known labels."""
+    rates, _, votes, groups, weights, counts = knowledge
+    if votes is not None and votes.log_ratio is not None:
+        votes = votes._replace(log_ratio=votes.log_ratio[rows])
+    groups, weights, counts = (
+        None if values is None else values[rows] for values in (groups, weights, counts)
+    )
+    rates = rates[rows] if isinstance(rates, np.ndarray) else rates
+    return Knowledge(rates, None, votes, groups, weights, counts)
 
 
 class RowLabels(NamedTuple):
@@ -210,6 +229,11 @@ def dense_part(X: Any) -> Array:
     if X is None:
         return np.empty(0)
     return X.data if sp.issparse(X) else X
+
+
+def ones_like(values: Array, size: int) -> Array:
+    """As many ones, of the type and on the device of `values`."""
+    return namespace(values).ones(size, dtype=values.dtype, device=values.device)
 
 
 def piece_rows(other: Array, width: int) -> int:

@@ -16,7 +16,16 @@ from sklearn.utils import check_random_state
 
 from schirn._checkpoint import remembered
 from schirn._progress import stage, track
-from schirn.linalg.arrays import Array, like, namespace, release, row_pieces, to_numpy
+from schirn.linalg.arrays import (
+    Array,
+    entries,
+    is_device_array,
+    like,
+    namespace,
+    release,
+    row_pieces,
+    to_numpy,
+)
 from schirn.linalg.kernels import (
     Kernel,
     KernelExpansion,
@@ -36,6 +45,7 @@ from schirn.solvers.candidates import (
     Split,
     dense_part,
     make_candidates,
+    ones_like,
     piece_rows,
     row_labels,
 )
@@ -111,9 +121,10 @@ class FeatureRidges(Ridges):
         inner = [rows[:edge] for rows, edge in zip(blocks, edges, strict=True)]
         held = [rows[edge:] for rows, edge in zip(blocks, edges, strict=True)]
         # An inner split without a candidate teaches nothing.
-        kinds = [blocks, inner, held] if Y[np.concatenate(inner)].nnz else [blocks]
-        labels = [tuple(Y[rows] for rows in kind) for kind in zip(*kinds, strict=True)]
-        store.step(_set_candidates, PerBlock(labels))
+        kinds = (
+            [blocks, inner, held] if np.diff(Y.indptr)[np.concatenate(inner)].any() else [blocks]
+        )
+        store.step(_set_candidates, PerBlock(Y[rows] for rows in blocks), len(kinds) > 1)
         # Rows that are one block share its candidates, which may lie on a device.
         candidates, self.values = store.gather(_candidates)[0]
         if len(blocks) > 1:
@@ -155,7 +166,7 @@ class FeatureRidges(Ridges):
         """Losses of ridges on the candidates of the inner split, for its held-out rows."""
         if len(self.splits) == 1:
             return TuningSums.of(np.arange(len(grid)), np.zeros((len(grid), 0)))
-        ones = like(np.ones(self.splits[1].train.candidates.size), self.values)
+        ones = ones_like(self.values, self.splits[1].train.candidates.size)
         sums = self._project([ones[:0], ones], first=1)
         ridges = self._ridges(1, sums[1], grid.tolist())
         rows = np.sort(self._ranked[: RANKED_ROWS if ranked else 0])
@@ -400,9 +411,10 @@ class FeatureMap(NamedTuple):
         xp = namespace(Z)
         support = on_device(self.support, Z)
         R, shift = (like(A, dense_part(Z)) for A in (self.nystroem, self.shift))
+        step = _rows_at_a_time(R)
         pieces = [
-            xp.astype(self.kernel(Z[i : i + _BLOCK_ROWS], support) @ R - shift, xp.float32)
-            for i in range(0, Z.shape[0], _BLOCK_ROWS)
+            xp.astype(self.kernel(Z[i : i + step], support) @ R - shift, xp.float32)
+            for i in range(0, Z.shape[0], step)
         ]
         return xp.concat(pieces)
 
@@ -414,15 +426,15 @@ class FeatureMap(NamedTuple):
         first = scaled(pick(X, order[:1]))
         R, shift = (like(A, dense_part(first)) for A in (self.nystroem, self.shift))
         moved = self._replace(support=on_device(self.support, first), nystroem=R, shift=shift)
-        shape, out = (len(order), R.shape[1]), None
-        for i in track(range(0, len(order), _BLOCK_ROWS), "features of block", minor=True):
-            piece = moved.features(scaled(pick(X, order[i : i + _BLOCK_ROWS])))
+        shape, step, out = (len(order), R.shape[1]), _rows_at_a_time(R), None
+        for i in track(range(0, len(order), step), "features of block", minor=True):
+            piece = moved.features(scaled(pick(X, order[i : i + step])))
             if out is None and isinstance(piece, np.ndarray):
                 out = large_array(shape, piece.dtype)
             elif out is None:
                 out = namespace(piece).empty(shape, dtype=piece.dtype, device=piece.device)
-            out[i : i + _BLOCK_ROWS] = piece
-            release(out[i : i + _BLOCK_ROWS])
+            out[i : i + step] = piece
+            release(out[i : i + step])
         return out
 
     def expansion(self, ridges: Sequence[Ridge]) -> KernelExpansion:
@@ -431,6 +443,11 @@ class FeatureMap(NamedTuple):
         offsets = [b if shift is None else b - shift @ W for W, b in ridges]
         weights = [W if R is None else R @ W for W, _ in ridges]
         return KernelExpansion(self.kernel, self.support, np.stack(weights), np.stack(offsets))
+
+
+def _rows_at_a_time(R: Array) -> int:
+    """Rows whose kernel with the landmarks is computed at a time; a device takes more of them."""
+    return max(_BLOCK_ROWS, piece_rows(R, R.shape[0]))
 
 
 def draw_features(
@@ -566,8 +583,12 @@ def _row_order(block: Block, state: State) -> tuple[np.ndarray, int]:
     return state.rows, state.edge
 
 
-def _set_candidates(block: Block, state: State, Y: Sequence[sp.csr_array]) -> tuple[State, Sums]:
-    return state._replace(candidates=tuple(make_candidates(A, state.X) for A in Y)), ()
+def _set_candidates(
+    block: Block, state: State, Y: sp.csr_array, has_split: bool
+) -> tuple[State, Sums]:
+    whole = make_candidates(Y, state.X)
+    edges = [(0, state.edge), (state.edge, Y.shape[0])] if has_split else []
+    return state._replace(candidates=(whole, *(whole.between(i, j) for i, j in edges))), ()
 
 
 def _candidates(block: Block, state: State) -> tuple[tuple[Candidates, ...], Array]:
@@ -614,7 +635,9 @@ def _joined_ridges(
 def _pieces(X: Any, ridges: tuple[Array, Array], n_ridges: int) -> Iterator[tuple[int, Array]]:
     """First row, and scores (m, e, l) of all ridges, of some rows at a time."""
     W, b = (like(A, dense_part(X)) for A in ridges)
-    for i, rows in row_pieces(X, piece_rows(dense_part(X), max(W.shape))):
+    # On a device the rows are there already, and only their scores take memory.
+    width = W.shape[1] if is_device_array(W) else max(W.shape)
+    for i, rows in row_pieces(X, piece_rows(dense_part(X), width)):
         S = rows @ W + b
         yield i, namespace(S).reshape(S, (S.shape[0], n_ridges, W.shape[1] // n_ridges))
 
@@ -637,7 +660,7 @@ def _left_out(S: Array, factors: Array, q: Array, cells: _Cells) -> Array:
     xp = namespace(S)
     S = S * factors[:, None]
     flat = cells.row * S.shape[1] + cells.label
-    xp.reshape(S, (-1,))[flat] += q[cells.places] * xp.take(1 - factors, cells.row)
+    xp.reshape(S, (-1,))[flat] += q[cells.places] * entries(1 - factors, cells.row)
     return S
 
 
@@ -659,14 +682,14 @@ def _score(
             cells, f = _piece_cells(c, i, m), factors[:, i : i + m]
             flat, l = xp.reshape(S, (-1,)), c.shape[1]
             for e in range(n_ridges):
-                g = xp.take(f[e], cells.row)
-                at = xp.take(flat, (cells.row * n_ridges + e) * l + cells.label)
+                g = entries(f[e], cells.row)
+                at = entries(flat, (cells.row * n_ridges + e) * l + cells.label)
                 scores[e, cells.places] = at * g + values[cells.places] * (1 - g)
             if leader is not None:
                 S_leader[i : i + m] = _left_out(S[:, leader], f[leader], values, cells)
             else:
                 last = S[:, -1] * f[-1][:, None]
-                at = xp.take(xp.reshape(last, (-1,)), cells.row * l + cells.label)
+                at = entries(xp.reshape(last, (-1,)), cells.row * l + cells.label)
                 total += float(xp.sum(last, dtype=xp.float64) - xp.sum(at, dtype=xp.float64))
         leading.append(S_leader)
         stack = None if leader is None else stack_sums(S_leader, values, c)
@@ -679,8 +702,8 @@ def _stack(block: Block, state: State, stacks: Sequence[FittedStack], q: Any) ->
     scores = []
     for c, S, stack, values in zip(state.candidates, state.S, stacks, q, strict=False):
         xp = namespace(S)
-        f = xp.take(stack.factors(S), c.row)
-        at = xp.take(xp.reshape(stack.stack.scores(S), (-1,)), c.flat)
+        f = entries(stack.factors(S), c.row)
+        at = entries(xp.reshape(stack.stack.scores(S), (-1,)), c.flat)
         scores.append((at * f + like(values, S) * (1 - f))[None])
     return scores
 
@@ -712,9 +735,9 @@ def _score_held(
 def _at(S: Array, stacked: Array | None, row: Array, label: Array) -> Array:
     """Scores (e, cells) of cells of a piece, by the ridges and the label stack."""
     xp, (_, n_ridges, l), flat = namespace(S), S.shape, namespace(S).reshape(S, (-1,))
-    experts = [xp.take(flat, (row * n_ridges + e) * l + label) for e in range(n_ridges)]
+    experts = [entries(flat, (row * n_ridges + e) * l + label) for e in range(n_ridges)]
     if stacked is not None:
-        experts.append(xp.take(xp.reshape(stacked, (-1,)), row * l + label))
+        experts.append(entries(xp.reshape(stacked, (-1,)), row * l + label))
     return xp.stack(experts)
 
 
@@ -764,7 +787,7 @@ def _held_losses(
             S = S[:, 0]
             xp, m = namespace(S), S.shape[0]
             piece = _piece_cells(c, i, m)
-            at = xp.take(xp.reshape(S, (-1,)), piece.row * l + piece.label)
+            at = entries(xp.reshape(S, (-1,)), piece.row * l + piece.label)
             errors[e] += float(xp.sum(S * S, dtype=xp.float64))
             errors[e] += float(xp.sum(1 - 2 * at, dtype=xp.float64))
             inside = rows[(rows >= i) & (rows < i + m)] - i

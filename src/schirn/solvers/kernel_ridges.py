@@ -27,6 +27,7 @@ from schirn.solvers.candidates import (
     take_cells,
 )
 from schirn.solvers.sieve import (
+    WIDE_WINDOW,
     WINDOW,
     Combination,
     HeldScores,
@@ -42,8 +43,8 @@ from schirn.solvers.sieve import (
     trusting_ridge,
 )
 
-# Rows that choose the ridge weights.
-TUNING_ROWS = 600
+# Rows that choose the ridge weights; many rare features need more.
+TUNING_ROWS, WIDE_TUNING_ROWS = 600, 1000
 # A third of the rows is held out to fit the pool; few rows need all three thirds. For many rows,
 # whose inverses take most of the time, the outer two experts are as good as all three.
 FEW_ROWS = 2500
@@ -60,6 +61,7 @@ def fit_kernel(
     kernel: str,
     lam: float | None = None,
     trusting: bool = False,
+    wide: bool = False,
     knowledge: Knowledge | None = None,
     max_iter: int = 8,
     random_state: Any = 0,
@@ -72,10 +74,13 @@ def fit_kernel(
         As in `KernelRidges`.
     trusting : bool
         Take every candidate as true.
+    wide : bool
+        Whether the kernel is that of many rare features, which need more regularisation.
     """
     rng, knowledge = check_random_state(random_state), knowledge or Knowledge()
     lams = [float(lam)] if lam is not None else []
-    lams = lams or kernel_lams(K, Y, knowledge, kernel=kernel, trusting=trusting, rng=rng)
+    options: dict[str, Any] = {"kernel": kernel, "trusting": trusting, "wide": wide, "rng": rng}
+    lams = lams or kernel_lams(K, Y, knowledge, **options)
     ridges = KernelRidges(K, Y, lams, knowledge, None if trusting else rng)
     if trusting:
         return trusting_ridge(ridges)
@@ -117,16 +122,66 @@ def kernel_lams(
     kernel: str,
     trusting: bool,
     rng: np.random.RandomState,
+    wide: bool = False,
 ) -> list[float]:
-    """Two or three ridge weights, chosen on a sample of rows left out (see `choose_lams`)."""
-    xp, n, weights = namespace(K), len(Y), knowledge.weights
+    """Ridge weights for the kernel matrix of all rows."""
+    xp, weights = namespace(K), knowledge.weights
     diagonal = to_numpy(xp.linalg.diagonal(K))
     means = to_numpy(xp.mean(K, axis=0)) if weights is None else weights @ K / weights.sum()
     variance = np.average(diagonal, weights=weights) - np.average(means, weights=weights)
-    rows = np.sort(rng.choice(n, min(n, TUNING_ROWS), replace=False))
-    index = like(rows, K, "own")
-    sample, y = to_numpy(K[index][:, index]).astype(np.float64), Y[rows].astype(np.float64)
-    ranked = rankable(y) if kernel == "linear" or trusting else rows[:0]
+
+    def kernel_of(rows: np.ndarray) -> np.ndarray:
+        index = like(rows, K, "own")
+        return to_numpy(K[index][:, index]).astype(np.float64)
+
+    return sample_lams(
+        kernel_of,
+        Y,
+        knowledge,
+        kernel=kernel,
+        trusting=trusting,
+        variance=float(variance),
+        rng=rng,
+        wide=wide,
+        least=len(Y) * eps(K) * float(abs(diagonal).max()),
+    )
+
+
+def sample_lams(
+    kernel_of: Callable[[np.ndarray], np.ndarray],
+    Y: Any,
+    knowledge: Knowledge,
+    *,
+    kernel: str,
+    trusting: bool,
+    variance: float,
+    rng: np.random.RandomState,
+    wide: bool = False,
+    least: float = 0.0,
+) -> list[float]:
+    """Two or three ridge weights, chosen on a sample of rows left out (see `choose_lams`).
+
+    Parameters
+    ----------
+    kernel_of : function
+        Kernel matrix of rows.
+    Y : array or CSR array of shape (n, l)
+        Candidates, 0/1.
+    knowledge, kernel, trusting, wide
+        As in `fit_kernel`.
+    variance, least
+        As in `choose_lams`.
+    rng : RandomState
+        Draws the sample.
+    """
+    n, weights, window = Y.shape[0], knowledge.weights, WIDE_WINDOW if wide else WINDOW
+    most = WIDE_TUNING_ROWS if wide else TUNING_ROWS
+    rows = np.sort(rng.choice(n, min(n, most), replace=False))
+    sample, y = kernel_of(rows), Y[rows]
+    y = (y.toarray() if sp.issparse(y) else y).astype(np.float64)
+    # Words have no units that differ, so that the squared error, which is steadier, decides.
+    is_ranked = (kernel == "linear" or trusting) and not wide
+    ranked = rankable(y) if is_ranked else rows[:0]
     weights = None if weights is None else weights[rows]
 
     def losses(grid: np.ndarray) -> TuningSums:
@@ -139,11 +194,11 @@ def kernel_lams(
 
     return choose_lams(
         losses,
-        max(float(variance), 1e-12),
+        max(variance, 1e-12),
         kernel=kernel,
         trusting=trusting,
-        window=WINDOW if n < FEW_ROWS else WINDOW[::2],
-        least=n * eps(K) * float(abs(diagonal).max()),
+        window=window if n < FEW_ROWS else window[::2],
+        least=least,
     )
 
 

@@ -38,7 +38,7 @@ from schirn.noise.model import (
     noise_from_sums,
 )
 from schirn.noise.votes import anchored
-from schirn.solvers.candidates import RowLabels, Split, take_cells
+from schirn.solvers.candidates import RowLabels, Split, ones_like, take_cells
 
 # Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
 # in large units has all the variance, and others need a small weight.
@@ -47,8 +47,10 @@ GRIDS = {
     "linear": 10.0 ** np.arange(3, -9.01, -0.5),
 }
 # Weights of the experts, relative to the best one for the candidates: cleaned labels need less
-# regularisation than noisy ones. A kernel with a width needs no more than the cap.
+# regularisation than noisy ones. A kernel with a width needs no more than the cap. A linear model
+# of many rare features, such as words, needs more for rare labels than for frequent ones.
 WINDOW = np.array([0.05, 0.25, 1.0])
+WIDE_WINDOW = np.array([0.25, 1.0, 10.0])
 LARGEST_RBF_LAM = 6.0
 # Bounds of the probabilities that enter Bayes' rule, of rates, and of known labels.
 MARGIN, CERTAIN = 1e-4, 1e-9
@@ -123,6 +125,8 @@ class SieveResult(NamedTuple):
     lams: list[float]
     pool: "Pool"
     noise: NoiseModel
+    first_noise: NoiseModel
+    """Noise model of the first round; see `confidence`."""
     rates: np.ndarray
     """Estimated rate of false labels after each round."""
     objective: np.ndarray
@@ -133,22 +137,44 @@ class SieveResult(NamedTuple):
     combination: Combination
 
     def confidence(self) -> sp.csr_array:
-        """Posterior (n, l) of the candidates; all of them are stored."""
+        """Posterior (n, l) of the candidates; all of them are stored.
+
+        The rounds may confirm their own noise model, such as labels that seem to be listed at
+        random. Log-odds are therefore the mean of those under the first and the last noise model,
+        unless known labels have shaped the last one.
+        """
         rows = self.fitted.splits[0].train
-        q = soft_labels(rows, self.p, self.noise, rows.known is not None).q
+        noises = [self.noise] if rows.known is not None else [self.first_noise, self.noise]
+        q = mean_odds(
+            [to_numpy(soft_labels(rows, self.p, n, rows.known is not None).q) for n in noises]
+        )
         c = rows.candidates
-        cells = to_numpy(q), to_numpy(c.label), c.indptr
-        return sp.csr_array(cells, shape=c.shape)[np.argsort(self.fitted.splits[0].rows)]
+        xp = namespace(c.label)
+        cells = q, to_numpy(xp.astype(c.label, xp.int32)), c.indptr
+        return sp.csr_array(cells, shape=c.shape)[self._order()]
 
     def log_odds(self) -> Array:
         """Log-odds (n, l) of all cells, each row left out of its own fit, where the rows are."""
         z = all_log_odds(self.fitted, self.combination)
-        order = np.argsort(self.fitted.splits[0].rows)
-        return namespace(z).take(z, like(order, z, "own"), axis=0)
+        return namespace(z).take(z, like(self._order(), z, "own"), axis=0)
+
+    def _order(self) -> np.ndarray:
+        """Where each row of the data is among those of the first split."""
+        rows = self.fitted.splits[0].rows
+        order = np.empty_like(rows)
+        order[rows] = np.arange(len(rows))
+        return order
 
     def scores(self, X: Array) -> Array:
         """Pooled log-odds of new rows, given their kernel with the training rows, or features."""
         return self.pool.log_odds([X @ W + b for W, b in self.ridges])
+
+
+def mean_odds(probabilities: Sequence[np.ndarray]) -> np.ndarray:
+    """Probabilities whose log-odds are the mean of those given; one alone stays as it is."""
+    if len(probabilities) == 1:
+        return probabilities[0]
+    return np.asarray(expit(np.mean([logit(q) for q in probabilities], axis=0)))
 
 
 # ---- Rounds
@@ -185,10 +211,11 @@ def sieve(
     can_collapse = rates is None and splits[0].train.votes is None
     weights, trace, objective, true = equal, [], [], []
     p, noises = first_guess(ridges, rates)
+    first_noise = noises[0]
     rounds = Rounds(max_iter)
     if rounds.state is not None:
         models, p, weights, trace, objective, true, state = rounds.state
-        noises = [NoiseModel(*model) for model in models]
+        first_noise, *noises = [NoiseModel(*model) for model in models]
         p = [like(values, ridges.values) for values in p]
         rng.set_state(tuple(state))
     for n_iter in track(rounds.left(), "round", before=rounds.done):
@@ -202,6 +229,8 @@ def sieve(
             update_noise(labels.sums, noise, rates)
             for labels, noise in zip(soft, noises, strict=True)
         ]
+        if n_iter == 1:
+            first_noise = noises[0]
         means = [
             labels.total / s.train.total_weight for labels, s in zip(soft, splits, strict=True)
         ]
@@ -218,16 +247,19 @@ def sieve(
         trace.append(float(noises[0].rate))
         objective.append(splits[0].train.mean(cross_entropy(p[0], q[0])))
         if rounds.due(n_iter):
-            now = noises, [to_numpy(values) for values in p], weights, trace, objective, true
+            models = [first_noise, *noises]
+            now = models, [to_numpy(values) for values in p], weights, trace, objective, true
             rounds.save(n_iter, (*now, rng.get_state()))
     noise = noises[0]
     if isinstance(rates, np.ndarray):
         noise = noise._replace(rate=np.clip(rates, *RATES))
+        first_noise = first_noise._replace(rate=noise.rate)
     fitted, stack = ridges.weights()
     pool = Pool(weights, priors[0], leader, stack)
     combination = partial(combine, weights, prior=priors[0])
     traces = np.array(trace), np.array(objective)
-    result = SieveResult(fitted, ridges.lams, pool, noise, *traces, ridges, p[0], combination)
+    models = noise, first_noise
+    result = SieveResult(fitted, ridges.lams, pool, *models, *traces, ridges, p[0], combination)
     return result if splits[0].train.known is None else condition_on_known(result, rates)
 
 
@@ -239,7 +271,7 @@ def first_guess(ridges: Ridges, rates: Any) -> tuple[list[Array], list[NoiseMode
     """
     stage("scoring the candidates for the first time")
     splits = ridges.splits
-    ones = [like(np.ones(split.train.candidates.size), ridges.values) for split in splits]
+    ones = [ones_like(ridges.values, split.train.candidates.size) for split in splits]
     p, noises = [], []
     for k, S in enumerate(ridges.left_out(ones)):
         rows = splits[k].train
@@ -282,7 +314,9 @@ def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
             rows, z if rows.votes is not None else take_cells(z, rows.candidates.flat)
         )
     fitted, _ = ridges.weights()
-    return result._replace(ridges=fitted, noise=noise, p=p, combination=combination)
+    return result._replace(
+        ridges=fitted, noise=noise, first_noise=noise, p=p, combination=combination
+    )
 
 
 def trusting_ridge(ridges: Ridges) -> SieveResult:
@@ -303,7 +337,7 @@ def one_ridge(ridges: Ridges, noise: NoiseModel, rate: float) -> SieveResult:
     Ridges are linear in what they learn: one on (Y - rate)/(1 - rate) scores the probabilities.
     """
     rows = ridges.splits[0].train
-    ones = like(np.ones(rows.candidates.size), ridges.values)
+    ones = ones_like(ridges.values, rows.candidates.size)
     (S,) = ridges.left_out([ones])
     combination = partial(guess_log_odds, rate=rate)
     p = probability(combination(S))
@@ -312,6 +346,7 @@ def one_ridge(ridges: Ridges, noise: NoiseModel, rate: float) -> SieveResult:
         [(W / (1 - rate), (b - rate) / (1 - rate))],
         ridges.lams[-1:],
         Pool(np.array([0.0, 1.0, 0.0]), np.zeros(rows.candidates.shape[1]), 0, None),
+        noise,
         noise,
         np.zeros(1),
         np.array([rows.mean(cross_entropy(p, ones))]),
@@ -519,8 +554,8 @@ class CellSample(NamedTuple):
     drawn: np.ndarray | slice
     """Which of them fit the pool."""
     drawn_label: np.ndarray
-    candidate: np.ndarray
-    """Which candidate each of these is, or one past the last."""
+    candidate: Array
+    """Which candidate each of these is, or one past the last; where the candidates are."""
 
 
 def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSample:
@@ -537,13 +572,21 @@ def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSampl
         picked = generator.choice(size, most, replace=False, shuffle=False)
     position, label = np.divmod(picked, l)
     drawn = np.sort(drawn_rows[position] * l + label)
-    listed = to_numpy(held.candidates.flat)
-    candidate = np.searchsorted(listed, drawn)
-    candidate[np.append(listed, -1)[candidate] != drawn] = len(listed)
+    candidate = position_of_cells(held.candidates.flat, drawn)
     row, label = np.divmod(drawn, l)
     if held.votes is None:
         return CellSample(row, label, slice(None), label, candidate)
     return CellSample(*np.divmod(np.arange(n * l), l), drawn, label, candidate)
+
+
+def position_of_cells(listed: Array, cells: np.ndarray) -> Array:
+    """Which of the sorted cells each of `cells` is, or one past the last, where `listed` is."""
+    xp, size = namespace(listed), listed.shape[0]
+    cells = like(cells, listed)
+    position = xp.searchsorted(listed, cells)
+    if not size:
+        return position
+    return xp.where(listed[xp.clip(position, None, size - 1)] == cells, position, size)
 
 
 def pick_columns(S: Array, columns: np.ndarray | slice) -> Array:
@@ -569,7 +612,7 @@ def held_posterior(
     q = soft_labels(held._replace(counts=None, weights=None), probabilities(held, z), noise).q
     # The last entry stands for cells that are not listed.
     q = xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
-    return xp.take(q, like(sample.candidate, S, "own"))
+    return q[sample.candidate]
 
 
 def pool_inputs(S: Array, prior: np.ndarray) -> Array:
@@ -647,7 +690,7 @@ def choose_lams(
     best = float(grid[best_weight(losses(grid), kernel, trusting)])
     if kernel == "rbf":
         best = min(best, LARGEST_RBF_LAM * variance)
-    return [best] if trusting else (best * window).tolist()
+    return [best] if trusting else np.maximum(best * window, least).tolist()
 
 
 def best_weight(sums: TuningSums, kernel: str, trusting: bool) -> int:

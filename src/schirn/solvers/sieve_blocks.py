@@ -1,7 +1,7 @@
 """Sieve on rows wherever they live: few rows are brought together, many stay in their blocks."""
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +58,7 @@ class SieveFit(NamedTuple):
 
 def sieve_blocks(
     blocks: RowStore,
+    Y: sp.csr_array | None = None,
     *,
     features: str = "auto",
     kernel: str = "rbf",
@@ -78,6 +79,8 @@ def sieve_blocks(
     ----------
     blocks : RowStore
         Blocks of `FeatureRows` of X, all dense or all sparse, and their candidates.
+    Y : CSR array of shape (n, l), optional
+        Candidates of all rows; None reads them from the blocks.
     sample_rows : int
         The sample has every k-th row, where k is the number of rows divided by this.
     all_log_odds : bool
@@ -85,11 +88,9 @@ def sieve_blocks(
         lie in a temporary file themselves; elsewhere the sample has all rows.
     """
     stage("looking at the rows")
-    statistics, labels = zip(*blocks.gather(_look), strict=True)
-    whole: FeatureStatistics = statistics[0]
-    for other in statistics[1:]:
-        whole = whole.merge(other)
-    scale, Y = scale_of(whole, features), sp.csr_array(sp.vstack(labels))
+    whole = reduce(FeatureStatistics.merge, blocks.gather(_statistics))
+    scale = scale_of(whole, features)
+    Y = sp.csr_array(sp.vstack(blocks.gather(_candidates))) if Y is None else Y
     n, l = Y.shape
     rng = check_random_state(random_state)
     trusting = noise_level is not None and not np.any(noise_level)
@@ -138,14 +139,16 @@ def sieve_blocks(
     return SieveFit(expansion, result, scale, posterior, sample, z)
 
 
-def _look(block: Block, state: Any) -> tuple[FeatureStatistics, sp.csr_array]:
-    """Statistics of the features of a block, and its candidates."""
+def _statistics(block: Block, state: Any) -> FeatureStatistics:
+    return feature_statistics(block.rows.X)
+
+
+def _candidates(block: Block, state: Any) -> sp.csr_array:
     row, label = to_numpy(block.cells.row), to_numpy(block.cells.label)
     # The cells are sorted by label.
     ends = np.searchsorted(label, np.arange(block.cells.shape[1] + 1))
     ones = np.ones(len(row), dtype=np.uint8)
-    Y = sp.csc_array((ones, row, ends), shape=block.cells.shape).tocsr()
-    return feature_statistics(block.rows.X), Y
+    return sp.csc_array((ones, row, ends), shape=block.cells.shape).tocsr()
 
 
 def _rows(block: Block, state: Any) -> Any:

@@ -130,9 +130,11 @@ class _ToolRows:
     @classmethod
     def fits(cls, document: Document) -> bool:
         """Whether an object is a document of the tool."""
+        # What nobody has answered may lack the places for answers.
+        is_bare = set(document) <= {"id", "meta", "metadata", cls.body}
         return (
             isinstance(document.get(cls.body), dict)
-            and any(place in document for place in cls.places)
+            and (is_bare or any(place in document for place in cls.places))
             and all(
                 isinstance(document.get(k) or cls.container(), cls.container) for k in cls.places
             )

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from socket import gethostname
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 
 from schirn._files import (
-    atomic_write,
     brief,
     brief_list,
     byte_limit,
@@ -26,6 +26,7 @@ from schirn._files import (
 from schirn._input import Array
 from schirn._optional import optional
 from schirn.exceptions import DataError
+from schirn.tables.table import Columns, Table
 from schirn.tables.text import check_columns, check_size, unreadable_named
 
 ARROW = (".feather", ".arrow", ".ipc")
@@ -45,7 +46,7 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _FEATURES = b"huggingface"
 
 
-class ArrowTable:
+class ArrowTable(Table):
     """Columns of an Arrow table; those that are not changed keep their types.
 
     Class labels of `datasets` are numbers with names in the description of the column. Their cells
@@ -53,9 +54,10 @@ class ArrowTable:
     """
 
     lists = True
-    tag_columns: Collection[str] = ()
 
-    def __init__(self, path: Path, table: Any, unread: Collection[str] = ()) -> None:
+    def __init__(
+        self, path: Path, table: Any, unread: Collection[str] = (), empty: bool = False
+    ) -> None:
         self.unread = list(unread)
         self._arrow = optional("pyarrow", "table", "Reading this table")
         self.table = table
@@ -65,8 +67,8 @@ class ArrowTable:
             self.index_columns: Collection[str] = [name for name in index if isinstance(name, str)]
             self._features = _features(table.schema)
         check_columns(path, self.columns)
-        self._path, self.n_rows = path, table.num_rows
-        if not self.n_rows:
+        self.path, self.n_rows = path, table.num_rows
+        if not self.n_rows and not empty:
             raise DataError(f"{path}: the table has no rows")
 
     def column(self, name: str) -> list[Any]:
@@ -86,7 +88,7 @@ class ArrowTable:
             return None
         if not 0 <= cell < len(names):
             raise DataError(
-                f"{self._path}: row {i + 1}, column {brief(column)}: there is no class {cell}; the "
+                f"{self.path}: row {i + 1}, column {brief(column)}: there is no class {cell}; the "
                 f"column has {len(names)} classes"
             )
         return names[cell]
@@ -117,18 +119,12 @@ class ArrowTable:
             return is_list
         return not is_list and (_class_names(self._features.get(name)) is not None or not is_number)
 
-    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
-        """Write a copy to a file, in the format of its name."""
-        table, suffix = self._with(path, changed, added), Path(path).suffix.lower()
-        with atomic_write(path) as stream:
-            if suffix == ".parquet":
-                self._write_parquet(self._pieces(table), stream)
-                return
-            ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
-            # Feather files are compressed by those who write them, so that of a copy is as well.
-            options = ipc.IpcWriteOptions(compression="lz4" if suffix == ".feather" else None)
-            with ipc.new_file(stream, table.schema, options=options) as writer:
-                writer.write_table(table)
+    def _rewrite(self, stream: BinaryIO, changed: Columns, added: Columns) -> None:
+        table, path = self._with(self.table, changed, added), Path(stream.name)
+        if path.suffix.lower() == ".parquet":
+            self._write_parquet(self._pieces(table), stream)
+        else:
+            write_arrow(table, stream, path)
 
     def _write_parquet(self, pieces: Sequence[tuple[Path, Any]], target: Any) -> None:
         """Write rows of files as one file, with the columns that were not read."""
@@ -141,38 +137,63 @@ class ArrowTable:
 
     def _pieces(self, table: Any) -> list[tuple[Path, Any]]:
         """Return each file with its rows of a table."""
-        return [(self._path, table)]
+        return [(self.path, table)]
 
-    def _with(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> Any:
-        """Return the table with changed and new columns."""
-        table = self.table
+    def _reopened(self, copy: Path) -> ArrowTable:
+        limit = sys.maxsize
+        is_parquet = copy.suffix.lower() == ".parquet"
+        table = read_parquet(copy, limit, self.unread) if is_parquet else read_ipc(copy, limit)
+        return ArrowTable(copy, table, self.unread, empty=True)
+
+    def _compare(self, path: str, copy: Path, changed: Columns, added: Columns) -> None:
+        super()._compare(path, copy, changed, added)
+        if self.unread:
+            _compare_unread(path, [file for file, _ in self._pieces(self.table)], copy, self.unread)
+
+    def _compare_column(self, path: str, copy: Any, name: str, cells: list[Any] | None) -> None:
+        if cells is None:
+            before, after = self.table.column(name), copy.table.column(name)
+            if before.type == after.type and before.equals(after):
+                return
+        elif self._features and cells and isinstance(cells[0], dict):
+            cells = [[{"tag": k, "confidence": v} for k, v in cell.items()] for cell in cells]
+        super()._compare_column(path, copy, name, cells)
+
+    def _with(self, table: Any, changed: Columns, added: Columns) -> Any:
+        """Return a table, of all rows or of one file, with changed and new columns."""
         for name, cells in changed.items():
-            k = self.columns.index(name)
+            if name not in table.column_names:
+                # One of the files of a folder may lack the column.
+                if any(cell is not None for cell in cells):
+                    table = table.append_column(name, self._new(cells))
+                continue
+            k = table.column_names.index(name)
             field = table.schema.field(k)
             names = _class_names(self._features.get(name))
             if names is not None:
-                cells = self._classes(path, name, cells, names)
-            kind = field.type
-            is_dictionary = self._arrow.types.is_dictionary(kind)
-            if is_dictionary:
-                kind = kind.value_type
+                cells = self._classes(name, cells, names, table.column(k))
+            kind, types = field.type, self._arrow.types
             try:
-                column = self._arrow.array(cells, type=kind)
-                if is_dictionary:
+                if types.is_null(kind) and any(cell is not None for cell in cells):
+                    column = self._new(cells)
+                elif types.is_dictionary(kind):
+                    column = self._arrow.array(cells, type=kind.value_type)
                     column = self._categories(column, table.column(k))
+                else:
+                    column = self._arrow.array(cells, type=kind)
             except self._arrow.ArrowException as error:
                 reason = reason_of(error)
                 raise DataError(
-                    f"{path}: the column {name!r} holds {kind} only ({reason})"
+                    f"{self.path}: the column {name!r} holds {kind} only ({reason})"
                 ) from error
-            table = table.set_column(k, field.name, column)
+            field = field.with_type(column.type)
+            field = field.with_nullable(field.nullable or column.null_count > 0)
+            table = table.set_column(k, field, column)
         for name, cells in added.items():
             table = table.append_column(name, self._new(cells))
-        if not self._features:
-            return table
-        return _describe_new(table, self._features, list(added))
+        return _describe_new(table, self._features, list(added)) if self._features else table
 
-    def _classes(self, path: str, column: str, cells: list[Any], names: list[str]) -> list[Any]:
+    def _classes(self, column: str, cells: list[Any], names: list[str], before: Any) -> list[Any]:
         """Return the numbers of class labels; a missing label stays as it was."""
         number: dict[Any, Any] = {name: k for k, name in enumerate(names)} | {None: None}
 
@@ -181,12 +202,12 @@ class ArrowTable:
                 return [back(each, None) for each in cell]
             if cell not in number:
                 raise DataError(
-                    f"{path}: {brief(cell)} is not among the {len(names)} classes of the column "
-                    f"{brief(column)}; there are {brief_list(names, 6)}"
+                    f"{self.path}: {brief(cell)} is not among the {len(names)} classes of the "
+                    f"column {brief(column)}; there are {brief_list(names, 6)}"
                 )
             return before if cell is None and before == -1 else number[cell]
 
-        return list(map(back, cells, self.table.column(column).to_pylist()))
+        return list(map(back, cells, before.to_pylist()))
 
     def _categories(self, column: Any, before: Any) -> Any:
         """Return a column as categories: those of the old column in their order, then new ones."""
@@ -209,7 +230,8 @@ class ArrowTable:
     def _new(self, cells: list[Any]) -> Any:
         """Return a new column: text, lists of text, or a map from tag to number."""
         arrow = self._arrow
-        if cells and isinstance(cells[0], dict):
+        first = next((cell for cell in cells if cell is not None), None)
+        if isinstance(first, dict):
             # The package `datasets` has no maps.
             kind = arrow.map_(arrow.string(), arrow.float64())
             if self._features:
@@ -219,7 +241,7 @@ class ArrowTable:
                 pairs = [[{"tag": k, "confidence": v} for k, v in c.items()] for c in cells]
                 return arrow.array(pairs, type=kind)
             return arrow.array([list(cell.items()) for cell in cells], type=kind)
-        is_list = cells and isinstance(cells[0], list)
+        is_list = isinstance(first, list)
         return arrow.array(cells, type=arrow.list_(arrow.string()) if is_list else arrow.string())
 
 
@@ -240,22 +262,21 @@ class ParquetFolder(ArrowTable):
         arrow = optional("pyarrow", "table", "Reading Parquet files")
         limit, files, tables = byte_limit(max_bytes), parquet_files(folder), []
         self._in_path: set[str] = set()
-        self._sizes: dict[str, int] = {}
+        self._files: dict[Path, Any] = {}
         for path in files:
             if not unread:
                 check_size(path, max_bytes)
             table = read_parquet(path, limit, unread)
             limit -= table.nbytes
-            name = path.relative_to(folder).as_posix()
-            self._sizes[name] = table.num_rows
-            for part in name.split("/")[:-1]:
+            check_columns(path, table.column_names)
+            self._files[path] = table
+            for part in path.relative_to(folder).parts[:-1]:
                 key, equals, text = part.partition("=")
                 if equals and key not in table.column_names:
                     value = None if text == _HIVE_NULL else unquote(text)
                     cells = arrow.array([value] * table.num_rows, type=arrow.string())
                     table = table.append_column(key, cells)
                     self._in_path.add(key)
-            check_columns(path, table.column_names)
             tables.append(table)
         # Columns that only some files have are missing in the others.
         with unreadable_named(folder, "folder: its files do not make one table"):
@@ -267,7 +288,7 @@ class ParquetFolder(ArrowTable):
                 whole = whole.set_column(k, key, column.cast(arrow.int64()))
         super().__init__(folder, whole, unread)
 
-    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+    def write(self, path: str, changed: Columns, added: Columns) -> None:
         """Write a folder with files of the same names, or one file for a path in .parquet."""
         if path.endswith(".parquet"):
             super().write(path, changed, added)
@@ -278,18 +299,30 @@ class ParquetFolder(ArrowTable):
                 f"{path}: the column {brief(fixed[0])} is in the names of the folders, where it "
                 f"cannot be changed; write one file in .parquet"
             )
-        table = self._with(path, changed, added).drop_columns(sorted(self._in_path))
+        self.check_unchanged()
+        start = 0
         with whole_folder(path) as folder:
-            for source, rows in self._pieces(table):
-                target = folder / source.relative_to(self._path)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                self._write_parquet([(source, rows)], target)
+            for source, own in self._files.items():
+                rows = slice(start, start + own.num_rows)
+                start = rows.stop
+                new, more = (
+                    {name: cells[rows] for name, cells in columns.items()}
+                    for columns in (changed, added)
+                )
+                copy = folder / source.relative_to(self.path)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                self._write_parquet([(source, self._with(own, new, more))], copy)
+                part = ArrowTable(source, own, self.unread, empty=True)
+                new = {name: cells for name, cells in new.items() if name in part.columns}
+                part._compare(path, copy, new, more)
+            self.check_unchanged()
 
     def _pieces(self, table: Any) -> list[tuple[Path, Any]]:
         """Return each file with its rows of a table."""
-        ends = np.cumsum([*self._sizes.values()]).tolist()
-        files = zip(self._sizes.items(), ends, strict=True)
-        return [(self._path / name, table.slice(end - size, size)) for (name, size), end in files]
+        sizes = [own.num_rows for own in self._files.values()]
+        starts = np.cumsum([0, *sizes]).tolist()
+        files = zip(self._files, starts, sizes, strict=False)
+        return [(path, table.slice(start, size)) for path, start, size in files]
 
 
 class SavedDataset(ArrowTable):
@@ -313,13 +346,14 @@ class SavedDataset(ArrowTable):
         with unreadable_named(folder, "data set: its files differ"):
             super().__init__(folder, arrow.concat_tables(tables))
 
-    def write(self, path: str, changed: dict[str, list[Any]], added: dict[str, list[Any]]) -> None:
+    def write(self, path: str, changed: Columns, added: Columns) -> None:
         """Write a folder for `datasets.load_from_disk`, or one file for a path in .parquet."""
         if path.endswith(".parquet"):
             super().write(path, changed, added)
             return
+        self.check_unchanged()
         ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
-        table, name = self._with(path, changed, added), "data-00000-of-00001.arrow"
+        table, name = self._with(self.table, changed, added), "data-00000-of-00001.arrow"
         info = {**self._info, "features": _features(table.schema) or self._info.get("features")}
         with whole_folder(path) as folder:
             with (folder / name).open("wb") as stream, ipc.new_stream(stream, table.schema) as out:
@@ -331,15 +365,17 @@ class SavedDataset(ArrowTable):
             state["_fingerprint"] = fingerprint
             (folder / STATE).write_text(json.dumps(state, indent=2))
             (folder / "dataset_info.json").write_text(json.dumps(info, indent=2))
+            self.check_unchanged()
+            self._compare(path, folder / name, changed, added)
 
 
 def parquet_files(folder: Path) -> list[Path]:
     """Return the Parquet files of a folder, sorted; names that begin with _ or . do not count."""
-    found = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
+    paths = sorted(path for path in folder.rglob("*.parquet") if path.is_file())
     hidden = ("_", ".")
     return [
         path
-        for path in found
+        for path in paths
         if not any(part.startswith(hidden) for part in path.relative_to(folder).parts)
     ]
 
@@ -375,13 +411,13 @@ def _numbers_of(table: Any, names: Sequence[str], path: str, first: int) -> Arra
     types = optional("pyarrow", "table", "Reading Parquet files").types
     columns = [table.column(name) for name in names]
     if len(columns) == 1 and types.is_nested(columns[0].type):
-        found = stacked_lists(columns[0])
-        if found is None:
+        matrix = stacked_lists(columns[0])
+        if matrix is None:
             raise DataError(
                 f"{path}: the column {names[0]!r} must hold lists of numbers, all of the same "
                 f"length and not empty"
             )
-        return found
+        return matrix
     numbers = []
     for name, column in zip(names, columns, strict=True):
         try:
@@ -521,6 +557,32 @@ def _write_with_unread(
             writer.close()
 
 
+def _compare_unread(path: str, sources: list[Path], copy: Path, names: Sequence[str]) -> None:
+    """Raise DataError if columns that were not read differ between files and their copy."""
+    arrow = optional("pyarrow", "table", "Reading Parquet files")
+    copies, buffer, first = _tables_of([copy], names), None, 0
+    for table in _tables_of(sources, names):
+        while buffer is None or buffer.num_rows < table.num_rows:
+            block = next(copies, None)
+            if block is None:
+                raise DataError(f"{path}: rows would be lost, so nothing was written")
+            buffer = block if buffer is None else arrow.concat_tables([buffer, block])
+        if not table.cast(buffer.schema).equals(buffer.slice(0, table.num_rows)):
+            rows = f"rows {first + 1:,} to {first + table.num_rows:,}"
+            raise DataError(f"{path}: {brief_list(names)} would differ in {rows}; nothing written")
+        buffer, first = buffer.slice(table.num_rows), first + table.num_rows
+
+
+def _tables_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[Any]:
+    """Yield these columns of files, some rows at a time."""
+    arrow = optional("pyarrow", "table", "Reading Parquet files")
+    parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
+    for path in files:
+        with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+            batches = file.iter_batches(_ROWS_AT_ONCE, columns=list(names), use_threads=False)
+            yield from (arrow.Table.from_batches([batch]) for batch in batches)
+
+
 def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
     """Return blocks of about 50 MB of these columns, in the order of the rows of the folder."""
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
@@ -548,6 +610,53 @@ def number_blocks(folder: Path, names: Sequence[str]) -> list[NumberBlock]:
     return found
 
 
+def write_arrow(table: Any, stream: BinaryIO, path: Path) -> None:
+    """Write a Parquet file, or one in Arrow's own format, as its name says."""
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        optional("pyarrow.parquet", "table", "Writing Parquet files").write_table(table, stream)
+        return
+    ipc = optional("pyarrow.ipc", "table", "Writing Arrow files")
+    # Feather files are compressed by those who write them, so that of a copy is as well; polars
+    # cannot read compressed texts of its own type.
+    is_packed = suffix == ".feather" and "_view" not in str(table.schema.types)
+    options = ipc.IpcWriteOptions(compression="lz4" if is_packed else None)
+    with ipc.new_file(stream, table.schema, options=options) as writer:
+        writer.write_table(table)
+
+
+def table_of(columns: Mapping[str, list[Any]]) -> Any:
+    """Return new columns as an Arrow table.
+
+    Texts that are numbers, and would be written the same way again, become numbers.
+    """
+    arrow = optional("pyarrow", "table", "Writing this table")
+    arrays = {}
+    for name, cells in columns.items():
+        if any(isinstance(cell, dict) for cell in cells):
+            kind = arrow.map_(arrow.string(), arrow.float64())
+            arrays[name] = arrow.array([list(cell.items()) for cell in cells], type=kind)
+            continue
+        for kind in (int, float):
+            cells = _exact_numbers(cells, kind)
+        try:
+            arrays[name] = arrow.array(cells)
+        except arrow.ArrowException:
+            arrays[name] = arrow.array([None if cell is None else str(cell) for cell in cells])
+    return arrow.table(arrays)
+
+
+def _exact_numbers(cells: list[Any], kind: type) -> list[Any]:
+    """Return texts as numbers if all of them would be written the same way again."""
+    filled = [cell for cell in cells if cell != ""]
+    try:
+        if filled and all(isinstance(c, str) and str(kind(c)) == c for c in filled):
+            return [kind(cell) if cell else None for cell in cells]
+    except ValueError:
+        pass
+    return cells
+
+
 def read_parquet(path: Path, limit: int, unread: Collection[str] = ()) -> Any:
     """Read a file batch by batch, up to the limit."""
     arrow = optional("pyarrow", "table", "Reading Parquet files")
@@ -561,10 +670,10 @@ def read_parquet(path: Path, limit: int, unread: Collection[str] = ()) -> Any:
             raise DataError(f"{path}: {too_large(f'unpacks to {total:,} bytes', limit)}")
         # These sizes count a long text of a dictionary once, however many rows repeat it.
         options = {"columns": names} if unread else {}
-        found = file.iter_batches(batch_size=_ROWS_AT_ONCE, **options)
+        batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, **options)
         if unread:
             schema = arrow.schema([schema.field(name) for name in names], schema.metadata)
-        return arrow.Table.from_batches(list(_limited(path, found, limit)), schema=schema)
+        return arrow.Table.from_batches(list(_limited(path, batches, limit)), schema=schema)
 
 
 def read_ipc(path: Path, limit: int) -> Any:
@@ -602,21 +711,21 @@ def _limited(path: Path, batches: Any, limit: int) -> Iterator[Any]:
 def _json_object(path: Path) -> dict[str, Any]:
     check_size(path)
     try:
-        found = json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: not JSON ({reason_of(error)})") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise DataError(f"{path}: not a JSON object")
-    return found
+    return document
 
 
 def _features(schema: Any) -> dict[str, Any]:
     """Return the description of the columns by the package `datasets`, if there is one."""
     try:
-        found = json.loads((schema.metadata or {})[_FEATURES])["info"]["features"]
+        features = json.loads((schema.metadata or {})[_FEATURES])["info"]["features"]
     except (LookupError, TypeError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return features if isinstance(features, dict) else {}
 
 
 def _class_names(feature: Any) -> list[str] | None:

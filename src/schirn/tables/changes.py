@@ -8,14 +8,17 @@ The file has one line per change, as CSV or JSON lines:
     after         the tag as it will be; empty for a removal
     confidence    probability that the change is right
     why           the reason in words
+    key           name of the row in the column of ids, or a hash of its other cells
     cell          the whole cell before all changes, as JSON
     column        name of the column of tags
     separator     text between the tags of a cell
+    id_column     name of the column of ids; empty if the key is a hash
     table_sha256  hash of the whole column before all changes
 
 Lines may be deleted and `after` may be edited, since `after` simply takes the place of `before`.
-The last four columns tell which table the list belongs to. A row is changed only if its cell is the
-one in the list, and `undo` puts exactly this cell back.
+The columns from `key` on tell which rows and table the list belongs to. A row is found by its key,
+wherever it is by now, and changed only if its cell is the one in the list; `undo` puts exactly this
+cell back.
 """
 
 import hashlib
@@ -23,7 +26,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,27 +34,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from schirn._files import (
-    FORMULA,
     atomic_write,
     brief,
-    brief_list,
     csv_rows,
     spreadsheet_safe,
+    spreadsheet_text,
 )
-from schirn._input import is_missing
+from schirn._input import as_plain, is_missing
+from schirn._optional import optional
 from schirn.exceptions import DataError, InputError
-from schirn.labels.tags import change_tags, check_separator, split_tags
+from schirn.labels.cells import TagCells, check_separator, split_tags
 from schirn.tables.files import open_table
+from schirn.tables.table import Table
+from schirn.tables.text import header_delimiter
 
 if TYPE_CHECKING:
-    from schirn.cleaning.found import NoisyLabels
+    from schirn.cleaning.noisy_labels import NoisyLabels
 
 KINDS = ("removal", "addition", "merge", "rename")
 FIELDS = (
-    *("row", "change", "before", "after", "confidence", "why"),
-    *("cell", "column", "separator", "table_sha256"),
+    *("row", "change", "before", "after", "confidence", "why", "key"),
+    *("cell", "column", "separator", "id_column", "table_sha256"),
 )
+# Lists of versions before 0.3 find rows by their number only.
+_NEW_FIELDS = ("key", "id_column")
 SUFFIXES = (".csv", ".jsonl")
+ADDED_COLUMNS = ("removed", "confidence", "added", "note", "suggested", "suggested_confidence")
+"""What follows the name of the column of tags in the names of columns that cleaning adds."""
+_DONE = ("undone", "applied")
 
 
 class Change(NamedTuple):
@@ -100,6 +110,11 @@ class ChangeList:
         The cell of each changed row before the changes.
     table_sha256 : str
         Hash of the whole column before the changes.
+    keys : dict from int to str
+        What each changed row is found by, wherever it is by then: see `row_keys`. Rows without a
+        key are found by their number.
+    id_column : str
+        Name of the column of ids, if the keys are ids.
 
     Examples
     --------
@@ -118,6 +133,8 @@ class ChangeList:
     separator: str = ";"
     cells: dict[int, Any] = field(default_factory=dict)
     table_sha256: str = ""
+    keys: dict[int, str] = field(default_factory=dict)
+    id_column: str = ""
 
     def __len__(self) -> int:
         return len(self.changes)
@@ -131,8 +148,8 @@ class ChangeList:
 
     def counts(self) -> dict[str, int]:
         """Return the number of removals, additions, merges and renames."""
-        found = Counter(each.change for each in self.changes)
-        return {kind: found[kind] for kind in KINDS}
+        counter = Counter(each.change for each in self.changes)
+        return {kind: counter[kind] for kind in KINDS}
 
     @classmethod
     def from_cells(
@@ -142,6 +159,8 @@ class ChangeList:
         *,
         column: str = "tags",
         separator: str = ";",
+        spreadsheet: bool = False,
+        lists: bool = False,
     ) -> "ChangeList":
         """List changes to a column of tags.
 
@@ -154,6 +173,10 @@ class ChangeList:
             Name of the column.
         separator : str, default=";"
             Text between the tags of a cell.
+        spreadsheet : bool, default=False
+            Whether the cells are those of a CSV file, as for `apply`.
+        lists : bool, default=False
+            Whether the column can hold nothing but lists, even if all its cells are missing.
 
         Raises
         ------
@@ -164,13 +187,28 @@ class ChangeList:
         cells, ordered = list(cells), sorted(changes, key=lambda each: each.row)
         for each in ordered:
             _check(each)
-            _check_row(each.row, len(cells))
-        own = {each.row: _plain(cells[each.row]) for each in ordered}
-        made = cls(ordered, column, separator, own, column_hash(cells))
-        made.apply(cells)
+            if not 0 <= each.row < len(cells):
+                raise _no_row(each.row, len(cells))
+        changed_cells = {each.row: _plain(cells[each.row]) for each in ordered}
+        made = cls(ordered, column, separator, changed_cells, column_hash(cells))
+        made.apply(cells, spreadsheet=spreadsheet, lists=lists)
         return made
 
-    def apply(self, cells: Iterable[Any], *, spreadsheet: bool = False) -> list[Any]:
+    def keyed(self, table: Table, id_column: str | None = None) -> "ChangeList":
+        """Return the list with keys by which the rows of a table are found later."""
+        rows = sorted(self.cells)
+        keys = dict(zip(rows, row_keys(table, self.column, id_column, rows), strict=True))
+        return replace(self, keys=keys, id_column=id_column or "")
+
+    def apply(
+        self,
+        cells: Iterable[Any],
+        *,
+        spreadsheet: bool = False,
+        lists: bool = False,
+        keys: Sequence[str] | None = None,
+        conflicts: list[str] | None = None,
+    ) -> list[Any]:
         """Return the column with all changes made.
 
         Parameters
@@ -178,32 +216,49 @@ class ChangeList:
         cells : sequence
             The column before the changes.
         spreadsheet : bool, default=False
-            Whether the cells go to a CSV file. A changed cell that a spreadsheet would run as a
-            formula then gets an apostrophe in front.
+            Whether the cells are those of a CSV file. A cell that a spreadsheet would run as a
+            formula has an apostrophe in front, which is not part of the tag.
+        lists : bool, default=False
+            Whether the column can hold nothing but lists, even if all its cells are missing.
+        keys : sequence of str, optional
+            What the rows are found by: see `row_keys`. By default rows are found by number.
+        conflicts : list of str, optional
+            Rows that cannot be changed are skipped, and the reasons appended here.
 
         Raises
         ------
         InputError
-            If a cell differs from what the list says; the message names the rows.
+            If a row is not found, or its cell differs from what the list says; the message names
+            the rows.
         """
-        return self._exchange(list(cells), spreadsheet, forward=True)
+        how = {"spreadsheet": spreadsheet, "lists": lists}
+        return self._exchange(list(cells), how, keys, conflicts, forward=True)
 
-    def undo(self, cells: Iterable[Any], *, spreadsheet: bool = False) -> list[Any]:
+    def undo(
+        self,
+        cells: Iterable[Any],
+        *,
+        spreadsheet: bool = False,
+        lists: bool = False,
+        keys: Sequence[str] | None = None,
+        conflicts: list[str] | None = None,
+    ) -> list[Any]:
         """Return the column as it was before the changes.
 
         Parameters
         ----------
         cells : sequence
             What `apply` returned.
-        spreadsheet : bool, default=False
-            As given to `apply`.
+        spreadsheet, lists, keys, conflicts
+            As for `apply`.
 
         Raises
         ------
         InputError
             If a cell differs from what `apply` made of it; the message names the rows.
         """
-        return self._exchange(list(cells), spreadsheet, forward=False)
+        how = {"spreadsheet": spreadsheet, "lists": lists}
+        return self._exchange(list(cells), how, keys, conflicts, forward=False)
 
     def fits(self, cells: Iterable[Any]) -> bool:
         """Whether the whole column is the one for which the changes were listed."""
@@ -217,15 +272,19 @@ class ChangeList:
         """
         is_csv = _suffix(path) == ".csv"
         lines = [*csv_rows([FIELDS])] if is_csv else []
+        line: Any
         for each in self.changes:
             confidence = None if each.confidence is None else round(float(each.confidence), 6)
             values = (*each[1:4], confidence, each.why)
-            cell, about = self.cells[each.row], (self.column, self.separator, self.table_sha256)
+            key, cell = self.keys.get(each.row, ""), self.cells[each.row]
+            about = (self.column, self.separator, self.id_column, self.table_sha256)
             if is_csv:
                 text = json.dumps(cell, ensure_ascii=False)
-                lines += csv_rows([[each.row + 1, *map(escaped, (*values, text, *about))]])
+                line = (*values, key, text, *about)
+                safe = (spreadsheet_safe(each) if isinstance(each, str) else each for each in line)
+                lines += csv_rows([[each.row + 1, *safe]])
             else:
-                line = dict(zip(FIELDS, (each.row + 1, *values, cell, *about), strict=True))
+                line = dict(zip(FIELDS, (each.row + 1, *values, key, cell, *about), strict=True))
                 lines.append(json.dumps(line) + "\n")
         try:
             content = "".join(lines).encode()
@@ -245,27 +304,29 @@ class ChangeList:
         is_csv = _suffix(path) == ".csv"
         if not is_csv and Path(path).is_file() and not Path(path).stat().st_size:
             return cls()
-        table = open_table(path, empty=True)
-        for delimiter in ";\t" if is_csv else "":
-            if len(table.columns) == 1:
-                table = open_table(path, empty=True, delimiter=delimiter)
-        absent = [name for name in FIELDS if name not in table.columns]
+        table = open_table(path, empty=True, delimiter=header_delimiter(path) if is_csv else None)
+        absent = [name for name in FIELDS if name not in (*table.columns, *_NEW_FIELDS)]
         if absent and (table.n_rows or is_csv):
             raise DataError(f"{path}: not a list of changes: there is no column {absent[0]!r}")
-        lines = zip(*(table.column(name) for name in FIELDS), strict=True) if not absent else ()
+        none = [""] * table.n_rows
+        columns = [table.column(name) if name in table.columns else none for name in FIELDS]
+        lines = zip(*columns, strict=True) if not absent else ()
         changes: list[Change] = []
         cells: dict[int, Any] = {}
+        keys: dict[int, str] = {}
         about: set[tuple[str, ...]] = set()
         for k, line in enumerate(lines):
             where = f"{path}: change {k + 1}"
             try:
-                each, cell, of = _parsed(line, is_csv)
+                each, cell, key, of = _parsed(line, is_csv)
             except InputError as error:
                 raise DataError(f"{where}: {error}") from None
             if each.row in cells and _canonical(cells[each.row]) != _canonical(cell):
                 raise DataError(f"{where}: another line has a different cell of row {each.row + 1}")
             changes.append(each)
             cells[each.row] = cell
+            if key:
+                keys[each.row] = key
             about.add(of)
         if len(about) > 1:
             raise DataError(
@@ -273,120 +334,223 @@ class ChangeList:
                 f"list after the other"
             )
         changes.sort(key=lambda each: each.row)
-        column, separator, table_sha256 = about.pop() if about else ("tags", ";", "")
-        return cls(changes, column, separator, cells, table_sha256)
+        column, separator, id_column, sha256 = about.pop() if about else ("tags", ";", "", "")
+        return cls(changes, column, separator, cells, sha256, keys, id_column)
 
-    def _exchange(self, cells: list[Any], spreadsheet: bool, forward: bool) -> list[Any]:
+    def _exchange(
+        self,
+        cells: list[Any],
+        how: dict[str, bool],
+        keys: Sequence[str] | None,
+        conflicts: list[str] | None,
+        forward: bool,
+    ) -> list[Any]:
         """Put the new cells in the place of the old ones, or the other way round."""
-        if self.changes:
-            _check_row(self.changes[-1].row, len(cells))
-        after = self._after(cells, spreadsheet)
+        after = self._after(TagCells.of(cells, self.separator, **how))
         old, new = (self.cells, after) if forward else (after, self.cells)
-        differ = [row for row in old if _canonical(cells[row]) != _canonical(old[row])]
-        if differ:
-            row, others = differ[0], [str(row + 1) for row in differ[1:]]
-            done = all(_canonical(cells[row]) == _canonical(new[row]) for row in differ)
-            why = ""
-            if done:
-                why = "; it seems that the changes were " + ("applied" if forward else "undone")
-                why += " already"
-            elif others:
-                noun = "row differs" if len(others) == 1 else "rows differ"
-                why = f"; {len(others):,} other {noun}: {brief_list(others)}"
-            raise InputError(
-                f"row {row + 1} holds {brief(cells[row])}, but the list of changes expects "
-                f"{brief(old[row])}{why}"
-            )
-        for row, cell in new.items():
-            cells[row] = cell
+        reasons: list[str] = []
+        done = []
+        for row, place in self._places(len(cells), keys):
+            if isinstance(place, InputError):
+                reasons.append(str(place))
+            elif not _is_cell(cells[place], old[row]):
+                done.append(_is_cell(cells[place], new[row]))
+                reasons.append(
+                    f"row {place + 1} holds {brief(cells[place])}, but the list of changes expects "
+                    f"{brief(old[row])}"
+                )
+            else:
+                cells[place] = new[row]
+        if conflicts is not None:
+            conflicts += reasons
+        elif reasons:
+            raise InputError(_refusal(reasons, all(done) and len(done) == len(reasons), forward))
         return cells
 
-    def _after(self, cells: list[Any], spreadsheet: bool) -> dict[int, Any]:
+    def _places(
+        self, n_rows: int, keys: Sequence[str] | None
+    ) -> Iterator[tuple[int, int | InputError]]:
+        """Yield each row of the list with its place in a column, or with what is wrong."""
+        places: dict[str, list[int]] = {}
+        for place, key in enumerate(keys or ()):
+            places.setdefault(key, []).append(place)
+        # Another column in all rows changes all hashes, but no number.
+        by_key = bool(self.id_column) or any(key in places for key in self.keys.values())
+        for row in self.cells:
+            key = self.keys.get(row, "") if keys is not None and by_key else ""
+            name = f"the row {brief(key)}" if self.id_column else f"row {row + 1}"
+            at = places.get(key, [])
+            if not key:
+                yield row, row if row < n_rows else _no_row(row, n_rows)
+            elif row in at and not self.id_column:
+                # One of several rows that are the same, apart from their tags.
+                yield row, row
+            elif len(at) == 1:
+                yield row, at[0]
+            else:
+                what = f"is in the table {len(at)} times" if at else "is not in the table any more"
+                yield row, InputError(f"{name} {what}")
+
+    def _after(self, tags: TagCells) -> dict[int, Any]:
         """The changed cells."""
-        filled = [cell for cell in cells if not is_missing(cell)]
-        first = filled[0] if filled else ""
-        # What takes the place of a missing value to which a tag is added.
-        empty: Any = "" if isinstance(first, str) else [] if np.ndim(first) else None
-        numbers = all(_holds_numbers(cell) for cell in filled)
         after = {}
         for row, lines in groupby(self.changes, key=lambda each: each.row):
-            cell = self.cells[row]
             try:
-                after[row] = new = self._changed(cell, list(lines), empty, numbers)
+                after[row] = self._changed(tags, self.cells[row], list(lines))
             except InputError as error:
                 raise InputError(f"row {row + 1}: {error}") from None
-            if spreadsheet and isinstance(new, str) and new != cell:
-                after[row] = spreadsheet_safe(new)
         return after
 
-    def _changed(self, cell: Any, lines: list[Change], empty: Any, numbers: bool) -> Any:
+    def _changed(self, tags: TagCells, cell: Any, lines: list[Change]) -> Any:
         """One cell after its changes."""
-        base = empty if is_missing(cell) else cell
-        listed = split_tags(base, self.separator)
+        listed = tags.split(cell)
         replaced: dict[str, list[str]] = {}
         added: list[str] = []
         for each in lines:
             # A text may be edited to several tags; a tag of a list may hold the separator.
-            after = each.after if isinstance(base, str) else [each.after]
-            tags = split_tags(after, self.separator)
+            after = each.after if tags.holds == "text" and not tags.notation else [each.after]
+            names = split_tags(after, self.separator)
             if not each.before:
-                added += tags
+                added += names
             elif each.before in replaced:
                 raise InputError(f"{brief(each.before)} is changed twice")
             elif each.before not in listed:
                 raise InputError(f"{brief(each.before)} is not among the tags of {brief(cell)}")
             else:
-                replaced[each.before] = tags
-        own = {str(tag): tag for tag in (base if isinstance(base, list) else [base])}
+                replaced[each.before] = names
+        return tags.change(cell, replaced, added)
 
-        def value(tag: str) -> Any:
-            return own.get(tag, _number(tag) if numbers else tag)
 
-        return change_tags(base, replaced, added, self.separator, value)
+def apply_changes(cells: Any, changes: ChangeList) -> Any:
+    """Make changes in a column, and return a container of the kind that came in.
+
+    Parameters
+    ----------
+    cells : list, tuple, array, Series or Arrow column
+        A Series keeps its index and name.
+    changes : ChangeList
+
+    Examples
+    --------
+    >>> from schirn.cleaning import Change, ChangeList
+    >>> tags = ("beach;dgo", "dog")
+    >>> changes = ChangeList.from_cells(tags, [Change(0, "rename", "dgo", "dog")])
+    >>> apply_changes(tags, changes)
+    ('beach;dog', 'dog')
+    """
+    new = changes.apply(as_plain(cells))
+    if hasattr(cells, "index") and hasattr(cells, "iloc"):
+        whole = cells.astype(object)
+        whole[:] = new
+        if hasattr(cells.dtype, "categories"):
+            # A changed cell may be a new category.
+            return whole.astype("category")
+        return whole.astype(cells.dtype)
+    if hasattr(cells, "to_arrow") and hasattr(cells, "to_list"):
+        kind = {} if str(cells.dtype).startswith("Enum") else {"dtype": cells.dtype}
+        return type(cells)(cells.name, new, **kind)
+    if hasattr(cells, "to_pylist"):
+        arrow = optional("pyarrow", "table", "Changing an Arrow column")
+        array = arrow.array(new, type=cells.type)
+        return arrow.chunked_array([array]) if hasattr(cells, "chunks") else array
+    if isinstance(cells, np.ndarray):
+        if cells.dtype != object:
+            return np.array(new)
+        out = np.empty(len(new), dtype=object)
+        out[:] = new
+        return out
+    return type(cells)(new) if isinstance(cells, list | tuple) else new
+
+
+def row_keys(
+    table: Table, column: str, id_column: str | None = None, rows: Sequence[int] | None = None
+) -> list[str]:
+    """Return what rows of a table can be found by after others were inserted or deleted.
+
+    Parameters
+    ----------
+    table : Table
+    column : str
+        The column of tags, which may change.
+    id_column : str, optional
+        A column of ids. By default the key is a hash of all cells that are no lists, apart from
+        the tags and the columns that cleaning adds.
+    rows : list of int, optional
+        The rows; by default all.
+    """
+    rows = range(table.n_rows) if rows is None else rows
+    if id_column:
+        ids = table.column(id_column)
+        return ["" if is_missing(ids[row]) else str(ids[row]) for row in rows]
+    skipped = (column, *(f"{table.prefix(column)}_{name}" for name in ADDED_COLUMNS))
+    names = [name for name in table.columns if name not in skipped]
+    columns = [table.column(name) for name in names if not table.holds(name, "list")]
+    keys = []
+    for row in rows:
+        text = repr([cells[row] for cells in columns]) if columns else ""
+        keys.append(hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16])
+    return keys
+
+
+def _refusal(reasons: list[str], is_done: bool, forward: bool) -> str:
+    """Return the sentence about rows that cannot be changed."""
+    if is_done:
+        return f"{reasons[0]}; it seems that the changes were {_DONE[forward]} already"
+    if len(reasons) == 1:
+        return reasons[0]
+    most = 20
+    more = f"; and {len(reasons) - most:,} more" if len(reasons) > most else ""
+    return f"{len(reasons):,} rows cannot be changed: {'; '.join(reasons[:most])}{more}"
 
 
 def changes_of(
-    found: "NoisyLabels",
+    ranking: "NoisyLabels",
     cells: Iterable[Any] | None = None,
     *,
-    add: float | None = None,
     column: str = "tags",
     separator: str = ";",
+    spreadsheet: bool = False,
+    lists: bool = False,
 ) -> ChangeList:
     """List removals and additions; see `NoisyLabels.changes`."""
     if cells is None:
-        cells = [[] for _ in range(found.n_rows)]
-        for row, label in zip(found.row.tolist(), found.label, strict=True):
+        cells = [[] for _ in range(ranking.n_rows)]
+        for row, label in zip(ranking.row.tolist(), ranking.label, strict=True):
             cells[row].append(label)
     cells = list(cells)
-    if len(cells) != found.n_rows:
+    if len(cells) != ranking.n_rows:
         raise InputError(
-            f"there are {len(cells):,} cells, but the verdicts are about {found.n_rows:,} rows",
+            f"there are {len(cells):,} cells, but the ranking is about {ranking.n_rows:,} rows",
             parameter="cells",
         )
-    gone = np.flatnonzero(found.removed)
+    by = ranking.method if ranking.is_checked else f"{ranking.method}, not checked"
+    form = TagCells.of(cells, separator, lists=lists)
+    is_text = form.holds == "text" and not form.notation
     changes = []
-    for row, label, p in zip(
-        found.row[gone], found.label[gone], found.confidence[gone], strict=True
+    for tags, mask, kind in (
+        (ranking, ranking.removed, "removal"),
+        (ranking.missing, ranking.added, "addition"),
     ):
-        why = f"{_percent(p)} likely to be correct ({found.method})" if p else "known to be wrong"
-        changes.append(Change(int(row), "removal", str(label).strip(), "", 1 - float(p), why))
-    if add is not None:
-        for record in found.suggestions(add).records():
-            p = record["confidence"]
-            why = f"not listed, but {_percent(p)} likely to be correct ({found.method})"
-            changes.append(
-                Change(record["row"], "addition", "", str(record["label"]).strip(), p, why)
-            )
-    return ChangeList.from_cells(cells, changes, column=column, separator=separator)
+        columns = (tags.row[mask], tags.label[mask], tags.confidence[mask])
+        for row, label, p in zip(*columns, strict=True):
+            why = f"{_percent(p)} likely to be correct ({by})"
+            if p in (0, 1):
+                why = "known to be wrong" if kind == "removal" else "known to be correct"
+            tag = str(label).strip()
+            # A new tag that holds the separator needs quotes where a text could be several tags.
+            pair = (tag, "") if kind == "removal" else ("", form.join([tag]) if is_text else tag)
+            sure = float(1 - p if kind == "removal" else p)
+            changes.append(Change(int(row), kind, *pair, sure, why))
+    about: dict[str, Any] = {"column": column, "separator": separator}
+    return ChangeList.from_cells(cells, changes, spreadsheet=spreadsheet, lists=lists, **about)
 
 
 def column_hash(cells: Iterable[Any]) -> str:
     """Hash of a column of tags, whatever the format of its table."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for cell in cells:
-        found.update(_canonical(cell).encode() + b"\n")
-    return found.hexdigest()
+        digest.update(_canonical(cell).encode() + b"\n")
+    return digest.hexdigest()
 
 
 def _plain(cell: Any) -> Any:
@@ -413,44 +577,51 @@ def _check(each: Change) -> None:
         raise InputError("both before and after are empty; delete the line to skip it")
 
 
-def _check_row(row: int, n_rows: int) -> None:
-    if not 0 <= row < n_rows:
-        raise InputError(
-            f"row {row + 1:,} is to be changed, but the table has {n_rows:,} rows; is it another "
-            f"table?"
-        )
+def _no_row(row: int, n_rows: int) -> InputError:
+    return InputError(
+        f"row {row + 1:,} is to be changed, but the table has {n_rows:,} rows; is it another table?"
+    )
 
 
-def _parsed(line: Sequence[Any], is_csv: bool) -> tuple[Change, Any, tuple[str, ...]]:
-    """Change, cell before, and column, separator and hash of one line of a file."""
+def _is_cell(cell: Any, other: Any) -> bool:
+    """Whether two cells are the same; an empty text is a missing value in some formats."""
+    cells = ("" if is_missing(each) else each for each in (cell, other))
+    return len({_canonical(each) for each in cells}) == 1
+
+
+def _parsed(line: Sequence[Any], is_csv: bool) -> tuple[Change, Any, str, tuple[str, ...]]:
+    """Change, cell before, key, and what all lines share, of one line of a file."""
     values = dict(zip(FIELDS, line, strict=True))
     row, cell, confidence = values["row"], values["cell"], values["confidence"]
-    names = ("change", "before", "after", "why", "column", "separator", "table_sha256")
+    names = [name for name in FIELDS if name not in ("row", "confidence", "cell")]
     texts = {name: "" if values[name] is None else values[name] for name in names}
     for name, text in texts.items():
         if not isinstance(text, str):
             raise InputError(f"{name} must be a text, not {brief(text)}")
     if is_csv:
-        texts = {name: unescaped(text) for name, text in texts.items()}
+        texts = {name: spreadsheet_text(text) for name, text in texts.items()}
         row = int(row) if row.strip().isdecimal() and len(row) < 19 else row
         try:
-            cell = json.loads(unescaped(cell))
+            cell = json.loads(spreadsheet_text(cell))
         except (ValueError, RecursionError):
             raise InputError(f"cell must stay as it was written, not {brief(cell)}") from None
     if not isinstance(row, int) or isinstance(row, bool) or row < 1:
         raise InputError(f"row must be a whole number from 1, not {brief(row)}")
     try:
-        confidence = None if confidence in ("", None) else float(confidence)
+        if isinstance(confidence, str):
+            # Spreadsheets of some countries write a decimal comma.
+            confidence = confidence.replace(",", ".") if confidence.strip() else None
+        confidence = None if confidence is None else float(confidence)
     except (TypeError, ValueError):
         raise InputError(f"confidence must be a number, not {brief(confidence)}") from None
-    about = texts["column"], texts["separator"], texts["table_sha256"]
+    about = tuple(texts[name] for name in ("column", "separator", "id_column", "table_sha256"))
     check_separator(about[1])
     # Raises if this is no cell of tags.
     split_tags(cell, about[1])
     kind, before, after = (texts[name].strip() for name in names[:3])
     each = Change(row - 1, kind, before, after, confidence, texts["why"])
     _check(each)
-    return each, cell, about
+    return each, cell, texts["key"], about
 
 
 def _suffix(path: str | os.PathLike[str]) -> str:
@@ -462,31 +633,5 @@ def _suffix(path: str | os.PathLike[str]) -> str:
     return suffix
 
 
-def escaped(value: Any) -> Any:
-    """A cell of CSV that no spreadsheet runs, and from which `unescaped` gets the text back."""
-    if not isinstance(value, str):
-        return value
-    return f"'{value}" if value.startswith(FORMULA) or unescaped(value) != value else value
-
-
-def unescaped(text: str) -> str:
-    """Return the text of a cell that `escaped` made."""
-    return text[1:] if text[:1] == "'" and text[1:2] in (*FORMULA, "'") else text
-
-
 def _percent(p: float) -> str:
     return "less than 0.1%" if p < 0.001 else f"{p:.1%}"
-
-
-def _holds_numbers(cell: Any) -> bool:
-    elements = cell if isinstance(cell, list | tuple | np.ndarray) else [cell]
-    return not any(isinstance(element, str) for element in elements)
-
-
-def _number(tag: str) -> Any:
-    for kind in (int, float):
-        try:
-            return kind(tag)
-        except ValueError:
-            pass
-    return tag

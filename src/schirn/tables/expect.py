@@ -2,7 +2,7 @@
 
 A file of expectations is TOML or JSON; every line is optional:
 
-    wrong_share = 0.15            # largest estimated share of wrong tags among those judged
+    wrong_share = 0.15            # largest share of wrong tags, by answers
     removed_share = 0.2           # largest share of the tags that are removed
     allowed_tags = "tags.txt"     # a list of tags, or a file with one tag per line
 
@@ -36,7 +36,7 @@ from schirn.tables.checks import KINDS, Finding
 from schirn.tables.text import check_size
 
 if TYPE_CHECKING:
-    from schirn.cleaning.found import NoisyLabels
+    from schirn.cleaning.noisy_labels import NoisyLabels
 
 _FORMAT = "schirn run"
 _MAX_BYTES = 256 * 1024**2
@@ -77,7 +77,7 @@ class RunSummary:
     rows, tags : int
         Numbers of rows and tags.
     wrong_share : float or None
-        Estimated share of wrong tags among those judged; None if none could be judged.
+        Share of wrong tags among those judged, by answers; None without any.
     removed_share : float
         Share of the tags that were removed.
     tag_counts : dict from str to int
@@ -91,8 +91,8 @@ class RunSummary:
     >>> from schirn.cleaning import Expectations, RunSummary
     >>> from schirn.datasets import make_partial_multilabel
     >>> data = make_partial_multilabel(n_samples=100, n_labels=4, r=1, random_state=0)
-    >>> found = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
-    >>> run = RunSummary.from_found(found)
+    >>> ranking = find_noisy_labels(data.X, data.candidates, method=CandidateRidge())
+    >>> run = RunSummary.from_found(ranking)
     >>> Expectations(removed_share=1.0, drift={"new_tags": 0}).check(run, last=run)
     []
     """
@@ -105,16 +105,16 @@ class RunSummary:
     findings: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def from_found(cls, found: "NoisyLabels", findings: Iterable[Finding] = ()) -> "RunSummary":
-        """Summarize verdicts, and what `look_at_table` returned."""
-        counts = np.bincount(found.column, minlength=len(found.label_names)).tolist()
-        named = zip(found.label_names, counts, strict=True)
-        n_tags = len(found.row)
+    def from_found(cls, ranking: "NoisyLabels", findings: Iterable[Finding] = ()) -> "RunSummary":
+        """Summarize a ranking, and what `look_at_table` returned."""
+        counts = np.bincount(ranking.column, minlength=len(ranking.label_names)).tolist()
+        named = zip(ranking.label_names, counts, strict=True)
+        n_tags = len(ranking.row)
         return cls(
-            found.n_rows,
+            ranking.n_rows,
             n_tags,
-            found.noise_rate if found.judged.any() else None,
-            int(found.removed.sum()) / max(1, n_tags),
+            ranking.wrong_share if ranking.n_answers else None,
+            int(ranking.removed.sum()) / max(1, n_tags),
             {name: count for name, count in named if count},
             {finding.kind: finding.count for finding in findings},
         )
@@ -153,7 +153,7 @@ class Expectations:
     Parameters
     ----------
     wrong_share, removed_share : float, optional
-        Largest estimated share of wrong tags among those judged, and of removed tags.
+        Largest share of wrong tags, which needs answers, and of removed tags.
     allowed_tags : collection of str, optional
         The only tags that may occur.
     findings : dict from str to int, optional
@@ -250,15 +250,13 @@ class Expectations:
         """
         violations = []
         about = {
-            "wrong_share": "of the judged tags are estimated to be wrong",
+            "wrong_share": "of the judged tags are wrong, by the answers",
             "removed_share": "of the tags are removed",
         }
         for name, words in about.items():
             value, limit = getattr(run, name), getattr(self, name)
             if limit is not None and (value is None or value > limit):
-                said = (
-                    "unknown, no tag could be judged" if value is None else f"{value:.2%} {words}"
-                )
+                said = "unknown without answers" if value is None else f"{value:.2%} {words}"
                 sentence = f"{name}: {said}, limit {limit:.2%}"
                 violations.append(Violation(name, value, limit, sentence))
         if self.allowed_tags is not None:

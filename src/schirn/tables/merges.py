@@ -22,11 +22,17 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schirn._files import atomic_write, brief, brief_list, csv_rows
+from schirn._files import (
+    atomic_write,
+    brief,
+    brief_list,
+    csv_rows,
+    spreadsheet_safe,
+    spreadsheet_text,
+)
 from schirn._input import suggest
 from schirn.exceptions import DataError, InputError
 from schirn.labels.tags import Tags, read_tags
-from schirn.tables.changes import escaped, unescaped
 from schirn.tables.text import check_size
 
 _FIELDS = ("from", "to", "why", "from_rows", "to_rows")
@@ -383,7 +389,10 @@ def write_merges(merges: Iterable[Merge], path: str | os.PathLike[str]) -> None:
     if Path(path).suffix.lower() == ".json":
         content = json.dumps({m.before: m.after for m in merges}, ensure_ascii=False, indent=1)
     else:
-        rows = [(escaped(m.before), escaped(m.after), m.why, m.n_before, m.n_after) for m in merges]
+        rows = [
+            (spreadsheet_safe(m.before), spreadsheet_safe(m.after), m.why, m.n_before, m.n_after)
+            for m in merges
+        ]
         content = "".join(csv_rows([_FIELDS, *rows]))
     with atomic_write(path) as stream:
         stream.write(content.encode("utf-8", "replace"))
@@ -453,7 +462,7 @@ def _lines(path: Path, text: str) -> Iterator[tuple[str, str, str]]:
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
         for k, cells in enumerate(reader):
-            names = [unescaped(cell).strip() for cell in cells[:2]]
+            names = [spreadsheet_text(cell).strip() for cell in cells[:2]]
             if not any(names) or (k == 0 and names == ["from", "to"]):
                 continue
             where = f"line {reader.line_num}"

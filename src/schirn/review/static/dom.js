@@ -7,6 +7,8 @@ export const app = {
   view: "one",
   person: "",
   second: false,
+  // What to ask next, if the person does not choose a tag.
+  order: "first",
   // The tag that the user chose to see, instead of the next question.
   chosen: null,
 };
@@ -74,7 +76,7 @@ export function post(body) {
   return fetch("/api/decide", {
     method: "POST",
     headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ ...body, seen: app.state.seq, person: app.person, second: app.second }),
+    body: JSON.stringify({ ...body, seen: app.state.seq, person: app.person, second: app.second, order: app.order }),
   });
 }
 
@@ -117,7 +119,7 @@ export function chip(tag, choose) {
   const small = decided || (tag.suggested ? `${likely}, suggested` : likely);
   let spoken = "";
   if (tag.current) spoken = " (the tag in question)";
-  else if (!decided && !tag.kept && !tag.suggested) spoken = " (the model would drop it)";
+  else if (!decided && !tag.kept && !tag.suggested) spoken = " (removed)";
   const parts = [
     make("span", { class: "name" }, tag.label),
     " ",

@@ -48,7 +48,7 @@ export async function showTags() {
   const rows = fits.map((tag) => {
     const name = make("button", { type: "button", class: "plain link", onclick: () => chooseTag(tag.label) }, tag.label);
     if (tag.label === batch.label) name.setAttribute("aria-current", "true");
-    const counts = [tag.listed, tag.doubtful, tag.removed].map((count) => make("td", {}, number(count)));
+    const counts = [tag.listed, tag.suspicious, tag.removed].map((count) => make("td", {}, number(count)));
     return make("tr", {}, make("th", { scope: "row" }, name), ...counts);
   });
   // A table that has not changed stays, and with it the focus and a click under way.

@@ -1,16 +1,16 @@
 // The page: its state, its views, actions and keys.
 
-import { $, app, banner, forgetTags, number, post, refused, say, storeName, storedName, turn } from "./dom.js";
+import { $, app, banner, forgetTags, number, percent, post, refused, say, storeName, storedName, turn } from "./dom.js";
 import { chosenTag, connect, listKey, loadBatch, renamed, search, showPeople, showTags } from "./lists.js";
-import { openHelp, openRename, showThreshold } from "./panels.js";
+import { openHelp, openRename } from "./panels.js";
 import { closeNote, closeWhy, moveTag, openNote, showCurrent, showWhy } from "./question.js";
 
 const ACTIONS = { k: "keep", d: "drop", s: "skip" };
 const ACTIONS_OF_A_TAG = { keep: 1, drop: 1, skip: 1 };
-const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:", add: "Added", rename: "Renamed", note: "Noted:", threshold: "Threshold:", settle: "Settled", batch: "Decided" };
+const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:", add: "Added", rename: "Renamed", note: "Noted:", remove: "Removed", complete: "Added", settle: "Settled", batch: "Decided" };
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
-const TITLES = { tags: "Tags", search: "Search", threshold: "Threshold", people: "People" };
-const VIEWS = ["one", "tags", "search", "threshold", "people"];
+const TITLES = { tags: "Tags", search: "Search", people: "People" };
+const VIEWS = ["one", "tags", "search", "people"];
 // Decisions about what the page shows: pressed twice, the second may be meant for what comes next, which nobody has seen.
 const NEVER_WAITS = ["keep", "drop", "skip", "batch", "settle"];
 const POLL_MS = 3000;
@@ -24,12 +24,11 @@ function show(next) {
   turn("state");
   if (app.state && app.state.seq !== next.seq) forgetTags();
   app.state = next;
-  showProgress(next.progress);
-  showAudit(next.audit);
-  showTraining(next.training);
+  showKnown(next.known);
+  showProgress(next);
   $("card").hidden = !next.current;
   $("done").hidden = !!next.current;
-  $("done-title").textContent = app.second ? "No second opinions are left to give" : "All tags are decided";
+  $("done-title").textContent = app.second ? "No second opinions are left to give" : "Nothing is left to ask in this order";
   if (next.current) showCurrent(next.current, before, (tag) => choose(next.current.item, tag.label));
   $("chosen").hidden = !app.chosen;
   $("disputed").hidden = !next.disagreements;
@@ -46,44 +45,47 @@ function showTitle() {
   $("question").textContent = TITLES[app.view] || asked;
 }
 
-function showAudit(audit) {
-  $("audit").hidden = !audit;
-  $("certificate").hidden = !(audit && audit.certificate);
-  if (!audit) return;
-  const blind = "These tags are drawn at random. What the model thinks of them is hidden, so that it does not sway you.";
-  const none = "The audit is complete, but no answer is about a tag to remove, so nothing is certified.";
-  const more = audit.more_answers_needed ? ` About ${number(audit.more_answers_needed)} more answers would certify what you asked for.` : "";
-  const done = audit.certificate ? `${audit.certificate}.${more}` : none;
-  say(audit.done ? done : blind, "audit-words");
+// What the answers say and allow, and what to ask next.
+function showKnown(known) {
+  const { first, certificate } = known;
+  // After the first questions come the most suspicious tags.
+  if (app.order === "first" && first.listed.answered >= first.listed.size) app.order = "suspicious";
+  if (app.order === "certify" && !certificate) app.order = "suspicious";
+  say(known.line, "known-line");
+  const removed = known.removed && `${tags(known.removed)} ${known.removed === 1 ? "is" : "are"} removed.`;
+  say([removed, certificate && certificate.words].filter(Boolean).join(" "), "removed-line");
+  const share = `with ${percent(known.precision)} precision`;
+  const { remove, complete } = known;
+  const again = certificate ? `Remove ${tags(remove.new, " more")} ${share}, for a new certificate` : "";
+  // A certificate under way must not lose its set by a slip.
+  const busy = app.order === "certify" && certificate && !certificate.certified;
+  offer("remove", !busy && remove.new, again || `Remove the ${tags(remove.new)} that ${remove.new === 1 ? "is" : "are"} wrong ${share}`);
+  offer("complete", complete.new, `Add the ${tags(complete.new)} that ${complete.new === 1 ? "is" : "are"} missing ${share}`);
+  const disabled = { first: first.listed.answered >= first.listed.size, suggested: !first.missing.size, certify: !certificate };
+  for (const option of $("order").options) option.disabled = !!disabled[option.value];
+  $("order").value = app.order;
 }
 
-function showProgress(progress) {
+function tags(count, more = "") {
+  return `${number(count)}${more} ${count === 1 ? "tag" : "tags"}`;
+}
+
+function offer(id, count, words) {
+  $(id).hidden = !count;
+  $(id).textContent = words;
+}
+
+function showProgress({ progress, known }) {
+  const steps = { first: known.first.listed, suggested: known.first.missing }[app.order];
+  const asking = steps && steps.answered < steps.size && steps;
   const bar = $("bar");
-  const audit = app.state.audit && !app.state.audit.done && app.state.audit;
-  const left = progress.doubtful + progress.suggested;
-  bar.max = audit ? audit.size : Math.max(1, progress.decided + left);
-  bar.value = audit ? audit.answered : progress.decided;
-  bar.setAttribute("aria-label", audit ? "Tags of the audit checked" : "Doubtful tags decided");
-  const counts = [`${number(progress.decided)} decided`];
-  if (app.state.current && !left) counts.push("no doubtful tags left, so you can stop");
-  else counts.push(`${number(progress.doubtful)} doubtful left`);
-  if (progress.suggested) counts.push(`${number(progress.suggested)} suggested`);
-  if (progress.skipped) counts.push(`${number(progress.skipped)} skipped`);
-  counts.push(`${number(progress.total)} tags in total`);
-  $("counts").textContent = audit ? audit.words : counts.join(" · ");
-}
-
-function showTraining(training) {
-  const rest = training.waiting === 1 ? "1 more decision" : `${training.waiting} more decisions`;
-  const next = ` The next training starts after ${rest}.`;
-  const texts = {
-    off: `The model is not retrained. ${training.message}`,
-    idle: `The model learns from your decisions.${next}`,
-    running: `The model is being trained in the background; you can continue. ${training.message}`,
-    done: `The model was trained on your decisions.${next}`,
-    failed: `Training failed (${training.message}). Your decisions are safe.${next}`,
-  };
-  say(texts[training.status] || "", "training");
+  bar.max = asking ? asking.size : Math.max(1, progress.total);
+  bar.value = asking ? asking.answered : progress.decided;
+  bar.setAttribute("aria-label", asking ? "Questions answered" : "Tags decided");
+  const counts = [`${number(progress.decided)} of ${number(progress.total)} tags decided`];
+  if (progress.suggested) counts.push(`${number(progress.suggested)} may be missing`);
+  if (progress.skipped) counts.push(`${number(progress.skipped)} unsure`);
+  $("counts").textContent = asking ? `${asking.answered} of ${asking.size} questions answered` : counts.join(" · ");
 }
 
 function enable() {
@@ -98,9 +100,7 @@ function enable() {
   $("undo").title = last ? `Undo ${described(last)}` : "";
   document.querySelector(".actions").classList.toggle("lone", view !== "one");
   $("ask-name").classList.toggle("elsewhere", view === "people");
-  const auditing = !!(state && state.audit && !state.audit.done);
   for (const button of document.querySelectorAll("#views [data-view]")) {
-    button.disabled = auditing && button.dataset.view !== "one" && button.dataset.view !== "people";
     if (button.dataset.view === view) button.setAttribute("aria-current", "page");
     else button.removeAttribute("aria-current");
   }
@@ -110,16 +110,16 @@ function enable() {
 function described(last) {
   if (last.action === "batch") return `${last.decision} ${number(last.count)} × ${last.label}`;
   if (last.action === "rename") return `rename ${last.label} to ${last.to}`;
-  if (last.action === "threshold") return `threshold ${last.value}`;
+  if (last.action === "remove") return `removal of ${tags(last.count)}`;
+  if (last.action === "complete") return `addition of ${tags(last.count)}`;
   return `${last.action} ${last.label || last.item}`;
 }
 
 function announce(action, label, suggested) {
   const current = app.state.current;
-  const next = current ? `Next: ${current.label}? ${current.text.slice(0, 200)}` : "All tags are decided.";
-  const audit = app.state.audit && !app.state.audit.done ? ` ${app.state.audit.words}.` : "";
+  const next = current ? `Next: ${current.label}? ${current.text.slice(0, 200)}` : "Nothing is left to ask.";
   const asked = app.view === "one" ? ` ${next}` : "";
-  say(`${(suggested ? DONE_SUGGESTED : DONE)[action]} ${label}.${audit}${asked}`);
+  say(`${(suggested ? DONE_SUGGESTED : DONE)[action]} ${label}.${asked}`);
 }
 
 function decide(action) {
@@ -185,12 +185,11 @@ async function reload() {
     await showTags();
     await loadBatch();
   } else if (app.view === "search") await search();
-  else if (app.view === "threshold") await showThreshold();
   else if (app.view === "people") await showPeople();
 }
 
 function query() {
-  const given = { person: app.person };
+  const given = { person: app.person, order: app.order };
   if (app.second) given.second = "1";
   return new URLSearchParams({ ...given, ...app.chosen });
 }
@@ -255,7 +254,7 @@ function go(view) {
   showTitle();
   enable();
   reload();
-  const first = { tags: "filter", search: "words", threshold: "threshold" }[view] || "question";
+  const first = { tags: "filter", search: "words" }[view] || "question";
   $(first).focus();
 }
 
@@ -319,7 +318,7 @@ document.addEventListener("keydown", (event) => {
   if (listKey(key, event.shiftKey)) return void event.preventDefault();
   const everywhere = { u: undo, "/": () => go("search"), "?": openHelp, r: renameHere };
   const one = app.view === "one" && !event.shiftKey && inOne[key];
-  const act = everywhere[key] || one || (key in { 1: 1, 2: 1, 3: 1, 4: 1, 5: 1 } && (() => go(VIEWS[key - 1])));
+  const act = everywhere[key] || one || (key in { 1: 1, 2: 1, 3: 1, 4: 1 } && (() => go(VIEWS[key - 1])));
   if (!act) return;
   event.preventDefault();
   act();
@@ -347,9 +346,17 @@ $("add-form").addEventListener("submit", async (event) => {
   const label = $("add").value.trim();
   if (label && (await act({ action: "add", item: app.state.current.item, label }, label))) $("add").value = "";
 });
-$("threshold-apply").addEventListener("click", () => {
-  const value = Number($("threshold").value);
-  act({ action: "threshold", value }, value.toFixed(2));
+for (const action of ["remove", "complete"]) {
+  $(action).addEventListener("click", () => {
+    const { count } = app.state.known[action];
+    act({ action, count }, tags(count));
+  });
+}
+$("order").addEventListener("change", () => {
+  app.order = $("order").value;
+  app.chosen = null;
+  go("one");
+  refresh(true);
 });
 $("second").addEventListener("change", () => {
   app.second = $("second").checked;

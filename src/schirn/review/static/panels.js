@@ -1,50 +1,6 @@
-// The threshold, the dialog to rename a tag, and the list of keys.
+// The dialog to rename a tag, and the list of keys.
 
-import { $, app, get, make, number, percent, say, suggestTags, tagCounts, turn } from "./dom.js";
-
-export async function showThreshold(value) {
-  const wanted = value === undefined ? app.state.threshold : value;
-  $("threshold").value = wanted;
-  $("threshold-value").textContent = Number(wanted).toFixed(2);
-  const latest = turn("threshold");
-  const at = await get("/api/threshold", { value: wanted });
-  // Another value may have been chosen in the meantime.
-  if (!at || !latest() || Number($("threshold").value) !== Number(wanted)) return;
-  const same = Number(wanted) === app.state.threshold;
-  const tags = at.removed === 1 ? "1 tag" : `${number(at.removed)} tags`;
-  const people = at.by_people ? `, ${number(at.by_people)} of them by people` : "";
-  const words = [same ? `${tags} removed${people}.` : `${tags} would be removed (now ${number(at.removed_now)})${people}.`];
-  if (at.precision === null) words.push("The model would remove none.");
-  else {
-    const band = at.low === null ? "" : ` (${percent(at.low)} to ${percent(at.high)})`;
-    words.push(`About ${percent(at.precision)} of the removals by the model should be right${band}.`);
-  }
-  if (at.recall !== null) words.push(`About ${percent(at.recall)} of all wrong tags should be found.`);
-  say(words.join(" "), "threshold-words");
-  const from = at.source === "planted tags" ? "wrong tags that were planted" : at.source;
-  const source = `Estimated from ${from} when the table was cleaned.`;
-  $("threshold-source").textContent = at.fixed ? "The certificate is about one threshold, so it cannot change after an audit." : source;
-  $("precision-scale").setAttribute("aria-label", at.precision === null ? "no removals" : `expected precision ${percent(at.precision)}`);
-  $("precision-needle").hidden = at.precision === null;
-  $("precision-band").hidden = at.low === null;
-  if (at.precision !== null) $("precision-needle").style.left = `${100 * at.precision}%`;
-  if (at.low !== null) {
-    $("precision-band").style.left = `${100 * at.low}%`;
-    $("precision-band").style.width = `${100 * (at.high - at.low)}%`;
-  }
-  $("threshold-apply").disabled = at.fixed || same;
-  $("threshold-reset").disabled = same;
-  $("threshold").disabled = at.fixed;
-}
-
-let waiting = 0;
-$("threshold").addEventListener("input", () => {
-  const value = Number($("threshold").value);
-  $("threshold-value").textContent = value.toFixed(2);
-  clearTimeout(waiting);
-  waiting = setTimeout(() => showThreshold(value), 120);
-});
-$("threshold-reset").addEventListener("click", () => showThreshold());
+import { $, make, number, say, suggestTags, tagCounts } from "./dom.js";
 
 let renaming = null;
 
@@ -86,8 +42,8 @@ $("rename-form").addEventListener("submit", (event) => {
 $("rename-cancel").addEventListener("click", () => $("rename").close());
 
 const KEYS = [
-  ["Everywhere", [["1 – 5", "change the view"], ["/", "search"], ["U", "undo your last action"], ["?", "this list"], ["Esc", "close, or back to the next question"]]],
-  ["One by one", [["K", "keep, or add a suggested tag"], ["D", "drop, or reject"], ["S", "skip, or unsure"], ["← →", "previous, next tag of the item"], ["A", "add a tag"], ["R", "rename the tag everywhere"], ["N", "note"], ["W", "why"]]],
+  ["Everywhere", [["1 – 4", "change the view"], ["/", "search"], ["U", "undo your last action"], ["?", "this list"], ["Esc", "close, or back to the next question"]]],
+  ["One by one", [["K", "keep, or add a suggested tag"], ["D", "drop, or reject"], ["S", "unsure"], ["← →", "previous, next tag of the item"], ["A", "add a tag"], ["R", "rename the tag everywhere"], ["N", "note"], ["W", "why"]]],
   ["Lists", [["↓ ↑", "next, previous item"], ["K, D", "keep, drop the tag of the item"], ["⇧K, ⇧D", "keep, drop all that are shown"], ["Enter", "open the item"], ["R", "rename the tag"]]],
 ];
 

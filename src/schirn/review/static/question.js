@@ -10,11 +10,10 @@ export function showCurrent(current, before, choose) {
   const names = current.suggested ? ["Add", "Reject"] : ["Keep", "Drop"];
   $("keep").firstElementChild.textContent = names[0];
   $("drop").firstElementChild.textContent = names[1];
-  $("skip").firstElementChild.textContent = current.audit ? "Unsure" : "Skip";
   $("opinion").hidden = current.confidence === null;
   if (current.confidence !== null) showOpinion(current);
   showVotes(current);
-  const free = !app.state.audit || app.state.audit.done;
+  const free = !current.blind;
   $("tags").replaceChildren(...current.tags.map((tag) => chip(tag, free ? choose : null)));
   $("tools").hidden = !free;
   $("columns").hidden = !current.others.length;
@@ -37,18 +36,15 @@ export function showCurrent(current, before, choose) {
 }
 
 function showOpinion(current) {
-  const likely = `${percent(current.confidence)} likely to be correct`;
-  let opinion = `${likely}; the model would ${current.confidence < app.state.threshold ? "drop" : "keep"} it.`;
-  if (current.suggested) opinion = `${likely}, although nobody assigned it.`;
-  else if (current.kept !== null && !current.decision) opinion = `${likely}; the model would ${current.kept ? "keep" : "drop"} it.`;
+  const source = app.state.known.answers ? "By the answers so far" : "By the model, which nobody has checked";
+  const opinion = `${source}, ${percent(current.confidence)} likely to be correct${current.suggested ? ", although nobody assigned it" : ""}.`;
   $("verdict").textContent = opinion;
   $("scale").setAttribute("aria-label", opinion);
   $("needle").style.left = `${100 * current.confidence}%`;
-  $("mark").style.left = `${100 * app.state.threshold}%`;
 }
 
 function showVotes(current) {
-  const done = { keep: "kept", drop: "dropped", skip: "skipped" };
+  const done = { keep: "kept", drop: "dropped", skip: "was unsure about" };
   const votes = Object.entries(current.votes).map(([who, vote]) => `${who || "somebody"} ${done[vote]} it`);
   $("votes").hidden = !votes.length;
   $("votes").textContent = votes.length ? `So far, ${votes.join(", ")}.` : "";

@@ -382,7 +382,7 @@ def test_a_failure_from_the_future_is_run_again(place):
 
 def test_files_that_a_killed_process_left_are_swept(place):
     (place / "out" / "scores").mkdir(parents=True)
-    old, new = (place / "out" / "scores" / f".{k}.npz.0123abcd.part" for k in ("old", "new"))
+    old, new = (place / "out" / "scores" / f".0123abcd.part.{k}.npz" for k in ("old", "new"))
     for path in (old, new):
         path.write_bytes(b"half")
     os.utime(old, (time.time() - 7200,) * 2)

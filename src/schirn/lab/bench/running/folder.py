@@ -79,7 +79,7 @@ class ResultsFolder:
     def sweep(self) -> None:
         """Remove what dead processes left behind: claims, and files that they were writing."""
         self._claims.sweep(self.finished)
-        for path in self.path.rglob(".*.part"):
+        for path in self.path.rglob(".*.part*"):
             with suppress(OSError):
                 if time.time() - path.stat().st_mtime > _ABANDONED_SECONDS:
                     path.unlink()

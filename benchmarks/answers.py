@@ -1,0 +1,256 @@
+"""What fifty answers are worth: removals, the share of wrong tags, and false certificates.
+
+    SCHIRN_DATA=folder python -m benchmarks.answers --audits 10
+
+Three kinds of tables:
+
+- titles: generated product titles that mention most of their tags, with wrong tags, dropped tags
+  and labels that the text never mentions;
+- real: data sets with the mistakes of people (`yeast*_full`, three workers of `crowd_relations`),
+  and others with added wrong tags (need SCHIRN_DATA);
+- scores: no features, only log-odds of right and wrong tags from two normal distributions, some of
+  the right ones indistinguishable from wrong ones.
+
+The truth answers 25 questions along all ranks, then 25 around the limit. Precision and recall count
+only tags without an answer; an audit that removes nothing has no precision. `--certificates` runs
+certificates of sets with exactly 90% wrong tags instead: watched after every answer, drawn again
+ten times, and started again with other removals after each failure.
+"""
+
+import argparse
+import os
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.votes import FILE, draw
+from schirn import find_noisy_labels
+from schirn.cleaning import Certificate, NoisyLabels
+from schirn.cleaning.certificate import e_values
+from schirn.datasets import add_noise, load
+from schirn.exceptions import DataError, EmptyCandidatesWarning
+
+ADDED = (("medical", 2), ("enron", 3), ("emotions", 2), ("scene", 1), ("yeast", 3))
+REAL = ("yeastmf_full", "yeastcc_full", "yeastbp_full")
+COLUMNS = ("wrong", "removals", "right", "found", "below 80", "covered", "width", "first 200")
+
+
+class Table(NamedTuple):
+    """A ranking and the truth about its cells."""
+
+    name: str
+    ranking: NoisyLabels
+    truth: np.ndarray
+
+
+def titles(
+    seed: int, *, wrong: float, mention: float, silent: float = 0, dropped: float = 0, n: int = 2000
+) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Texts, tags and true tags of product titles; a share `silent` of the labels is never told."""
+    rng, l = np.random.default_rng(seed), 30
+    frequency = rng.dirichlet(np.full(l, 0.7)) * 2.5 + 0.01
+    truth = rng.random((n, l)) < np.minimum(frequency, 0.6)
+    words = [[f"w{j}x{k}" for k in range(3)] for j in range(l)]
+    silent_labels = rng.random(l) < silent
+    noise = [f"n{k}" for k in range(400)]
+    texts = []
+    for tags in truth:
+        own = [rng.choice(words[j]) for j in np.flatnonzero(tags & ~silent_labels)]
+        said = [word for word in own if rng.random() < mention]
+        texts.append(" ".join([*said, *rng.choice(noise, 4)]))
+    listed = truth & (rng.random((n, l)) >= dropped)
+    number = int(wrong / (1 - wrong) * listed.sum())
+    cells = np.flatnonzero(~truth)
+    weight = np.broadcast_to(truth.mean(axis=0) + 0.01, (n, l)).ravel()[cells]
+    added = rng.choice(cells, number, replace=False, p=weight / weight.sum())
+    listed.ravel()[added] = True
+    return texts, listed.astype(np.uint8), truth.astype(np.uint8)
+
+
+def scores(seed: int, *, wrong: float, apart: float, silent: float, m: int = 3000) -> Table:
+    """A ranking of made-up log-odds; a share `silent` of the right tags looks like wrong ones."""
+    rng = np.random.default_rng(seed)
+    row, column = np.arange(m) // 3, rng.integers(0, 20, m)
+    _, first = np.unique(row * 20 + column, return_index=True)
+    row, column = row[first], column[first]
+    right = rng.random(len(row)) >= wrong
+    shows = right & (rng.random(len(row)) >= silent)
+    z = rng.normal(size=len(row)) + np.where(shows, apart, 0.0)
+    names = [f"tag {j}" for j in range(20)]
+    confidence, judged = 1 / (1 + np.exp(-z)), np.ones(len(row), dtype=bool)
+    ranking = NoisyLabels(int(row[-1]) + 1, names, row, column, confidence, judged, "scores")
+    truth = np.zeros((ranking.n_rows, 20), dtype=np.uint8)
+    truth[row, column] = right
+    return Table(f"scores, {wrong:.0%} wrong, {apart:g} apart, {silent:.0%} silent", ranking, truth)
+
+
+def tables(kinds: list[str]) -> Iterator[Table]:
+    """All tables whose data are there."""
+    if "scores" in kinds:
+        for seed, (wrong, apart, silent) in enumerate(
+            (wrong, apart, silent)
+            for wrong in (0.0, 0.03, 0.1, 0.2, 0.4)
+            for apart in (1, 2, 3, 5)
+            for silent in (0, 0.05, 0.2)
+        ):
+            yield scores(seed, wrong=wrong, apart=apart, silent=silent)
+    if "titles" in kinds:
+        for seed, (wrong, mention, silent) in enumerate(
+            (wrong, mention, silent)
+            for wrong in (0.0, 0.03, 0.1, 0.2)
+            for mention, silent in ((0.98, 0.0), (0.9, 0.0), (0.98, 0.33))
+        ):
+            texts, C, T = titles(seed, wrong=wrong, mention=mention, silent=silent, dropped=0.08)
+            name = f"titles, {wrong:.0%} wrong, {mention:.0%} mentioned, {silent:.0%} silent"
+            yield Table(name, find_noisy_labels(texts, C), T)
+    if "real" in kinds and "SCHIRN_DATA" in os.environ:
+        X, votes, T = draw(Path(os.environ["SCHIRN_DATA"]) / FILE, 0)
+        yield Table("crowd_relations", find_noisy_labels(X, votes.candidates), T)
+        for name, r in (*((name, 0) for name in REAL), *ADDED):
+            try:
+                data = load(name)
+            except DataError as error:
+                print(f"Without {name}: {error}")
+                continue
+            C: Any = data.candidates
+            if r:
+                C = add_noise(data.y_true, r, random_state=r)
+            label = f"{name}, {r} wrong tags added" if r else name
+            yield Table(label, find_noisy_labels(data.X, C), data.y_true)
+
+
+def answer(table: Table, ranking: NoisyLabels, n: int, kind: str, seed: int) -> NoisyLabels:
+    """Let the truth answer n questions."""
+    asked = ranking.questions(n, kind=kind, random_state=seed)
+    return ranking.answered(asked, table.truth[asked.row, asked.column] == 1)
+
+
+def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
+    """Two steps of questions, and what they bring."""
+    ranking = answer(table, table.ranking, n // 2, kind, seed)
+    ranking = answer(table, ranking, n - n // 2, kind, seed)
+    tags: Any = ranking if kind == "listed" else ranking.missing
+    acted = ranking.removed if kind == "listed" else ranking.added
+    is_hit = table.truth[tags.row, tags.column] == (0 if kind == "listed" else 1)
+    unasked = np.isnan(tags.worklist.answer)
+    acted, hits, total = acted & unasked, is_hit & unasked, max(int(is_hit.sum()), 1)
+    precision = float(hits[acted].mean()) if acted.any() else np.nan
+    low, high = ranking.wrong_share_interval
+    share = float(is_hit[ranking.judged].mean()) if kind == "listed" else np.nan
+    return {
+        "wrong": float(is_hit.mean()),
+        "removals": float(acted.mean()),
+        "right": precision,
+        "found": float(hits[acted].sum() / total),
+        "below 80": np.nan if np.isnan(precision) else float(precision < 0.8),
+        "covered": float(low <= share <= high) if kind == "listed" else np.nan,
+        "width": high - low if kind == "listed" else np.nan,
+        "first 200": float(is_hit[tags.worklist.order[:200]].mean()),
+    }
+
+
+def certificates(runs: int) -> None:
+    """Share of false certificates at the boundary, by several ways to stop."""
+    rng, ways = np.random.default_rng(0), ("every answer", "draw again", "other removals")
+    false = dict.fromkeys(ways, 0)
+    for run in range(runs):
+        table = scores(int(rng.integers(2**31)), wrong=0.3, apart=1, silent=0, m=300)
+        # Exactly 90% of the first 200 suspects are wrong, in random places.
+        order = table.ranking.worklist.order
+        right = np.zeros(len(order), dtype=bool)
+        right[order[rng.permutation(200)[:20]]] = True
+        right[order[200:]] = rng.random(len(order) - 200) < 0.5
+        place = table.ranking.matrix(np.arange(len(right)))
+        free = replace(table.ranking, keep_one=False)
+
+        ordered = free.remove(200)
+        draws = [
+            is_certified(ordered.certify(0.9, random_state=r), right, place) for r in range(10)
+        ]
+        false["every answer"] += draws[0]
+        false["draw again"] += any(draws)
+        # Slower, so only a tenth as often.
+        if run % 10 == 0:
+            false["other removals"] += 10 * other_removals(free, right, place)
+    print("| way to stop | false certificates in % |\n|---|--:|")
+    for way, count in false.items():
+        print(f"| {way} | {100 * count / runs:.1f} |")
+
+
+def is_certified(
+    certificate: Certificate, right: np.ndarray, place: np.ndarray, most: int | None = None
+) -> bool:
+    """Whether the e-value reaches its limit within the first answers, watched after each."""
+    names = certificate.ranking.label_names  # type: ignore[union-attr]
+    members = [place[row, names.index(label)] for row, label in certificate.order or ()]
+    values = e_values(right[members][:most], certificate.n_tags, certificate.n_tags * 0.1)
+    return bool(len(members) and values.max() >= certificate.needed)
+
+
+def other_removals(ranking: NoisyLabels, right: np.ndarray, place: np.ndarray) -> bool:
+    """Certify 30 answers at a time, and order the removals again after each failure."""
+    for _ in range(6):
+        certificate = ranking.remove(200 - ranking.n_answers).certify(0.9)
+        asked = certificate.questions(30)
+        if not len(asked):
+            return False
+        removed = certificate.ranking.removed & np.isnan(ranking.worklist.answer)  # type: ignore[union-attr]
+        if is_certified(certificate, right, place, 30) and right[removed].mean() >= 0.1:
+            return True
+        ranking = ranking.answered(asked, right[place[asked.row, asked.column]])
+    return False
+
+
+def line(name: str, values: dict[str, float]) -> str:
+    """A line of the table, in percent."""
+    cells = (values[column] for column in COLUMNS)
+    return (
+        f"| {name} | " + " | ".join("–" if np.isnan(v) else f"{100 * v:.1f}" for v in cells) + " |"
+    )
+
+
+def mean(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Mean of every column over the rows that have one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return {name: float(np.nanmean([row[name] for row in rows])) for name in COLUMNS}
+
+
+def main() -> None:
+    """Print one line per table, and the means."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--audits", type=int, default=10)
+    parser.add_argument("--answers", type=int, default=50)
+    parser.add_argument("--kind", choices=("listed", "missing"), default="listed")
+    parser.add_argument("--tables", default="scores,titles,real")
+    parser.add_argument("--certificates", type=int, metavar="RUNS")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore", EmptyCandidatesWarning)
+    if args.certificates:
+        certificates(args.certificates)
+        return
+    print("| table | " + " | ".join(COLUMNS) + " |\n|---|" + "--:|" * len(COLUMNS))
+    rows: dict[str, list[dict[str, float]]] = {}
+    with threadpool_limits(1):
+        for table in tables(args.tables.split(",")):
+            audits = [audit(table, args.answers, args.kind, seed) for seed in range(args.audits)]
+            rows.setdefault(table.name.partition(",")[0], []).extend(audits)
+            print(line(table.name, mean(audits)), flush=True)
+    groups = {name: audits for name, audits in rows.items() if name in ("scores", "titles")}
+    real = [row for name, audits in rows.items() if name not in groups for row in audits]
+    groups |= {"real": real} if real else {}
+    everything = [row for audits in groups.values() for row in audits]
+    for name, audits in {**groups, "all": everything}.items():
+        print(line(f"**mean, {name}**", mean(audits)))
+    noisy = [row for row in everything if row["wrong"] >= 0.05]
+    if noisy:
+        print(line("**mean, at least 5% wrong**", mean(noisy)))
+
+
+if __name__ == "__main__":
+    main()

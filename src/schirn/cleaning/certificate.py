@@ -1,0 +1,494 @@
+"""Certificates that hold whenever a person stops.
+
+Fix a set of N tags, such as those to remove, and draw from it at random without replacement. A tag
+answered otherwise than claimed, or "unsure", is a miss. H0: at least a share 1 - target of the set
+are misses. Given H0, the next tag is a miss with a probability of at least
+
+    m = (N (1 - target) - misses so far) / (N - answers so far),
+
+so betting on a smaller share r < m multiplies a stake by r / m at each miss and by (1 - r)/(1 - m)
+otherwise, which does not grow on average. The e-value is the mean over seven bets, and by Ville's
+inequality it ever reaches 1/alpha with a probability of at most alpha, however one decides to stop.
+
+The order of drawing follows from a hash of the table, so that nobody gets a second chance by asking
+again. A different draw has a number, and the numbers share alpha: 0.9 alpha for draw 0, and
+0.1 alpha / (r (r + 1)) for draw r. However often one draws again, at most a share alpha of all
+certificates is false.
+"""
+
+import datetime
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from schirn._files import atomic_write, brief
+from schirn._input import Number, OneOf, is_count
+from schirn.cleaning.questions import Questions
+from schirn.exceptions import InputError
+
+if TYPE_CHECKING:
+    from schirn.cleaning.noisy_labels import NoisyLabels
+
+Array = np.ndarray
+Tag = tuple[int, str]
+
+FORMAT, VERSION = "schirn-certificate", 2
+REMOVED, SUSPECTS, REMAINING, ADDED = KINDS = ("removed", "suspects", "remaining", "added")
+_WORDS = {
+    REMOVED: "removed tags are wrong",
+    SUSPECTS: "most suspicious tags are wrong",
+    REMAINING: "remaining tags are right",
+    ADDED: "added tags are right",
+}
+_BETS = np.array([0, 0.1, 0.2, 0.3, 0.45, 0.6, 0.75])
+_FIRST_DRAW = 0.9
+# Numbers of misses for which the bound is computed.
+_GRID = 400
+_PATHS, _MOST_PLANNED = 200, 3000
+_MOST_TAGS = 10**9
+_TEXTS = ("of", "table_sha256", "tags_sha256", "date")
+_DERIVED = ("certified", "e_value", "precision_at_least")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Certificate:
+    """A claim about a set of tags and the answers that support it.
+
+    `NoisyLabels.certify` begins one. `questions` and `answered` work as those of `NoisyLabels`.
+
+    Attributes
+    ----------
+    of : {"removed", "suspects", "remaining", "added"}
+        What the set is. Removed tags and suspects should be wrong, others right.
+    target : float
+        Share of the set that is claimed to be so.
+    confidence : float
+        One minus the probability of a false certificate.
+    draw : int
+        Number of the draw, from 0.
+    n_tags : int
+        Size of the set: tags that a person had answered before do not belong to it.
+    answers : dict from (row, label) to bool or None
+        The answers since the set was fixed: whether each tag is right, None if unsure.
+    earlier : dict from (row, label) to bool or None
+        The answers before.
+    options : dict
+        How the ranking was made.
+    table_sha256, tags_sha256 : str
+        Hashes of the tags of the table, and of the set.
+    date : str
+    certified : bool
+        Whether the answers support the claim.
+    e_value : float
+        Evidence against the opposite of the claim, the largest so far; see `needed`.
+    needed : float
+        The e-value from which on the claim is certified.
+    precision_at_least : float
+        The largest share that is certified; 0 at the beginning.
+    guess : float
+        Share of misses that the ranking expects.
+    more_answers : int or None
+        About how many more answers a certificate will probably take; None if it is out of reach.
+    ranking : NoisyLabels
+        The ranking with these answers and a fixed set; not part of the file.
+    """
+
+    of: str
+    target: float
+    confidence: float
+    draw: int
+    n_tags: int
+    table_sha256: str
+    tags_sha256: str
+    options: Mapping[str, Any]
+    answers: Mapping[Tag, bool | None]
+    earlier: Mapping[Tag, bool | None]
+    date: str
+    order: Sequence[Tag] | None = None
+    ranking: "NoisyLabels | None" = None
+    guess: float = 0.5
+
+    def __repr__(self) -> str:
+        return f"Certificate({self.sentence})"
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    @property
+    def sentence(self) -> str:
+        """What is certified, in words."""
+        asked, unsure = len(self._is_miss), sum(right is None for right in self._counted.values())
+        answers = f"{asked:,} answer{'' if asked == 1 else 's'}"
+        if unsure:
+            answers += f", {unsure} of them unsure, which count against it"
+        if not self.certified:
+            return (
+                f"Not certified: that at least {self.target:.0%} of {self.n_tags:,} "
+                f"{_WORDS[self.of]} ({answers})"
+            )
+        return (
+            f"With {self.confidence:.0%} confidence, at least "
+            f"{max(self.target, self.precision_at_least):.1%} of {self.n_tags:,} {_WORDS[self.of]} "
+            f"({answers})"
+        )
+
+    def questions(self, n: int = 10) -> Questions:
+        """Return the next tags of the draw that have no answer."""
+        Number(1, integer=True).check("n", n)
+        if self.order is None or self.ranking is None:
+            raise InputError("a certificate that was read from a file asks no questions")
+        tags = [tag for tag in self.order if tag not in self.answers][:n]
+        return replace(self.ranking.questions_about(tags, self._kind), draw=self.draw)
+
+    def answered(self, questions: Questions, right: Any) -> "Certificate":
+        """Return the certificate with more answers; see `NoisyLabels.answered`.
+
+        Answers count in the order of drawing, up to the first tag without one.
+        """
+        if self.order is None or self.ranking is None:
+            raise InputError("a certificate that was read from a file takes no answers")
+        names, members = self.ranking.label_names, set(self.order)
+        answers = dict(self.answers)
+        ranking = self.ranking.answered(questions, right)
+        columns = questions.row.tolist(), questions.column.tolist()
+        for row, column, told in zip(*columns, read_answers(right, len(questions)), strict=True):
+            tag = row, names[column]
+            if tag not in members:
+                raise InputError(f"{brief(tag[1])} of row {row} is not in the certified set")
+            # A definite answer takes the place of "unsure".
+            answers[tag] = answers.get(tag) if told is None else told
+        return replace(self, answers=answers, ranking=ranking)
+
+    @property
+    def _kind(self) -> str:
+        return "missing" if self.of == ADDED else "listed"
+
+    @property
+    def _claim(self) -> bool:
+        """The answer that supports the claim: whether a tag should be right."""
+        return self.of in (REMAINING, ADDED)
+
+    @cached_property
+    def _counted(self) -> dict[Tag, bool | None]:
+        """Answers in the order of drawing, without a gap."""
+        if self.order is None:
+            return dict(self.answers)
+        counted: dict[Tag, bool | None] = {}
+        for tag in self.order:
+            if tag not in self.answers:
+                break
+            counted[tag] = self.answers[tag]
+        return counted
+
+    @cached_property
+    def _is_miss(self) -> Array:
+        return np.array([right is not self._claim for right in self._counted.values()], dtype=bool)
+
+    @property
+    def needed(self) -> float:
+        """The e-value from which on the claim is certified."""
+        share = _FIRST_DRAW if not self.draw else (1 - _FIRST_DRAW) / self.draw / (self.draw + 1)
+        return 1 / ((1 - self.confidence) * share)
+
+    @cached_property
+    def e_value(self) -> float:
+        """Evidence for the claim: the largest e-value so far."""
+        misses = np.array([self._most_misses])
+        return float(largest_e_values(self._is_miss, self.n_tags, misses)[0])
+
+    @property
+    def _most_misses(self) -> float:
+        return self.n_tags * (1 - self.target)
+
+    @property
+    def certified(self) -> bool:
+        """Whether the answers support the claim."""
+        return self.n_tags > 0 and self.e_value >= self.needed
+
+    @cached_property
+    def precision_at_least(self) -> float:
+        """The largest share that is certified; 0 at the beginning."""
+        if not self.n_tags or not len(self._is_miss):
+            return 0.0
+        misses = np.unique(np.linspace(1, self.n_tags, min(_GRID, self.n_tags)).astype(int))
+        rejected = largest_e_values(self._is_miss, self.n_tags, misses) >= self.needed
+        # All larger numbers of misses must be rejected as well.
+        possible = np.flatnonzero(~rejected)
+        first = int(possible[-1]) + 1 if len(possible) else 0
+        if first == len(misses):
+            return 0.0
+        return float(1 - (misses[first] - 1) / self.n_tags)
+
+    @cached_property
+    def more_answers(self) -> int | None:
+        """About how many more answers it will probably take; None if out of reach."""
+        if self.certified:
+            return 0
+        asked, missed = len(self._is_miss), int(self._is_miss.sum())
+        left = self.n_tags - asked
+        if left <= 0:
+            return None
+        # What the ranking expects weighs as much as two answers.
+        rate = (missed + 2 * self.guess) / (asked + 2)
+        misses = np.random.default_rng(0).random((_PATHS, min(left, _MOST_PLANNED))) < rate
+        first = []
+        for path in misses:
+            values = e_values(np.r_[self._is_miss, path], self.n_tags, self._most_misses)
+            reached = np.flatnonzero(values[asked:] >= self.needed)
+            first.append(reached[0] + 1 if len(reached) else np.inf)
+        median = float(np.median(first))
+        return None if np.isinf(median) else int(median)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate for JSON."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            **{name: getattr(self, name) for name in ("of", "target", "confidence", "draw")},
+            "n_tags": self.n_tags,
+            **{name: getattr(self, name) for name in _DERIVED},
+            "sentence": self.sentence,
+            "date": self.date,
+            "table_sha256": self.table_sha256,
+            "tags_sha256": self.tags_sha256,
+            "options": dict(self.options),
+            "answers": [[*tag, right] for tag, right in self._counted.items()],
+            "earlier_answers": [[*tag, right] for tag, right in self.earlier.items()],
+        }
+
+    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the certificate as JSON; it is also written to `path`, if given."""
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+        if path is not None:
+            with atomic_write(path) as stream:
+                stream.write(text.encode())
+        return text
+
+    @classmethod
+    def from_json(cls, text: str) -> "Certificate":
+        """Read what `to_json` returned; raise InputError if it is not a certificate.
+
+        The e-value and the bound are computed again, and must be those of the file.
+        """
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"the certificate is not JSON ({error})") from None
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise InputError("this is not a certificate of this version")
+        if values.get("version") != VERSION or isinstance(values.get("version"), bool):
+            raise InputError(f"the certificate has version {brief(values.get('version'))}")
+        for name in _TEXTS:
+            if not isinstance(values.get(name), str):
+                raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
+        for name in ("draw", "n_tags"):
+            if not is_count(values.get(name)) or values[name] > _MOST_TAGS:
+                raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
+        OneOf(KINDS).check("of", values["of"])
+        Number(0, high=1, open_low=True).check("target", values.get("target"))
+        Number(0.5, high=1 - 1e-9).check("confidence", values.get("confidence"))
+        if not isinstance(values.get("options"), dict):
+            raise InputError("the certificate has no options")
+        names = ("of", "target", "confidence", "draw", "n_tags", "options", "date")
+        certificate = cls(
+            **{name: values[name] for name in (*names, "table_sha256", "tags_sha256")},
+            answers=_tags_of(values.get("answers"), "answers"),
+            earlier=_tags_of(values.get("earlier_answers"), "earlier_answers"),
+        )
+        if len(certificate.answers) > certificate.n_tags:
+            raise InputError("the certificate has more answers than tags")
+        for name in _DERIVED:
+            value, computed = values.get(name), getattr(certificate, name)
+            is_number = isinstance(value, int | float)
+            if not is_number or abs(value - computed) > 1e-6 * max(1, abs(computed)):
+                raise InputError(
+                    f"the certificate says {name} {brief(value)}, but its answers give {computed!r}"
+                )
+        return certificate
+
+    def verify(
+        self,
+        table_sha256: str,
+        listed: Iterable[Tag],
+        removed: Iterable[Tag],
+        added: Iterable[Tag] = (),
+    ) -> None:
+        """Compare the certificate with a table and what was done to it; raise if they differ.
+
+        Parameters
+        ----------
+        table_sha256 : str
+            What `tags_digest` returned for the table before the changes.
+        listed, removed, added : collections of (row, label)
+            Tags before the changes, and the changes.
+
+        Raises
+        ------
+        InputError
+            If the claim is not certified, or is about another table or other changes.
+        """
+        if not self._counted:
+            raise InputError("it has no answers")
+        if not self.certified:
+            raise InputError(
+                f"its {len(self._counted)} answers do not certify the claim (e-value "
+                f"{self.e_value:.3g}, needed {self.needed:.3g})"
+            )
+        if table_sha256 != self.table_sha256:
+            raise InputError("the table does not hold the tags that the certificate is about")
+        listed, removed, added = set(listed), set(removed), set(added)
+        members = self._members(listed, removed, added)
+        if len(members) != self.n_tags or tags_hash(members) != self.tags_sha256:
+            changed = "added" if self.of == ADDED else "removed"
+            raise InputError(f"other tags were {changed} than those that were certified")
+        asked = list(self._counted)
+        if drawn_order(members, self.table_sha256, self.draw)[: len(asked)] != asked:
+            raise InputError("answers are missing or were not drawn by this program")
+
+    def _members(self, listed: set[Tag], removed: set[Tag], added: set[Tag]) -> set[Tag]:
+        """Rebuild the certified set from what was done to the table."""
+        if self.of == SUSPECTS:
+            return {(row, label) for row, label in self.options.get("tags", ())}
+        changed, acts_on = (added, True) if self.of == ADDED else (removed, False)
+        for tag, right in {**self.earlier, **self.answers}.items():
+            if (tag in changed) != (right is acts_on):
+                raise InputError(f"{brief(tag[1])} of row {tag[0] + 1} contradicts its answer")
+        members = listed - removed if self.of == REMAINING else changed
+        return (members - set(self.earlier)) | set(self.answers)
+
+
+def e_values(is_miss: Array, n_tags: int, misses: float) -> Array:
+    """E-value after each answer against H0: the set has at least `misses` misses.
+
+    Parameters
+    ----------
+    is_miss : (t,) bool array
+        The answers in the order of drawing.
+    n_tags : int
+        Size of the set.
+    misses : float
+    """
+    return _e_values(is_miss, n_tags, np.array([misses]))[0]
+
+
+def largest_e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
+    """Largest e-value so far for several numbers of misses; 1 before the first answer."""
+    if not len(is_miss) or not n_tags:
+        return np.ones(len(misses))
+    return np.asarray(np.maximum(_e_values(is_miss, n_tags, misses).max(axis=1), 1))
+
+
+def _e_values(is_miss: Array, n_tags: int, misses: Array) -> Array:
+    before = np.cumsum(is_miss) - is_miss
+    m = (misses[:, None] - before) / (n_tags - np.arange(len(is_miss)))
+    m = np.clip(m, 1e-9, 1 - 1e-9)
+    total = np.zeros(m.shape)
+    for bet in _BETS:
+        r = np.minimum(bet * misses[:, None] / n_tags, 0.999 * m)
+        steps = np.where(is_miss, np.log(np.maximum(r, 1e-12) / m), np.log((1 - r) / (1 - m)))
+        # A stake of e^300 is as good as any.
+        total += np.exp(np.minimum(np.cumsum(steps, axis=1), 300))
+    return np.asarray(total / len(_BETS))
+
+
+def begin(
+    ranking: "NoisyLabels",
+    tags: Sequence[Tag],
+    *,
+    of: str,
+    target: float,
+    confidence: float,
+    draw: int,
+    guess: float,
+    earlier: Mapping[Tag, bool | None],
+    options: Mapping[str, Any],
+) -> Certificate:
+    """Begin a certificate of a set of tags; see `NoisyLabels.certify`."""
+    Number(0, high=1, open_low=True).check("target", target)
+    Number(0.5, high=1 - 1e-9).check("confidence", confidence)
+    table = tags_digest(ranking.n_rows, ranking.label_names, ranking.row, ranking.column)
+    return Certificate(
+        of,
+        float(target),
+        float(confidence),
+        draw,
+        len(tags),
+        table,
+        tags_hash(tags),
+        options,
+        {},
+        earlier,
+        str(datetime.date.today()),
+        drawn_order(tags, table, draw),
+        ranking,
+        guess,
+    )
+
+
+def drawn_order(tags: Iterable[Tag], table_sha256: str, draw: int) -> list[Tag]:
+    """Tags in the order of drawing, which the table and the number of the draw decide."""
+
+    def key(tag: Tag) -> bytes:
+        return hashlib.sha256(json.dumps([table_sha256, draw, *tag]).encode()).digest()
+
+    return sorted(tags, key=key)
+
+
+def tags_hash(tags: Iterable[Tag]) -> str:
+    """Hash of a set of tags."""
+    return hashlib.sha256(json.dumps(sorted(tags)).encode()).hexdigest()
+
+
+def tags_digest(n_rows: int, names: Sequence[str], row: Array, column: Array) -> str:
+    """Hash of a table of tags; the order of tags in a row does not count."""
+    used = sorted({str(names[j]) for j in np.unique(column).tolist()})
+    place = {name: k for k, name in enumerate(used)}
+    rank = np.array([place.get(str(name), -1) for name in names], dtype="<i8")[column]
+    order = np.lexsort((rank, row))
+    value = hashlib.sha256(json.dumps([n_rows, used]).encode())
+    for array in (np.asarray(row), rank):
+        value.update(np.ascontiguousarray(array[order], dtype="<i8").tobytes())
+    return value.hexdigest()
+
+
+def read_answers(right: Any, n: int) -> list[bool | None]:
+    """Answers as True (the tag is right), False (wrong) and None (unsure)."""
+    values = list(np.asarray(right, dtype=object).ravel()) if np.ndim(right) == 1 else None
+    if values is None or len(values) != n:
+        raise InputError(
+            f"right must hold one answer for each of {n} questions, got {brief(right)}",
+            parameter="right",
+        )
+    answers: list[bool | None] = []
+    for k, value in enumerate(values):
+        if value is None or (isinstance(value, float) and np.isnan(value)):
+            answers.append(None)
+        elif isinstance(value, str) or value not in (0, 1):
+            raise InputError(
+                f"right must hold True, False or None, but answer {k} is {value!r}",
+                parameter="right",
+            )
+        else:
+            answers.append(bool(value))
+    return answers
+
+
+def _tags_of(values: Any, name: str) -> dict[Tag, bool | None]:
+    """Answers of a file."""
+    if not isinstance(values, list):
+        raise InputError(f"the certificate has {brief(values)} for {name}")
+    answers: dict[Tag, bool | None] = {}
+    for value in values:
+        fits = isinstance(value, list) and len(value) == 3 and is_count(value[0])
+        if not fits or not isinstance(value[1], str) or value[2] not in (True, False, None):
+            raise InputError(f"the certificate has {brief(value)} among its {name}")
+        if (value[0], value[1]) in answers:
+            raise InputError(f"the certificate has {brief(value)} twice")
+        answers[value[0], value[1]] = value[2]
+    return answers

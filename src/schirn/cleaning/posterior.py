@@ -1,0 +1,121 @@
+"""How likely a tag is to be right, given its rank and the answers about other tags.
+
+Tags are ranked, the most suspicious first, and s is the normal score of the rank. The model is
+
+    P(right | s) = γ + (1 - γ) sigmoid(b + a s),    log a ~ N(0, 1),  b ~ N(0, 6²),
+
+and the posterior of (a, b, γ) is computed on a grid. The floor γ matters most: even among the most
+suspicious tags some are right, because the features do not mention them. Without it, the curve
+would be extrapolated to certainty at the top of the ranking, and removals would be too bold however
+many answers there are. Steep slopes are needed for easy tables, where wrong and right tags part
+almost like a step.
+
+For suggestions, "correct" plays the role of "wrong". So this module calls what the ranking looks
+for a *hit*, and everything else a *miss*.
+"""
+
+import numpy as np
+from scipy.special import expit, ndtri
+
+Array = np.ndarray
+
+_SLOPES = np.geomspace(0.15, 12, 12)
+_OFFSETS = np.linspace(-20, 20, 61)
+_FLOORS = np.array([0, 0.03, 0.07, 0.12, 0.2, 0.3, 0.45])
+_SLOPE, _OFFSET, _FLOOR = (
+    grid.reshape(-1, 1) for grid in np.meshgrid(_SLOPES, _OFFSETS, _FLOORS, indexing="ij")
+)
+_LOG_PRIOR = (-0.5 * np.log(_SLOPE) ** 2 - 0.5 * (_OFFSET / 6) ** 2).ravel()
+# Tags of neighbouring ranks share one probability.
+_BINS = 100
+_TAIL = 0.05
+_ONE_SIDED = 1.645
+
+
+def normal_scores(rank: Array, size: int) -> Array:
+    """Normal scores of ranks 0 to size - 1."""
+    return np.asarray(ndtri((np.asarray(rank) + 0.5) / size))
+
+
+class RankPosterior:
+    """Posterior of the share of hits along a ranking.
+
+    Parameters
+    ----------
+    score : (k,) float array
+        Normal scores of the answered tags.
+    is_hit : (k,) bool array
+        Whether each of them is a hit.
+    open_score : (m,) float array
+        Normal scores of the tags without an answer, sorted.
+    """
+
+    def __init__(self, score: Array, is_hit: Array, open_score: Array) -> None:
+        p = np.clip(_miss_probability(score), 1e-9, 1 - 1e-9)
+        log_posterior = np.where(is_hit, np.log1p(-p), np.log(p)).sum(axis=1) + _LOG_PRIOR
+        weight = np.exp(log_posterior - log_posterior.max())
+        self._weight = weight / weight.sum()
+        m = self._size = len(open_score)
+        self._ends = np.unique(np.linspace(0, m, min(_BINS, m) + 1).astype(int))[1:]
+        starts = np.r_[0, self._ends[:-1]]
+        self._counts = np.diff(np.r_[0, self._ends])
+        self._middles = np.add.reduceat(open_score, starts) / self._counts if m else np.zeros(0)
+        # Expected hits in each bin, for every point of the grid.
+        self._hits = (1 - _miss_probability(self._middles)) * self._counts
+
+    def hit_probability(self, score: Array) -> Array:
+        """Probability that a tag with this normal score is a hit."""
+        if not self._size:
+            return np.zeros(len(score))
+        p = self._weight @ self._hits / self._counts
+        return np.asarray(np.interp(score, self._middles, p))
+
+    def limit(self, target: float) -> int:
+        """Largest number of open tags, best first, whose expected share of hits is the target."""
+        precision = np.cumsum(self._weight @ self._hits) / self._ends
+        enough = np.flatnonzero(precision >= target)
+        return int(self._ends[enough[-1]]) if len(enough) else 0
+
+    def expected_hits(self, count: int) -> float:
+        """Expected hits among the first `count` open tags."""
+        hits = np.r_[0, np.cumsum(self._weight @ self._hits)]
+        return float(np.interp(count, np.r_[0, self._ends], hits))
+
+    def hits_interval(self) -> tuple[float, float, float]:
+        """Mean and 90% interval of the number of hits among the open tags."""
+        total = self._hits.sum(axis=1)
+        order = np.argsort(total)
+        below = np.cumsum(self._weight[order])
+        at = np.minimum(np.searchsorted(below, (_TAIL, 1 - _TAIL)), len(order) - 1)
+        low, high = total[order][at]
+        return float(self._weight @ total), float(low), float(high)
+
+
+def _miss_probability(score: Array) -> Array:
+    """Probability of a miss at every point of the grid (rows) and every score (columns)."""
+    return np.asarray(_FLOOR + (1 - _FLOOR) * expit(_OFFSET + _SLOPE * score))
+
+
+def largest_share(log_odds: Array, planted: Array) -> float:
+    """Upper 95% limit of the share of wrong tags, from planted tags: Storey's null proportion.
+
+    If wrong tags look like planted ones, u, the share of planted tags with lower log-odds, is
+    uniform among them, so that at least a share t of the wrong tags has u < t.
+
+    Parameters
+    ----------
+    log_odds : (m,) float array
+        Log-odds of the listed tags.
+    planted : (k,) float array
+        Log-odds of the planted tags.
+    """
+    if not len(log_odds) or not len(planted):
+        return 1.0
+    order = np.sort(planted)
+    both = np.searchsorted(order, log_odds) + np.searchsorted(order, log_odds, side="right")
+    u = (both / 2 + 0.5) / (len(order) + 1)
+    t = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
+    below = (u < t[:, None]).mean(axis=1)
+    # Both the share below t and t itself are estimates.
+    variance = below * (1 - below) / len(u) + (below / t) ** 2 * t * (1 - t) / len(order)
+    return float(min(1.0, ((below + _ONE_SIDED * np.sqrt(variance)) / t).min()))

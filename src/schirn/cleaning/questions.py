@@ -1,0 +1,171 @@
+"""Tags in the order in which they are worth a person's time, and which of them to ask about.
+
+A `Worklist` ranks tags by the evidence of a ranker, and again by each answer. Of listed tags it
+looks for wrong ones, of missing tags for correct ones; both are called hits.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from schirn.cleaning.correction import corrected_scores, describe_tags
+from schirn.cleaning.posterior import RankPosterior, normal_scores
+
+Array = np.ndarray
+
+LISTED, MISSING = "listed", "missing"
+SPREAD, LIMIT, SUSPICIOUS, CLOSE = ORDERS = ("spread", "limit", "suspicious", "close")
+UNSURE = 0.5
+"""Value of an answer "unsure"; "right" is 1, "wrong" 0, and NaN means that nobody has answered."""
+LIKELY = 0.5
+"""Probability from which on a tag looks right to the model."""
+# The second step asks around this share of the ranking at least.
+_LEAST_LIMIT = 0.03
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Questions:
+    """Tags to ask a person about.
+
+    Attributes
+    ----------
+    row, column : (k,) int arrays
+    label : (k,) object array
+        Name of each tag.
+    confidence : (k,) float array
+        Probability that the tag is correct.
+    kind : {"listed", "missing"}
+        Whether the tags are in the table, or might be missing from it.
+    draw : int or None
+        Number of the certificate's draw that asks; None for other questions.
+    """
+
+    row: Array
+    column: Array
+    label: Array
+    confidence: Array
+    kind: str = LISTED
+    draw: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return f"Questions({len(self)} {self.kind} tags)"
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield one dictionary per tag."""
+        columns = (self.row, self.label, self.confidence)
+        for row, label, confidence in zip(*(c.tolist() for c in columns), strict=True):
+            yield {"row": row, "label": label, "confidence": confidence}
+
+
+@dataclass(frozen=True, eq=False)
+class Worklist:
+    """Tags, the answers about some of them, and what these say about the others.
+
+    Parameters
+    ----------
+    row, column : (m,) int arrays
+    confidence : (m,) float array
+        Probability that each tag is correct, by the ranker.
+    experts : (e, m) float array or None
+        Standardised log-odds of each expert; None takes the confidences.
+    usable : (m,) bool array
+        Tags that were judged and are not known already.
+    answer : (m,) float array
+        1 for "right", 0 for "wrong", 0.5 for "unsure", NaN without an answer.
+    hit : {0, 1}
+        The answer that the ranking looks for: 0 for listed tags, 1 for missing ones.
+    """
+
+    row: Array
+    column: Array
+    confidence: Array
+    experts: Array | None
+    usable: Array
+    answer: Array
+    hit: int
+
+    @cached_property
+    def answered(self) -> Array:
+        """Usable tags answered "right" or "wrong"."""
+        return np.flatnonzero(self.usable & ((self.answer == 0) | (self.answer == 1)))
+
+    @cached_property
+    def normal_score(self) -> Array:
+        """Normal score of the rank of every usable tag, the likeliest hits lowest; 0 elsewhere."""
+        usable = np.flatnonzero(self.usable)
+        right, score = self.answer[self.answered] == 1, None
+        if len(right):
+            score = corrected_scores(self._features, self.column, self.answered, right)
+        score = self.confidence if score is None else score
+        score = score[usable] if self.hit == 0 else -score[usable]
+        rank = np.empty(len(usable), dtype=int)
+        rank[np.argsort(score, kind="stable")] = np.arange(len(usable))
+        out = np.zeros(len(self.row))
+        out[usable] = normal_scores(rank, max(len(usable), 1))
+        return out
+
+    @cached_property
+    def _features(self) -> Array:
+        experts = self.experts
+        if experts is None:
+            order = np.argsort(self.confidence, kind="stable")
+            rank = np.empty(len(order), dtype=int)
+            rank[order] = np.arange(len(order))
+            experts = normal_scores(rank, len(order))[None]
+        return describe_tags(experts, self.row, self.column, self.usable)
+
+    @cached_property
+    def order(self) -> Array:
+        """Usable tags that nobody was asked about, the likeliest hits first."""
+        unasked = np.flatnonzero(self.usable & np.isnan(self.answer))
+        return unasked[np.argsort(self.normal_score[unasked], kind="stable")]
+
+    @cached_property
+    def posterior(self) -> RankPosterior:
+        """What the answers say about tags without one."""
+        score, is_hit = self.normal_score, self.answer[self.answered] == self.hit
+        return RankPosterior(score[self.answered], is_hit, score[self.order])
+
+    @cached_property
+    def probability(self) -> Array:
+        """Probability that each tag is right: by the answers, or by the ranker without any."""
+        p = np.array(self.confidence, dtype=np.float64)
+        if len(self.answered):
+            hit = self.posterior.hit_probability(self.normal_score[self.order])
+            p[self.order] = hit if self.hit else 1 - hit
+        is_told = np.isin(self.answer, (0, 1))
+        return np.where(is_told, self.answer, p)
+
+    def limit(self, target: float) -> int:
+        """How many of `order` can be acted on at this precision, by the answers; 0 without any."""
+        return self.posterior.limit(target) if len(self.answered) else 0
+
+    def draw(self, n: int, order: str | None, target: float, rng: np.random.Generator) -> Array:
+        """Choose tags to ask about; see `NoisyLabels.questions`."""
+        size = len(self.order)
+        if order is None:
+            order = LIMIT if len(self.answered) >= n else SPREAD
+        low, high = 0, size
+        if order == LIMIT and len(self.answered):
+            k = max(self.limit(target), int(_LEAST_LIMIT * size))
+            # At least n tags, also if the limit is low.
+            low = max(min(k // 2, size - n), 0)
+            high = min(max(k + k // 2, low + n), size)
+        elif order == SUSPICIOUS:
+            high = min(n, size)
+        elif order == CLOSE:
+            close = np.argsort(np.abs(self.probability[self.order] - 0.5), kind="stable")
+            return np.asarray(self.order[np.sort(close[:n])])
+        n = min(n, high - low)
+        # One tag from each of n equal parts, which are at least one tag wide.
+        position = low + (np.arange(n) + rng.random(n)) * (high - low) / max(n, 1)
+        position = np.unique(np.minimum(position.astype(int), size - 1))
+        spare = np.setdiff1d(np.arange(low, high), position)
+        extra = rng.choice(spare, n - len(position), replace=False)
+        return np.asarray(self.order[np.sort(np.r_[position, extra].astype(int))])

@@ -1,0 +1,119 @@
+"""Swaps: a listed tag and a tag missing from the same row that are often confused.
+
+Somebody lists "coat" where "jacket" is right. One such row says little, since many pairs of a wrong
+and a missing tag have nothing to do with each other; many rows with the same pair of labels do.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+
+# Chance alone exceeds its mean by more than two standard deviations in few pairs of labels.
+_DEVIATIONS = 2
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Swaps:
+    """Pairs of a listed tag that looks wrong and a missing one to list instead, the surest first.
+
+    Attributes
+    ----------
+    row, wrong_column, right_column : (k,) int arrays
+    wrong_label, right_label : (k,) object arrays
+        Names of the tag to remove and of the tag to add.
+    score : (k,) float array
+        Between 0 and 1, but no probability: how suspicious the first tag is, times how likely the
+        second one is missing, times how much the two labels are confused.
+    """
+
+    row: Array
+    wrong_column: Array
+    right_column: Array
+    score: Array
+    label_names: list[str]
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return f"Swaps({len(self)} ranked)"
+
+    @property
+    def wrong_label(self) -> Array:
+        """Name of each tag to remove."""
+        return np.array(self.label_names, dtype=object)[self.wrong_column]
+
+    @property
+    def right_label(self) -> Array:
+        """Name of each tag to add."""
+        return np.array(self.label_names, dtype=object)[self.right_column]
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield one dictionary per swap."""
+        columns = (self.row, self.wrong_label, self.right_label, self.score)
+        for values in zip(*(column.tolist() for column in columns), strict=True):
+            yield dict(zip(("row", "wrong", "right", "score"), values, strict=True))
+
+
+def pair_by_row(listed_row: Array, p: Array, missing_row: Array, q: Array) -> tuple[Array, Array]:
+    """Indices of all listed and missing tags of one row of which the missing one is likelier.
+
+    Parameters
+    ----------
+    listed_row, missing_row : int arrays
+        The second one sorted.
+    p, q : float arrays
+        Probability that each tag is correct.
+    """
+    # Most missing tags are less likely than all listed ones; without them there are few pairs.
+    lowest = np.ones(max(listed_row.max(initial=-1), missing_row.max(initial=-1)) + 1)
+    np.minimum.at(lowest, listed_row, p)
+    likely = np.flatnonzero(q > lowest[missing_row])
+    start, stop = (np.searchsorted(missing_row[likely], listed_row, s) for s in ("left", "right"))
+    n_partners = stop - start
+    listed = np.repeat(np.arange(len(listed_row)), n_partners)
+    turn = np.arange(len(listed)) - np.repeat(np.cumsum(n_partners) - n_partners, n_partners)
+    missing = likely[start[listed] + turn]
+    is_likelier = q[missing] > p[listed]
+    return listed[is_likelier], missing[is_likelier]
+
+
+def best_pairs(score: Array, listed: Array, missing: Array) -> Array:
+    """Indices of the pairs with the highest scores, at most one for every tag."""
+    best = np.argsort(-score, kind="stable")
+    for tag in (listed, missing):
+        best = best[np.sort(np.unique(tag[best], return_index=True)[1])]
+    return best
+
+
+def confusion(wrong: Array, right: Array, counted: Array, n_labels: int) -> Array:
+    """How much more often the two labels of each pair meet than by chance, from 0 to below 1.
+
+    Of N counted pairs a → b, chance explains E = A B / (C + 1), where A counts the pairs a → other,
+    B the pairs other → b and C the pairs other → other, and other is any label but a and b. The
+    result is (N − 1 − E − 2√E) / √((N + A + 1)(N + B + 1)), or 0 if that is negative; N − 1 since
+    no row vouches for itself.
+
+    Parameters
+    ----------
+    wrong, right : (m,) int arrays
+        Labels of each pair.
+    counted : int array
+        Indices of the pairs that count.
+    n_labels : int
+    """
+    size, wrong = len(wrong), wrong.astype(np.int64)
+    pairs = np.r_[wrong * n_labels + right, right * n_labels + wrong]
+    kinds, kind = np.unique(pairs, return_inverse=True)
+    counts = np.bincount(kind[counted], minlength=len(kinds))
+    n, n_reversed = counts[kind[:size]], counts[kind[size:]]
+    source, target = (np.bincount(x[counted], minlength=n_labels) for x in (wrong, right))
+    a, b = source[wrong] - n, target[right] - n
+    both = source[wrong] + source[right] + target[wrong] + target[right] - n - n_reversed
+    chance = a * b / (len(counted) - both + 1)
+    excess = n - 1 - chance - _DEVIATIONS * np.sqrt(chance)
+    return np.asarray(np.maximum(excess, 0) / np.sqrt((n + a + 1.0) * (n + b + 1.0)))

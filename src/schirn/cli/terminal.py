@@ -1,0 +1,96 @@
+"""`schirn review --terminal`: the questions of the review page, one line of input each."""
+
+import os
+from typing import Any
+
+from schirn._progress import printable
+from schirn.cli.output import say
+from schirn.review import open_session
+from schirn.review.session import CERTIFY, Session
+
+_ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "b": "undo"}
+_MAX_TEXT = 600
+
+
+def ask(
+    folder: str | os.PathLike[str], *, order: str, name: str = "", image_root: str | None = None
+) -> int:
+    """Ask until nothing is left or the person quits; return the number of decided tags.
+
+    Parameters
+    ----------
+    folder : path
+        Project folder.
+    order : str
+        What to ask; see `Session.current`.
+    name : str
+        Who decides.
+    image_root : str, optional
+        Folder of the image files.
+    """
+    session = open_session(folder, image_root=image_root)
+    say("Is the tag right? y: yes, n: no, u: unsure, b: back to the one before, q: quit")
+    try:
+        while _ask_one(session, order, name):
+            say(session.known()["line"])
+        if order != CERTIFY:
+            # Another set of tags would need another certificate.
+            _offer_changes(session, name)
+        certificate = session.known()["certificate"]
+        if certificate is not None:
+            say(certificate["words"])
+    finally:
+        session.journal.close()
+    return int(session.view()["progress"]["decided"])
+
+
+def _ask_one(session: Session, order: str, name: str) -> bool:
+    """Ask one question; return whether to go on."""
+    view = session.view(name, order=order)
+    current, certificate = view["current"], view["known"]["certificate"]
+    if order == CERTIFY and certificate is not None and certificate["certified"]:
+        return False
+    if current is None:
+        say("There is nothing left to ask.")
+        return False
+    other_tags = [tag["label"] for tag in current["tags"] if not tag["current"] and tag["kept"]]
+    say(f"\n{printable(current['text'][:_MAX_TEXT]) or 'row ' + printable(current['item'])}")
+    if current["image"]:
+        say(f"image: {printable(current['image'])}")
+    if other_tags:
+        say(f"other tags: {printable(', '.join(other_tags))}")
+    question = "Is the tag missing" if current["suggested"] else "Is the tag right"
+    key = _read(f"{question}: {printable(current['label'])}? [y/n/u/b/q] ", (*_ACTIONS, "q"))
+    if key == "q":
+        return False
+    if key == "b":
+        if view["last"] is None:
+            say("There is nothing to take back.")
+        else:
+            session.undo(view["seq"], name)
+        return True
+    session.decide(_ACTIONS[key], current["item"], current["label"], view["seq"], name)
+    return True
+
+
+def _offer_changes(session: Session, name: str) -> None:
+    """Ask whether to do what the answers allow."""
+    known: Any = session.known()
+    words = {"remove": ("Remove", "wrong"), "complete": ("Add", "missing")}
+    for action, (verb, state) in words.items():
+        new, count = known[action]["new"], known[action]["count"]
+        question = f"{verb} {new:,} tags that are {state} with {known['precision']:.0%} precision?"
+        if new and _read(f"\n{question} [y/n] ", ("y", "n", "q")) == "y":
+            session.apply_answers(action, count, session.sequence, name)
+
+
+def _read(prompt: str, keys: tuple[str, ...]) -> str:
+    """Read one of some keys; the end of the input is "q"."""
+    while True:
+        try:
+            key = input(prompt).strip().lower()[:1]
+        except EOFError:
+            say()
+            return "q"
+        if key in keys:
+            return key

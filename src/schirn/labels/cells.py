@@ -1,0 +1,386 @@
+"""Cells of tags such as "beach;dog", lists, and lists written as text: split and changed."""
+
+import ast
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from schirn._files import brief, brief_list, spreadsheet_safe, spreadsheet_text
+from schirn._input import is_missing
+from schirn.exceptions import InputError
+
+
+def check_separator(separator: Any) -> None:
+    """Raise InputError unless tags can be split at `separator`."""
+    if not isinstance(separator, str) or not separator:
+        raise InputError(
+            f"separator must be a text of at least one character, not {separator!r}",
+            parameter="separator",
+        )
+
+
+def split_tags(cell: Any, separator: str) -> list[str]:
+    """Return the tags of one cell of a table: a text, a list, a number or a missing value.
+
+    In a text, a tag that holds the separator itself is in double quotes.
+
+    >>> split_tags("beach; dog;", ";"), split_tags('"red; blue";dog', ";")
+    (['beach', 'dog'], ['red; blue', 'dog'])
+    >>> split_tags(["beach", None, 8], ";")
+    ['beach', '8']
+    """
+    if isinstance(cell, str):
+        pieces = [_tag_of(piece, separator) for piece in _pieces(cell, separator)[::2]]
+    elif isinstance(cell, list | tuple | np.ndarray):
+        nested = next((tag for tag in cell if isinstance(tag, list | tuple | dict)), None)
+        if nested is not None:
+            raise InputError(
+                f"{brief(nested)} is nested in a list of tags; each tag must be a text"
+            )
+        pieces = [_text(tag).strip() for tag in cell if not is_missing(tag)]
+    else:
+        pieces = [] if is_missing(cell) else [_text(cell).strip()]
+    return [tag for tag in pieces if tag]
+
+
+def change_tags(
+    cell: Any,
+    replaced: Mapping[str, Sequence[str]],
+    added: Sequence[str],
+    separator: str,
+    value: Callable[[str], Any] = str,
+) -> Any:
+    """Return a cell with some tags replaced, by nothing or by others, and some added at the end.
+
+    A text keeps the spaces around its tags. No tag is put in that the cell has already.
+
+    Parameters
+    ----------
+    cell : object
+        A text, a list, a number or a missing value, as for `split_tags`.
+    replaced : dict from str to list of str
+        Tags to replace and what takes their place.
+    added : list of str
+    separator : str
+    value : function from str to object
+        Turns a new tag into an element of a list, or into a cell that is neither text nor list.
+
+    Raises
+    ------
+    InputError
+        If the changed cell would not be read as the intended tags.
+
+    Examples
+    --------
+    >>> change_tags("beach; dgo; cat", {"dgo": ["dog"], "cat": []}, ["sun"], ";")
+    'beach; dog; sun'
+    """
+    listed = split_tags(cell, separator)
+    present = {tag for tag in listed if tag not in replaced}
+
+    def new(tags: Iterable[str]) -> list[str]:
+        fresh = [tag for tag in dict.fromkeys(tags) if tag not in present]
+        present.update(fresh)
+        return fresh
+
+    fresh = {tag: new(replaced[tag]) for tag in dict.fromkeys(listed) if tag in replaced}
+    more = new(added)
+    # A tag that is listed twice is replaced once.
+    left = dict(fresh)
+    intended = [name for tag in listed for name in (left.pop(tag, []) if tag in fresh else [tag])]
+    intended += more
+    if isinstance(cell, str):
+        changed: Any = _changed_text(cell, fresh, more, separator)
+    elif isinstance(cell, list | tuple | np.ndarray):
+        elements: list[Any] = []
+        for element in cell:
+            tag = "" if is_missing(element) else _text(element).strip()
+            elements += map(value, fresh.pop(tag, [])) if tag in replaced else [element]
+        changed = [*elements, *map(value, more)]
+    else:
+        if len(intended) > 1:
+            raise InputError(f"a cell that holds one number has no room for {brief(intended[-1])}")
+        changed = cell if listed == intended else next(iter(map(value, intended)), None)
+    if isinstance(cell, str) and split_tags(changed, separator) != intended:
+        # Quotation marks that were part of tags have met.
+        changed = separator.join(_quoted(tag, separator) for tag in intended)
+    if split_tags(changed, separator) != intended:
+        raise InputError(
+            f"{brief(changed)} would not be read as the tags {brief_list(intended)}; rename the "
+            f"tag that holds {separator!r} or a quotation mark"
+        )
+    return changed
+
+
+def _changed_text(
+    cell: str, fresh: dict[str, list[str]], added: Sequence[str], separator: str
+) -> str:
+    """Return a text with some tags replaced and some added at the end."""
+    tokens = _pieces(cell, separator)
+    first, last, fresh = tokens[0], tokens[-1], dict(fresh)
+    removed = set(fresh)
+    out: list[str] = []
+    # Each piece with the separator that follows it; the last one has none.
+    for piece, end in zip(tokens[::2], [*tokens[1::2], ""], strict=True):
+        tag = _tag_of(piece, separator)
+        names = fresh.pop(tag, []) if tag in removed else None
+        if names is None:
+            out += [piece, end]
+            continue
+        space = _space_before(piece), _space_after(piece)
+        for k, name in enumerate(names):
+            out += [_quoted(name, separator).join(space), separator if k < len(names) - 1 else end]
+        if not names and not end and out:
+            out[-1] = ""
+    if removed:
+        # What is first or last now is set apart as what was there before.
+        if not out:
+            out = ["", ""]
+        out[0] = _space_before(first) + out[0].lstrip() if out[0].strip() else out[0]
+        out[-2] = out[-2].rstrip() + _space_after(last) if out[-2].strip() else out[-2]
+    names = [_quoted(name, separator) for name in added]
+    place = max((k for k in range(0, len(out), 2) if out[k].strip()), default=None)
+    if names and place is None:
+        return separator.join(names)
+    if names and place is not None:
+        # As the other tags are set apart: "beach | dog" becomes "beach | dog | sun".
+        gap = separator
+        if place > 0:
+            gap = f"{_space_after(out[0])}{separator}{_space_before(out[2])}"
+        out[place] = gap.join([out[place].rstrip(), *names])
+    return "".join(out)
+
+
+def _pieces(text: str, separator: str) -> list[str]:
+    """Return tags as they are written, with the separators between them."""
+    out, start = [], 0
+    # At the ends of a cell, spaces of the separator may be missing: "| beach | dog |".
+    head, tail = separator.lstrip(), separator.rstrip()
+    if head and head != separator and text.startswith(head):
+        out, start = ["", head], len(head)
+    end = len(text)
+    if tail and tail != separator and text.endswith(tail) and end - len(tail) >= start:
+        end -= len(tail)
+    quoted = re.compile(rf'\s*+"(?:[^"]|"")*+"\s*+(?={re.escape(separator)}|\Z)')
+    while True:
+        match = quoted.match(text, start, end) if '"' in text else None
+        is_one = match is not None and _is_quoted(match[0].strip(), separator)
+        stop = match.end() if match and is_one else text.find(separator, start, end)
+        if not 0 <= stop < end:
+            break
+        out += [text[start:stop], separator]
+        start = stop + len(separator)
+    return [*out, text[start:end], *([text[end:], ""] if end < len(text) else [])]
+
+
+def _tag_of(piece: str, separator: str) -> str:
+    """Return the tag of a piece."""
+    tag = piece.strip()
+    return tag[1:-1].replace('""', '"').strip() if _is_quoted(tag, separator) else tag
+
+
+def _is_quoted(tag: str, separator: str) -> bool:
+    """Whether quotation marks are not part of a tag, since it could not be written without them."""
+    inside = tag[1:-1]
+    if len(tag) < 2 or not tag[0] == tag[-1] == '"' or '"' in inside.replace('""', ""):
+        return False
+    return separator in inside or '""' in inside
+
+
+def _quoted(tag: str, separator: str) -> str:
+    """Return the text of a tag, in quotation marks if they are needed."""
+    doubled = tag.replace('"', '""')
+    return f'"{doubled}"' if separator in tag or tag[:1] == '"' else tag
+
+
+def _space_before(piece: str) -> str:
+    return piece[: len(piece) - len(piece.lstrip())]
+
+
+def _space_after(piece: str) -> str:
+    return piece[len(piece.rstrip()) :]
+
+
+class TagCells(NamedTuple):
+    """How the cells of one column hold tags; `TagCells.of` finds out.
+
+    Cells are texts such as "beach;dog", lists, or single numbers. A text may also be a whole list
+    in the notation of JSON or Python.
+
+    Examples
+    --------
+    >>> cells = TagCells.of(['["beach", "dog"]', "[]"])
+    >>> cells.notation, cells.split('["beach", "dog"]'), cells.join(["cat"])
+    ('json', ['beach', 'dog'], '["cat"]')
+    """
+
+    separator: str = ";"
+    notation: str = ""
+    """What a text is: "json" or "python" for a list in that notation, "" for tags in a row."""
+    spreadsheet: bool = False
+    """Whether texts are CSV cells, where an apostrophe keeps spreadsheets from running them."""
+    holds: str = "text"
+    """What a cell that gets its first tag becomes: a "text", a "list" or a "number"."""
+
+    @classmethod
+    def of(
+        cls,
+        cells: Sequence[Any],
+        separator: str = ";",
+        *,
+        spreadsheet: bool = False,
+        lists: bool = False,
+    ) -> "TagCells":
+        """Find out how a column holds tags.
+
+        Parameters
+        ----------
+        cells : sequence
+        separator : str, default=";"
+            Text between the tags of a cell.
+        spreadsheet : bool, default=False
+            Whether the cells are those of a CSV file.
+        lists : bool, default=False
+            Whether the column can hold nothing but lists, even if all its cells are missing.
+
+        Raises
+        ------
+        InputError
+            If most texts, but not all, are lists in the notation of JSON or Python.
+        """
+        check_separator(separator)
+        filled = [cell for cell in cells if not is_missing(cell)]
+        if lists or (filled and isinstance(filled[0], list | tuple | np.ndarray)):
+            elements = [tag for cell in filled if not isinstance(cell, str) for tag in _each(cell)]
+            numbers = bool(elements) and not any(isinstance(tag, str) for tag in elements)
+            return cls(separator, "", spreadsheet, "list of numbers" if numbers else "list")
+        texts = [
+            (i, cell) for i, cell in enumerate(cells) if isinstance(cell, str) and cell.strip()
+        ]
+        if filled and not any(isinstance(cell, str) for cell in filled):
+            return cls(separator, "", spreadsheet, "number")
+        bracketed = [pair for pair in texts if pair[1].strip()[0] in "[({"]
+        if 2 * len(bracketed) <= len(texts):
+            return cls(separator, "", spreadsheet)
+        for notation, read in _NOTATIONS.items():
+            wrong = next(((i, cell) for i, cell in texts if read(cell) is None), None)
+            if wrong is None:
+                return cls(separator, notation, spreadsheet)
+        looks = [pair for pair in bracketed if any(read(pair[1]) for read in _NOTATIONS.values())]
+        if 2 * len(looks) > len(texts) and wrong is not None:
+            raise InputError(
+                f"most cells are lists such as {brief(looks[0][1])}, but row {wrong[0] + 1} holds "
+                f"{brief(wrong[1])}; write all cells as lists, or all as tags with {separator!r} "
+                f"between them"
+            )
+        # Tags may be in brackets, but no tag opens one that it does not close.
+        for i, cell in bracketed:
+            if cell.strip()[-1] in "])}" and any(map(_is_torn, split_tags(cell, separator))):
+                raise InputError(
+                    f"row {i + 1} holds {brief(cell)}, which is a list in the notation of neither "
+                    f"JSON nor Python; write it as one, or as tags with {separator!r} between them"
+                )
+        return cls(separator, "", spreadsheet)
+
+    def split(self, cell: Any) -> list[str]:
+        """Return the tags of a cell."""
+        return split_tags(self._plain(cell), self.separator)
+
+    def change(self, cell: Any, replaced: Mapping[str, Sequence[str]], added: Sequence[str]) -> Any:
+        """Return a cell with other tags, as `change_tags` does, in the notation of the column."""
+        plain = self._plain(cell)
+        if is_missing(plain):
+            empty: dict[str, Any] = {"text": [] if self.notation else "", "number": None}
+            plain = empty.get(self.holds, [])
+        elements = plain if isinstance(plain, list | tuple | np.ndarray) else [plain]
+        known = {_text(tag).strip(): tag for tag in elements if not is_missing(tag)}
+
+        def value(tag: str) -> Any:
+            return known.get(tag, _number(tag) if "number" in self.holds else tag)
+
+        return self._written(change_tags(plain, replaced, added, self.separator, value), cell)
+
+    def join(self, tags: Iterable[str]) -> Any:
+        """Return a text of tags."""
+        return self._written(
+            [*tags]
+            if self.notation
+            else self.separator.join(_quoted(tag, self.separator) for tag in tags)
+        )
+
+    def _plain(self, cell: Any) -> Any:
+        """Return a cell as `split_tags` knows it."""
+        if not isinstance(cell, str):
+            return cell
+        if self.notation and cell.strip():
+            return _NOTATIONS[self.notation](cell)
+        return spreadsheet_text(cell) if self.spreadsheet else cell
+
+    def _written(self, plain: Any, before: Any = None) -> Any:
+        """Return tags as a cell of the column."""
+        if self.notation == "python":
+            return repr(list(plain))
+        if self.notation:
+            forms = [
+                json.dumps(list(plain), ensure_ascii=ascii, separators=(comma, ": "))
+                for comma, ascii in ((", ", False), (",", False), (", ", True), (",", True))
+            ]
+            is_tight = isinstance(before, str) and "," in before and ", " not in before
+            is_ascii = isinstance(before, str) and "\\u" in before and before.isascii()
+            return forms[is_tight + 2 * is_ascii]
+        return spreadsheet_safe(plain) if self.spreadsheet and isinstance(plain, str) else plain
+
+
+def _json_list(text: str) -> list[Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _python_list(text: str) -> list[Any] | None:
+    # Python joins texts without a comma between them, as NumPy prints them.
+    if re.search(r"""['"]\s+['"]""", text):
+        return None
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return None
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)
+    return list(value) if isinstance(value, list | tuple) else None
+
+
+_NOTATIONS = {"json": _json_list, "python": _python_list}
+
+
+def _is_torn(tag: str) -> bool:
+    """Whether a tag opens more brackets than it closes, or the other way round."""
+    return any(tag.count(left) != tag.count(right) for left, right in ("[]", "()", "{}"))
+
+
+def _each(cell: Any) -> list[Any]:
+    elements = cell if isinstance(cell, list | tuple | np.ndarray) else [cell]
+    return [tag for tag in elements if not is_missing(tag)]
+
+
+def _number(tag: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(tag)
+        except ValueError:
+            pass
+    return tag
+
+
+def _text(tag: Any) -> str:
+    if isinstance(tag, float | np.floating) and float(tag).is_integer():
+        # Whole numbers are floats in a column with missing values.
+        return str(int(tag))
+    if isinstance(tag, str | int | float | np.number):
+        return str(tag)
+    raise InputError(f"{brief(tag)} is neither a text of tags nor a list of them")

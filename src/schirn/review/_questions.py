@@ -1,0 +1,219 @@
+"""What to ask next, and what the answers so far say.
+
+Two steps of questions come first: along all ranks, then around the limit up to which the answers of
+the first step would remove tags. After these the person chooses the order. Every answer ranks all
+tags again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from schirn._input import Array
+from schirn.cleaning.certificate import Certificate, Tag
+from schirn.cleaning.noisy_labels import NoisyLabels
+from schirn.cleaning.questions import LIKELY, LIMIT, LISTED, MISSING, SPREAD, UNSURE
+from schirn.review.project import Project
+
+OPEN, KEEP, DROP, SKIP = range(4)
+FIRST, SUSPICIOUS, CLOSE, TAG, SUGGESTED, CERTIFY = ORDERS = (
+    *("first", "suspicious", "close", "tag", "suggested"),
+    "certify",
+)
+STEP = 25
+"""Questions in each of the two first steps."""
+_ANSWER = np.array([np.nan, 1, 0, UNSURE])
+_RIGHT = {KEEP: True, DROP: False, SKIP: None}
+_SUREST, _FEW, _NEXT = 20, 5, 100
+
+
+class Questions:
+    """The tags of a project in the order in which they are asked, given the status of each.
+
+    Parameters
+    ----------
+    project : Project
+        Tags, and their ranks by `schirn clean`.
+
+    Attributes
+    ----------
+    tags : dict
+        Numbers of the listed and of the missing tags, in the order of the ranking.
+    """
+
+    def __init__(self, project: Project):
+        self._project, self._without_answers = project, project.ranking()
+        listed = project.listed
+        self.tags = {LISTED: np.flatnonzero(listed), MISSING: np.flatnonzero(~listed)}
+        cells = zip(project.row.tolist(), project.column.tolist(), strict=True)
+        self._number = {cell: tag for tag, cell in enumerate(cells)}
+        self._column_of = {name: j for j, name in enumerate(project.labels)}
+        # The page asks for the state every few seconds.
+        self._cached_ranking = lru_cache(4)(self._rank)
+        self._cached_steps = lru_cache(4)(self._draw_steps)
+
+    def ranking(self, status: Array) -> NoisyLabels:
+        """Return the ranking by all answers."""
+        return self._cached_ranking(status[: len(self._project.row)].tobytes())
+
+    def steps(self, kind: str, status: Array) -> list[int]:
+        """Return the tags of the first step and, once these are answered, of the second."""
+        return self._cached_steps(kind, status[: len(self._project.row)].tobytes())
+
+    def size(self, kind: str) -> int:
+        """Return the number of questions in both steps."""
+        ranking = self._without_answers
+        work = ranking.worklist if kind == LISTED else ranking.missing.worklist
+        return min(2 * STEP, len(work.order))
+
+    def in_order(self, order: str, status: Array, last: int | None) -> Iterator[int]:
+        """Yield tags to ask in an order, then all others.
+
+        Parameters
+        ----------
+        order : {"first", "suspicious", "close", "tag", "suggested"}
+            "tag" stays with one label as long as more of its tags are probably wrong than right.
+        status : (m,) array
+        last : int or None
+            The tag that was decided last.
+        """
+        ranking = self.ranking(status)
+        listed, missing = self.tags[LISTED], self.tags[MISSING]
+        suspects, suggestions = ranking.worklist.order, ranking.missing.worklist.order
+        if order == FIRST:
+            yield from self.steps(LISTED, status)
+        elif order == CLOSE:
+            close = np.abs(ranking.confidence[suspects] - LIKELY)
+            yield from listed[suspects[np.argsort(close, kind="stable")]].tolist()
+        elif order == TAG:
+            yield from listed[_of_one_label(ranking, suspects, self._column(last))].tolist()
+        elif order == SUGGESTED:
+            yield from self.steps(MISSING, status)
+            yield from missing[suggestions].tolist()
+        yield from listed[suspects].tolist()
+        yield from missing[suggestions].tolist()
+        yield from range(len(self._project.row))
+
+    def confidence(self, status: Array) -> Array:
+        """Return the probability that each tag of the project is correct."""
+        ranking, p = self.ranking(status), np.empty(len(self._project.row))
+        p[self.tags[LISTED]], p[self.tags[MISSING]] = ranking.confidence, ranking.missing.confidence
+        return p
+
+    def ready(self, kind: str, status: Array) -> Array:
+        """Return the tags that the answers allow to remove, or to add; none in the first step."""
+        ranking, steps = self.ranking(status), self.steps(kind, status)
+        if any(status[tag] == OPEN for tag in steps[:STEP]):
+            return np.zeros(0, dtype=int)
+        chosen = self.tags[kind][ranking.removed if kind == LISTED else ranking.added]
+        return np.asarray(chosen[status[chosen] == OPEN])
+
+    def begin_certificate(self, tags: Array, status: Array, draw: int) -> Certificate:
+        """Begin a certificate that these tags are wrong.
+
+        Parameters
+        ----------
+        tags : array of int
+            What is removed.
+        status : (m,) array
+            What was answered before.
+        draw : int
+            Number of the draw.
+        """
+        ordered = np.isin(self.tags[LISTED], tags)
+        return replace(self.ranking(status), ordered=ordered).certify(random_state=draw)
+
+    def certificate(self, begun: Certificate, status: Array) -> Certificate:
+        """Return a certificate with the answers given since it was begun.
+
+        Decisions about tags outside its set count as earlier answers: the set was fixed before.
+        """
+        ranking, project = begun.ranking, self._project
+        if ranking is None or begun.order is None:
+            raise ValueError("the certificate was read from a file")
+        members = set(begun.order)
+        answered = [tag for tag in begun.order if status[self.number(tag)] != OPEN]
+        right = [_RIGHT[int(status[self.number(tag)])] for tag in answered]
+        decided = self.tags[LISTED][status[self.tags[LISTED]] != OPEN].tolist()
+        pairs = {(int(project.row[k]), project.labels[project.column[k]]): k for k in decided}
+        later = {tag: _RIGHT[int(status[k])] for tag, k in pairs.items() if tag not in members}
+        begun = replace(begun, earlier={**begun.earlier, **later})
+        return begun.answered(ranking.questions_about(answered), right)
+
+    def number(self, tag: Tag) -> int:
+        """Return the number of a tag given by its row and the name of its label."""
+        return self._number[tag[0], self._column_of[tag[1]]]
+
+    def _column(self, tag: int | None) -> int:
+        return -1 if tag is None or tag >= len(self._project.row) else self._project.column[tag]
+
+    def _rank(self, status: bytes) -> NoisyLabels:
+        answer = _ANSWER[np.frombuffer(status, dtype=np.uint8)]
+        listed, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
+        ranking = self._without_answers
+        return replace(ranking, answer=listed, missing=replace(ranking.missing, answer=missing))
+
+    def _draw_steps(self, kind: str, status: bytes) -> list[int]:
+        now = np.frombuffer(status, dtype=np.uint8)
+        first = self._draw(self._without_answers, kind, SPREAD)
+        if any(now[tag] == OPEN for tag in first):
+            return first
+        # Only the first answers decide about the second questions, whatever is decided meanwhile.
+        then = np.zeros_like(now)
+        then[first] = now[first]
+        return first + self._draw(self.ranking(then), kind, LIMIT)
+
+    def _draw(self, ranking: NoisyLabels, kind: str, order: str) -> list[int]:
+        asked = ranking.questions(STEP, kind=kind, order=order)
+        cells = zip(asked.row.tolist(), asked.column.tolist(), strict=True)
+        return [self._number[cell] for cell in cells]
+
+
+def _of_one_label(ranking: NoisyLabels, suspects: Array, column: int) -> Array:
+    """Return the suspects of one label, those that are probably wrong."""
+    wrong = suspects[ranking.confidence[suspects] < LIKELY]
+    if not len(wrong):
+        return wrong
+    columns = ranking.column[wrong]
+    most = int(np.bincount(columns).argmax())
+    return np.asarray(wrong[columns == (column if column in columns else most)])
+
+
+def say_what_is_known(ranking: NoisyLabels) -> str:
+    """Return one line: answers about the surest tags, share of wrong tags, and what comes next."""
+    work = ranking.worklist
+    answered = work.answered
+    if not len(answered):
+        return ranking.sentence
+    low, high = ranking.wrong_share_interval
+    parts = [f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"]
+    surest = answered[np.argsort(work.normal_score[answered], kind="stable")]
+    surest = surest[: min(_SUREST, len(answered) // 2)]
+    if len(surest) >= _FEW:
+        wrong = int((work.answer[surest] == 0).sum())
+        parts.insert(0, f"{wrong} of the {len(surest)} most suspicious answered were wrong")
+    ahead = min(_NEXT, len(work.order))
+    if ahead:
+        parts.append(f"of the next {ahead}, about {ranking.expected_wrong(ahead):.0f} are")
+    line = "; ".join(parts)
+    return f"{line[0].upper()}{line[1:]}."
+
+
+def describe_certificate(certificate: Certificate) -> dict[str, Any]:
+    """Return what the page shows about a certificate."""
+    more = certificate.more_answers
+    if certificate.certified:
+        return {"words": f"{certificate}.", "certified": True, "more": more}
+    asked = len(certificate.answers)
+    answers = "no answers yet" if not asked else f"{asked} answer{'s' * (asked > 1)} so far"
+    ahead = f"probably {more:,} more to go" if more else "it is probably out of reach"
+    if not more and asked < _FEW:
+        ahead = "a few more will show how many it takes"
+    words = (
+        f"Not yet certified that at least {certificate.target:.0%} of the {certificate.n_tags:,} "
+        f"removed tags are wrong: {answers}; {ahead}."
+    )
+    return {"words": words, "certified": False, "more": more}

@@ -1,0 +1,233 @@
+"""Certificates: the e-process, its bound, the order of drawing, files and checks."""
+
+import json
+
+import numpy as np
+import pytest
+
+from schirn.cleaning import Certificate, NoisyLabels
+from schirn.cleaning.certificate import e_values, largest_e_values, tags_digest
+from schirn.exceptions import InputError
+from tests.reference.rank_posterior import EProcess
+
+
+def ranking_of(n_rows=40, n_labels=5, seed=0):
+    """A ranking of made-up confidences, and whether each tag is right."""
+    rng = np.random.default_rng(seed)
+    row, column = np.nonzero(rng.random((n_rows, n_labels)) < 0.6)
+    confidence = rng.random(len(row))
+    names = [f"tag {j}" for j in range(n_labels)]
+    judged = np.ones(len(row), bool)
+    ranking = NoisyLabels(n_rows, names, row, column, confidence, judged, "made up")
+    return ranking, rng.random(len(row)) < confidence
+
+
+def answer(certificate, right, n):
+    """Answer the next n questions by the truth."""
+    ranking, asked = certificate.ranking, certificate.questions(n)
+    place = {cell: k for k, cell in enumerate(zip(ranking.row, ranking.column, strict=True))}
+    told = [bool(right[place[cell]]) for cell in zip(asked.row, asked.column, strict=True)]
+    return certificate.answered(asked, told)
+
+
+def tags_of(ranking, mask):
+    return set(zip(ranking.row[mask].tolist(), ranking.label[mask].tolist(), strict=True))
+
+
+def check(certificate, ranking, removed=None):
+    """Check a certificate against the copy that a ranking would make."""
+    names = (ranking.n_rows, ranking.label_names, ranking.row, ranking.column)
+    removed = tags_of(ranking, ranking.removed) if removed is None else removed
+    certificate.verify(tags_digest(*names), tags_of(ranking, ranking.row >= 0), removed)
+
+
+@pytest.fixture
+def certified():
+    """A certificate of 60 removals that are all wrong."""
+    ranking = ranking_of()[0].remove(60)
+    certificate = ranking.certify(0.9)
+    while not certificate.certified:
+        certificate = answer(certificate, np.zeros(len(ranking.row)), 5)
+    return certificate
+
+
+@pytest.mark.parametrize("target", [0.55, 0.9, 0.96])
+def test_e_values_are_those_of_the_plain_transcription(target):
+    rng = np.random.default_rng(1)
+    for n_tags, n_answers, rate in ((50, 50, 0.05), (300, 120, 0.02), (20, 20, 1.0), (9, 9, 0)):
+        is_miss = rng.random(n_answers) < rate
+        plain, expected = EProcess(n_tags, target), []
+        for miss in is_miss.tolist():
+            plain.add(miss)
+            expected.append(plain.value)
+        misses = n_tags * (1 - target)
+        values = np.minimum(e_values(is_miss, n_tags, misses), 1e100)
+        np.testing.assert_allclose(values, np.minimum(expected, 1e100), rtol=1e-7)
+        largest = np.minimum(largest_e_values(is_miss, n_tags, np.array([misses])), 1e100)
+        np.testing.assert_allclose(largest, min(plain.largest, 1e100), rtol=1e-7)
+
+
+def test_certifies_at_any_time_and_seldom_wrongly():
+    """Sets with exactly 90% wrong tags, watched after every answer and drawn again ten times."""
+    rng, false = np.random.default_rng(0), 0
+    needed = [1 / (0.05 * (0.9 if not r else 0.1 / r / (r + 1))) for r in range(10)]
+    for _ in range(300):
+        is_miss = np.arange(200) < 20
+        draws = (e_values(rng.permutation(is_miss), 200, 20.0).max() for _ in range(10))
+        false += any(largest >= least for largest, least in zip(draws, needed, strict=True))
+    assert false <= 0.05 * 300 + 2 * np.sqrt(300 * 0.05 * 0.95)
+
+
+def test_number_of_the_draw_costs_evidence():
+    ranking, _ = ranking_of()
+    ranking = ranking.remove(60)
+    needed = [ranking.certify(random_state=r).needed for r in range(200)]
+    assert needed[0] == pytest.approx(1 / 0.045)
+    assert sum(1 / e for e in needed) < 0.05
+    # Answers of a certificate that go back into the ranking use up its draw.
+    certificate = ranking.certify()
+    asked = certificate.questions(3)
+    again = ranking.answered(asked, [False] * 3).certify()
+    assert again.draw == 1
+    assert again.n_tags == 57
+    assert not set(again.order) & set(zip(asked.row, asked.label, strict=True))
+
+
+def test_the_order_follows_from_the_table_and_hardly_from_the_set():
+    ranking, _ = ranking_of()
+    first, same = (ranking.remove(60).certify(t).order for t in (0.8, 0.9))
+    assert first == same != ranking.remove(60).certify(random_state=1).order
+    fewer = ranking.remove(55).certify().order
+    assert [tag for tag in first if tag in fewer] == fewer
+
+
+def test_bound_grows_and_never_exceeds_the_truth_when_all_is_known():
+    ranking, right = ranking_of(seed=3)
+    certificate = ranking.remove(50).certify(0.5)
+    removed = certificate.ranking.removed.copy()
+    assert certificate.precision_at_least == 0
+    assert not certificate.certified
+    bounds = []
+    for _ in range(10):
+        certificate = answer(certificate, right, 5)
+        bounds.append(certificate.precision_at_least)
+    assert bounds == sorted(bounds)
+    assert bounds[-1] <= 1 - right[removed].mean() + 1e-9
+    assert len(certificate.questions(5)) == 0
+
+
+def test_unsure_counts_against_the_claim():
+    ranking = ranking_of()[0].remove(60)
+    start = ranking.certify()
+    asked = start.questions(4)
+    unsure = start.answered(asked, [False, None, False, False])
+    right = start.answered(asked, [False, True, False, False])
+    assert unsure.e_value == right.e_value
+    assert "1 of them unsure" in str(unsure)
+    # The tag is kept, and a definite answer may follow.
+    assert unsure.ranking.removed.sum() == 59
+    again = unsure.answered(asked, [False] * 4)
+    assert again.e_value == start.answered(asked, [False] * 4).e_value
+    assert again.ranking.removed.sum() == 60
+
+
+def test_answers_count_without_gaps():
+    start = ranking_of()[0].remove(60).certify()
+    asked, questions_about = start.questions(4), start.ranking.questions_about
+    tags = list(zip(asked.row.tolist(), asked.label.tolist(), strict=True))
+    later = start.answered(questions_about(tags[1:]), [False] * 3)
+    assert later.e_value == 1
+    assert later.questions(1).label[0] == asked.label[0]
+    whole = later.answered(questions_about(tags[:1]), [False])
+    assert whole.e_value == start.answered(asked, [False] * 4).e_value > 1
+    kept = questions_about(sorted(tags_of(start.ranking, ~start.ranking.removed))[:1])
+    with pytest.raises(InputError, match="is not in the certified set"):
+        start.answered(kept, [False])
+
+
+def test_kinds_of_certificates():
+    ranking, right = ranking_of(n_rows=100, seed=5)
+    suspects = answer(ranking.certify(0.55, of="suspects", k=40), right, 40)
+    assert suspects.n_tags == 40
+    assert suspects.certified
+    assert "most suspicious tags are wrong" in str(suspects)
+    remaining = ranking.remove(below=0.9).certify(0.8, of="remaining")
+    everything = answer(remaining, np.ones(len(right)), 60)
+    assert everything.certified
+    assert "remaining tags are right" in str(everything)
+    wrong = answer(remaining, np.zeros(len(right)), 5)
+    assert wrong.ranking.removed.sum() == remaining.ranking.removed.sum() + 5
+    with pytest.raises(InputError, match="k is the number of suspects"):
+        ranking.certify(of="suspects")
+
+
+def test_nothing_to_certify():
+    certificate = ranking_of()[0].certify()
+    assert certificate.n_tags == 0
+    assert not certificate.certified
+    assert certificate.more_answers is None
+    assert len(certificate.questions()) == 0
+    with pytest.raises(InputError, match="it has no answers"):
+        check(certificate, certificate.ranking)
+
+
+def test_more_answers_is_about_right():
+    start = ranking_of(n_rows=200)[0].remove(300).certify(0.9)
+    none_wrong = answer(start, np.zeros(10**4), 20)
+    planned, count = none_wrong.more_answers, 0
+    while not none_wrong.certified:
+        none_wrong, count = answer(none_wrong, np.zeros(10**4), 1), count + 1
+    assert abs(planned - count) <= 12
+    assert none_wrong.more_answers == 0
+    assert answer(start, np.ones(10**4), 30).more_answers is None
+
+
+def test_round_trip(certified, tmp_path):
+    text = certified.to_json(tmp_path / "c.json")
+    read = Certificate.from_json((tmp_path / "c.json").read_text("utf-8"))
+    assert read.certified
+    assert read.to_json() == text
+    assert str(read) == str(certified)
+    check(read, certified.ranking)
+    with pytest.raises(InputError, match="asks no questions"):
+        read.questions()
+
+
+def test_other_removals_tables_and_answers_are_not_verified(certified):
+    ranking = certified.ranking
+    read = Certificate.from_json(certified.to_json())
+    removed, listed = tags_of(ranking, ranking.removed), tags_of(ranking, ranking.row >= 0)
+    spare = sorted(listed - removed)[0]
+    answered = set(certified.answers)
+    for other in (removed - {sorted(removed - answered)[0]}, removed | {spare}):
+        with pytest.raises(InputError, match="other tags were removed"):
+            check(read, ranking, other)
+    with pytest.raises(InputError, match="contradicts its answer"):
+        check(read, ranking, removed - {sorted(answered)[0]})
+    with pytest.raises(InputError, match="does not hold the tags"):
+        check(read, ranking_of(seed=1)[0], removed)
+
+
+def test_forged_and_shortened_certificates(certified):
+    values = json.loads(certified.to_json())
+
+    def changed(**new):
+        return json.dumps({**values, **new})
+
+    for new in ({"e_value": 99.0}, {"precision_at_least": 0.99}, {"certified": False}):
+        with pytest.raises(InputError, match="but its answers give"):
+            Certificate.from_json(changed(**new))
+    with pytest.raises(InputError, match="but its answers give"):
+        Certificate.from_json(changed(answers=values["answers"][1:]))
+    for new in ({"answers": 3}, {"answers": [[1, 2]]}, {"n_tags": -1}, {"of": "x"}, {"target": 2}):
+        with pytest.raises(InputError):
+            Certificate.from_json(changed(**new))
+    for text in ("", "[]", "{}", "{", changed(version=1), changed(format="x")):
+        with pytest.raises(InputError):
+            Certificate.from_json(text)
+    # Numbers that fit, with a tag that was never drawn in the place of one that was.
+    drawn = {(row, label) for row, label, _ in values["answers"]}
+    spare = next(tag for tag in reversed(certified.order) if tag not in drawn)
+    swapped = [[*spare, False], *values["answers"][1:]]
+    with pytest.raises(InputError, match="were not drawn by this program"):
+        check(Certificate.from_json(changed(answers=swapped)), certified.ranking)

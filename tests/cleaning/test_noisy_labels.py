@@ -1,0 +1,352 @@
+"""A ranking: suspects, questions, answers, removals, and the tables made of them."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from schirn import find_noisy_labels
+from schirn.cleaning import NoisyLabels
+from schirn.datasets import load_digits_attributes
+from schirn.exceptions import InputError
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits_attributes(r=2)
+
+
+@pytest.fixture(scope="module")
+def ranking(digits):
+    return find_noisy_labels(digits.X, digits.candidates, label_names=digits.label_names)
+
+
+def ask(ranking, data, n=25, **options):
+    asked = ranking.questions(n, **options)
+    return ranking.answered(asked, data.y_true[asked.row, asked.column] == 1)
+
+
+@pytest.fixture(scope="module")
+def answered(ranking, digits):
+    return ask(ask(ranking, digits), digits)
+
+
+def wrong(ranking, data, mask):
+    return data.y_true[ranking.row[mask], ranking.column[mask]] == 0
+
+
+def test_without_answers_nothing_is_removed_or_claimed(digits, ranking):
+    np.testing.assert_array_equal(
+        np.argwhere(digits.candidates), np.c_[ranking.row, ranking.column]
+    )
+    assert not ranking.removed.any()
+    assert not ranking.added.any()
+    assert ranking.is_checked
+    assert set(ranking.verdict) == {"kept"}
+    assert np.isnan(ranking.wrong_share)
+    assert ranking.wrong_share_interval[0] == 0
+    assert wrong(ranking, digits, ranking.judged).mean() < ranking.wrong_share_interval[1] < 0.5
+    assert "Nobody can know" in ranking.sentence
+    assert np.isnan(ranking.expected_wrong(10))
+    assert ranking.summary()["wrong_share"] is None
+    np.testing.assert_array_equal(ranking.clean, digits.candidates)
+    np.testing.assert_array_equal(ranking.matrix() > 0, digits.candidates == 1)
+    # About a third of the tags are wrong.
+    assert 0.2 < ranking.planted_among_suspects(0.1) < ranking.planted_among_suspects(0.3)
+
+
+def test_suspects_are_the_least_likely_first(digits, ranking):
+    suspects = ranking.suspects(200)
+    assert len(suspects) == 200
+    assert suspects.kind == "listed"
+    assert (np.diff(suspects.confidence) >= 0).all()
+    assert suspects.confidence[-1] <= np.sort(ranking.confidence)[199] + 1e-12
+    assert (digits.y_true[suspects.row, suspects.column] == 0).mean() > 0.9
+    assert len(ranking.suspects(0)) == 0
+    assert len(ranking.suspects(10**6)) == len(ranking.row)
+
+
+def test_fifty_answers_remove_wrong_tags(digits, answered):
+    assert answered.n_answers == 50
+    open_tags = answered.removed & np.isnan(answered.answer)
+    assert open_tags.sum() > 1000
+    assert wrong(answered, digits, open_tags).mean() > 0.9
+    share = wrong(answered, digits, answered.judged).mean()
+    low, high = answered.wrong_share_interval
+    assert low < share < high
+    assert low < answered.wrong_share < high
+    assert high - low < 0.25
+    assert answered.sentence.startswith("By 50 answers, about")
+    next_wrong = wrong(answered, digits, answered.worklist.order[:100]).sum()
+    assert abs(answered.expected_wrong(100) - next_wrong) < 10
+
+
+def test_questions_come_in_two_steps_and_never_twice(ranking, digits):
+    def ranks_of(ranking, asked):
+        order = ranking.worklist.order
+        cells = zip(ranking.row[order], ranking.column[order], strict=True)
+        place = {cell: k for k, cell in enumerate(cells)}
+        return np.array([place[cell] for cell in zip(asked.row, asked.column, strict=True)])
+
+    first = ranking.questions(30)
+    share = ranks_of(ranking, first) / len(ranking.row)
+    np.testing.assert_array_equal(np.floor(share * 30), np.arange(30))
+    same, other = ranking.questions(30), ranking.questions(30, random_state=1)
+    assert (same.row == first.row).all()
+    assert (other.row != first.row).any()
+    after = ranking.answered(first, digits.y_true[first.row, first.column] == 1)
+    limit = after.worklist.limit(0.9)
+    second = after.questions(30)
+    ranks = ranks_of(after, second)
+    assert min(ranks) >= limit // 2
+    assert max(ranks) <= 1.5 * max(limit, 0.03 * len(after.row))
+    cells = {
+        *zip(first.row, first.column, strict=True),
+        *zip(second.row, second.column, strict=True),
+    }
+    assert len(cells) == 60
+
+
+@pytest.mark.parametrize("order", ["spread", "limit", "suspicious", "close"])
+@pytest.mark.parametrize("kind", ["listed", "missing"])
+def test_all_orders_ask_until_nothing_is_left(small, order, kind):
+    ranking = find_noisy_labels(small.X, small.candidates)
+    tags = ranking if kind == "listed" else ranking.missing
+    total = 0
+    while len(asked := ranking.questions(90, kind=kind, order=order)):
+        cells = zip(asked.row.tolist(), asked.column.tolist(), strict=True)
+        total += len(set(cells))
+        told = small.y_true[asked.row, asked.column] == 1
+        ranking = ranking.answered(asked, told)
+    assert total == len(tags.row)
+    truth = small.y_true[tags.row, tags.column]
+    if kind == "listed":
+        np.testing.assert_array_equal(ranking.removed, truth == 0)
+        assert ranking.wrong_share == pytest.approx((truth == 0).mean())
+        assert ranking.wrong_share_interval == pytest.approx((ranking.wrong_share,) * 2)
+    else:
+        np.testing.assert_array_equal(ranking.added, truth == 1)
+
+
+def test_orders_do_what_they_say(answered):
+    suspicious = answered.questions(10, order="suspicious")
+    np.testing.assert_array_equal(suspicious.row, answered.suspects(10).row)
+    close = answered.questions(10, order="close")
+    open_tags = answered.confidence[answered.worklist.order]
+    largest = np.sort(np.abs(open_tags - 0.5))[9]
+    assert (np.abs(close.confidence - 0.5) <= largest + 1e-9).all()
+
+
+def test_answers_add_up_in_any_order(ranking, digits):
+    first, second = ranking.questions(20), ranking.questions(40, random_state=3)
+    told = [digits.y_true[q.row, q.column] == 1 for q in (first, second)]
+    one = ranking.answered(first, told[0]).answered(second, told[1])
+    other = ranking.answered(second, told[1]).answered(first, told[0])
+    np.testing.assert_array_equal(one.removed, other.removed)
+    np.testing.assert_array_equal(one.confidence, other.confidence)
+    assert ranking.n_answers == 0
+    again = one.answered(first, told[0])
+    np.testing.assert_array_equal(again.confidence, one.confidence)
+    with pytest.raises(InputError, match="was answered both right and wrong"):
+        one.answered(first, ~told[0])
+
+
+def test_unsure_tags_are_kept_and_say_nothing(ranking, digits):
+    asked = ranking.questions(40)
+    told = (digits.y_true[asked.row, asked.column] == 1).tolist()
+    half = [value if k % 2 else None for k, value in enumerate(told)]
+    unsure = ranking.answered(asked, half)
+    cells = list(zip(asked.row.tolist(), asked.label.tolist(), strict=True))
+    only = ranking.answered(ranking.questions_about(cells[1::2]), told[1::2])
+    assert unsure.n_answers == only.n_answers == 20
+    skipped = unsure.questions_about(cells[::2])
+    assert not unsure.remove(10**6).removed[unsure.answer == 0.5].any()
+    assert unsure.worklist.posterior.hits_interval() == pytest.approx(
+        only.worklist.posterior.hits_interval(), rel=0.05
+    )
+    # They are not asked again, but a definite answer counts, and "unsure" takes none away.
+    later = unsure.questions(500, order="spread")
+    assert not set(zip(later.row.tolist(), later.label.tolist(), strict=True)) & set(cells)
+    whole = unsure.answered(skipped, told[::2])
+    assert whole.n_answers == 40 == whole.answered(skipped, [None] * 20).n_answers
+
+
+def test_answers_change_the_ranking_by_what_they_teach():
+    """One name is always wrong, which the ranker does not know."""
+    rng = np.random.default_rng(0)
+    row, column = np.nonzero(rng.random((400, 10)) < 0.4)
+    ranking = NoisyLabels(
+        400, list("abcdefghij"), row, column, rng.random(len(row)), np.ones(len(row), bool), "none"
+    )
+    asked = ranking.questions(150)
+    after = ranking.answered(asked, asked.label != "c")
+    assert (after.suspects(60).label == "c").mean() > 0.9
+    assert (ranking.suspects(60).label == "c").mean() < 0.3
+
+
+def test_experts_are_used_where_there_are_any():
+    rng = np.random.default_rng(0)
+    row, column = np.nonzero(rng.random((400, 5)) < 0.5)
+    m = len(row)
+    right = rng.random(m) < 0.7
+    experts = np.stack([rng.normal(size=m), 2 * right + rng.normal(size=m)])
+    confidence = 1 / (1 + np.exp(-experts.sum(axis=0)))
+    ranking = NoisyLabels(400, list("abcde"), row, column, confidence, np.ones(m, bool), "two")
+    with_experts, counts = replace(ranking, experts=experts), []
+    for each in (ranking, with_experts):
+        asked = each.questions(200)
+        place = each.matrix(np.arange(m))
+        each = each.answered(asked, right[place[asked.row, asked.column]])
+        counts.append(int((~right[each.worklist.order[:150]]).sum()))
+    assert counts[1] > counts[0] + 10
+
+
+def test_ordered_removals_are_not_checked(digits, ranking, answered, tmp_path):
+    removed = ranking.remove(200)
+    assert removed.removed.sum() == 200
+    assert not removed.is_checked
+    assert removed.confidence[removed.removed].max() <= np.sort(ranking.confidence)[220]
+    assert "not checked" in repr(removed)
+    assert not removed.summary()["checked"]
+    removed.to_csv(tmp_path / "tags.csv")
+    verdicts = pd.read_csv(tmp_path / "tags.csv")["verdict"]
+    assert (verdicts == "removed, not checked").sum() == 200
+    assert all("not checked" in change.why for change in removed.changes())
+    below = ranking.remove(below=0.3)
+    assert below.confidence[below.removed].max() < 0.3
+    assert not answered.changes().changes[0].why.endswith("not checked)")
+    # Answers win over orders.
+    suspects = removed.suspects(5)
+    assert removed.answered(suspects, [True] * 5).removed.sum() == 195
+    assert ranking.remove(0).removed.sum() == 0
+    for arguments in ({}, {"k": 3, "below": 0.5}):
+        with pytest.raises(InputError, match="either a number of tags or below"):
+            ranking.remove(**arguments)
+
+
+def test_limits_of_a_row(ranking):
+    free = replace(ranking, keep_one=False).remove(below=0.9).clean.sum(axis=1)
+    one_left = ranking.remove(below=0.9).clean.sum(axis=1)
+    assert free.min() == 0 < one_left.min()
+    one_gone = replace(ranking, max_remove_per_row=1).remove(below=0.9)
+    assert np.bincount(one_gone.row[one_gone.removed]).max() == 1
+    # The most suspicious tag of each row is the one that goes.
+    lost = one_gone.row[one_gone.removed]
+    lowest = np.minimum.reduceat(ranking.confidence, np.searchsorted(ranking.row, lost))
+    assert (one_gone.confidence[one_gone.removed] >= lowest - 1e-12).all()
+
+
+def test_missing_tags_are_ranked_asked_and_added(digits):
+    rng = np.random.default_rng(0)
+    given = digits.y_true * (rng.random(digits.y_true.shape) > 0.1)
+    ranking = find_noisy_labels(digits.X, given)
+    missing = ranking.missing
+    truth = digits.y_true[missing.row, missing.column] == 1
+    best = np.argsort(-missing.confidence)[:100]
+    assert truth[best].mean() > 0.9
+    assert not ranking.added.any()
+    for _ in range(2):
+        ranking = ask(ranking, digits, kind="missing")
+    added = ranking.added
+    assert truth[added].mean() > 0.85
+    assert truth[added].sum() > 0.5 * truth.sum()
+    assert (ranking.clean.sum(), ranking.clean_sparse.sum()) == (given.sum() + added.sum(),) * 2
+    assert {change.change for change in ranking.changes()} == {"addition"}
+    ordered = find_noisy_labels(digits.X, given).add(above=0.9)
+    assert ordered.added.any()
+    assert not ordered.is_checked
+    assert ordered.missing.confidence[ordered.added].min() >= 0.9
+    certificate = ranking.certify(0.8, of="added")
+    assert certificate.n_tags == (added & np.isnan(ranking.missing.answer)).sum()
+
+
+def test_apply_returns_the_container_that_came_in(small):
+    names = [f"t{j}" for j in range(small.candidates.shape[1])]
+    ranking = find_noisy_labels(small.X, small.candidates, label_names=names).remove(40)
+    C, expected = small.candidates, ranking.clean
+    np.testing.assert_array_equal(ranking.apply(C), expected)
+    assert ranking.apply(C.astype(bool)).dtype == bool
+    assert (ranking.apply(sp.csr_array(C)) != sp.csr_array(expected)).nnz == 0
+    frame = pd.DataFrame(C, columns=names)[names[::-1]]
+    cleaned = ranking.apply(frame)
+    np.testing.assert_array_equal(cleaned[names].to_numpy(), expected)
+    assert list(cleaned.columns) == names[::-1]
+    lists = [[names[j] for j in np.flatnonzero(row)] for row in C]
+    assert ranking.apply(lists) == ranking.clean_lists()
+    texts = pd.Series([";".join(tags) for tags in lists], index=np.arange(len(lists)) + 7)
+    series = ranking.apply(texts)
+    assert series.index[0] == 7
+    assert series.tolist() == list(map(";".join, ranking.clean_lists()))
+
+
+def test_summaries_and_tables(answered, tmp_path):
+    whole, labels = answered.summary(), answered.labels()
+    assert whole["tags"] == sum(label.candidates for label in labels) == len(answered.row)
+    assert whole["removed"] == sum(label.removed for label in labels) == answered.removed.sum()
+    assert labels[0].removed == max(label.removed for label in labels)
+    frame = answered.to_pandas()
+    assert list(frame.columns) == ["row", "label", "confidence", "verdict"]
+    answered.to_csv(tmp_path / "tags.csv")
+    written = pd.read_csv(tmp_path / "tags.csv")
+    assert (np.diff(written["confidence"]) >= 0).all()
+    assert len(written) == len(frame)
+    document = json.loads(answered.to_json(tmp_path / "tags.json"))
+    assert document == json.loads((tmp_path / "tags.json").read_text("utf-8"))
+    assert document["summary"]["removed"] == answered.removed.sum()
+
+
+def test_csv_labels_cannot_run_as_formulas(small, tmp_path):
+    names = ["=1+1", "@b", "-c", "d", "e", "f"]
+    ranking = find_noisy_labels(
+        small.X, small.candidates, label_names=names, method="CandidateRidge"
+    )
+    ranking.to_csv(tmp_path / "tags.csv")
+    written = set(pd.read_csv(tmp_path / "tags.csv")["label"])
+    assert written == {"'=1+1", "'@b", "'-c", "d", "e", "f"}
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "csr"])
+def test_label_names_may_be_an_array_of_numbers(small, form, tmp_path):
+    names = np.arange(10, 70, 10)
+    C = form(small.candidates)
+    ranking = find_noisy_labels(small.X, C, label_names=names, method="CandidateRidge")
+    assert ranking.label_names == ["10", "20", "30", "40", "50", "60"]
+    ranking.to_csv(tmp_path / "tags.csv")
+    assert json.loads(ranking.to_json())["tags"][0]["label"] in ranking.label_names
+    with pytest.raises(InputError, match="label_names holds '10' twice"):
+        find_noisy_labels(small.X, C, label_names=np.full(6, 10))
+
+
+def test_bad_questions_and_answers_raise(ranking):
+    asked = ranking.questions(3)
+    for right in ([True] * 2, ["yes"] * 3, True, [2, 0, 1], [[True] * 3]):
+        with pytest.raises(InputError, match="right must hold"):
+            ranking.answered(asked, right)
+    with pytest.raises(InputError, match="questions must be what"):
+        ranking.answered([(0, 1)], [True])
+    with pytest.raises(InputError, match="there is no label 'nothing'"):
+        ranking.questions_about([(0, "nothing")])
+    absent = next(name for name in ranking.label_names if name not in ranking.clean_lists()[0])
+    with pytest.raises(InputError, match="row 0 has no listed tag in column"):
+        ranking.questions_about([(0, absent)])
+    for options in ({"n": 0}, {"kind": "all"}, {"order": "best"}):
+        with pytest.raises(InputError):
+            ranking.questions(**options)
+
+
+def test_a_table_that_cannot_be_ranked():
+    ranking = find_noisy_labels(np.eye(3), [["a"], ["b"], ["c"]])
+    assert not ranking.judged.any()
+    assert len(ranking.questions(5)) == 0
+    assert len(ranking.suspects()) == 0
+    assert ranking.wrong_share_interval == (0, 0)
+    assert "none is ranked" in ranking.sentence
+    assert np.isnan(ranking.planted_among_suspects())
+    assert ranking.summary()["removed"] == 0
+    assert len(ranking.questions(5, kind="missing")) == 0
+    empty = ranking.answered(ranking.suspects(), [])
+    assert empty.n_answers == 0
+    assert not empty.removed.any()

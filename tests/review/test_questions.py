@@ -1,0 +1,310 @@
+"""What a review asks, what it knows after the answers, and what these allow."""
+
+import json
+
+import numpy as np
+import pytest
+from cli.clean_helpers import make_items, write_csv
+from review.review_helpers import write_project
+
+from schirn.cleaning.certificate import Certificate
+from schirn.cli import main
+from schirn.exceptions import DataError, InputError
+from schirn.review import open_session
+from schirn.review.session import Conflict
+
+LABELS = ["dog", "cat", "beach", "sea"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """300 items whose tags are wrong if their confidence is low, with 60 suggestions."""
+    rng = np.random.default_rng(0)
+    items = []
+    for i in range(300):
+        *listed, missing = rng.permutation(LABELS)[:4]
+        tags = {label: float(np.clip(rng.beta(0.3, 0.3), 0.001, 0.999)) for label in listed[:2]}
+        items.append((f"item {i}", f"Text {i}", tags, {missing: 0.9} if i < 60 else {}))
+    return write_project(tmp_path / "project", items, LABELS)
+
+
+@pytest.fixture
+def session(folder):
+    # The helper marks tags with a low confidence as removed, which `schirn clean` does not.
+    path = folder / "items.jsonl"
+    path.write_text(path.read_text().replace('"kept": false', '"kept": true'))
+    session = open_session(folder)
+    yield session
+    session.journal.close()
+
+
+def is_right(session, tag):
+    return not session.listed[tag] or session.project.confidence[tag] >= 0.5
+
+
+def answer(session, times, order="first", action=None):
+    """Answer what is asked by the truth, unless told otherwise; return the tags."""
+    asked = []
+    for _ in range(times):
+        view = session.view(order=order)
+        pair = view["current"]["item"], view["current"]["label"]
+        tag = session.find(*pair)
+        session.decide(action or ("keep" if is_right(session, tag) else "drop"), *pair, view["seq"])
+        asked.append(tag)
+    return asked
+
+
+def test_two_steps_of_questions_as_in_the_library(session):
+    asked = answer(session, 50)
+    ranking = session.project.ranking()
+    expected = []
+    for order in ("spread", "limit"):
+        questions = ranking.questions(25, order=order)
+        cells = list(zip(questions.row.tolist(), questions.label.tolist(), strict=True))
+        expected += [session.find(f"item {i}", label) for i, label in cells]
+        right = [is_right(session, tag) for tag in expected[-25:]]
+        ranking = ranking.answered(questions, right)
+    assert asked == expected
+    known = session.known()
+    assert known["first"]["listed"] == {"answered": 50, "size": 50}
+    low, high = ranking.wrong_share_interval
+    share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
+    assert share in known["line"]
+    assert f"of the next 100, about {ranking.expected_wrong(100):.0f} are" in known["line"]
+    assert known["remove"]["count"] == int((ranking.removed & np.isnan(ranking.answer)).sum())
+    # Nothing more than what was answered is removed yet; the most suspicious tag comes next.
+    assert known["removed"] == sum(not is_right(session, tag) for tag in asked)
+    suspect = next(ranking.suspects(1).records())
+    current = session.view()["current"]
+    assert (current["item"], current["label"]) == (f"item {suspect['row']}", suspect["label"])
+
+
+def test_first_questions_hide_what_the_model_thinks(session):
+    current = session.view()["current"]
+    assert current["blind"]
+    assert current["confidence"] is current["kept"] is None
+    assert all(tag["confidence"] is None for tag in current["tags"])
+    assert all(tag["listed"] or tag["current"] for tag in current["tags"])
+    assert session.view(order="suspicious")["current"]["confidence"] is not None
+
+
+def test_the_orders(session):
+    answer(session, 50)
+    confidence = session.confidence
+    open_tags = np.flatnonzero(session.listed & (session.status == 0))
+
+    def tag(order):
+        current = session.view(order=order)["current"]
+        return session.find(current["item"], current["label"])
+
+    assert confidence[tag("suspicious")] == confidence[open_tags].min()
+    close = np.abs(confidence[open_tags] - 0.5)
+    assert abs(confidence[tag("close")] - 0.5) == close.min()
+    assert not session.listed[tag("suggested")]
+    # One tag at a time: the label stays.
+    labels = {session.name(k) for k in answer(session, 8, "tag")}
+    assert len(labels) == 1
+    with pytest.raises(InputError, match="the order must be one of"):
+        session.view(order="odd")
+
+
+def test_removal_needs_answers_and_can_be_undone(session, folder):
+    assert session.known()["remove"] == {"count": 0, "new": 0}
+    answer(session, 24)
+    # Within the first step nothing is offered.
+    assert session.known()["remove"]["count"] == 0
+    answer(session, 26)
+    before, count = session.final(), session.known()["remove"]["count"]
+    assert count > 50
+    with pytest.raises(Conflict, match="answers have changed"):
+        session.apply_answers("remove", count + 1, session.sequence)
+    session.apply_answers("remove", count, session.sequence)
+    assert (before & ~session.final()).sum() == count
+    assert session.known()["remove"]["new"] == 0
+    gone = np.flatnonzero(before & ~session.final())
+    assert np.mean([not is_right(session, tag) for tag in gone]) > 0.8
+    # A later answer has the last word.
+    session.decide("keep", *_pair(session, gone[0]), session.sequence)
+    assert session.final()[gone[0]]
+    view = session.view()
+    again = open_session(folder, write=False)
+    assert again.view() == view
+    for _ in range(2):
+        session.undo(session.sequence)
+    np.testing.assert_array_equal(session.final(), before)
+    assert session.known()["certificate"] is None
+
+
+def _pair(session, tag):
+    return session.project.items[session.row[tag]].id, session.name(tag)
+
+
+def remove(session):
+    session.apply_answers("remove", session.known()["remove"]["count"], session.sequence)
+
+
+def test_a_certificate_is_that_of_the_library(session):
+    answer(session, 50)
+    questions = session.questions.ranking(session.status)
+    remove(session)
+    expected = questions.certify()
+    while not session.certificate().certified:
+        assert session.view(order="certify")["current"]["blind"]
+        asked = expected.questions(1)
+        [tag] = answer(session, 1, "certify", "drop")
+        assert (session.row[tag], session.name(tag)) == (asked.row[0], asked.label[0])
+        expected = expected.answered(asked, [False])
+    assert expected.certified
+    assert session.certificate().e_value == expected.e_value
+    assert "With 95% confidence, at least 9" in session.known()["certificate"]["words"]
+    # Other decisions do not harm it, as long as they are about other tags.
+    others = np.flatnonzero(session.listed & (session.status == 0) & session.final())[:3]
+    for tag, action in zip(others.tolist(), ("keep", "drop", "skip"), strict=True):
+        session.decide(action, *_pair(session, tag), session.sequence)
+    session.verify(session.certificate())
+    # One of the set that was not drawn, though, changes what is removed.
+    member = session.questions.number(expected.order[-1])
+    session.decide("keep", *_pair(session, member), session.sequence)
+    with pytest.raises(InputError, match="other tags were removed"):
+        session.verify(session.certificate())
+    session.undo(session.sequence)
+    # The names of a certificate are those of the table.
+    session.act({"action": "rename", "label": "dog", "to": "hound"}, session.sequence)
+    with pytest.raises(InputError, match="contradicts its answer"):
+        session.verify(session.certificate())
+
+
+def test_a_certificate_that_fails_says_so(session):
+    answer(session, 50)
+    remove(session)
+    assert "no answers yet" in session.known()["certificate"]["words"]
+    answer(session, 20, "certify", "keep")
+    known = session.known()["certificate"]
+    assert not known["certified"]
+    assert known["more"] is None
+    assert "20 answers so far; it is probably out of reach" in known["words"]
+
+
+def test_drawing_again_after_answers_needs_more_evidence(session, folder):
+    answer(session, 50)
+    remove(session)
+    session.undo(session.sequence)
+    remove(session)
+    assert session.certificate().draw == 0
+    answer(session, 1, "certify")
+    session.undo(session.sequence)
+    session.undo(session.sequence)
+    remove(session)
+    # What was answered and taken back is not known to the second draw.
+    assert session.certificate().draw == 0
+    answer(session, 1, "certify")
+    remove(session)
+    assert session.certificate().draw == 1
+    assert open_session(folder, write=False).certificate().draw == 1
+
+
+def test_suggestions_are_asked_and_added(session):
+    assert not session.final()[~session.listed].any()
+    asked = answer(session, 50, "suggested")
+    assert not session.listed[asked].any()
+    known = session.known()
+    assert known["complete"] == {"count": 10, "new": 10}
+    session.apply_answers("complete", 10, session.sequence)
+    assert session.final()[~session.listed].all()
+    assert sum(len(record["added"]) for record in session.final_tags()) == 60
+
+
+def test_an_audit_of_an_earlier_version_leaves_its_answers_as_decisions(session, folder):
+    asked = answer(session, 5)
+    session.journal.append({"action": "audit", "size": 5, "seed": 0, "sample": "0" * 64})
+    session.journal.append({"action": "ask", "size": 5, "seed": 0, "sample": "0" * 64})
+    asked += answer(session, 1)
+    again = open_session(folder, write=False)
+    assert again.status[asked].all()
+    np.testing.assert_array_equal(again.final(), session.final())
+
+
+def test_evidence_that_does_not_fit(session, folder):
+    np.savez(folder / "evidence.npz", experts=np.zeros((2, 3)))
+    with pytest.raises(DataError, match="does not fit the items"):
+        open_session(folder, write=False)
+
+
+@pytest.fixture
+def table(tmp_path):
+    items = make_items(400)
+    return write_csv(tmp_path / "items.csv", items), items
+
+
+def type_answers(monkeypatch, items, extra=()):
+    """Answer in the terminal by the truth; return what was printed before each input."""
+    import builtins
+
+    import schirn.cli.terminal as terminal
+
+    printed, waiting = [], list(extra)
+    monkeypatch.setattr(terminal, "say", lambda text="": printed.append(text))
+
+    def reply(prompt):
+        if waiting:
+            return waiting.pop(0)
+        if prompt.endswith("[y/n] "):
+            return "y"
+        if sum("[y/n/u/b/q]" in each for each in printed) >= 50:
+            raise EOFError
+        printed.append(prompt)
+        label = prompt.split(": ")[1].split("?")[0]
+        text = next(each for each in reversed(printed) if each.startswith("\npicture"))
+        wrong = next(item[2] for item in items if item[0] == text.strip())
+        return "n" if label in wrong else "y"
+
+    monkeypatch.setattr(builtins, "input", reply)
+    return printed
+
+
+def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, monkeypatch):
+    path, items = table
+    argv = ["review", path, "--labels", "tags", "--text", "description", "--terminal"]
+    printed = type_answers(monkeypatch, items, ["b", "x", "u", "b"])
+    assert main(argv) == 0
+    assert "There is nothing to take back." in printed
+    assert any("of all tags are wrong (" in line for line in printed)
+    assert "Not yet certified" in printed[-1]
+    assert "schirn review" in capsys.readouterr().err
+    # The same command goes on; one without options as well.
+    type_answers(monkeypatch, items)
+    assert main(["review", path, "--terminal", "--order", "certify"]) == 0
+    out = tmp_path / "cleaned.csv"
+    assert main(["review", path, "--export", str(out)]) == 0
+    assert "wrote the certificate to" in capsys.readouterr().err
+    certificate = tmp_path / "cleaned.csv.certificate.json"
+    assert Certificate.from_json(certificate.read_text()).certified
+    check = ["certificate", "check", str(certificate), str(out), "--original", path]
+    assert main(check) == 0
+    document = json.loads((tmp_path / "items-review" / "project.json").read_text())
+    assert document["command"] == ["--labels", "tags", "--text", "description"]
+
+
+def test_mistakes_about_the_table(table, tmp_path, capsys):
+    path, _ = table
+
+    def refused(*argv):
+        assert main(["review", *argv]) == 2
+        return capsys.readouterr().err
+
+    assert "no such table" in refused(str(tmp_path / "none.csv"))
+    empty = tmp_path / "empty.csv"
+    empty.write_text("description,tags\n")
+    assert "has no rows" in refused(str(empty), "--text", "description")
+    assert "was not reviewed yet" in refused(path, "--export", str(tmp_path / "x.csv"))
+    assert main(["clean", path, "--text", "description", "--project", str(tmp_path / "p")]) == 0
+    assert "knows its columns" in refused(str(tmp_path / "p"), "--text", "description")
+    # Where the images are may change.
+    moved = ["review", str(tmp_path / "p"), "--image-root", str(tmp_path)]
+    assert main([*moved, "--decisions", str(tmp_path / "d.csv")]) == 0
+    capsys.readouterr()
+    argv = (path, "--project", str(tmp_path / "p"), "--terminal")
+    assert "to other options" in refused(*argv, "--text", "code")
+    with open(path, "a") as stream:
+        stream.write("x,new row,dog,1\n")
+    assert "belongs to another version" in refused(*argv)
