@@ -150,11 +150,13 @@ def test_the_project_is_what_review_reads(items, tmp_path, capsys):
     out = tmp_path / "c.csv"
     assert main([*argv, "-o", str(out)]) == 0
     head = json.loads((folder / "project.json").read_text("utf-8"))
+    source_bytes = Path(source).read_bytes()
+    assert head.pop("source_sha256") == hashlib.sha256(source_bytes).hexdigest()
     assert head == {
         "format": "schirn-review",
         "version": 2,
         "labels": sorted(WORDS),
-        "threshold": 0.0,
+        "command": ["--id", "id", "--remove-below", "0.5", "--text", "description"],
         "method": "Sieve",
         "n_items": 160,
         "features": "features.npz",

@@ -104,8 +104,7 @@ def test_vectors_of_a_parquet_folder_stay_out_of_memory(tmp_path):
         found = subprocess.check_output(argv, stderr=subprocess.DEVNULL)
         added[memory] = float(found.splitlines()[-1])
     assert added["8"] > 80
-    # With the log-odds of the second opinion.
-    assert added["0.1"] < 75
+    assert added["0.1"] < 70
     here, there = (parquet.read_table(tmp_path / f"out-{memory}") for memory in added)
     assert here.schema == there.schema
     assert here.column("tags") == there.column("tags")

@@ -35,9 +35,11 @@ STATE = "state.json"
 """The file by which a folder that `Dataset.save_to_disk` wrote is known."""
 
 _ROWS_AT_ONCE = 1024
-# Size of the rows of numbers that are read or written together, and of what is read ahead.
+# Size of the rows of numbers that are read or written together.
 _ROWS_BYTES = 2**24
-_BUFFER_BYTES = 2**20
+# Read through a small buffer: by default pyarrow holds whole column chunks, however few rows
+# are asked for.
+_STREAMING = {"buffer_size": 2**20, "pre_buffer": False}
 # Size of the blocks of numbers that are read together.
 _BLOCK_BYTES = 50_000_000
 _MAGIC = b"ARROW1"
@@ -501,7 +503,7 @@ class ParquetNumbers(NamedTuple):
         for path in self.files:
             with (
                 unreadable_named(path, "Parquet file"),
-                parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file,
+                parquet.ParquetFile(path, **_STREAMING) as file,
             ):
                 for batch in file.iter_batches(at_once, columns=self.names, use_threads=False):
                     yield _numbers_of(batch, self.names, str(path), first).astype(
@@ -527,7 +529,7 @@ def _write_with_unread(
     try:
         for path, table in pieces:
             start = 0
-            with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+            with parquet.ParquetFile(path, **_STREAMING) as file:
                 names, kinds, about = file.schema_arrow.names, file.schema_arrow, file.metadata
                 groups = (about.row_group(k) for k in range(about.num_row_groups))
                 size = max(sum(group.total_byte_size for group in groups), 1)
@@ -578,7 +580,7 @@ def _tables_of(files: Sequence[Path], names: Sequence[str]) -> Iterator[Any]:
     arrow = optional("pyarrow", "table", "Reading Parquet files")
     parquet = optional("pyarrow.parquet", "table", "Reading Parquet files")
     for path in files:
-        with parquet.ParquetFile(path, buffer_size=_BUFFER_BYTES) as file:
+        with parquet.ParquetFile(path, **_STREAMING) as file:
             batches = file.iter_batches(_ROWS_AT_ONCE, columns=list(names), use_threads=False)
             yield from (arrow.Table.from_batches([batch]) for batch in batches)
 
