@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from schirn._files import brief, check_sparse, read_archive, reason_of
-from schirn.datasets._crowd import SHARE, crowd_content
-from schirn.datasets._dataset import Dataset, dataset_from_file, errors_named, label_matrix
+from schirn._plugins import from_plugins
+from schirn.datasets.dataset import Dataset, dataset_from_file, errors_named, label_matrix
 from schirn.exceptions import DataError
 
 
@@ -20,7 +20,7 @@ def read_npz(
     *,
     max_bytes: int | None = None,
     workers: int = 3,
-    share: float = SHARE,
+    share: float = 0.5,
     random_state: int = 0,
 ) -> Dataset:
     """Read a data set from an npz archive.
@@ -67,14 +67,10 @@ def read_npz(
         content: dict[str, Any] = {"label_names": _names(arrays, "label_names") or []}
         content["X"] = X = features_of(path, arrays)
         if "votes" in arrays:
-            content |= crowd_content(
-                arrays,
-                X,
-                content["label_names"],
-                workers=workers,
-                share=share,
-                random_state=random_state,
-            )
+            draw = {"workers": workers, "share": share, "random_state": random_state}
+            # The lab knows how votes become candidates and truth.
+            crowd_content = from_plugins("data", "READERS")["votes"]
+            content |= crowd_content(arrays, X, content["label_names"], **draw)
             return dataset_from_file(path, max_bytes, **content)
         y_true, candidates = _labels(arrays, "Y"), _labels(arrays, "C")
         if y_true is None and candidates is None:
