@@ -32,7 +32,7 @@ from schirn.labels.tags import Tags
 from schirn.labels.votes import Votes, votes_for_columns
 from schirn.linalg.arrays import to_numpy
 from schirn.methods import PartialMultiLabelClassifier
-from schirn.noise.votes import anchored
+from schirn.noise.votes import frequency_shift
 from schirn.scale.input import location
 
 Array = np.ndarray
@@ -340,7 +340,8 @@ def _log_odds_of_planted(
         return np.asarray(logit(fitted.posterior_of_candidates(Z[row], candidates)[k, new]))
     # A planted tag has the votes of the tag that it replaces.
     old = np.searchsorted(task.columns, task.tags.column[planted.replaced])
-    z = anchored(np.clip(Z, -_LARGEST, _LARGEST), votes.frequency)
+    z = np.clip(Z, -_LARGEST, _LARGEST)
+    z = z + frequency_shift(z, votes.frequency)
     confidence = fitted.label_confidence_[row, old].astype(np.float64)
     return np.asarray(logit(np.clip(confidence, 1e-9, 1 - 1e-9)) - z[row, old] + z[row, new])
 

@@ -186,7 +186,7 @@ class FeatureRidges(Ridges):
         if leader is None:
             return experts
         self._stacks = [
-            fit_stack(sums, soft, split.train.total_weight)
+            fit_stack(sums, soft, len(split.rows))
             for sums, (_, soft), split in zip(stack_sums, self._sums, self.splits, strict=False)
         ]
         stacked = zip(*self._store.gather(_stack, self._stacks, q_blocks), strict=True)

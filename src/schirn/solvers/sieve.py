@@ -37,7 +37,7 @@ from schirn.noise.model import (
     cell_posterior,
     noise_from_sums,
 )
-from schirn.noise.votes import anchored
+from schirn.noise.votes import frequency_shift
 from schirn.solvers.candidates import RowLabels, Split, ones_like, take_cells
 
 # Ridge weights to try, relative to the mean variance of the features. For a linear kernel a feature
@@ -231,21 +231,19 @@ def sieve(
         ]
         if n_iter == 1:
             first_noise = noises[0]
-        means = [
-            labels.total / s.train.total_weight for labels, s in zip(soft, splits, strict=True)
-        ]
+        means = [labels.total / len(s.rows) for labels, s in zip(soft, splits, strict=True)]
         priors = [logit(np.clip(mean, MARGIN, 1 - MARGIN)) for mean in means]
         q = [like(labels.q, ridges.values) for labels in soft]
         experts = ridges.left_out(q, leader if stacked else None)
         if n_iter > 1 and len(splits) > 1:
             weights = fit_pool(ridges, noises, priors, weights, equal, rng)
-        z = [
-            candidate_log_odds(ridges, k, experts[k], weights, prior)
-            for k, prior in enumerate(priors)
-        ]
-        p = [probabilities(s.train, z_split) for s, z_split in zip(splits, z, strict=True)]
+        p = []
+        for k, (split, prior) in enumerate(zip(splits, priors, strict=True)):
+            z = combine(weights, experts[k], like(prior, experts[k])[split.train.candidates.label])
+            shift = vote_shift(ridges, k, partial(combine, weights, prior=prior))
+            p.append(probabilities(split.train, z, shift))
         trace.append(float(noises[0].rate))
-        objective.append(splits[0].train.mean(cross_entropy(p[0], q[0])))
+        objective.append(mean_cross_entropy(p[0], q[0]))
         if rounds.due(n_iter):
             models = [first_noise, *noises]
             now = models, [to_numpy(values) for values in p], weights, trace, objective, true
@@ -280,10 +278,10 @@ def first_guess(ridges: Ridges, rates: Any) -> tuple[list[Array], list[NoiseMode
         else:
             rate = float(np.mean(np.clip(rates if rows.rates is None else rows.rates, *RATES)))
         rate = float(np.clip(rate, *RATES))
-        exceed = partial(exceeding_probability, rate=rate)
-        values = exceed(S)
+        values = exceeding_probability(S, rate)
         if rows.votes is not None:
-            values = probabilities(rows, logit(all_log_odds(ridges, exceed, k)))
+            shift = vote_shift(ridges, k, partial(exceeding_log_odds, rate=rate))
+            values = probabilities(rows, logit(to_numpy(values)), shift)
         p.append(like(values, ridges.values))
         noises.append(NoiseModel.independent(rate, rows.candidates.shape[1]))
     return p, noises
@@ -293,6 +291,11 @@ def exceeding_probability(S: Array, rate: float) -> Array:
     """What scores of the last ridge exceed the rate of false labels by, as a probability."""
     xp = namespace(S)
     return xp.clip((xp.astype(S[-1], xp.float64) - rate) / (1 - rate), MARGIN, 1 - MARGIN)
+
+
+def exceeding_log_odds(S: Array, rate: float) -> Array:
+    """The log-odds of this probability."""
+    return logit(to_numpy(exceeding_probability(S, rate)))
 
 
 def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
@@ -309,10 +312,8 @@ def condition_on_known(result: SieveResult, rates: Any) -> SieveResult:
         soft = soft_labels(rows, p, noise, known=True)
         noise = update_noise(soft.sums, noise, rates)
         ridges.left_out([like(soft.q, ridges.values)])
-        z = all_log_odds(ridges, combination)
-        p = probabilities(
-            rows, z if rows.votes is not None else take_cells(z, rows.candidates.flat)
-        )
+        z = take_cells(all_log_odds(ridges, combination), rows.candidates.flat)
+        p = probabilities(rows, z, vote_shift(ridges, 0, combination))
     fitted, _ = ridges.weights()
     return result._replace(
         ridges=fitted, noise=noise, first_noise=noise, p=p, combination=combination
@@ -349,7 +350,7 @@ def one_ridge(ridges: Ridges, noise: NoiseModel, rate: float) -> SieveResult:
         noise,
         noise,
         np.zeros(1),
-        np.array([rows.mean(cross_entropy(p, ones))]),
+        np.array([mean_cross_entropy(p, ones)]),
         ridges,
         p if rate else ones,
         combination,
@@ -365,7 +366,7 @@ def guess_log_odds(S: Array, rate: float) -> Array:
 
 
 class SoftLabels(NamedTuple):
-    """Posterior of the candidates, its sum for each label by weight, and sums for the noise."""
+    """Posterior of the candidates, its sum for each label, and sums for the noise."""
 
     q: Array
     total: np.ndarray
@@ -374,31 +375,27 @@ class SoftLabels(NamedTuple):
 
 def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = False) -> SoftLabels:
     """Posterior of the candidates, given their probabilities; `known`: given known labels too."""
-    c, counts, certain = rows.candidates, rows.counts, rows.known if known else None
+    c, certain, undecided = rows.candidates, rows.known if known else None, None
     n_labels = c.shape[1]
     if certain is not None:
         # Known labels enter next to 1 or 0, and get 1 or 0.
         p = np.where(certain == 0, to_numpy(p), np.where(certain > 0, 1 - CERTAIN, CERTAIN))
-        counts = undecided_rows(rows)
+        undecided = undecided_rows(rows)
     if rows.votes is None:
         noise = noise if rows.rates is None else noise._replace(rate=np.clip(rows.rates, *RATES))
-        result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, counts)
+        result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, undecided)
     else:
         result = CellPosterior(p, np.zeros(n_labels + 1), np.zeros(1))
     q, true = result.q, np.pad(result.true_counts, (0, n_labels + 1 - len(result.true_counts)))
-    if counts is None:
-        n_rows, listed, soft = c.shape[0], c.listed, c.total(q)
-    else:
-        times, label = counts[to_numpy(c.row)], to_numpy(c.label)
-        n_rows = int(counts.sum())
-        listed, soft = (
-            np.bincount(label, v * times, n_labels) for v in (np.ones(c.size), to_numpy(q))
-        )
-    sums = NoiseSums(n_rows, listed, soft, result.noise_counts, true)
-    if certain is not None:
-        q = np.where(certain == 0, to_numpy(q), certain > 0)
-    weighted = q if rows.weights is None else q * rows.weights[c.row]
-    return SoftLabels(q, soft if counts is None else c.total(weighted), sums)
+    if undecided is None:
+        soft = c.total(q)
+        sums = NoiseSums(c.shape[0], c.listed, soft, result.noise_counts, true)
+        return SoftLabels(q, soft, sums)
+    inside, label = undecided[to_numpy(c.row)], to_numpy(c.label)
+    listed, soft = (np.bincount(label, v * inside, n_labels) for v in (1, to_numpy(q)))
+    sums = NoiseSums(int(undecided.sum()), listed, soft, result.noise_counts, true)
+    q = np.where(certain == 0, to_numpy(q), certain > 0)
+    return SoftLabels(q, c.total(q), sums)
 
 
 def undecided_rows(rows: RowLabels) -> np.ndarray:
@@ -414,24 +411,25 @@ def update_noise(sums: NoiseSums, noise: NoiseModel, rates: Any) -> NoiseModel:
     return noise_from_sums(sums, None if rates is None else float(noise.rate))
 
 
-def candidate_log_odds(
-    ridges: Ridges, split: int, S: Array, weights: np.ndarray, prior: np.ndarray
-) -> Array:
-    """Log-odds of the candidates from expert scores S; with votes, of all cells (n, l)."""
-    rows = ridges.splits[split].train
-    if rows.votes is not None:
-        return all_log_odds(ridges, partial(combine, weights, prior=prior), split)
-    return combine(weights, S, like(prior, S)[rows.candidates.label])
-
-
-def probabilities(rows: RowLabels, z: Array) -> Array:
-    """Probabilities of the candidates from their log-odds; with votes, from those of all cells."""
+def probabilities(rows: RowLabels, z: Array, shift: np.ndarray | None) -> Array:
+    """Probabilities of the candidates from their log-odds, with what votes say about them."""
     if rows.votes is None:
         return probability(z)
-    # The votes know how often a label is true; the features move it between rows.
     z = np.clip(to_numpy(z), -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
-    shifted = anchored(z, rows.votes.frequency)
-    return expit(take_cells(shifted + rows.votes.log_ratio, rows.candidates.flat))
+    votes = take_cells(rows.votes.log_ratio + shift, rows.candidates.flat)
+    return expit(z + votes)
+
+
+def vote_shift(ridges: Ridges, split: int, combination: Combination) -> np.ndarray | None:
+    """Shift (l,) of the log-odds of a split; None without votes.
+
+    Votes know how often a label is true; the features move it between rows.
+    """
+    votes = ridges.splits[split].train.votes
+    if votes is None:
+        return None
+    z = to_numpy(all_log_odds(ridges, combination, split))
+    return frequency_shift(np.clip(z, -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS), votes.frequency)
 
 
 def probability(z: Array) -> Array:
@@ -440,10 +438,11 @@ def probability(z: Array) -> Array:
     return xp.clip(1 / (1 + xp.exp(-xp.clip(z, -30, 30))), MARGIN, 1 - MARGIN)
 
 
-def cross_entropy(p: Array, q: Array) -> Array:
-    """-q log p - (1 - q) log(1 - p)."""
+def mean_cross_entropy(p: Array, q: Array) -> float:
+    """Mean of -q log p - (1 - q) log(1 - p), in double precision."""
     xp = namespace(p)
-    return -q * xp.log(p) - (1 - q) * xp.log1p(-p)
+    losses = -q * xp.log(p) - (1 - q) * xp.log1p(-p)
+    return float(xp.sum(losses, dtype=xp.float64)) / max(len(losses), 1)
 
 
 def all_log_odds(ridges: Ridges, combination: Combination, split: int = 0) -> Array:
@@ -530,40 +529,35 @@ def fit_pool(
     samples = [draw_cells(split, POOL_CELLS // len(inner), rng) for split in inner]
     scores = ridges.held_out([(sample.row, sample.label) for sample in samples])
     inputs = [
-        pool_inputs(pick_columns(cells, sample.drawn), prior[sample.drawn_label])
+        pool_inputs(cells, prior[sample.label])
         for (_, cells), sample, prior in zip(scores, samples, priors[1:], strict=True)
     ]
     Z = namespace(inputs[0]).concat(inputs)
     for _ in range(2):
-        targets = [
-            held_posterior(split.held, S, sample, weights, prior, noise)
-            for split, S, sample, prior, noise in zip(
-                inner, scores, samples, priors[1:], noises[1:], strict=True
-            )
-        ]
+        targets = []
+        for k, ((S, _), sample) in enumerate(zip(scores, samples, strict=True), start=1):
+            shift = vote_shift(ridges, k, partial(combine, weights, prior=priors[k]))
+            q = held_posterior(ridges.splits[k].held, S, weights, priors[k], noises[k], shift)
+            targets.append(q[sample.candidate])
         weights = newton(Z, namespace(targets[0]).concat(targets), weights, equal)
     return weights
 
 
 class CellSample(NamedTuple):
-    """Held-out cells to score besides the candidates, and which of them fit the pool."""
+    """Held-out cells that fit the pool, sorted by row."""
 
     row: np.ndarray
-    """Rows, sorted, and labels of the cells to score."""
     label: np.ndarray
-    drawn: np.ndarray | slice
-    """Which of them fit the pool."""
-    drawn_label: np.ndarray
     candidate: Array
-    """Which candidate each of these is, or one past the last; where the candidates are."""
+    """Which candidate each of them is, or one past the last; where the candidates are."""
 
 
 def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSample:
-    """Draw at most `most` cells of the rows held out; with votes, score all of them."""
+    """Draw at most `most` cells of the rows held out."""
     held, drawn_rows = split.held, split.drawn
     assert held is not None
     assert drawn_rows is not None
-    (n, l), size = held.candidates.shape, len(drawn_rows) * held.candidates.shape[1]
+    l, size = held.candidates.shape[1], len(drawn_rows) * held.candidates.shape[1]
     if size <= MANY_CELLS:
         picked = rng.choice(size, min(size, most), replace=False)
     else:
@@ -573,10 +567,7 @@ def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSampl
     position, label = np.divmod(picked, l)
     drawn = np.sort(drawn_rows[position] * l + label)
     candidate = position_of_cells(held.candidates.flat, drawn)
-    row, label = np.divmod(drawn, l)
-    if held.votes is None:
-        return CellSample(row, label, slice(None), label, candidate)
-    return CellSample(*np.divmod(np.arange(n * l), l), drawn, label, candidate)
+    return CellSample(*np.divmod(drawn, l), candidate)
 
 
 def position_of_cells(listed: Array, cells: np.ndarray) -> Array:
@@ -589,30 +580,19 @@ def position_of_cells(listed: Array, cells: np.ndarray) -> Array:
     return xp.where(listed[xp.clip(position, None, size - 1)] == cells, position, size)
 
 
-def pick_columns(S: Array, columns: np.ndarray | slice) -> Array:
-    """The given columns of scores (e, cells)."""
-    return S if isinstance(columns, slice) else S[:, columns]
-
-
 def held_posterior(
     held: Any,
-    scores: tuple[Array, Array],
-    sample: CellSample,
+    S: Array,
     weights: np.ndarray,
     prior: np.ndarray,
     noise: NoiseModel,
+    shift: np.ndarray | None,
 ) -> Array:
-    """Posterior of the drawn cells of rows held out; 0 outside the candidates."""
-    S, cells = scores
-    xp, c = namespace(S), held.candidates
-    if held.votes is None:
-        z = combine(weights, S, like(prior, S, xp.float64)[c.label])
-    else:
-        z = combine(weights, cells.reshape(len(cells), *c.shape), prior)
-    q = soft_labels(held._replace(counts=None, weights=None), probabilities(held, z), noise).q
-    # The last entry stands for cells that are not listed.
-    q = xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
-    return q[sample.candidate]
+    """Posterior of the candidates held out, and 0 at the end for cells that are not listed."""
+    xp = namespace(S)
+    z = combine(weights, S, like(prior, S, xp.float64)[held.candidates.label])
+    q = soft_labels(held, probabilities(held, z, shift), noise).q
+    return xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
 
 
 def pool_inputs(S: Array, prior: np.ndarray) -> Array:
@@ -653,12 +633,10 @@ class TuningSums(NamedTuple):
     """Number of rows that can be ranked."""
 
     @classmethod
-    def of(cls, errors: Any, precisions: Any, weights: Array | None = None) -> "TuningSums":
+    def of(cls, errors: Any, precisions: Any) -> "TuningSums":
         """Sums from the average precision (g, n) of every row."""
         A = np.asarray(precisions)
-        B = A if weights is None else A * weights
-        ranked = A.shape[1] if weights is None else weights.sum()
-        return cls(np.asarray(errors), B.sum(axis=1), B @ A.T, float(ranked))
+        return cls(np.asarray(errors), A.sum(axis=1), A @ A.T, float(A.shape[1]))
 
 
 def choose_lams(
