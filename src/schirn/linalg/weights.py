@@ -51,11 +51,3 @@ def copies(weights: np.ndarray, most: int | None = None) -> np.ndarray:
     times = _COPIES if most is None else max(1, min(_COPIES, most // len(weights)))
     edges = np.floor(np.cumsum(times * weights / weights.mean()) + 0.5)
     return np.diff(edges, prepend=0).astype(np.int64)
-
-
-def repeat(counts: np.ndarray | None, *arrays: Any) -> Any:
-    """Arrays with every row as often as it counts."""
-    if counts is None:
-        return arrays
-    rows = np.repeat(np.arange(len(counts)), counts)
-    return tuple(None if A is None else A[rows] for A in arrays)

@@ -234,7 +234,7 @@ class Sieve(PartialMultiLabelClassifier):
         with self._fitting():
             X, Y = self._validate_training(X, y, label_names)
             knowledge = self._knowledge(Y, known, votes, groups)
-            weights = as_weights(sample_weight, len(Y))
+            weights = None if sample_weight is None else as_weights(sample_weight, len(Y))
             checked = knowledge.rates, knowledge.known, knowledge.groups, weights
             with self._continued(X, Y, *checked, _ballots(votes)):
                 if weights is None:
@@ -273,7 +273,7 @@ class Sieve(PartialMultiLabelClassifier):
         quality = None
         if votes is not None:
             quality = vote_model(*read_votes(votes, Y, self.label_names_))
-        certain = as_known(known, Y, self.label_names_)
+        certain = None if known is None else as_known(known, Y, self.label_names_)
         return Knowledge(self._rates(Y), certain, quality, groups)
 
     def _file_rows(self, X: Any, y: Any) -> int:

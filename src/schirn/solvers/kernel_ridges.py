@@ -179,11 +179,12 @@ def sample_lams(
     ranked = rankable(y) if is_ranked else rows[:0]
 
     def losses(grid: np.ndarray) -> TuningSums:
-        errors, precisions = [], []
+        errors, precisions = np.empty(len(grid)), np.empty((len(grid), len(ranked)))
         # One ridge weight at a time: the scores of all labels take much memory.
-        for S in sample_scores(sample, y, grid, knowledge, rows):
-            errors.append(np.mean((S - y) ** 2, axis=0).mean())
-            precisions.append(row_precisions(y[ranked], S[ranked]))
+        for k, S in enumerate(sample_scores(sample, y, grid, knowledge, rows)):
+            errors[k] = np.mean((S - y) ** 2, axis=0).mean()
+            if len(ranked):
+                precisions[k] = row_precisions(y[ranked], S[ranked])
         return TuningSums.of(errors, precisions)
 
     return choose_lams(
