@@ -44,7 +44,7 @@ def test_whole_weights_are_repeated_rows_for_sieve(data, weights, kernel, storag
     np.testing.assert_allclose(found.training_log_odds_, model.training_log_odds_[first], atol=1e-6)
     np.testing.assert_allclose(found.label_confidence_, model.label_confidence_[first], atol=1e-6)
     np.testing.assert_allclose(found.predict_proba(data.X), model.predict_proba(data.X), atol=1e-6)
-    for name in ("wrong_share_", "cardinality_", "missing_rate_"):
+    for name in ("wrong_share_", "cardinality_"):
         assert getattr(found, name) == pytest.approx(getattr(model, name), abs=1e-6)
     np.testing.assert_allclose(found.objective_, model.objective_, atol=1e-6)
 
@@ -82,7 +82,7 @@ def test_rows_without_weight_are_judged_like_unseen_ones(data, dtype, storage):
     unseen = expected.disambiguate(X[~kept], Y[~kept])
     np.testing.assert_array_equal(found.label_confidence_[~kept], unseen)
     assert found.label_confidence_.dtype == dtype
-    assert found.noise_.shape == found.training_log_odds_.shape == found.missing_.shape == Y.shape
+    assert found.noise_.shape == found.training_log_odds_.shape == Y.shape
     assert found.cardinality_ == expected.cardinality_
 
 

@@ -23,13 +23,7 @@ from schirn.linalg.kernels import KernelExpansion
 from schirn.linalg.weights import as_weights, copies
 from schirn.methods._base import Fit, MethodInfo, PartialMultiLabelClassifier
 from schirn.noise.calibration import Calibration, calibrate
-from schirn.noise.caution import JUDGED_ROWS, judge
-from schirn.noise.missing import (
-    least_log_odds,
-    likely_missing,
-    missing_cells,
-    unlisted_probability,
-)
+from schirn.noise.caution import JUDGED_ROWS, Caution, caution
 from schirn.noise.model import candidate_posterior, known_rates
 from schirn.noise.thresholds import ThresholdRule
 from schirn.noise.votes import vote_model
@@ -110,8 +104,6 @@ class Sieve(PartialMultiLabelClassifier):
     caution_ : how much of the estimated noise is believed, for each label.
     training_log_odds_ : (n, l) log-odds that each label is true, each row left out of its own fit;
         for rows in main memory or on a device.
-    missing_ : (n, l) CSR array, probability that an unlisted label is true, if above one half.
-    missing_rate_ : share of the true labels that are missing from the candidates; 0 unless clear.
     vote_model_ : quality of the votes and of every annotator, if `fit` was given votes.
     noise_model_ : rate at which false labels are listed, law of their number, label propensities.
     first_noise_model_ : the same after the first round; confidences are a mean of both.
@@ -177,9 +169,7 @@ class Sieve(PartialMultiLabelClassifier):
         "vote_model_": "[VoteModel?]",
         "caution_": "[Caution]",
         "wrong_share_": "[float 0..1]",
-        "missing_rate_": "[float 0..1]",
         "training_log_odds_": "[float (n, l)]",
-        "missing_": "[sparse float? 0..1 (n, l)]",
     }
 
     def fit(
@@ -319,39 +309,6 @@ class Sieve(PartialMultiLabelClassifier):
             Q = np.where(Y == 1, self.caution_.apply(Q, np.arange(Q.shape[1])), 0)
         return Q
 
-    def suggest(self, X: Any, candidates: Any, *, min_confidence: float = 0.5) -> sp.csr_array:
-        """Labels that are probably missing from the candidates of unseen rows.
-
-        Parameters
-        ----------
-        X : array, CSR matrix or DataFrame of shape (n, d)
-        candidates : as in `fit`
-        min_confidence : float
-            Smallest probability of a suggestion.
-
-        Returns
-        -------
-        suggestions : CSR array of shape (n, l)
-            Probability that a label is true although it is not listed; 0 for labels that are
-            listed or not worth suggesting.
-        """
-        scores = to_numpy(self.decision_function(X))
-        labels = as_labels(candidates, names=self.label_names_)
-        check_same_length(len(scores), len(labels.matrix))
-        return self._missing(scores, labels.matrix, min_confidence)
-
-    def _missing(self, log_odds: Array, Y: Any, min_confidence: float = 0.5) -> sp.csr_array:
-        """Probability that labels outside Y are true, where it is at least `min_confidence`."""
-        return likely_missing(log_odds, Y, *self._listing_rates(), min_confidence)
-
-    def probability_unlisted(self, z: Array) -> Array:
-        """Return the probability that labels with log-odds `z` are true although not listed."""
-        return unlisted_probability(z, *self._listing_rates())
-
-    def _listing_rates(self) -> tuple[float, float]:
-        """Rate at which false labels are listed, and share of the true ones that are not."""
-        return float(np.mean(self.noise_model_.rate)), getattr(self, "missing_rate_", 0.0)
-
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         return self._fit_with(X, Y, Knowledge(self._rates(Y)))
 
@@ -387,7 +344,6 @@ class Sieve(PartialMultiLabelClassifier):
             log_odds[~used] = scores
             confidence[~used] = self.posterior_of_candidates(scores, Y[~used])
         self.training_log_odds_, self.label_confidence_ = log_odds, confidence
-        self.missing_ = self._missing(log_odds, Y)
         self.noise_ = (Y == 1) & (confidence < 0.5)
 
     def _fit_with(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> Fit:
@@ -404,7 +360,6 @@ class Sieve(PartialMultiLabelClassifier):
             confidence = np.where(known == 0, confidence, known > 0)
             self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
         self.training_log_odds_ = scores
-        self.missing_ = self._missing(scores, Y if known is None else np.where(known < 0, 1, Y))
         noise = (Y == 1) & (confidence < 0.5)
         n_iter = len(result.objective)
         return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
@@ -449,15 +404,14 @@ class Sieve(PartialMultiLabelClassifier):
         self.noise_rates_, self.lams_ = result.rates, np.asarray(result.lams)
         self.vote_model_ = None if votes is None else votes._replace(log_ratio=None)
         stage("deciding how much of the noise to trust")
-        judgement = judge(
-            posterior,
-            *sample,
-            float(np.mean(result.noise.rate)),
-            believe=self.noise_level is not None or votes is not None,
-        )
-        self.caution_, self.missing_rate_ = judgement.caution, judgement.missing_rate
-        self.wrong_share_ = judgement.wrong_share
-        return judgement.confidence
+        if self.noise_level is None and votes is None:
+            self.caution_ = caution(*sample, float(np.mean(result.noise.rate)))
+        else:
+            self.caution_ = Caution(np.ones(posterior.shape[1]))
+        confidence = posterior.copy()
+        confidence.data = self.caution_.apply(posterior.data, posterior.indices)
+        self.wrong_share_ = float(np.mean(1 - confidence.data)) if confidence.nnz else 0.0
+        return confidence
 
     def _fit_blocks(self, store: RowStore, layout: Layout) -> BlockFit:
         if not isinstance(self.features, str):
@@ -480,14 +434,6 @@ class Sieve(PartialMultiLabelClassifier):
             self.training_log_odds_ = fit.log_odds
         elif self.keeps_log_odds:
             self.training_log_odds_ = scores
-        rates = self._listing_rates()
-        if is_device_array(fit.log_odds):
-            self.missing_ = likely_missing(fit.log_odds, confidence, *rates)
-        elif len(listed) == confidence.shape[0]:
-            self.missing_ = likely_missing(scores, listed, *rates)
-        else:
-            cells = fit.unlisted(least_log_odds(*rates))
-            self.missing_ = missing_cells(*cells, confidence.shape, *rates)
         wrong = (confidence.data < 0.5, confidence.indices.copy(), confidence.indptr.copy())
         noise = sp.csr_array(wrong, shape=confidence.shape)
         noise.eliminate_zeros()

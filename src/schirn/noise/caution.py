@@ -19,18 +19,14 @@ Three questions decide kappa, each answered by scores of rows left out of their 
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import betaincinv, expit
 from scipy.stats import rankdata
 
 from schirn._input import Array
-from schirn.noise.missing import missing_rate
 
 _MARGIN = 1e-4
 # Rows that decide how much of the claimed noise to believe.
 JUDGED_ROWS = 10_000
-# Features that separate labels less than this are never sure that a label is missing.
-_STRONG = 0.25
 # Labels that fewer rows list, or do not list, say nothing about features.
 _FEW = 5
 # Never 0, so that confidences keep their order.
@@ -57,52 +53,10 @@ class Caution(NamedTuple):
         return np.asarray(1 - self.factors[label] * (1 - q))
 
 
-class Judgement(NamedTuple):
-    """Cautious confidences of all candidates, and what they say about the data."""
-
-    caution: Caution
-    confidence: sp.csr_array
-    wrong_share: float
-    """Share of the candidates that are wrong by these confidences."""
-    missing_rate: float
-    """Share of the true labels that are missing from the candidates."""
-
-
-def judge(
-    posterior: sp.csr_array,
-    log_odds: Array,
-    Y: Array,
-    Q: Array,
-    rate: float,
-    *,
-    believe: bool,
-) -> Judgement:
-    """Turn the posterior of all candidates into cautious confidences.
-
-    Parameters
-    ----------
-    posterior : CSR array of shape (n, l)
-    log_odds, Y, Q : ndarray of shape (m, l)
-        Log-odds, candidates and posterior of all rows or of a sample.
-    rate : float
-        Rate at which false labels are listed.
-    believe : bool
-        Take the posterior as it is, since the noise or votes are known.
-    """
-    step = slice(None, None, max(1, len(Y) // JUDGED_ROWS))
-    log_odds, Y, Q = log_odds[step], Y[step], Q[step]
-    result = caution(log_odds, Y, Q, rate)
-    if believe:
-        result = result._replace(factors=np.ones(Y.shape[1]))
-    data = result.apply(posterior.data, posterior.indices)
-    confidence = sp.csr_array((data, posterior.indices, posterior.indptr), shape=posterior.shape)
-    missing = missing_rate(log_odds, Y, rate) if result.separation > _STRONG else 0.0
-    wrong_share = float(np.mean(1 - data)) if len(data) else 0.0
-    return Judgement(result, confidence, wrong_share, missing)
-
-
 def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     """Decide how much of the claimed noise to believe.
+
+    Of many rows, every k-th decides.
 
     Parameters
     ----------
@@ -122,7 +76,8 @@ def caution(log_odds: Array, Y: Array, Q: Array, rate: float) -> Caution:
     >>> caution(rng.standard_normal((200, 4)), Y, np.full((200, 4), 0.3), 0.4).factors.max() < 0.5
     np.True_
     """
-    Y, Q = np.asarray(Y, dtype=np.float64), np.asarray(Q, dtype=np.float64)
+    step = slice(None, None, max(1, len(Y) // JUDGED_ROWS))
+    log_odds, Y, Q = log_odds[step], Y[step].astype(np.float64), Q[step]
     listed = Y.sum(axis=0)
     known = (listed >= _FEW) & (listed <= len(Y) - _FEW)
     if not known.any() or not 0 < rate < 1:

@@ -31,9 +31,9 @@ from schirn.metrics.rows import Block, average_precision_by_position
 from schirn.noise.model import (
     LARGEST_RATE,
     SMALLEST_RATE,
-    CellPosterior,
     NoiseModel,
     NoiseSums,
+    Posterior,
     cell_posterior,
     noise_from_sums,
 )
@@ -385,8 +385,8 @@ def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = Fals
         noise = noise if rows.rates is None else noise._replace(rate=np.clip(rows.rates, *RATES))
         result = cell_posterior(p, c.indptr, c.label, n_labels, noise, c.blocks, undecided)
     else:
-        result = CellPosterior(p, np.zeros(n_labels + 1), np.zeros(1))
-    q, true = result.q, np.pad(result.true_counts, (0, n_labels + 1 - len(result.true_counts)))
+        result = Posterior(p, np.zeros(n_labels + 1), np.zeros(1))
+    q, true = result.Q, np.pad(result.true_counts, (0, n_labels + 1 - len(result.true_counts)))
     if undecided is None:
         soft = c.total(q)
         sums = NoiseSums(c.shape[0], c.listed, soft, result.noise_counts, true)
@@ -527,33 +527,29 @@ def fit_pool(
     """Logistic regression of the posterior of held-out cells on the expert scores, in two turns."""
     inner = ridges.splits[1:]
     samples = [draw_cells(split, POOL_CELLS // len(inner), rng) for split in inner]
-    scores = ridges.held_out([(sample.row, sample.label) for sample in samples])
+    scores = ridges.held_out([(row, label) for row, label, _ in samples])
     inputs = [
-        pool_inputs(cells, prior[sample.label])
-        for (_, cells), sample, prior in zip(scores, samples, priors[1:], strict=True)
+        pool_inputs(cells, prior[label])
+        for (_, cells), (_, label, _), prior in zip(scores, samples, priors[1:], strict=True)
     ]
     Z = namespace(inputs[0]).concat(inputs)
     for _ in range(2):
         targets = []
-        for k, ((S, _), sample) in enumerate(zip(scores, samples, strict=True), start=1):
+        for k, ((S, _), (_, _, candidate)) in enumerate(zip(scores, samples, strict=True), 1):
             shift = vote_shift(ridges, k, partial(combine, weights, prior=priors[k]))
             q = held_posterior(ridges.splits[k].held, S, weights, priors[k], noises[k], shift)
-            targets.append(q[sample.candidate])
+            targets.append(q[candidate])
         weights = newton(Z, namespace(targets[0]).concat(targets), weights, equal)
     return weights
 
 
-class CellSample(NamedTuple):
-    """Held-out cells that fit the pool, sorted by row."""
+def draw_cells(
+    split: Split, most: int, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray, Array]:
+    """Row and label of at most `most` cells of the rows held out, sorted by row.
 
-    row: np.ndarray
-    label: np.ndarray
-    candidate: Array
-    """Which candidate each of them is, or one past the last; where the candidates are."""
-
-
-def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSample:
-    """Draw at most `most` cells of the rows held out."""
+    The last array tells which candidate each cell is, or one past the last.
+    """
     held, drawn_rows = split.held, split.drawn
     assert held is not None
     assert drawn_rows is not None
@@ -567,7 +563,7 @@ def draw_cells(split: Split, most: int, rng: np.random.RandomState) -> CellSampl
     position, label = np.divmod(picked, l)
     drawn = np.sort(drawn_rows[position] * l + label)
     candidate = position_of_cells(held.candidates.flat, drawn)
-    return CellSample(*np.divmod(drawn, l), candidate)
+    return *np.divmod(drawn, l), candidate
 
 
 def position_of_cells(listed: Array, cells: np.ndarray) -> Array:
