@@ -59,7 +59,7 @@ RATES = (SMALLEST_RATE, LARGEST_RATE)
 _LARGEST_LOG_ODDS = 11.0
 # Width of the smooth clipping that turns ridge scores into positive numbers.
 SOFT = 0.02
-# Pseudo-observations that pull the pool towards equal weights and no shift; cells that fit it.
+# Pseudo-observations that pull the pool towards equal experts and no shift; cells that fit it.
 POOL_RIDGE = 10.0
 POOL_CELLS = 100_000
 # From this size on, cells are drawn without listing all of them.
@@ -184,80 +184,87 @@ def sieve(
     ridges: Ridges,
     *,
     rates: "float | np.ndarray | None" = None,
-    label_correlations: bool = True,
     max_iter: int = 8,
     rng: np.random.RandomState,
 ) -> SieveResult:
     """Alternate between the posterior of the candidates and ridges on the soft labels.
 
-    If the rounds collapse, the result is the first guess.
+    If the rounds collapse, the result is the first guess. The coefficients `a` of the pool are
+    those of bias, experts and label prior.
 
     Parameters
     ----------
     ridges : Ridges
     rates : float or ndarray of shape (n,), optional
         Known rate at which false labels are listed, for all rows or for each.
-    label_correlations : bool
-        Use the label stack.
     max_iter : int
     rng : RandomState
         Draws the cells that fit the pool.
     """
     splits, n_ridges = ridges.splits, len(ridges.lams)
-    n_labels = splits[0].train.candidates.shape[1]
-    stacked = label_correlations and 1 < n_labels <= ridges.most_stacked
-    n_experts = n_ridges + stacked
-    equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
+    has_stack = 1 < splits[0].train.candidates.shape[1] <= ridges.most_stacked
+    n_experts = n_ridges + has_stack
+    a = equal = np.r_[0.0, np.full(n_experts, 1 / n_experts), 0.0]
     can_collapse = rates is None and splits[0].train.votes is None
-    weights, trace, objective, true = equal, [], [], []
     p, noises = first_guess(ridges, rates)
-    first_noise = noises[0]
+    first_noise, trace, objective, true = noises[0], [], [], []
     rounds = Rounds(max_iter)
     if rounds.state is not None:
-        models, p, weights, trace, objective, true, state = rounds.state
+        models, p, a, trace, objective, true, state = rounds.state
         first_noise, *noises = [NoiseModel(*model) for model in models]
         p = [like(values, ridges.values) for values in p]
         rng.set_state(tuple(state))
     for n_iter in track(rounds.left(), "round", before=rounds.done):
-        leader = int(np.argmax(weights[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
+        # 1. Posterior of the candidates
         soft = [soft_labels(s.train, *state) for s, *state in zip(splits, p, noises, strict=True)]
+        q = [like(labels.q, ridges.values) for labels in soft]
         true.append(float(soft[0].total.sum()))
         if can_collapse and true[-1] < COLLAPSE * max(true):
             guess = first_guess_ridge(ridges)
             return guess._replace(rates=np.array(trace), objective=np.array(objective))
+        # 2. Noise model, and how often each label is true
         noises = [
             update_noise(labels.sums, noise, rates)
             for labels, noise in zip(soft, noises, strict=True)
         ]
-        if n_iter == 1:
-            first_noise = noises[0]
+        first_noise = noises[0] if n_iter == 1 else first_noise
         means = [labels.total / len(s.rows) for labels, s in zip(soft, splits, strict=True)]
         priors = [logit(np.clip(mean, MARGIN, 1 - MARGIN)) for mean in means]
-        q = [like(labels.q, ridges.values) for labels in soft]
-        experts = ridges.left_out(q, leader if stacked else None)
+        # 3. Experts: ridges, and a label stack on the best of them
+        leader = int(np.argmax(a[1 : 1 + n_ridges])) if n_iter > 1 else n_ridges // 2
+        experts = ridges.left_out(q, leader if has_stack else None)
+        # 4. Pool
         if n_iter > 1 and len(splits) > 1:
-            weights = fit_pool(ridges, noises, priors, weights, equal, rng)
+            a = fit_pool(ridges, noises, priors, a, equal, rng)
+        # 5. Probabilities of the next round
         p = []
         for k, (split, prior) in enumerate(zip(splits, priors, strict=True)):
-            z = combine(weights, experts[k], like(prior, experts[k])[split.train.candidates.label])
-            shift = vote_shift(ridges, k, partial(combine, weights, prior=prior))
+            z = combine(a, experts[k], like(prior, experts[k])[split.train.candidates.label])
+            shift = vote_shift(ridges, k, partial(combine, a, prior=prior))
             p.append(probabilities(split.train, z, shift))
         trace.append(float(noises[0].rate))
         objective.append(mean_cross_entropy(p[0], q[0]))
         if rounds.due(n_iter):
-            models = [first_noise, *noises]
-            now = models, [to_numpy(values) for values in p], weights, trace, objective, true
-            rounds.save(n_iter, (*now, rng.get_state()))
+            values = [to_numpy(values) for values in p]
+            state = [first_noise, *noises], values, a, trace, objective, true, rng.get_state()
+            rounds.save(n_iter, state)
     noise = noises[0]
     if isinstance(rates, np.ndarray):
         noise = noise._replace(rate=np.clip(rates, *RATES))
         first_noise = first_noise._replace(rate=noise.rate)
-    fitted, stack = ridges.weights()
-    pool = Pool(weights, priors[0], leader, stack)
-    combination = partial(combine, weights, prior=priors[0])
-    traces = np.array(trace), np.array(objective)
-    models = noise, first_noise
-    result = SieveResult(fitted, ridges.lams, pool, *models, *traces, ridges, p[0], combination)
+    coefficients, stack = ridges.weights()
+    result = SieveResult(
+        coefficients,
+        ridges.lams,
+        Pool(a, priors[0], leader, stack),
+        noise,
+        first_noise,
+        np.array(trace),
+        np.array(objective),
+        ridges,
+        p[0],
+        partial(combine, a, prior=priors[0]),
+    )
     return result if splits[0].train.known is None else condition_on_known(result, rates)
 
 
@@ -477,9 +484,10 @@ class LabelStack(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Weights of bias, experts and label prior in the log-odds."""
+    """How bias, experts and label prior add up to log-odds."""
 
     weights: np.ndarray
+    """Their coefficients, a on the page of the mathematics."""
     prior: np.ndarray
     """Log-odds of the mean soft label of each label."""
     leader: int
@@ -499,11 +507,11 @@ def pooled_log_odds(pool: Pool, S: Array) -> Array:
     return pool.log_odds(list(S))
 
 
-def combine(weights: np.ndarray, scores: Sequence[Array], prior: Array) -> Array:
+def combine(a: np.ndarray, scores: Sequence[Array], prior: Array) -> Array:
     """Weighted sum of bias, log-odds of the expert scores and label prior."""
-    total = 0 * scores[0] + (float(weights[0]) + float(weights[-1]) * like(prior, scores[0]))
-    for weight, S in zip(weights[1:-1].tolist(), scores, strict=True):
-        total += weight * soft_logit(S)
+    total = 0 * scores[0] + (float(a[0]) + float(a[-1]) * like(prior, scores[0]))
+    for coefficient, S in zip(a[1:-1].tolist(), scores, strict=True):
+        total += coefficient * soft_logit(S)
     return total
 
 
@@ -520,7 +528,7 @@ def fit_pool(
     ridges: Ridges,
     noises: Sequence[NoiseModel],
     priors: Sequence[np.ndarray],
-    weights: np.ndarray,
+    a: np.ndarray,
     equal: np.ndarray,
     rng: np.random.RandomState,
 ) -> np.ndarray:
@@ -536,11 +544,11 @@ def fit_pool(
     for _ in range(2):
         targets = []
         for k, ((S, _), (_, _, candidate)) in enumerate(zip(scores, samples, strict=True), 1):
-            shift = vote_shift(ridges, k, partial(combine, weights, prior=priors[k]))
-            q = held_posterior(ridges.splits[k].held, S, weights, priors[k], noises[k], shift)
+            shift = vote_shift(ridges, k, partial(combine, a, prior=priors[k]))
+            q = held_posterior(ridges.splits[k].held, S, a, priors[k], noises[k], shift)
             targets.append(q[candidate])
-        weights = newton(Z, namespace(targets[0]).concat(targets), weights, equal)
-    return weights
+        a = newton(Z, namespace(targets[0]).concat(targets), a, equal)
+    return a
 
 
 def draw_cells(
@@ -579,14 +587,14 @@ def position_of_cells(listed: Array, cells: np.ndarray) -> Array:
 def held_posterior(
     held: Any,
     S: Array,
-    weights: np.ndarray,
+    a: np.ndarray,
     prior: np.ndarray,
     noise: NoiseModel,
     shift: np.ndarray | None,
 ) -> Array:
     """Posterior of the candidates held out, and 0 at the end for cells that are not listed."""
     xp = namespace(S)
-    z = combine(weights, S, like(prior, S, xp.float64)[held.candidates.label])
+    z = combine(a, S, like(prior, S, xp.float64)[held.candidates.label])
     q = soft_labels(held, probabilities(held, z, shift), noise).q
     return xp.concat([like(q, S, xp.float64), xp.zeros(1, dtype=xp.float64, device=S.device)])
 
@@ -599,18 +607,16 @@ def pool_inputs(S: Array, prior: np.ndarray) -> Array:
     return xp.stack([xp.ones_like(last), *Z, last], axis=1)
 
 
-def newton(
-    Z: Array, q: Array, weights: np.ndarray, equal: np.ndarray, steps: int = 3
-) -> np.ndarray:
+def newton(Z: Array, q: Array, a: np.ndarray, equal: np.ndarray, steps: int = 3) -> np.ndarray:
     """Take damped Newton steps of logistic regression with soft targets q."""
     xp = namespace(Z)
     for _ in range(steps):
-        p = 1 / (1 + xp.exp(-xp.clip(Z @ like(weights, Z), -700, 700)))
-        gradient = to_numpy(Z.T @ (q - p)) - POOL_RIDGE * (weights - equal)
-        hessian = to_numpy((Z * (p * (1 - p))[:, None]).T @ Z) + POOL_RIDGE * np.eye(len(weights))
+        p = 1 / (1 + xp.exp(-xp.clip(Z @ like(a, Z), -700, 700)))
+        gradient = to_numpy(Z.T @ (q - p)) - POOL_RIDGE * (a - equal)
+        hessian = to_numpy((Z * (p * (1 - p))[:, None]).T @ Z) + POOL_RIDGE * np.eye(len(a))
         step = np.linalg.solve(hessian, gradient)
-        weights = weights + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-12))
-    return weights
+        a = a + step * min(1.0, 2 / max(float(np.abs(step).max()), 1e-12))
+    return a
 
 
 # ---- Choice of the ridge weights
