@@ -154,6 +154,7 @@ class Sieve(PartialMultiLabelClassifier):
     )
 
     row_locations: ClassVar = ("device", "dask", "files")
+    training_log_odds_: Any
     keeps_log_odds = False
     """Set it to True to get `training_log_odds_` also of rows in files or on Dask workers."""
     _continues: ClassVar = ("memory", "files")
@@ -338,7 +339,8 @@ class Sieve(PartialMultiLabelClassifier):
         knowledge = Knowledge(rates, groups=None if groups is None else groups[rows])
         self._finish(self._fit_with(X[rows], Y[rows], knowledge), Y[rows])
         first = np.searchsorted(rows, np.arange(len(Y))).clip(max=len(rows) - 1)
-        log_odds, confidence = self.training_log_odds_[first], self.label_confidence_[first]
+        log_odds: Array = self.training_log_odds_[first]
+        confidence: Array = self.label_confidence_[first]
         if not used.all():
             scores = self._scores(X[~used])
             log_odds[~used] = scores

@@ -394,7 +394,7 @@ def soft_labels(rows: RowLabels, p: Array, noise: NoiseModel, known: bool = Fals
     else:
         result = Posterior(p, np.zeros(n_labels + 1), np.zeros(1))
     q, true = result.Q, np.pad(result.true_counts, (0, n_labels + 1 - len(result.true_counts)))
-    if undecided is None:
+    if certain is None or undecided is None:
         soft = c.total(q)
         sums = NoiseSums(c.shape[0], c.listed, soft, result.noise_counts, true)
         return SoftLabels(q, soft, sums)
@@ -423,8 +423,8 @@ def probabilities(rows: RowLabels, z: Array, shift: np.ndarray | None) -> Array:
     if rows.votes is None:
         return probability(z)
     z = np.clip(to_numpy(z), -_LARGEST_LOG_ODDS, _LARGEST_LOG_ODDS)
-    votes = take_cells(rows.votes.log_ratio + shift, rows.candidates.flat)
-    return expit(z + votes)
+    ratio: Any = rows.votes.log_ratio
+    return expit(z + take_cells(ratio + shift, rows.candidates.flat))
 
 
 def vote_shift(ridges: Ridges, split: int, combination: Combination) -> np.ndarray | None:
