@@ -154,7 +154,6 @@ class Sieve(PartialMultiLabelClassifier):
     )
 
     row_locations: ClassVar = ("device", "dask", "files")
-    training_log_odds_: Any
     keeps_log_odds = False
     """Set it to True to get `training_log_odds_` also of rows in files or on Dask workers."""
     _continues: ClassVar = ("memory", "files")
@@ -313,6 +312,24 @@ class Sieve(PartialMultiLabelClassifier):
     def _fit(self, X: "Array | sp.csr_array", Y: Array) -> Fit:
         return self._fit_with(X, Y, Knowledge(self._rates(Y)))
 
+    def _fit_with(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> Fit:
+        known, trusted = knowledge.known, Y
+        if known is not None and self._trusts():
+            # What is known to be wrong is not learned by a trusting model.
+            trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
+        self._learn_features(X)
+        result, self.expansion_ = self._solve(X, trusted, knowledge)
+        scores, posterior = result.log_odds(), result.confidence()
+        sample = scores, trusted, posterior.toarray()
+        confidence = self._judge(result, posterior, sample, knowledge).toarray()
+        if known is not None:
+            confidence = np.where(known == 0, confidence, known > 0)
+            self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
+        self.training_log_odds_: Any = scores
+        noise = (Y == 1) & (confidence < 0.5)
+        n_iter = len(result.objective)
+        return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
+
     def _fit_copies(
         self, X: "Array | sp.csr_array", Y: Array, weights: Array, knowledge: Knowledge
     ) -> None:
@@ -347,24 +364,6 @@ class Sieve(PartialMultiLabelClassifier):
             confidence[~used] = self.posterior_of_candidates(scores, Y[~used])
         self.training_log_odds_, self.label_confidence_ = log_odds, confidence
         self.noise_ = (Y == 1) & (confidence < 0.5)
-
-    def _fit_with(self, X: "Array | sp.csr_array", Y: Array, knowledge: Knowledge) -> Fit:
-        known, trusted = knowledge.known, Y
-        if known is not None and self._trusts():
-            # What is known to be wrong is not learned by a trusting model.
-            trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
-        self._learn_features(X)
-        result, self.expansion_ = self._solve(X, trusted, knowledge)
-        scores, posterior = result.log_odds(), result.confidence()
-        sample = scores, trusted, posterior.toarray()
-        confidence = self._judge(result, posterior, sample, knowledge).toarray()
-        if known is not None:
-            confidence = np.where(known == 0, confidence, known > 0)
-            self.wrong_share_ = float((Y * (1 - confidence)).sum() / max(Y.sum(), 1))
-        self.training_log_odds_ = scores
-        noise = (Y == 1) & (confidence < 0.5)
-        n_iter = len(result.objective)
-        return Fit(noise, scores, n_iter, result.objective, confidence.astype(X.dtype))
 
     def _solve(self, X: Any, Y: Array, knowledge: Knowledge) -> tuple[SieveResult, KernelExpansion]:
         """Run the rounds on rows in memory; also how their ridges score new rows."""
