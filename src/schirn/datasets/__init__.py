@@ -5,7 +5,6 @@ from typing import Any
 from schirn._plugins import from_plugins, moved_names
 from schirn.datasets._digits import load_digits_attributes
 from schirn.datasets._synthetic import make_partial_multilabel
-from schirn.datasets._table import read_table
 from schirn.datasets.dataset import Dataset
 from schirn.datasets.dataset import label_matrix as label_matrix
 from schirn.datasets.noise import add_noise

@@ -9,12 +9,14 @@ from schirn.lab.data.arff import read_arff
 from schirn.lab.data.crowd import crowd_content
 from schirn.lab.data.mat import read_mat
 from schirn.lab.data.svmlight import read_svmlight
+from schirn.lab.data.table import read_table
 
 # Readers that `schirn.datasets` offers, and what makes a data set of votes.
 READERS: dict[str, Any] = {
     "read_arff": read_arff,
     "read_mat": read_mat,
     "read_svmlight": read_svmlight,
+    "read_table": read_table,
     "votes": crowd_content,
 }
 
