@@ -1,4 +1,4 @@
-"""Readers of data files, built-in and generated data sets, and noise."""
+"""Data sets: built-in, generated and from files, and noise. Their readers are in the lab."""
 
 from typing import Any
 
@@ -8,7 +8,6 @@ from schirn.datasets._synthetic import make_partial_multilabel
 from schirn.datasets.dataset import Dataset
 from schirn.datasets.dataset import label_matrix as label_matrix
 from schirn.datasets.noise import add_noise
-from schirn.datasets.npz import read_npz
 from schirn.datasets.registry import Available, available, load
 
 __all__ = [
@@ -30,7 +29,7 @@ _moved = moved_names(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    """Find the readers of benchmark formats in the lab, and names that have moved there."""
+    """Find the readers in the lab, and names that have moved there."""
     if name in __all__:
         return from_plugins("data", "READERS")[name]
     return _moved(name)

@@ -21,7 +21,7 @@ from schirn.tables.text import format_suffix, is_packed
 
 BUILT_IN: dict[str, Callable[..., Dataset]] = {"digits_attributes": load_digits_attributes}
 
-# Suffix -> reader in `schirn.datasets`; those of benchmark formats are in the lab.
+# Suffix -> reader in `schirn.datasets`; they are in the lab.
 READERS: dict[str, str] = {
     ".npz": "read_npz",
     ".mat": "read_mat",

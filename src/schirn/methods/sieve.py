@@ -343,8 +343,8 @@ class Sieve(PartialMultiLabelClassifier):
         counts = copies(weights, self.max_kernel_rows)
         if counts.sum() > self.max_kernel_rows:
             raise InputError(
-                f"sample_weight is supported for up to max_kernel_rows={self.max_kernel_rows} "
-                f"copies of rows, and these weights make {counts.sum():,} of {len(Y):,}; leave it "
+                f"sample_weight is supported up to max_kernel_rows={self.max_kernel_rows} copies "
+                f"of rows, and these weights make {counts.sum():,} of {len(Y):,}; leave it "
                 f"out, or give smaller weights",
                 parameter="sample_weight",
             )
