@@ -1,7 +1,8 @@
 """Clean a table on SLURM: dask-jobqueue submits the workers as jobs.
 
-Run `python examples/clean_on_slurm.py /shared/photos --features embedding -o /shared/cleaned` on a login node or in a job
-of its own: the scheduler runs in this script. It needs `pip install dask-jobqueue`.
+The arguments are those of `schirn clean`: `python examples/clean_on_slurm.py /shared/photos
+--features embedding -o /shared/cleaned`. The scheduler runs in this script, so start it on a login
+node or in a job of its own. It needs `pip install dask-jobqueue`.
 """
 
 import subprocess
