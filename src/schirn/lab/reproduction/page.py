@@ -123,7 +123,7 @@ def _page(
     return text.rstrip() + "\n"
 
 
-def _tables(found: Tables, metrics: Sequence[str]) -> dict[str, list[str]]:
+def _tables(found: Tables, metrics: Sequence[str]) -> dict[str, Any]:
     """Render the tables of the tables page, by their names in its template."""
     results = found.rows
     extra = [tables.costs(results)]
