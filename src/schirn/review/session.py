@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from schirn._files import brief
+from schirn._files import Record, brief
 from schirn._input import Array
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.questions import LISTED, MISSING
 from schirn.exceptions import DataError, InputError
-from schirn.review._journal import Journal, Record
+from schirn.review._journal import Journal
 from schirn.review._questions import (
     CERTIFY,
     DROP,
