@@ -3,6 +3,7 @@
 from schirn.cleaning.centroid_ranker import CentroidRanker
 from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.clean_then_fit import CleanThenFit
+from schirn.cleaning.decisions import Carried, Decision, Decisions, RowContent
 from schirn.cleaning.find import find_noisy_labels, find_noisy_labels_sparse
 from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
 from schirn.cleaning.noisy_labels import LabelSummary, MissingTags, NoisyLabels
@@ -32,11 +33,14 @@ from schirn.tables.merges import (
 
 __all__ = [
     "Annotator",
+    "Carried",
     "CentroidRanker",
     "Certificate",
     "Change",
     "ChangeList",
     "CleanThenFit",
+    "Decision",
+    "Decisions",
     "Evidence",
     "Expectations",
     "Explanation",
@@ -53,6 +57,7 @@ __all__ = [
     "Ranker",
     "RankingTask",
     "Reasons",
+    "RowContent",
     "RunSummary",
     "SieveRanker",
     "Storage",

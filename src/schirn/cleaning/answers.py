@@ -7,7 +7,7 @@ those of other files.
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
@@ -47,6 +47,7 @@ def write_questions(
     certificate: Certificate | None = None,
     texts: Sequence[str] | None = None,
     ids: Sequence[str] | None = None,
+    earlier: Mapping[tuple[int, str], object] | None = None,
 ) -> None:
     """Write questions as a CSV file with an empty column, `right`, sorted by row.
 
@@ -60,6 +61,8 @@ def write_questions(
         What asks.
     texts, ids : sequence of str, optional
         Text and name of each row. Rows are numbered from 1.
+    earlier : dict from (row, tag) to Decision, optional
+        Answers from before a row has changed, which are shown.
     """
     question = f"{questions.kind}:{_table(ranking)}"
     if certificate is not None:
@@ -67,10 +70,12 @@ def write_questions(
         question += f":{certificate.tags_sha256[:12]}"
     shown = {"id": ids, "text": texts}
     columns = [name for name, cells in shown.items() if cells is not None]
-    lines: list[Any] = [("row", *columns, "tag", "right", "question")]
+    before = ("before",) if earlier else ()
+    lines: list[Any] = [("row", *columns, "tag", *before, "right", "question")]
     for i, label in sorted(zip(questions.row.tolist(), questions.label.tolist(), strict=True)):
         values = [spreadsheet_safe(str(shown[name][i])) for name in columns]  # type: ignore[index]
-        lines.append((i + 1, *values, spreadsheet_safe(label), "", question))
+        said = [spreadsheet_safe(str(earlier.get((i, label), "")))] if earlier else []
+        lines.append((i + 1, *values, spreadsheet_safe(label), *said, "", question))
     with atomic_write(path) as stream:
         stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
 
@@ -121,6 +126,19 @@ def read_answers(
     asked = _asked(drawn, ranking, drawn[0].kind)
     certificate = certificate.answered(asked, [each.right for each in drawn])
     return certificate.ranking or ranking, certificate
+
+
+def answered_tags(
+    paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels
+) -> set[tuple[int, str]]:
+    """Return row and name of the tags that files of answers are about."""
+    plain = {spreadsheet_safe(name): name for name in ranking.label_names}
+    names, lines = set(ranking.label_names), (_lines(path, _table(ranking)) for path in paths)
+    return {
+        (line.row, line.label if line.label in names else plain.get(line.label, line.label))
+        for each in lines
+        for line in each
+    }
 
 
 def _table(ranking: NoisyLabels) -> str:
