@@ -6,6 +6,7 @@ from schirn.cleaning.clean_then_fit import CleanThenFit
 from schirn.cleaning.decisions import Carried, Decision, Decisions, RowContent
 from schirn.cleaning.find import find_noisy_labels, find_noisy_labels_sparse
 from schirn.cleaning.model_rankers import FoldRanker, SieveRanker
+from schirn.cleaning.nightly import TagState, Update, update_tags
 from schirn.cleaning.noisy_labels import LabelSummary, MissingTags, NoisyLabels
 from schirn.cleaning.questions import Questions
 from schirn.cleaning.ranker import (
@@ -62,7 +63,9 @@ __all__ = [
     "SieveRanker",
     "Storage",
     "Swaps",
+    "TagState",
     "UnlistedCells",
+    "Update",
     "Violation",
     "Votes",
     "Word",
@@ -72,6 +75,7 @@ __all__ = [
     "merge_tags",
     "propose_merges",
     "read_merges",
+    "update_tags",
     "votes_to_candidates",
     "write_merges",
 ]

@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
+from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe, spreadsheet_text
 from schirn._input import is_missing
 from schirn.cleaning.certificate import Certificate, tags_digest
+from schirn.cleaning.decisions import NOT_SURE, RIGHT, WRONG, Decision, RowContent
 from schirn.cleaning.noisy_labels import NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, Questions
 from schirn.exceptions import InputError
@@ -141,6 +142,65 @@ def answered_tags(
     }
 
 
+def write_questions_by_id(
+    path: str | os.PathLike[str],
+    questions: Questions,
+    rows: RowContent,
+    *,
+    texts: Sequence[str],
+    earlier: Mapping[tuple[int, str], object] | None = None,
+) -> None:
+    """Write questions that name rows by their ids, so that the table may change before the answer.
+
+    Parameters
+    ----------
+    path : path
+    questions : Questions
+    rows : RowContent
+        The rows that are asked about.
+    texts : sequence of str
+        Text of each row.
+    earlier : dict from (row, tag) to Decision, optional
+        Answers from before a row has changed, which are shown.
+    """
+    lines: list[Any] = [("id", "text", "tag", "before", "right", "columns", "content")]
+    for i, label in zip(questions.row.tolist(), questions.label.tolist(), strict=True):
+        before = "" if earlier is None else str(earlier.get((i, label), ""))
+        shown = (rows.ids[i], texts[i], label, before, "", ",".join(rows.columns), rows.hashes[i])
+        lines.append(tuple(map(spreadsheet_safe, shown)))
+    with atomic_write(path) as stream:
+        stream.write("".join(csv_rows(lines)).encode("utf-8", "replace"))
+
+
+def read_answers_by_id(path: str | os.PathLike[str], who: str = "") -> list[Decision]:
+    """Return the answers in a file of `write_questions_by_id`; empty ones do not count."""
+    opened = open_table(path, delimiter=_delimiter(path))
+    names = ("id", "tag", "right", "columns", "content")
+    absent = [name for name in names if name not in opened.columns]
+    if absent:
+        raise InputError(
+            f"{path}: there is no column {absent[0]!r}, so these are not answers by id"
+        )
+    decisions = []
+    for number, values in enumerate(zip(*map(opened.column, names), strict=True), 1):
+        texts = ["" if is_missing(v) else spreadsheet_text(str(v)) for v in values]
+        right = _answer_of(texts[2], f"{path}, answer {number}")
+        if right != "":
+            columns = tuple(filter(None, texts[3].split(",")))
+            decisions.append(Decision(texts[0], texts[1], right, who, "", columns, texts[4]))
+    return decisions
+
+
+def _answer_of(text: str, where: str) -> str:
+    """Return "right", "wrong", "unsure" or, without an answer, ""."""
+    word = text.strip().lower()
+    words = {RIGHT: _RIGHT, WRONG: _WRONG, NOT_SURE: _UNSURE, "": ("",)}
+    for answer, spellings in words.items():
+        if word in spellings:
+            return answer
+    raise InputError(f"{where}: {brief(text)} is not an answer; write yes, no or ?")
+
+
 def _table(ranking: NoisyLabels) -> str:
     """Short hash of the table of tags."""
     columns = (ranking.label_names, ranking.row, ranking.column)
@@ -180,13 +240,12 @@ def _lines(path: str | os.PathLike[str], table: str) -> list[_Line]:
     cells = zip(*(opened.column(name) for name in _COLUMNS), strict=True)
     for number, values in enumerate(cells, 1):
         row, tag, right, question = ("" if is_missing(v) else str(v).strip() for v in values)
-        where, word = f"{path}, answer {number}", right.lower()
+        where = f"{path}, answer {number}"
+        word = _answer_of(right, where)
         if not word:
             continue
         if not re.fullmatch(r"[1-9][0-9]{0,14}", row.removesuffix(".0")):
             raise InputError(f"{where}: the row must be a number from 1, not {brief(row)}")
-        if word not in _RIGHT + _WRONG + _UNSURE:
-            raise InputError(f"{where}: {brief(right)} is not an answer; write yes, no or ?")
         asked = _QUESTION.fullmatch(question or f"{LISTED}:{table}")
         if asked is None:
             raise InputError(
@@ -198,7 +257,7 @@ def _lines(path: str | os.PathLike[str], table: str) -> list[_Line]:
                 f"{where}: the question is about another table, or its tags have changed since"
             )
         certificate = None if asked[3] is None else (asked[3], int(asked[4]), asked[5])
-        answer = None if word in _UNSURE else word in _RIGHT
+        answer = None if word == NOT_SURE else word == RIGHT
         number_of_row = int(row.removesuffix(".0")) - 1
         lines.append(_Line(where, number_of_row, tag, answer, asked[1], certificate))
     return lines

@@ -22,6 +22,7 @@ import schirn.cli.fit as fit
 import schirn.cli.predict as predict
 import schirn.cli.review as review
 import schirn.cli.undo as undo
+import schirn.cli.update as update
 from schirn._files import reason_of
 from schirn._plugins import from_plugins
 from schirn.cli.output import colours, note
@@ -30,7 +31,7 @@ from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-_COMMANDS = (demo, fit, predict, export, clean, apply, undo, review, certificate)
+_COMMANDS = (demo, fit, predict, export, clean, update, apply, undo, review, certificate)
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)

@@ -120,7 +120,7 @@ def read_tag_table(args: argparse.Namespace) -> TagTable | None:
     usual = set(LABEL_COLUMNS) & set(opened.columns)
     if args.labels is None and not usual and not opened.tag_columns:
         return None
-    source = TagTable(opened, args.data, **tag_roles(args))
+    source = TagTable(opened, args.data, **tag_roles(args), id=args.id)
     values = source.table.numbers(source.labels)
     if values is not None and np.isin(values[~np.isnan(values)], (-1, 0, 1)).all():
         return None
