@@ -22,6 +22,7 @@ from schirn.cleaning.nightly import file_hash, state_after_training, state_path
 from schirn.cli.device import DEVICE, to_device, to_memory
 from schirn.cli.output import facts, note, print_json, working
 from schirn.cli.parser import CHECKPOINT, add_command
+from schirn.cli.provenance import provenance
 from schirn.cli.reading import (
     DECISIONS,
     ENCODING,
@@ -146,6 +147,7 @@ def _train(args: argparse.Namespace) -> tuple[PartialMultiLabelClassifier, dict[
     to_memory(model)
     seconds = time.perf_counter() - start
     notes: dict[str, Any] = {"data": data.name, "feature_names": data.feature_names}
+    notes["provenance"] = provenance(args)
     if data.zero_based is not None:
         notes["zero_based"] = data.zero_based
     whole = model

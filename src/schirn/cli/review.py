@@ -162,9 +162,9 @@ def _holds_tables(folder: Path) -> bool:
 
 
 def _announce(folder: str, address: str) -> None:
-    say(f"Review page: {address}")
+    say(f"Review page: {address}", always=True)
     journal = printable(str(Path(folder, "journal.jsonl")))
-    say(f"Decisions are saved in {journal}. Press Ctrl-C to stop.")
+    say(f"Decisions are saved in {journal}. Press Ctrl-C to stop.", always=True)
     sys.stdout.flush()
 
 

@@ -1,13 +1,16 @@
 """`schirn review --terminal`: the questions of the review page, one line of input each."""
 
 import os
+from functools import partial
 from typing import Any
 
 from schirn._progress import printable
-from schirn.cli.output import say
+from schirn.cli import output
 from schirn.review import open_session
 from schirn.review.session import CERTIFY, Session
 
+# Questions are asked with --quiet as well.
+say = partial(output.say, always=True)
 _ACTIONS = {"y": "keep", "n": "drop", "u": "skip", "b": "undo"}
 _MAX_TEXT = 600
 
