@@ -353,8 +353,8 @@ def _refuse(args: argparse.Namespace, findings: list[Finding], violations: list[
     if args.json:
         print_json({"data": args.data, **_checks(findings, violations)})
     for each in violations:
-        note(str(each))
-    note("no tag was ranked, because of --strict")
+        note(str(each), error=True)
+    note("no tag was ranked, because of --strict", error=True)
     if args.propose_merges:
         note(f"wrote the proposed merges to {args.propose_merges}")
     return UNEXPECTED
@@ -528,7 +528,7 @@ class _Run(NamedTuple):
                 table(("tag", "listed", "removed"), lines, right="lrr")
             self._print_next()
         for each in self.violations:
-            note(str(each))
+            note(str(each), error=True)
         if self.violations:
             unwritten = ", so the summary is not written" if args.summary else ""
             count = len(self.violations)

@@ -293,7 +293,7 @@ def _report(
     for reason in update.advice:
         note(f"train again with schirn fit: {reason}")
     for each in violations:
-        note(str(each))
+        note(str(each), error=True)
     for name, path in written.items():
         if path:
             note(f"wrote the {name} to {path}")
