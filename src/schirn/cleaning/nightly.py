@@ -2,9 +2,9 @@
 
 A `TagState` holds a hash of every row, the probability of its tags, and the verdicts. `update_tags`
 judges new and changed rows with the model and ranks all tags again by all answers, old tags by
-their stored probabilities. Verdicts of last night change only if the answers clearly ask for it: a
-tag that was kept is removed if it would be at a stricter target precision as well, and one that was
-removed is kept if it would be at a looser one.
+their stored probabilities. Without new answers, all verdicts on old tags stay. With new ones, they
+change only if the answers clearly ask for it: a tag that was kept is removed if it would be at a
+stricter target precision as well, and one that was removed is kept if it would be at a looser one.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ import numpy as np
 
 from schirn._files import atomic_write, complete_lines
 from schirn._progress import stage, track
-from schirn.cleaning.decisions import OPEN, RIGHT, WRONG, Carried, Decisions, RowContent, utc_now
+from schirn.cleaning.decisions import RIGHT, WRONG, Carried, Decisions, RowContent, utc_now
 from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.exceptions import DataError
@@ -306,7 +306,9 @@ def update_tags(
     if last.summary is None or last.summary.wrong_share is None:
         # Without answers, tags are kept because nothing is known about them.
         was = np.where(was == KEPT, NEW, was)
-    ranking = replace(ranking, ordered=_removals(ranking, was, carried))
+    since = [d for d in decisions or () if d.when > last.time]
+    is_settled = is_same_model and not since
+    ranking = replace(ranking, ordered=_removals(ranking, was, carried, is_settled))
     for k in np.flatnonzero(ranking.removed).tolist():
         states[rows.ids[ranking.row[k]]].removed.append(str(ranking.label[k]))
     summary = RunSummary.from_found(ranking)
@@ -315,7 +317,6 @@ def update_tags(
     cells = list(zip(ranking.row.tolist(), ranking.label.tolist(), strict=True))
     known = set(model.label_names_)
     unseen = Counter(tag for each in tags for tag in each if tag not in known)
-    since = [d for d in decisions or () if d.when > last.time and d.answer != OPEN]
     tag_drift = frequency_drift(counts, summary.tag_counts)[0]
     n_new = sum(state.judged > trained for state in states.values())
     return Update(
@@ -424,7 +425,7 @@ def _verdicts_before(
     return verdicts
 
 
-def _removals(ranking: NoisyLabels, was: Array, carried: Carried) -> Array:
+def _removals(ranking: NoisyLabels, was: Array, carried: Carried, is_settled: bool) -> Array:
     """Return the tags to remove besides those that are answered; see the head of this module."""
     work, margin = ranking.worklist, MARGIN * (1 - ranking.precision)
     position = np.full(len(ranking.row), len(work.order))
@@ -432,7 +433,10 @@ def _removals(ranking: NoisyLabels, was: Array, carried: Carried) -> Array:
     targets = {NEW: 0.0, KEPT: margin, REMOVED: -margin}
     limits = [work.limit(ranking.precision + targets[verdict]) for verdict in (NEW, KEPT, REMOVED)]
     chosen = position < np.array(limits)[was]
-    if not len(work.answered):
+    if is_settled:
+        # Nobody has answered since, so there is nothing new to say about old tags.
+        chosen = np.where(was == NEW, chosen, was == REMOVED)
+    elif not len(work.answered):
         chosen = was == REMOVED
     # What a person said before the row has changed holds until somebody answers again.
     said = {cell: decision.answer for cell, decision in carried.changed.items()}
