@@ -265,8 +265,8 @@ class Decisions:
         except ValueError:
             raise DataError(f"{where}: {brief(values['when'])} is not a time") from None
         when = when.replace(tzinfo=UTC) if when.tzinfo is None else when.astimezone(UTC)
-        words = [values[name] for name in Decision._fields[:4]]
-        return Decision(*words, utc_text(when), tuple(columns), values["row"])
+        words = {name: values[name] for name in ("id", "tag", "answer", "who", "row")}
+        return Decision(**words, when=utc_text(when), columns=tuple(columns))
 
 
 def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: int) -> Questions:

@@ -121,7 +121,7 @@ def _update(args: argparse.Namespace) -> int:
         precision=args.precision,
     )
     summary: Any = update.state.summary
-    violations = expected.check(summary, last=last and last.summary)
+    violations = expected.check(summary, last=None if last is None else last.summary)
     stage("writing the results")
     if args.output:
         names = source.new_columns(False, add=True, note=True)

@@ -55,7 +55,7 @@ class DecisionLink:
         if action not in (*_VOTES, "undo"):
             return
         for tag in tags:
-            status = STATUS.get(record.get("decision", action), KEEP)
+            status = STATUS.get(str(record.get("decision", action)), KEEP)
             answer = _ANSWER[status]
             if action == "undo":
                 answer = _ANSWER.get(int(session.status[tag]), OPEN)

@@ -69,10 +69,10 @@ def read_roles(folder: Path, head: Any) -> TableRoles | None:
     try:
         lists = {name: tuple(head.get(name) or ()) for name in ("text", "content")}
         roles = TableRoles(**{**head, **lists})
-        texts = (roles.column, roles.separator, roles.file, roles.encoding)
-        texts += (*roles.text, *roles.content)
+        texts = [roles.column, roles.separator, roles.file, roles.encoding]
+        texts += [*roles.text, *roles.content]
         merge = {} if roles.merge is None else {**roles.merge}
-        texts += (*merge, *merge.values())
+        texts += [*merge, *merge.values()]
         maybe = (roles.image, roles.image_root, roles.delimiter, roles.id)
         fits = all(isinstance(text, str) for text in texts) and bool(roles.separator)
         fits = fits and all(text is None or isinstance(text, str) for text in maybe)
