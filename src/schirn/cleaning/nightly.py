@@ -33,6 +33,8 @@ _FORMAT, _VERSION = "schirn-state", 1
 _BATCH = 4000
 # Features whose means are compared, and rows from which the means of training are computed.
 _MOST_FEATURES, _MOST_ROWS = 200, 5000
+# The features of fewer new rows are not compared.
+LEAST_ROWS = 30
 NEW, KEPT, REMOVED = range(3)
 # A verdict of last night changes at a target precision that differs by this share of the errors:
 # with a target of 0.9, tags are removed at 0.925 and kept again at 0.875.
@@ -66,13 +68,23 @@ class FeatureProfile(NamedTuple):
         columns = columns[deviation[columns] > 0]
         return cls(columns.tolist(), mean[columns].tolist(), deviation[columns].tolist())
 
-    def drift(self, X: Any) -> float:
-        """Root mean square of the shifts of the means, in standard deviations, less chance."""
-        n = X.shape[0]
-        if not self.columns or n < 2 or self.columns[-1] >= X.shape[1]:
-            return 0.0
-        mean = np.asarray(X[:, self.columns].mean(axis=0), dtype=float).ravel()
-        shift = (mean - np.array(self.mean)) / np.array(self.deviation)
+    def sums(self, X: Any) -> Array:
+        """Sums of these features over some rows."""
+        return np.asarray(X[:, self.columns].sum(axis=0), dtype=float).ravel()
+
+    def drift(self, sums: Array, n: int) -> float | None:
+        """Root mean square of the shifts of the means, in standard deviations, less chance.
+
+        Parameters
+        ----------
+        sums : array
+            What `sums` returned, of all rows.
+        n : int
+            Number of rows; of few rows, nothing can be said.
+        """
+        if not self.columns or n < LEAST_ROWS:
+            return None
+        shift = (sums / n - np.array(self.mean)) / np.array(self.deviation)
         return float(np.sqrt(max(np.mean(shift**2) - 1 / n, 0)))
 
 
@@ -223,7 +235,7 @@ class Update:
     answers, wrong_answers : int
         Answers since last night, and how many of them say "wrong".
     tag_drift, feature_drift : float or None
-        Differences from training; None without new rows.
+        Differences from training; the second is None if few rows are new.
     advice : list of str
         Reasons to train again.
     """
@@ -366,7 +378,7 @@ def _judge(
     stage(f"judging {len(judged):,} rows")
     place = {name: j for j, name in enumerate(model.label_names_)}
     probabilities: dict[int, dict[str, float | None]] = {}
-    drifts, sizes = [], []
+    sums, n_fresh = np.zeros(len(profile.columns)), 0
     batches = [judged[k : k + _BATCH] for k in range(0, len(judged), _BATCH)]
     for batch in track(batches, "batch"):
         X = model.features_.transform({name: [c[i] for i in batch] for name, c in columns.items()})
@@ -374,10 +386,8 @@ def _judge(
             probabilities[i] = _probabilities(tags[i], values, place)
         positions = [k for k, i in enumerate(batch) if i in fresh]
         if positions and profile.columns:
-            drifts.append(profile.drift(X[positions]))
-            sizes.append(len(positions))
-    drift = float(np.sqrt(np.average(np.square(drifts), weights=sizes))) if drifts else None
-    return probabilities, drift
+            sums, n_fresh = sums + profile.sums(X[positions]), n_fresh + len(positions)
+    return probabilities, profile.drift(sums, n_fresh)
 
 
 def _probabilities(
