@@ -181,6 +181,19 @@ def test_training_again_keeps_verdicts_and_learns_from_the_answers(place, capsys
     assert len(flipped) < 0.2 * len(one)
 
 
+def test_an_answer_that_is_taken_back_no_longer_counts(place):
+    first_night()
+    store = Decisions("d.jsonl")
+    wrong = next(each for each in store if each.answer == "wrong")
+    right = next(each for each in store if each.answer == "right")
+    for each, answer in ((wrong, "right"), (right, "open")):
+        store.add([each._replace(answer=answer, when="")])
+    assert update() == 0
+    check_decisions()
+    assert (wrong.id, wrong.tag) not in removed()
+    assert len(Decisions("d.jsonl")) == 49
+
+
 def test_another_model_judges_all_rows_again(place, capsys):
     assert update() == 0
     words = ["--text", "title", "-o", "other.schirn", "--param", "max_iter=1"]

@@ -176,6 +176,10 @@ class Decisions:
         decision = self._latest.get((id, tag))
         return None if decision is None or decision.answer == OPEN else decision
 
+    def since(self, when: str) -> list[Decision]:
+        """Return what was said after a time, also what was taken back."""
+        return [each for each in self._latest.values() if each.when > when]
+
     def add(self, decisions: Iterable[Decision]) -> int:
         """Write answers that say something new, wait for the disk, and return their number."""
         now, new = utc_now(), dict[tuple[str, str], Decision]()

@@ -20,7 +20,7 @@ import numpy as np
 
 from schirn._files import atomic_write, complete_lines
 from schirn._progress import stage, track
-from schirn.cleaning.decisions import RIGHT, WRONG, Carried, Decisions, RowContent, utc_now
+from schirn.cleaning.decisions import OPEN, RIGHT, WRONG, Carried, Decisions, RowContent, utc_now
 from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.exceptions import DataError
@@ -300,31 +300,25 @@ def update_tags(
         fresh |= {i for i, old in enumerate(before) if old and not set(tags[i]) <= set(old.tags)}
     judged = sorted(fresh) if is_same_model else list(range(len(tags)))
     probabilities, drift = _judge(model, columns, tags, judged, last.profile, fresh)
-    content_changed = set(changed)
     states = {}
     for i, (name, old) in enumerate(zip(rows.ids, before, strict=True)):
-        p = probabilities.get(i)
-        if old is not None and is_same_model and i not in content_changed:
-            p = {tag: old.tags.get(tag, None if p is None else p.get(tag)) for tag in tags[i]}
-        is_new = i in fresh
-        time = now if is_new or old is None else old.judged
-        states[name] = RowState(hashes[i], time, p or {}, [])
+        p = probabilities.get(i, {})
+        if old is not None and is_same_model and old.row == hashes[i]:
+            p = {tag: old.tags.get(tag, p.get(tag)) for tag in tags[i]}
+        states[name] = RowState(hashes[i], now if old is None or i in fresh else old.judged, p, [])
     counts = last.tag_counts or dict(Counter(tag for each in tags for tag in each))
     ranking = _ranking(model, [states[name].tags for name in rows.ids], counts, precision)
     carried = Carried({}, {}, 0)
     if decisions is not None:
         ranking, carried = decisions.answer(ranking, rows)
-    was = _verdicts_before(ranking, before, content_changed)
-    if last.summary is None or last.summary.wrong_share is None:
-        # Without answers, tags are kept because nothing is known about them.
-        was = np.where(was == KEPT, NEW, was)
-    since = [d for d in decisions or () if d.when > last.time]
+    had_answers = last.summary is not None and last.summary.wrong_share is not None
+    was = _verdicts_before(ranking, before, hashes, had_answers)
+    since = [] if decisions is None else decisions.since(last.time)
     is_settled = is_same_model and not since
     ranking = replace(ranking, ordered=_removals(ranking, was, carried, is_settled))
     for k in np.flatnonzero(ranking.removed).tolist():
         states[rows.ids[ranking.row[k]]].removed.append(str(ranking.label[k]))
-    summary = RunSummary.from_found(ranking)
-    summary = replace(summary, feature_drift=drift)
+    summary = replace(RunSummary.from_found(ranking), feature_drift=drift)
     trained = last.trained or now
     cells = list(zip(ranking.row.tolist(), ranking.label.tolist(), strict=True))
     known = set(model.label_names_)
@@ -342,7 +336,7 @@ def update_tags(
         removed=[cells[k] for k in np.flatnonzero(ranking.removed & (was != REMOVED)).tolist()],
         restored=[cells[k] for k in np.flatnonzero(~ranking.removed & (was == REMOVED)).tolist()],
         carried=carried,
-        answers=len(since),
+        answers=sum(d.answer != OPEN for d in since),
         wrong_answers=sum(d.answer == WRONG for d in since),
         tag_drift=tag_drift,
         feature_drift=drift,
@@ -423,15 +417,22 @@ def _ranking(
 
 
 def _verdicts_before(
-    ranking: NoisyLabels, before: Sequence[RowState | None], changed: set[int]
+    ranking: NoisyLabels,
+    before: Sequence[RowState | None],
+    hashes: Sequence[str],
+    had_answers: bool,
 ) -> Array:
-    """Return the verdict of last night on every tag; tags of changed rows are new."""
+    """Return the verdict of last night on every tag; tags of changed rows are new.
+
+    Without answers, tags were kept because nothing was known about them: these are new as well.
+    """
     verdicts = np.full(len(ranking.row), NEW, dtype=np.int8)
     cells = zip(ranking.row.tolist(), ranking.label.tolist(), strict=True)
     for k, (i, tag) in enumerate(cells):
         old = before[i]
-        if old is not None and i not in changed and tag in old.tags:
-            verdicts[k] = REMOVED if tag in old.removed else KEPT
+        if old is not None and old.row == hashes[i] and tag in old.tags:
+            kept = KEPT if had_answers else NEW
+            verdicts[k] = REMOVED if tag in old.removed else kept
     return verdicts
 
 

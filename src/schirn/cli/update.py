@@ -218,36 +218,18 @@ def _report(
     seconds: float,
 ) -> None:
     """Print what has changed since last night."""
-    ranking, n_tags = update.ranking, len(update.ranking.row)
-    names = ("output", "changes", "questions", "state")
-    written = {name: getattr(args, name) for name in names}
+    written = {name: getattr(args, name) for name in ("output", "changes", "questions", "state")}
     written["state"] = None if violations else args.state
-    suspects = _suspects(update)
+    ids, suspects = source.ids(), _suspects(update)
     if args.json:
-        cells = {"removed_since": update.removed, "restored_since": update.restored}
-        ids = source.ids()
         print_json(
             {
                 "data": args.data,
                 "model": args.model,
-                "last": last and last.time,
-                "rows": ranking.n_rows,
-                "new_rows": len(update.new),
-                "changed_rows": len(update.changed),
-                "gone_rows": update.gone,
-                "judged_rows": len(update.judged),
-                "tags": n_tags,
-                "unseen_tags": update.unseen,
-                "removed": int(ranking.removed.sum()),
-                **{key: [[ids[i], tag] for i, tag in value] for key, value in cells.items()},
+                "last": None if last is None else last.time,
+                **_document(update, ids),
                 "suspects": [[ids[i], tag, p] for i, tag, p in suspects],
                 "decisions": None if store is None else len(store),
-                "decisions_to_ask_again": len(update.carried.changed),
-                "answers_since": update.answers,
-                "wrong_answers_since": update.wrong_answers,
-                "tag_drift": update.tag_drift,
-                "feature_drift": update.feature_drift,
-                "advice": update.advice,
                 "violations": [each._asdict() for each in violations],
                 "seconds": round(seconds, 2),
                 **written,
@@ -255,36 +237,14 @@ def _report(
         )
         return
     since = "no update before" if last is None else f"since {last.time[:16].replace('T', ' ')} UTC"
-    counts = f"{len(update.new):,} new, {len(update.changed):,} changed, {update.gone:,} gone"
-    lines = [
-        ("table", f"{args.data}, {ranking.n_rows:,} rows ({since})"),
-        ("rows", f"{counts}; {len(update.judged):,} judged in {seconds:.1f} s"),
-        ("tags", f"{n_tags:,}"),
-    ]
-    if update.unseen:
-        shown = brief_list(list(update.unseen)[:_MAX_TAGS], _MAX_TAGS)
-        more = f" and {len(update.unseen) - _MAX_TAGS:,} more"
-        shown += more * (len(update.unseen) > _MAX_TAGS)
-        lines.append(("unseen tags", f"{sum(update.unseen.values()):,}, kept: {shown}"))
-    if store is not None:
-        lines.append(("decisions", describe_decisions(store, update.carried)))
-    if update.answers:
-        share = update.wrong_answers / update.answers
-        lines.append(("new answers", f"{update.answers:,}, {share:.0%} of them 'wrong'"))
-    lines.append(("wrong tags", ranking.sentence))
-    news = f"{len(update.removed):,} more than last time, {len(update.restored):,} restored"
-    lines.append(("removed", f"{int(ranking.removed.sum()):,}: {news}"))
-    shift = update.feature_drift
-    features = "" if shift is None else f"; features {shift:.2f} standard deviations"
-    lines.append(("drift", f"tags {update.tag_drift:.3f}{features}, since training"))
-    facts(lines)
+    about = "" if store is None else describe_decisions(store, update.carried)
+    lines = [("table", f"{args.data}, {update.ranking.n_rows:,} rows ({since})")]
+    facts([*lines, *_lines(update, about, seconds)])
     if suspects:
         texts = _texts(source, model)
         say("\nMost suspicious in new and changed rows")
-        cells_shown = [
-            (source.ids()[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects
-        ]
-        table(("id", "text", "tag", "right"), cells_shown, right="lllr")
+        shown = [(ids[i], texts[i][:_MAX_TEXT], tag, f"{p:.0%}") for i, tag, p in suspects]
+        table(("id", "text", "tag", "right"), shown, right="lllr")
     if last is None:
         note(
             "note: all rows are new; rows that the model was trained on look better than they are, "
@@ -297,6 +257,55 @@ def _report(
     for name, path in written.items():
         if path:
             note(f"wrote the {name} to {path}")
+
+
+def _document(update: Update, ids: list[str]) -> dict[str, Any]:
+    """Return what has changed, for JSON."""
+    return {
+        "rows": update.ranking.n_rows,
+        "new_rows": len(update.new),
+        "changed_rows": len(update.changed),
+        "gone_rows": update.gone,
+        "judged_rows": len(update.judged),
+        "tags": len(update.ranking.row),
+        "unseen_tags": update.unseen,
+        "removed": int(update.ranking.removed.sum()),
+        "removed_since": [[ids[i], tag] for i, tag in update.removed],
+        "restored_since": [[ids[i], tag] for i, tag in update.restored],
+        "decisions_to_ask_again": len(update.carried.changed),
+        "answers_since": update.answers,
+        "wrong_answers_since": update.wrong_answers,
+        "tag_drift": update.tag_drift,
+        "feature_drift": update.feature_drift,
+        "advice": update.advice,
+    }
+
+
+def _lines(update: Update, decisions: str, seconds: float) -> list[tuple[str, str]]:
+    """Return what has changed, in words."""
+    ranking, unseen = update.ranking, update.unseen
+    counts = f"{len(update.new):,} new, {len(update.changed):,} changed, {update.gone:,} gone"
+    lines = [
+        ("rows", f"{counts}; {len(update.judged):,} judged in {seconds:.1f} s"),
+        ("tags", f"{len(ranking.row):,}"),
+    ]
+    if unseen:
+        names = brief_list(unseen, _MAX_TAGS)
+        lines.append(("unseen tags", f"{sum(unseen.values()):,}, kept: {names}"))
+    if decisions:
+        lines.append(("decisions", decisions))
+    if update.answers:
+        share = update.wrong_answers / update.answers
+        lines.append(("new answers", f"{update.answers:,}, {share:.0%} of them 'wrong'"))
+    news = f"{len(update.removed):,} more than last time, {len(update.restored):,} restored"
+    shift = update.feature_drift
+    features = "" if shift is None else f"; features {shift:.2f} standard deviations"
+    return [
+        *lines,
+        ("wrong tags", ranking.sentence),
+        ("removed", f"{int(ranking.removed.sum()):,}: {news}"),
+        ("drift", f"tags {update.tag_drift:.3f}{features}, since training"),
+    ]
 
 
 def _suspects(update: Update) -> list[tuple[int, str, float]]:
