@@ -72,8 +72,14 @@ _SPARSE: dict[str, Any] = {
     "csr_matrix": sp.csr_matrix,
     "csc_matrix": sp.csc_matrix,
 }
-# Set by scikit-learn for metadata routing and `set_output`; they belong to the caller's pipeline.
-_NOT_STATE = {"_metadata_request", "_sklearn_output_config", "keeps_log_odds"}
+# Set by scikit-learn for metadata routing and `set_output`, which belong to the caller's pipeline;
+# and what is computed again when it is needed.
+_NOT_STATE = {
+    "_metadata_request",
+    "_sklearn_output_config",
+    "_remembered_terms",
+    "keeps_log_odds",
+}
 
 _HEADER = "header.json"
 # Bytes in memory per byte of JSON, at most.
