@@ -79,7 +79,7 @@ def calls(tmp_path_factory):
 
 
 def command_names():
-    return [command.__name__.rpartition(".")[2] for command in commands()]
+    return [command.name for command in commands()]
 
 
 def test_every_command_is_tried(calls):

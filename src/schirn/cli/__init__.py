@@ -12,25 +12,26 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-import schirn.cli.apply as apply
-import schirn.cli.certificate as certificate
-import schirn.cli.clean as clean
-import schirn.cli.demo as demo
-import schirn.cli.doctor as doctor
-import schirn.cli.export as export
-import schirn.cli.fit as fit
-import schirn.cli.predict as predict
-import schirn.cli.review as review
-import schirn.cli.undo as undo
 from schirn._files import reason_of
 from schirn._plugins import from_plugins
 from schirn.cli.output import colours, note
-from schirn.cli.parser import build_parser
+from schirn.cli.parser import Command, build_parser
 from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-_COMMANDS = (demo, fit, predict, export, clean, apply, undo, review, certificate)
+_COMMANDS = {
+    "demo": "rank the tags of digit images, ask, remove wrong ones; write a page about it",
+    "fit": "train a method and write the model to a file",
+    "predict": "predict labels, or judge the candidates of new rows",
+    "export": "write a model as an ONNX file",
+    "clean": "rank the tags of a table; ask, and write clean tags",
+    "apply": "make the changes of a list in a copy of a table",
+    "undo": "take back the changes of a list in a copy of a table",
+    "review": "answer questions about suspicious tags, and remove the wrong ones",
+    "certificate": "check a certificate",
+}
+_DOCTOR = "check the installation: packages, threads, GPU, data folders"
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -69,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _prepare_streams()
         try:
-            args = build_parser(commands()).parse_args(words)
+            args = _parse(words)
         except SystemExit as stop:
             sys.stdout.flush()
             return int(stop.code or 0)
@@ -91,9 +92,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1 if is_bug else 2
 
 
-def commands() -> list[Any]:
-    """Return the modules of all commands, in the order of the help."""
-    return [*_COMMANDS, *from_plugins("cli", "COMMANDS").values(), doctor]
+def commands() -> list[Command]:
+    """Return all commands, in the order of the help."""
+    own = [Command(name, help, f"schirn.cli.{name}") for name, help in _COMMANDS.items()]
+    plugins = from_plugins("cli", "COMMANDS").values()
+    return [
+        *own,
+        *(Command(*each) for each in plugins),
+        Command("doctor", _DOCTOR, "schirn.cli.doctor"),
+    ]
+
+
+def _parse(words: list[str]) -> argparse.Namespace:
+    """Parse the arguments; only the command that they name is imported."""
+    names = {command.name for command in commands()}
+    wanted = next((word for word in words if word in names), "")
+    return build_parser(commands(), wanted).parse_args(words)
 
 
 def _bug(error: Exception) -> str:

@@ -29,7 +29,6 @@ def add(found: Any) -> None:
         found,
         "export",
         run,
-        help="write a model as an ONNX file",
         description="Write a model as an ONNX file, for ONNX Runtime and other programs. Its input "
         "X holds rows of features; its outputs are scores, probabilities and labels (0/1). Sieve, "
         "linear methods, PMLMA, PMLPLR and PARD can be exported. Texts must be turned "

@@ -92,7 +92,6 @@ def add(found: Any) -> None:
         found,
         "predict",
         run,
-        help="predict labels, or judge the candidates of new rows",
         description="Predict labels for the rows of DATA, or judge the candidates of these rows. "
         "A model that was trained on a table tags the rows of another table with the same columns; "
         "the output is a copy of the table, in the format of its name, with the predicted tags and "

@@ -148,7 +148,7 @@ def save(
 
 def load(
     path: str | os.PathLike[str], *, max_bytes: int | None = None
-) -> PartialMultiLabelClassifier:
+) -> PartialMultiLabelClassifier | TagPipeline:
     """Read a model that `save` wrote.
 
     Nothing in the file is executed: it contains no pickle, and its class is looked up in
@@ -163,7 +163,8 @@ def load(
 
     Returns
     -------
-    PartialMultiLabelClassifier
+    PartialMultiLabelClassifier or TagPipeline
+        What was saved: a pipeline if the model learns from the columns of a table.
 
     Raises
     ------
@@ -185,7 +186,7 @@ def load(
                 f"({', '.join(_models())}) does not have"
             )
         arrays = _read_arrays(path, archive, header["arrays"], limit)
-        model: PartialMultiLabelClassifier = Decoder(arrays).estimator(
+        model: PartialMultiLabelClassifier | TagPipeline = Decoder(arrays).estimator(
             header["model"], lambda _: cls
         )
         check_model(model)

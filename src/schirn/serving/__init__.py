@@ -1,0 +1,1 @@
+"""A tagger behind HTTP; see `schirn serve`."""
