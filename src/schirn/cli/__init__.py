@@ -24,6 +24,7 @@ _COMMANDS = {
     "demo": "rank the tags of digit images, ask, remove wrong ones; write a page about it",
     "fit": "train a method and write the model to a file",
     "predict": "predict labels, or judge the candidates of new rows",
+    "serve": "answer requests for tags over HTTP",
     "export": "write a model as an ONNX file",
     "clean": "rank the tags of a table; ask, and write clean tags",
     "apply": "make the changes of a list in a copy of a table",

@@ -1,6 +1,7 @@
 """Count the terms of texts: each token is taken apart once, however many texts have it."""
 
 import re
+import threading
 from collections.abc import Sequence
 from itertools import chain
 
@@ -34,6 +35,8 @@ class TermCounter:
         self, words: Sequence[str], characters: Sequence[str], n_grams: tuple[int, int]
     ) -> None:
         self.n_features = len(words) + len(characters)
+        # Several threads may use one model.
+        self._lock = threading.Lock()
         pairs = {j: word.split(" ") for j, word in enumerate(words) if " " in word}
         number = {word: k for k, word in enumerate(dict.fromkeys(chain(*pairs.values())))}
         self._n_numbers = len(number) + 1
@@ -50,6 +53,10 @@ class TermCounter:
 
     def counts(self, texts: Sequence[str]) -> "sp.csr_array":
         """Return how often each text has each term (n, features), in single precision."""
+        with self._lock:
+            return self._counts(texts)
+
+    def _counts(self, texts: Sequence[str]) -> "sp.csr_array":
         if len(self._tokens) > _MOST_TOKENS:
             self._tokens.forget()
         tokens = self._tokens

@@ -113,6 +113,26 @@ class LimitedProtocol(H11Protocol):
             self._timer = None
 
 
+class PatientProtocol(LimitedProtocol):
+    """The same for a server that restarts unnoticed: what was accepted is answered."""
+
+    _has_answered = _is_last = False
+
+    def shutdown(self) -> None:
+        """End the connection; if it is new, after the answer to its first request."""
+        if self._is_waiting() and not self._has_answered:
+            self._is_last = True
+        else:
+            H11Protocol.shutdown(self)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, unless the server stops."""
+        self._has_answered = True
+        if self._is_last:
+            self.transport.close()
+        super().on_response_complete()
+
+
 class TooLarge(Exception):
     """A request body over the limit."""
 
