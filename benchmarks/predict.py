@@ -117,6 +117,7 @@ def main() -> None:
     linear = OneVsRestClassifier(SGDClassifier(loss="log_loss", random_state=0))
     rival = make_pipeline(words, linear).fit(known, titles.listed[:TRAINING])
     truth = titles.truth[new.start :]
+    order = [tagger.label_names_.index(name) for name in titles.labels]
 
     def f1(predicted: np.ndarray) -> float:
         return 200 * float((predicted & truth).sum() / (predicted.sum() + truth.sum()))
@@ -124,7 +125,7 @@ def main() -> None:
     ours = {
         "batch": batches(lambda rows: tagger.predict({"title": rows}), texts),
         "one": single_rows(lambda row: tagger.predict({"title": [row]}), texts[:SINGLE]),
-        "f1": f1(tagger.predict({"title": texts}).astype(np.uint8)),
+        "f1": f1(tagger.predict({"title": texts}).astype(np.uint8)[:, order]),
     }
     theirs = {
         "batch": batches(rival.predict, texts),
