@@ -123,7 +123,7 @@ class TextFeatures(TransformerMixin, BaseEstimator):
             counter = TermCounter(self.words_.tolist(), list(characters), _N_GRAMS)
             idf = np.concatenate([self.idf_, getattr(self, "characters_idf_", [])])
             terms = _Terms(self.words_, counter, idf.astype(np.float32))
-            vars(self)[_TERMS] = terms
+            setattr(self, _TERMS, terms)
         return terms
 
     def __getstate__(self) -> Any:

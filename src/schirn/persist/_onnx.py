@@ -85,7 +85,8 @@ def to_onnx(
     graph = _Graph(np.dtype(dtype))
     n_features = int((steps[0] if steps else method).n_features_in_)
     if isinstance(model, TagPipeline) and model.features_.kinds == ["text"]:
-        Z = _text_weights(graph, model.features_.names_of("text"), model.features_.text_)
+        words: Any = model.features_.text_
+        Z = _text_weights(graph, model.features_.names_of("text"), words)
     else:
         Z = graph.input("X", n_features)
     for step in steps:
@@ -291,7 +292,7 @@ def _text_weights(graph: _Graph, columns: list[str], features: TextFeatures) -> 
 
 def _tf_idf(graph: _Graph, text: str, token: str, grams: list[tuple[str, ...]], idf: Any) -> str:
     """Add the weights of terms, sequences of tokens, in rows of unit length."""
-    options = {"mark": 0, "mincharnum": 1, "pad_value": _FILL, "tokenexp": token}
+    options: dict[str, Any] = {"mark": 0, "mincharnum": 1, "pad_value": _FILL, "tokenexp": token}
     tokens = graph.node("Tokenizer", text, domain=_TEXT_DOMAIN, **options)
     # The operator wants the terms by their length.
     order = sorted(range(len(grams)), key=lambda j: len(grams[j]))

@@ -82,7 +82,7 @@ class _Predictor:
     def predict(self, X: Any, params: dict[str, Any] | None = None) -> Any:
         """Return the tags of rows, and the probability of each label, as a DataFrame."""
         pandas = optional("pandas", "table", "A DataFrame of predictions")
-        method = getattr(self.model, "method_", self.model)
+        method: Any = getattr(self.model, "method_", self.model)
         scores = self.model.decision_function(X)
         predicted = method.apply_threshold(scores, threshold=(params or {}).get("threshold"))
         names = self.model.label_names_

@@ -31,7 +31,7 @@ def unpacked(stream: Any) -> Any:
     """Return a stream that can be peeked into, unpacked if its content is packed with gzip."""
     stream = io.BufferedReader(_Unclosed(stream))
     if stream.peek(2)[:2] == b"\x1f\x8b":
-        return io.BufferedReader(gzip.GzipFile(fileobj=stream))  # type: ignore[type-var]
+        return io.BufferedReader(gzip.GzipFile(fileobj=stream))
     return stream
 
 
