@@ -6,6 +6,7 @@ A copy with new columns is made block by block. Every block is read back before 
 from __future__ import annotations
 
 import codecs
+import csv
 import gzip
 import io
 import json
@@ -205,14 +206,15 @@ class CsvBlock(Table):
             self._extended(raw, cells) for (_, raw), cells in zip(self._records, new, strict=True)
         ]
         text = "".join(rows)
-        again = checked_rows(self.path, io.StringIO(text, newline=""), self._delimiter)
-        wanted = ([*row, *cells] for (row, _), cells in zip(self._records, new, strict=True))
-        for i, (cells, want) in enumerate(zip(again, wanted, strict=True)):
-            if cells != want:
-                names = [*self.columns, *added]
-                pairs = zip(names, cells, want, strict=False)
-                name, cell, wish = next(each for each in pairs if each[1] != each[2])
-                raise inexact(str(self.path), self._first + i + 1, name, cell, wish)
+        lines = csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter)
+        again = [row for row in lines if row]
+        wanted = [[*row, *cells] for (row, _), cells in zip(self._records, new, strict=True)]
+        if again != wanted:
+            pairs = zip(again, wanted, strict=False)
+            i = next((k for k, (row, want) in enumerate(pairs) if row != want), len(again) - 1)
+            each = zip([*self.columns, *added], again[i], wanted[i], strict=False)
+            name, cell, want = next(cells for cells in each if cells[1] != cells[2])
+            raise inexact(str(self.path), self._first + i + 1, name, cell, want)
         head = self._head
         return (self._extended(head, [*added]) if head.strip() else head) + text
 
