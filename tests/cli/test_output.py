@@ -63,6 +63,7 @@ def calls(tmp_path_factory):
         "demo": ["demo", "--no-page"],
         "fit": ["fit", str(table), "--labels", "tags", "-o", str(folder / "again.schirn")],
         "predict": ["predict", str(model), str(table)],
+        "serve": ["serve", str(table)],
         "export": ["export", str(model), "-o", str(folder / "model.onnx")],
         "clean": ["clean", str(table), "--labels", "tags", "--columns", "x,z"],
         "apply": ["apply", str(changes), str(table)],
