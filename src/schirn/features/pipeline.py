@@ -170,8 +170,8 @@ class TagPipeline(ClassifierMixin, BaseEstimator):
         >>> tags = ["pan", "pan", "chair", "chair"] * 5
         >>> tagger = TagPipeline(text="title").fit({"title": titles}, tags)
         >>> (judgement,) = tagger.judge([{"title": "blue pan"}], [["chair", "wok"]])
-        >>> judgement.confidence["chair"] < 0.5, judgement.unseen, list(judgement.suggestions)
-        (True, ['wok'], ['pan'])
+        >>> list(judgement.confidence), judgement.unseen, list(judgement.suggestions)
+        (['chair'], ['wok'], ['pan'])
         """
         names, rows = self.label_names_, self._rows(X)
         matrix, others = read_tags(tags, None, self.separator).matched(names)
