@@ -65,6 +65,7 @@ def calls(tmp_path_factory):
         "demo": ["demo", "--no-page"],
         "fit": ["fit", str(table), *learned, "-o", str(folder / "again.schirn")],
         "predict": ["predict", str(model), str(table)],
+        "serve": ["serve", str(table)],
         "export": ["export", str(model), "-o", str(folder / "model.onnx")],
         "clean": ["clean", str(table), "--labels", "tags", "--columns", "x,z"],
         "update": ["update", str(table), "--model", str(model), "--id", "sku"],
@@ -82,7 +83,7 @@ def calls(tmp_path_factory):
 
 
 def command_names():
-    return [command.__name__.rpartition(".")[2] for command in commands()]
+    return [command.name for command in commands()]
 
 
 def test_every_command_is_tried(calls):

@@ -12,27 +12,29 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-import schirn.cli.apply as apply
-import schirn.cli.certificate as certificate
-import schirn.cli.clean as clean
-import schirn.cli.demo as demo
-import schirn.cli.doctor as doctor
-import schirn.cli.export as export
-import schirn.cli.fit as fit
-import schirn.cli.predict as predict
-import schirn.cli.review as review
-import schirn.cli.undo as undo
-import schirn.cli.update as update
 from schirn._files import reason_of
 from schirn._plugins import from_plugins
 from schirn.cli.config import configuration, with_configuration
 from schirn.cli.output import colours, note, print_json, running
-from schirn.cli.parser import UsageError, build_parser
+from schirn.cli.parser import Command, UsageError, build_parser
 from schirn.exceptions import InputError, MissingExtraError
 
 __all__ = ["main"]
 
-_COMMANDS = (demo, fit, predict, export, clean, update, apply, undo, review, certificate)
+_COMMANDS = {
+    "demo": "rank the tags of digit images, ask, remove wrong ones; write a page about it",
+    "fit": "train a method and write the model to a file",
+    "predict": "predict labels, or judge the candidates of new rows",
+    "serve": "answer requests for tags over HTTP",
+    "export": "write a model as an ONNX file",
+    "clean": "rank the tags of a table; ask, and write clean tags",
+    "update": "judge only new and changed rows, and keep what was decided",
+    "apply": "make the changes of a list in a copy of a table",
+    "undo": "take back the changes of a list in a copy of a table",
+    "review": "answer questions about suspicious tags, and remove the wrong ones",
+    "certificate": "check a certificate",
+}
+_DOCTOR = "check the installation: packages, threads, GPU, data folders"
 
 _USER_ERRORS = (InputError, MissingExtraError, OSError, MemoryError)
 _HIDDEN_WARNINGS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
@@ -102,9 +104,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parse(words: list[str]) -> argparse.Namespace:
-    """Return the arguments: those that were typed, and those of the configuration."""
-    parser = build_parser(commands())
+    """Return the arguments: those that were typed, and those of the configuration.
+
+    Only the command that the words name is imported, unless a configuration has to be checked
+    against the options of all commands.
+    """
     path, options = configuration(words)
+    names = {command.name for command in commands()}
+    wanted = None if options else next((word for word in words if word in names), "")
+    parser = build_parser(commands(), wanted)
     try:
         return parser.parse_args(with_configuration(parser, words, path, options))
     except UsageError as error:
@@ -122,9 +130,15 @@ def _fail(sentence: str, code: int, args: argparse.Namespace) -> int:
     return code
 
 
-def commands() -> list[Any]:
-    """Return the modules of all commands, in the order of the help."""
-    return [*_COMMANDS, *from_plugins("cli", "COMMANDS").values(), doctor]
+def commands() -> list[Command]:
+    """Return all commands, in the order of the help."""
+    own = [Command(name, help, f"schirn.cli.{name}") for name, help in _COMMANDS.items()]
+    plugins = from_plugins("cli", "COMMANDS").values()
+    return [
+        *own,
+        *(Command(*each) for each in plugins),
+        Command("doctor", _DOCTOR, "schirn.cli.doctor"),
+    ]
 
 
 def _bug(error: Exception) -> str:

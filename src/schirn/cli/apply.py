@@ -35,7 +35,6 @@ def add(found: Any) -> None:
         found,
         "apply",
         run,
-        help="make the changes of a list in a copy of a table",
         description="Make the changes that schirn clean --changes has listed, in a copy of the "
         "table. You may first delete lines of CHANGES or edit their column 'after'. Rows are found "
         "by their id, or else by their other cells, so rows may have been added, deleted or moved. "

@@ -148,7 +148,6 @@ def add(found: Any) -> None:
         found,
         "clean",
         run,
-        help="rank the tags of a table; ask, and write clean tags",
         description="Rank every tag of a table by comparing its row with similar rows. Nothing is "
         "removed until you answer some questions, or order it. TABLE is a .csv, .tsv, .jsonl, "
         ".json, .xlsx, .parquet or .feather file, or a folder of .parquet or .jsonl files; it is "

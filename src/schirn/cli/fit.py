@@ -83,7 +83,6 @@ def add(found: Any) -> None:
         found,
         "fit",
         run,
-        help="train a method and write the model to a file",
         description="Train a method on rows with candidate labels and write the model to a file. "
         "The model of a table with a column of tags includes how its columns become features, so "
         "that schirn predict tags the rows of another table. If a data set has only true labels, "

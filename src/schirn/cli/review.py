@@ -13,7 +13,7 @@ from schirn.cleaning.certificate import Certificate
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli import clean
 from schirn.cli.output import note, printable, say, working
-from schirn.cli.parser import add_command, build_parser
+from schirn.cli.parser import Command, add_command, build_parser
 from schirn.cli.reading import COLUMNS, DECISIONS, GROUP, check_copy
 from schirn.cli.terminal import ask
 from schirn.exceptions import InputError
@@ -61,7 +61,6 @@ def add(found: Any) -> None:
         found,
         "review",
         run,
-        help="answer questions about suspicious tags, and remove the wrong ones",
         description="Rank the tags of TABLE and ask about them on a page that only this machine "
         "can open: fifty questions first, then in the order that you choose. Every answer ranks "
         "the tags again, and tells how many are wrong and which can be removed. TABLE is never "
@@ -104,7 +103,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _with_defaults(args: argparse.Namespace) -> argparse.Namespace:
     """Return the arguments together with those that only `schirn clean` has."""
-    usual = build_parser([clean]).parse_args(["clean", args.data])
+    usual = build_parser([Command("clean", "", clean.__name__)]).parse_args(["clean", args.data])
     return argparse.Namespace(**{**vars(usual), **vars(args)})
 
 

@@ -74,7 +74,6 @@ def add(found: Any) -> None:
         found,
         "update",
         run,
-        help="judge only new and changed rows, and keep what was decided",
         description="Judge the rows of a table that are new or have changed since the last "
         "update, with a stored model, and tell what has changed. Answers of people stay, verdicts "
         "on other rows stay unless the answers clearly ask for a change, and tags that the model "

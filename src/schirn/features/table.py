@@ -166,6 +166,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def texts(self, X: Any) -> list[str]:
         """Return the text of each row: its cells of text, one after the other."""
         cells = self._cells(as_columns(X), "text").values()
+        if len(cells) == 1:
+            return ["" if is_missing(cell) else str(cell) for cell in next(iter(cells))]
         return [
             " ".join(str(cell) for cell in row if not is_missing(cell) and cell != "")
             for row in zip(*cells, strict=True)

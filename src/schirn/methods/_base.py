@@ -231,7 +231,10 @@ class PartialMultiLabelClassifier(ClassifierMixin, BaseEstimator, metaclass=ABCM
         """Return 0/1 predictions (n, l), by `threshold` if given, else by the estimator's own."""
         if location(X) in ("dask", "files"):
             return self._map("predict", X, threshold=threshold)
-        scores = self.decision_function(X)
+        return self.apply_threshold(self.decision_function(X), threshold=threshold)
+
+    def apply_threshold(self, scores: Array, *, threshold: ThresholdRule | None = None) -> Array:
+        """Return what `predict` makes of scores (n, l) that `decision_function` returned."""
         rule = self.threshold_ if threshold is None else self._make_threshold(threshold)
         predicted = rule.apply(scores)
         if is_device_array(predicted):

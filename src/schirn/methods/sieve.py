@@ -318,7 +318,11 @@ class Sieve(PartialMultiLabelClassifier):
             # What is known to be wrong is not learned by a trusting model.
             trusted, knowledge = np.where(known < 0, 0, Y), knowledge._replace(known=None)
         self._learn_features(X)
-        result, self.expansion_ = self._solve(X, trusted, knowledge)
+        result, expansion = self._solve(X, trusted, knowledge)
+        if expansion.support is None:
+            # Weights per feature are as precise as the features.
+            expansion = expansion._replace(weights=expansion.weights.astype(X.dtype, copy=False))
+        self.expansion_ = expansion
         scores, posterior = result.log_odds(), result.confidence()
         sample = scores, trusted, posterior.toarray()
         confidence = self._judge(result, posterior, sample, knowledge).toarray()
@@ -441,9 +445,10 @@ class Sieve(PartialMultiLabelClassifier):
         return BlockFit(scores, listed, noise, confidence.astype(layout.dtype))
 
     def _scores(self, X: "Array | sp.csr_array") -> Array:
+        starts = range(0, X.shape[0], _BLOCK_ROWS)
         blocks = [
             self.pool_.log_odds(self.expansion_.scores(self._scaled(X[i : i + _BLOCK_ROWS])))
-            for i in track(range(0, X.shape[0], _BLOCK_ROWS), "scores of block")
+            for i in (track(starts, "scores of block") if len(starts) > 1 else starts)
         ]
         if is_device_array(X):
             xp = namespace(X)

@@ -77,7 +77,6 @@ def add(commands: Any) -> None:
         commands,
         "bench",
         run,
-        help="compare methods on data sets",
         description="Compare methods by cross-validation and write one result per fit to a folder. "
         "Run the same command again to resume after an interruption; run it several times at once "
         "to share the work. Nothing is tuned on true labels except with --tuning oracle.",

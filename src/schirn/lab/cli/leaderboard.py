@@ -25,7 +25,6 @@ def add(commands: Any) -> None:
         commands,
         "leaderboard",
         None,
-        help="check result files and build a leaderboard of methods",
         examples=f"{_CHECK.strip()}\n{_BUILD.strip()}",
         json=False,
     )

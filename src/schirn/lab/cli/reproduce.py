@@ -52,7 +52,6 @@ def add(commands: Any) -> None:
         commands,
         "reproduce",
         run,
-        help="rerun the published experiments",
         description="Rerun the published tables and studies, add Sieve and two references, and "
         "write results, tables, figures, a report and a summary page that compares them with the "
         "printed numbers. Run the same command again to resume after an interruption. Data sets "
