@@ -20,6 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from tokenize import TokenError
 from typing import IO, Any, BinaryIO, NamedTuple
@@ -527,3 +528,19 @@ class Stamp(NamedTuple):
             stream.seek(max(0, about.st_size - _END_BYTES))
             ends.update(stream.read(_END_BYTES))
         return cls(about.st_size, about.st_mtime_ns, ends.hexdigest())
+
+
+def file_hash(path: str | os.PathLike[str]) -> str:
+    """Return the SHA-256 checksum of a file."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def utc_now() -> str:
+    """Return the time in UTC as text."""
+    return utc_text(datetime.now(UTC))
+
+
+def utc_text(when: datetime) -> str:
+    """Return a time such as "2026-11-17T02:11:53.120Z"; later times sort behind earlier ones."""
+    return f"{when.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -14,13 +14,13 @@ import hashlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import append_lines, brief, complete_lines
+from schirn._files import append_lines, brief, complete_lines, utc_now, utc_text
 from schirn._input import is_missing, repeated
 from schirn.cleaning.noisy_labels import MissingTags, NoisyLabels
 from schirn.cleaning.questions import LISTED, MISSING, UNSURE, Questions
@@ -281,16 +281,6 @@ def ask_again(ranking: NoisyLabels, carried: Carried, questions: Questions, n: i
     again = [cell for cell in carried.changed if is_open.get(cell)]
     drawn = zip(questions.row.tolist(), questions.label.tolist(), strict=True)
     return ranking.questions_about(list(dict.fromkeys([*again, *drawn]))[:n], questions.kind)
-
-
-def utc_now() -> str:
-    """Return the time in UTC as it stands in the file."""
-    return utc_text(datetime.now(UTC))
-
-
-def utc_text(when: datetime) -> str:
-    """Return a time such as "2026-11-17T02:11:53.120Z"; later times sort behind earlier ones."""
-    return f"{when.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 def _cells(tags: Any, rows: set[int]) -> list[Cell]:

@@ -7,7 +7,6 @@ change only if the answers clearly ask for it: a tag that was kept is removed if
 stricter target precision as well, and one that was removed is kept if it would be at a looser one.
 """
 
-import hashlib
 import json
 import os
 from collections import Counter
@@ -18,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import atomic_write, complete_lines
+from schirn._files import atomic_write, complete_lines, utc_now
 from schirn._progress import stage, track
-from schirn.cleaning.decisions import OPEN, RIGHT, WRONG, Carried, Decisions, RowContent, utc_now
+from schirn.cleaning.decisions import OPEN, RIGHT, WRONG, Carried, Decisions, RowContent
 from schirn.cleaning.noisy_labels import PRECISION, NoisyLabels
 from schirn.cleaning.ranker import MIN_COUNT
 from schirn.exceptions import DataError
@@ -352,12 +351,6 @@ def update_tags(
 def state_path(model: str) -> str:
     """Return the file of the state that belongs to a model file."""
     return f"{model.removesuffix('.schirn')}.state.jsonl"
-
-
-def file_hash(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 checksum of a file."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _judge(

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from schirn._files import brief
-from schirn._input import suggest
-from schirn.exceptions import InputError
+from schirn.exceptions import InputError, suggest
 
 FILES = ("schirn.toml", "pyproject.toml")
 

@@ -11,14 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from schirn._checkpoint import kept_in
-from schirn._files import brief_list, check_writable
+from schirn._files import brief_list, check_writable, file_hash
 from schirn._input import suggest
 from schirn._progress import stage
 from schirn.cleaning import TagState, look_at_table
 from schirn.cleaning.columns import Features, TagTable
 from schirn.cleaning.decisions import RIGHT, WRONG
 from schirn.cleaning.groups import group_numbers
-from schirn.cleaning.nightly import file_hash, state_after_training, state_path
+from schirn.cleaning.nightly import state_after_training, state_path
 from schirn.cli.device import DEVICE, to_device, to_memory
 from schirn.cli.output import facts, note, print_json, working
 from schirn.cli.parser import CHECKPOINT, add_command

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import schirn
-from schirn.cleaning.decisions import utc_now
-from schirn.cleaning.nightly import file_hash
+from schirn._files import file_hash, utc_now
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "torch", "pyarrow", "dask")
 _MAX_BYTES = 4 * 1024**3

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from schirn._files import brief, brief_list, check_writable
+from schirn._files import brief, brief_list, check_writable, file_hash
 from schirn._progress import stage
 from schirn.cleaning import Decisions, Expectations, TagState, Update, Violation, update_tags
 from schirn.cleaning.answers import read_answers_by_id, write_questions_by_id
 from schirn.cleaning.columns import TagTable, image_files
 from schirn.cleaning.decisions import RowContent, ask_again
-from schirn.cleaning.nightly import file_hash, state_path
+from schirn.cleaning.nightly import state_path
 from schirn.cleaning.noisy_labels import PRECISION
 from schirn.cli.clean import UNEXPECTED
 from schirn.cli.output import facts, note, print_json, say, table, working

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write, reason_of
+from schirn._files import atomic_write, file_hash, reason_of
 from schirn.exceptions import DataError
 
 
@@ -61,16 +60,10 @@ def recorded_options(path: Path) -> dict[str, Any]:
         expected, options = record["sha256"], dict(record.get("options", {}))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise DataError(f"{record_file}: not a download record; delete it.") from None
-    if sha256_of(path) != expected:
+    if file_hash(path) != expected:
         raise DataError(
             f"{path}: the file has changed since it was downloaded; "
             f"download it again with schirn.lab.data.fetch({path.stem!r}, force=True)",
             parameter="force",
         )
     return options
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 checksum of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from schirn._files import brief, read_archive, whole_folder
+from schirn._files import brief, file_hash, read_archive, whole_folder
 from schirn._input import Array, is_count, is_share, repeated, whole_text
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
 from schirn.datasets.arrays import features_of
@@ -250,8 +250,7 @@ def _hash_file(path: str) -> str | None:
     """Hash of a file; None for a folder."""
     if not os.path.isfile(path):
         return None
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return file_hash(path)
 
 
 def read_project(folder: str | os.PathLike[str]) -> Project:

@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schirn._files import reason_of
-from schirn.datasets.cache import sha256_of
+from schirn._files import file_hash, reason_of
 from schirn.exceptions import DataError
 
 # A keyword is a label if at least this many characters have it, in the truth and as a candidate.
@@ -141,7 +140,7 @@ def emoji_archive(name: str, folder: Path, timeout: float) -> bytes:
 def _package(package: Package, folder: Path, timeout: float) -> Path:
     """Return the file of a package with the right checksum, downloaded if need be."""
     target = folder / package.file
-    if target.is_file() and sha256_of(target) == package.sha256:
+    if target.is_file() and file_hash(target) == package.sha256:
         return target
     npm = shutil.which("npm")
     if npm is None:
@@ -164,7 +163,7 @@ def _package(package: Package, folder: Path, timeout: float) -> Path:
             lines = [line for line in ran.stderr.splitlines() if "npm warn" not in line.lower()]
             reason = reason_of(Exception("\n".join(lines) or f"exit code {ran.returncode}"))
             raise DataError(f"{package}: npm could not download the package ({reason}).")
-        if (sha256 := sha256_of(found)) != package.sha256:
+        if (sha256 := file_hash(found)) != package.sha256:
             raise DataError(
                 f"{package}: the SHA-256 checksum is {sha256}, expected {package.sha256}; nothing "
                 "was kept."

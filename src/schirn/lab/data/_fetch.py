@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schirn._files import atomic_write, reason_of
+from schirn._files import atomic_write, file_hash, reason_of
 from schirn.datasets import Dataset
 from schirn.datasets.cache import (
     cache_folder,
     record_path,
     recorded_sum,
-    sha256_of,
     write_record,
 )
 from schirn.datasets.registry import NAMED_SUFFIXES, load
@@ -120,7 +119,7 @@ def fetch(
     elif is_new:
         source = _openml(name, timeout) if url is None else _Source(url)
         _keep(source, _chunks(source.url, max_bytes, timeout), target, sha256)
-    elif sha256 is not None and sha256_of(target) != sha256.lower():
+    elif sha256 is not None and file_hash(target) != sha256.lower():
         raise DataError(f"{target}: the checksum is not {sha256}; download it with force=True.")
     try:
         return load(target, **options)
