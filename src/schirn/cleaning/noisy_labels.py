@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logit
 
 from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
 from schirn._input import Number, OneOf, as_plain
@@ -28,7 +27,6 @@ from schirn.cleaning.certificate import (
     begin,
     read_answers,
 )
-from schirn.cleaning.posterior import largest_share
 from schirn.cleaning.questions import (
     LIKELY,
     LISTED,
@@ -172,8 +170,8 @@ class NoisyLabels:
     wrong_share : float
         Share of wrong tags among those judged, by the answers; NaN without any.
     wrong_share_interval : tuple of two floats
-        90% interval of this share. Without answers, 0 and an estimate from planted tags of how
-        large it may be, which is too low if wrong tags look less suspicious than planted ones.
+        90% interval of this share. Without answers it is (0, 1): a wrong tag may look like a right
+        one, so features give no upper bound. Tags known to be right or wrong narrow it.
     n_answers : int
         Number of listed tags that were answered "right" or "wrong".
     method : str
@@ -309,7 +307,7 @@ class NoisyLabels:
 
     @cached_property
     def wrong_share_interval(self) -> tuple[float, float]:
-        """90% interval of the share of wrong tags; without answers, 0 and a rough estimate."""
+        """90% interval of the share of wrong tags; all shares that are possible without answers."""
         low, high = self._wrong_numbers[1:]
         total = max(1, int(self.judged.sum()))
         return low / total, high / total
@@ -325,11 +323,7 @@ class NoisyLabels:
         work = self.worklist
         wrong = int((self.judged & (self._known < 0)).sum())
         if not len(work.answered):
-            z, planted = (
-                logit(np.clip(p, 1e-9, 1 - 1e-9))
-                for p in (self.model_confidence[work.usable], self.planted_confidence)
-            )
-            return np.nan, wrong, wrong + largest_share(z, planted) * int(work.usable.sum())
+            return np.nan, wrong, wrong + int(work.usable.sum())
         wrong += int((work.answer[work.answered] == 0).sum())
         # Nobody can say whether the tags answered "unsure" are wrong.
         unsure = int((work.usable & (work.answer == UNSURE)).sum())
