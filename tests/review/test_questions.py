@@ -203,6 +203,48 @@ def test_drawing_again_after_answers_needs_more_evidence(session, folder):
     assert open_session(folder, write=False).certificate().draw == 1
 
 
+def test_answers_that_were_taken_back_give_no_second_chance(session, folder):
+    """Answer, undo all, and leave out of the next set what was seen to be right."""
+    answer(session, 50)
+    members = session.questions.ready("listed", session.status).tolist()
+    session.act({"action": "remove", "tags": members}, session.sequence)
+    first = session.certificate()
+    drawn = [session.questions.number(tag) for tag in first.order]
+    for k, tag in enumerate(drawn[:20]):
+        decide(session, tag, "keep" if k % 4 == 0 else "drop")
+    for _ in range(21):
+        session.undo(session.sequence)
+    assert session.certificate() is None
+    for tag in drawn[:20:4]:
+        decide(session, tag, "keep")
+    members = [tag for tag in members if tag not in drawn[:20:4]]
+    session.act({"action": "remove", "tags": members}, session.sequence)
+    second = session.certificate()
+    assert second.draw == 1
+    assert second.needed > 10 * first.needed
+    # What was seen to be wrong is not drawn first again.
+    assert second.order[:15] != [tag for k, tag in enumerate(first.order[:20]) if k % 4]
+    assert open_session(folder, write=False).certificate().order == second.order
+
+
+def decide(session, tag, action):
+    session.decide(action, *_pair(session, tag), session.sequence)
+
+
+def test_changed_answers_are_counted_in_the_certificate(session):
+    answer(session, 50)
+    remove(session)
+    answer(session, 12, "certify", "drop")
+    assert session.certificate().n_changed == 0
+    answer(session, 1, "certify", "keep")
+    session.undo(session.sequence)
+    answer(session, 1, "certify", "drop")
+    certificate = session.certificate()
+    assert certificate.n_changed == 1
+    assert "13 answers, 1 of them changed" in certificate.sentence
+    assert Certificate.from_json(certificate.to_json()).n_changed == 1
+
+
 def test_suggestions_are_asked_and_added(session):
     assert not session.final()[~session.listed].any()
     asked = answer(session, 50, "suggested")

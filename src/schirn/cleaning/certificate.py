@@ -78,6 +78,8 @@ class Certificate:
         The answers since the set was fixed: whether each tag is right, None if unsure.
     earlier : dict from (row, label) to bool or None
         The answers before.
+    n_changed : int
+        Number of `answers` that a person changed on the review page.
     options : dict
         How the ranking was made.
     table_sha256, tags_sha256 : str
@@ -113,6 +115,7 @@ class Certificate:
     order: Sequence[Tag] | None = None
     ranking: "NoisyLabels | None" = None
     guess: float = 0.5
+    n_changed: int = 0
 
     def __repr__(self) -> str:
         return f"Certificate({self.sentence})"
@@ -127,6 +130,8 @@ class Certificate:
         answers = f"{asked:,} answer{'' if asked == 1 else 's'}"
         if unsure:
             answers += f", {unsure} of them unsure, which count against it"
+        if self.n_changed:
+            answers += f", {self.n_changed} of them changed"
         if not self.certified:
             return (
                 f"Not certified: that at least {self.target:.0%} of {self.n_tags:,} "
@@ -259,6 +264,7 @@ class Certificate:
             "tags_sha256": self.tags_sha256,
             "options": dict(self.options),
             "answers": [[*tag, right] for tag, right in self._counted.items()],
+            "n_changed": self.n_changed,
             "earlier_answers": [[*tag, right] for tag, right in self.earlier.items()],
         }
 
@@ -287,7 +293,8 @@ class Certificate:
         for name in _TEXTS:
             if not isinstance(values.get(name), str):
                 raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
-        for name in ("draw", "n_tags"):
+        values = {"n_changed": 0, **values}
+        for name in ("draw", "n_tags", "n_changed"):
             if not is_count(values.get(name)) or values[name] > _MOST_TAGS:
                 raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
         OneOf(KINDS).check("of", values["of"])
@@ -295,7 +302,7 @@ class Certificate:
         Number(0.5, high=1 - 1e-9).check("confidence", values.get("confidence"))
         if not isinstance(values.get("options"), dict):
             raise InputError("the certificate has no options")
-        names = ("of", "target", "confidence", "draw", "n_tags", "options", "date")
+        names = ("of", "target", "confidence", "draw", "n_tags", "n_changed", "options", "date")
         certificate = cls(
             **{name: values[name] for name in (*names, "table_sha256", "tags_sha256")},
             answers=_tags_of(values.get("answers"), "answers"),

@@ -192,7 +192,7 @@ def _clean(args: argparse.Namespace) -> int:
     if args.add is not None:
         ranking = ranking.add(above=args.add)
     if args.answers:
-        ranking, certificate = read_answers(args.answers, ranking)
+        ranking, certificate = read_answers(args.answers, ranking, draw_again=args.certify)
     if args.output:
         if args.to is None:
             source.write_clean(args.output, ranking, suggest=args.suggest)

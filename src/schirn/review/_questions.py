@@ -126,10 +126,17 @@ class Questions:
         ordered = np.isin(self.tags[LISTED], tags)
         return replace(self.ranking(status), ordered=ordered).certify(random_state=draw)
 
-    def certificate(self, begun: Certificate, status: Array) -> Certificate:
+    def certificate(self, begun: Certificate, status: Array, changed: set[int]) -> Certificate:
         """Return a certificate with the answers given since it was begun.
 
         Decisions about tags outside its set count as earlier answers: the set was fixed before.
+
+        Parameters
+        ----------
+        begun : Certificate
+        status : (m,) array
+        changed : set of int
+            Tags whose answers were changed.
         """
         ranking, project = begun.ranking, self._project
         if ranking is None or begun.order is None:
@@ -140,7 +147,8 @@ class Questions:
         decided = self.tags[LISTED][status[self.tags[LISTED]] != OPEN].tolist()
         pairs = {(int(project.row[k]), project.labels[project.column[k]]): k for k in decided}
         later = {tag: _RIGHT[int(status[k])] for tag, k in pairs.items() if tag not in members}
-        begun = replace(begun, earlier={**begun.earlier, **later})
+        n_changed = sum(self.number(tag) in changed for tag in answered)
+        begun = replace(begun, earlier={**begun.earlier, **later}, n_changed=n_changed)
         return begun.answered(ranking.questions_about(answered), right)
 
     def number(self, tag: Tag) -> int:
