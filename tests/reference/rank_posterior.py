@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from scipy.stats import norm
 
 SLOPES = [0.15 * (12 / 0.15) ** (i / 11) for i in range(12)]

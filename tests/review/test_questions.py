@@ -256,6 +256,51 @@ def test_suggestions_are_asked_and_added(session):
     assert sum(len(record["added"]) for record in session.final_tags()) == 60
 
 
+@pytest.fixture
+def swapped(tmp_path):
+    """40 items of which the first 20 list "coat" where "jacket" is right."""
+    items = []
+    for i in range(40):
+        tags, missing = {"dog": 0.9, "coat": 0.1 + i / 1000}, {"jacket": 0.9, "sea": 0.6}
+        items.append((f"item {i}", f"Text {i}", tags, missing if i < 20 else {}))
+    folder = write_project(tmp_path / "swaps", items, [*LABELS, "coat", "jacket"])
+    session = open_session(folder)
+    yield session
+    session.journal.close()
+
+
+def test_swaps_are_asked_and_undone(swapped):
+    session = swapped
+    assert session.known()["swaps"] == 20
+    view = session.view(order="swaps")
+    current = view["current"]
+    assert (current["label"], current["swap"]) == ("coat", "jacket")
+    assert session.view(order="suspicious")["current"]["swap"] is None
+    cell = {"item": current["item"], "label": "coat", "to": "jacket"}
+    session.act({"action": "swap", **cell}, view["seq"])
+    tags = {record["id"]: record for record in session.final_tags()}[current["item"]]
+    assert (tags["removed"], tags["added"]) == (["coat"], ["jacket"])
+    assert session.known()["answers"] == 1
+    assert session.known()["swaps"] == 19
+    again = open_session(session.project.folder, write=False)
+    np.testing.assert_array_equal(again.final(), session.final())
+    session.undo(session.sequence)
+    assert session.view(order="swaps")["current"]["item"] == current["item"]
+    assert not session.final()[~session.listed].any()
+    # Without the button, the second tag is asked once the first one is dropped.
+    session.decide("drop", current["item"], "coat", session.sequence)
+    view = session.view(order="swaps")
+    assert (view["current"]["item"], view["current"]["label"]) == (current["item"], "jacket")
+    session.decide("keep", current["item"], "jacket", session.sequence)
+    # A tag that is kept is no part of a swap.
+    current = session.view(order="swaps")["current"]
+    session.decide("keep", current["item"], "coat", session.sequence)
+    assert session.known()["swaps"] < 19
+    for wrong, right in (("jacket", "coat"), ("coat", "dog"), ("coat", "fish")):
+        with pytest.raises(InputError):
+            session.act({"action": "swap", **cell, "label": wrong, "to": right}, session.sequence)
+
+
 def test_an_audit_of_an_earlier_version_leaves_its_answers_as_decisions(session, folder):
     asked = answer(session, 5)
     session.journal.append({"action": "audit", "size": 5, "seed": 0, "sample": "0" * 64})
@@ -325,6 +370,21 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     assert main(check) == 0
     document = json.loads((tmp_path / "items-review" / "project.json").read_text())
     assert document["command"] == ["--labels", "tags", "--text", "description"]
+
+
+def test_swaps_in_the_terminal(swapped, capsys, monkeypatch):
+    import builtins
+
+    from schirn.cli.terminal import ask
+
+    swapped.journal.close()
+    keys, prompts = iter("sxysq"), []
+    monkeypatch.setattr(builtins, "input", lambda prompt: prompts.append(prompt) or next(keys))
+    assert ask(swapped.project.folder, order="swaps") == 5
+    assert "s: swap it for jacket" in capsys.readouterr().out
+    assert prompts[0] == "Is the tag right: coat? [s/y/n/u/b/q] "
+    final = open_session(swapped.project.folder, write=False)
+    assert sum(len(record["added"]) for record in final.final_tags()) == 2
 
 
 def test_mistakes_about_the_table(table, tmp_path, capsys):

@@ -60,9 +60,18 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
     if other_tags:
         say(f"other tags: {printable(', '.join(other_tags))}")
     question = "Is the tag missing" if current["suggested"] else "Is the tag right"
-    key = _read(f"{question}: {printable(current['label'])}? [y/n/u/b/q] ", (*_ACTIONS, "q"))
+    keys, swap = "y/n/u/b/q", current["swap"]
+    if swap is not None:
+        say(f"s: swap it for {printable(swap)}")
+        keys = f"s/{keys}"
+    prompt = f"{question}: {printable(current['label'])}? [{keys}] "
+    key = _read(prompt, tuple(keys.split("/")))
     if key == "q":
         return False
+    if key == "s":
+        record = {"action": "swap", "item": current["item"], "label": current["label"], "to": swap}
+        session.act(record, view["seq"], name)
+        return True
     if key == "b":
         if view["last"] is None:
             say("There is nothing to take back.")

@@ -19,8 +19,8 @@ from schirn.cleaning.questions import LIKELY, LIMIT, LISTED, MISSING, SPREAD, UN
 from schirn.review.project import Project
 
 OPEN, KEEP, DROP, SKIP = range(4)
-FIRST, SUSPICIOUS, CLOSE, TAG, SUGGESTED, CERTIFY = ORDERS = (
-    *("first", "suspicious", "close", "tag", "suggested"),
+FIRST, SUSPICIOUS, CLOSE, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS = (
+    *("first", "suspicious", "close", "tag", "suggested", "swaps"),
     "certify",
 )
 STEP = 25
@@ -54,6 +54,7 @@ class Questions:
         # The page asks for the state every few seconds.
         self._cached_ranking = lru_cache(4)(self._rank)
         self._cached_steps = lru_cache(4)(self._draw_steps)
+        self._cached_swaps = lru_cache(4)(self._pair_swaps)
 
     def ranking(self, status: Array) -> NoisyLabels:
         """Return the ranking by all answers."""
@@ -62,6 +63,10 @@ class Questions:
     def steps(self, kind: str, status: Array) -> list[int]:
         """Return the tags of the first step and, once these are answered, of the second."""
         return self._cached_steps(kind, status[: len(self._project.row)].tobytes())
+
+    def swaps(self, status: Array) -> dict[int, int]:
+        """Return each listed tag that looks wrong and the missing one to list instead."""
+        return self._cached_swaps(status[: len(self._project.row)].tobytes())
 
     def size(self, kind: str) -> int:
         """Return the number of questions in both steps."""
@@ -74,7 +79,7 @@ class Questions:
 
         Parameters
         ----------
-        order : {"first", "suspicious", "close", "tag", "suggested"}
+        order : {"first", "suspicious", "close", "tag", "suggested", "swaps"}
             "tag" stays with one label as long as more of its tags are probably wrong than right.
         status : (m,) array
         last : int or None
@@ -90,6 +95,9 @@ class Questions:
             yield from listed[suspects[np.argsort(close, kind="stable")]].tolist()
         elif order == TAG:
             yield from listed[_of_one_label(ranking, suspects, self._column(last))].tolist()
+        elif order == SWAPS:
+            for pair in self.swaps(status).items():
+                yield from pair
         elif order == SUGGESTED:
             yield from self.steps(MISSING, status)
             yield from missing[suggestions].tolist()
@@ -163,6 +171,12 @@ class Questions:
         listed, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
         ranking = self._without_answers
         return replace(ranking, answer=listed, missing=replace(ranking.missing, answer=missing))
+
+    def _pair_swaps(self, status: bytes) -> dict[int, int]:
+        swaps = self._cached_ranking(status).swaps()
+        rows = swaps.row.tolist()
+        pairs = zip(rows, swaps.wrong_column.tolist(), swaps.right_column.tolist(), strict=True)
+        return {self._number[i, j]: self._number[i, k] for i, j, k in pairs}
 
     def _draw_steps(self, kind: str, status: bytes) -> list[int]:
         now = np.frombuffer(status, dtype=np.uint8)

@@ -160,6 +160,7 @@ class ReviewState:
         checks = {
             **dict.fromkeys(STATUS, self._of_vote),
             **dict.fromkeys(KIND, self._of_choice),
+            "swap": self._of_swap,
             "batch": self._of_batch,
             "add": self._of_new_tag,
             "settle": self._of_settlement,
@@ -176,6 +177,12 @@ class ReviewState:
 
     def _of_vote(self, record: Record) -> list[int]:
         return [self.find(_text(record, "item"), _text(record, "label"))]
+
+    def _of_swap(self, record: Record) -> list[int]:
+        wrong, right = (self.find(_text(record, "item"), _text(record, k)) for k in ("label", "to"))
+        if not self.listed[wrong] or self.listed[right]:
+            raise InputError("a swap drops a tag of the table and adds one that is not in it")
+        return [wrong, right]
 
     def _of_choice(self, record: Record) -> list[int]:
         tags, listed = record.get("tags"), record["action"] == "remove"
@@ -267,6 +274,8 @@ class ReviewState:
         if action in (*STATUS, "batch", "add"):
             status = KEEP if action == "add" else STATUS[str(record.get("decision", action))]
             before = [self._vote(tag, person, status) for tag in tags]
+        elif action == "swap":
+            before = [self._vote(t, person, s) for t, s in zip(tags, (DROP, KEEP), strict=True)]
         elif action == "settle":
             before = [self.settled.get(tag) for tag in tags]
             self.settled |= dict.fromkeys(tags, STATUS[record["decision"]])
@@ -286,7 +295,7 @@ class ReviewState:
         step: Any = self._last(person)
         self.history.remove(step)
         action, record = step.record["action"], step.record
-        if action in (*STATUS, "batch", "add"):
+        if action in (*STATUS, "swap", "batch", "add"):
             for tag, (vote, settled) in zip(step.tags, step.before, strict=True):
                 self._restore(self.votes.setdefault(tag, {}), person, vote)
                 self._restore(self.settled, tag, settled)
@@ -301,7 +310,7 @@ class ReviewState:
             self._count_draw()
             self.chosen[KIND[action]], self._certificate = step.before
         self._touch(step.tags, person, seq)
-        if action in STATUS:
+        if action in (*STATUS, "swap"):
             self._undone[person] = step.tags[0]
         else:
             self._undone.pop(person, None)
