@@ -70,7 +70,7 @@ def test_two_steps_of_questions_as_in_the_library(session):
     low, high = ranking.wrong_share_interval
     share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
     assert share in known["line"]
-    assert f"of the next 100, about {ranking.expected_wrong(100):.0f} are" in known["line"]
+    assert f"about {ranking.expected_wrong(100):.0f} of the next 100 suspects" in known["line"]
     assert known["remove"]["count"] == int((ranking.removed & np.isnan(ranking.answer)).sum())
     # Nothing more than what was answered is removed yet; the most suspicious tag comes next.
     assert known["removed"] == sum(not is_right(session, tag) for tag in asked)

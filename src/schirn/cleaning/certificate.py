@@ -93,10 +93,10 @@ class Certificate:
         The e-value from which on the claim is certified.
     precision_at_least : float
         The largest share that is certified; 0 at the beginning.
-    guess : float
-        Share of misses that the ranking expects.
     more_answers : int or None
         About how many more answers a certificate will probably take; None if it is out of reach.
+    fewest_answers : int or None
+        How many more answers it takes if none of them counts against the claim.
     ranking : NoisyLabels
         The ranking with these answers and a fixed set; not part of the file.
     """
@@ -114,7 +114,6 @@ class Certificate:
     date: str
     order: Sequence[Tag] | None = None
     ranking: "NoisyLabels | None" = None
-    guess: float = 0.5
     n_changed: int = 0
 
     def __repr__(self) -> str:
@@ -235,20 +234,29 @@ class Certificate:
         """About how many more answers it will probably take; None if out of reach."""
         if self.certified:
             return 0
-        asked, missed = len(self._is_miss), int(self._is_miss.sum())
-        left = self.n_tags - asked
-        if left <= 0:
-            return None
-        # What the ranking expects weighs as much as two answers.
-        rate = (missed + 2 * self.guess) / (asked + 2)
-        misses = np.random.default_rng(0).random((_PATHS, min(left, _MOST_PLANNED))) < rate
-        first = []
-        for path in misses:
-            values = e_values(np.r_[self._is_miss, path], self.n_tags, self._most_misses)
-            reached = np.flatnonzero(values[asked:] >= self.needed)
-            first.append(reached[0] + 1 if len(reached) else np.inf)
-        median = float(np.median(first))
+        # Half of the misses that the claim allows weigh as much as two answers.
+        rate = (self._is_miss.sum() + 1 - self.target) / (len(self._is_miss) + 2)
+        misses = np.random.default_rng(0).random((_PATHS, self._n_planned)) < rate
+        median = float(np.median([self._answers_until_certified(path) for path in misses]))
         return None if np.isinf(median) else int(median)
+
+    @property
+    def fewest_answers(self) -> int | None:
+        """How many more answers it takes if none of them counts against the claim."""
+        fewest = self._answers_until_certified(np.zeros(self._n_planned, dtype=bool))
+        return None if np.isinf(fewest) else int(fewest)
+
+    @property
+    def _n_planned(self) -> int:
+        return min(self.n_tags - len(self._is_miss), _MOST_PLANNED)
+
+    def _answers_until_certified(self, future: Array) -> float:
+        """How many of these further answers certify the claim; infinity if all do not."""
+        if not len(future):
+            return np.inf
+        values = e_values(np.r_[self._is_miss, future], self.n_tags, self._most_misses)
+        reached = np.flatnonzero(values[len(self._is_miss) :] >= self.needed)
+        return float(reached[0] + 1) if len(reached) else np.inf
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate for JSON."""
@@ -412,7 +420,6 @@ def begin(
     target: float,
     confidence: float,
     draw: int,
-    guess: float,
     earlier: Mapping[Tag, bool | None],
     options: Mapping[str, Any],
 ) -> Certificate:
@@ -434,7 +441,6 @@ def begin(
         str(datetime.date.today()),
         drawn_order(tags, table, draw),
         ranking,
-        guess,
     )
 
 

@@ -45,7 +45,6 @@ from schirn.tables.changes import ChangeList, apply_changes, changes_of
 
 if TYPE_CHECKING:
     from schirn.report import CleanReport
-    from schirn.tables.checks import Finding
 
 Array = np.ndarray
 
@@ -586,7 +585,6 @@ class NoisyLabels:
         }
         if of == SUSPECTS:
             options |= {"tags": [list(tag) for tag in pairs(index)]}
-        p = float(about.confidence[index].mean()) if len(index) else 0.5
         return begin(
             replace(self, ordered=self.removed, ordered_additions=self.added),
             pairs(index),
@@ -594,7 +592,6 @@ class NoisyLabels:
             target=target,
             confidence=confidence,
             draw=self.draws + random_state,
-            guess=1 - p if of in (REMAINING, ADDED) else p,
             earlier=earlier,
             options=options,
         )
@@ -803,42 +800,9 @@ class NoisyLabels:
         """
         return Reasons(X, self, feature_names=feature_names, scaled=scaled)
 
-    def report(
-        self,
-        *,
-        texts: Sequence[Any] | None = None,
-        images: Any = None,
-        ids: Sequence[Any] | None = None,
-        title: str = "",
-        findings: "Sequence[Finding]" = (),
-        reasons: Reasons | None = None,
-    ) -> "CleanReport":
-        """Return a report to look at, with the text or image of each row.
-
-        Parameters
-        ----------
-        texts : sequence of str, optional
-            Text of each row.
-        images : (n, height, width) array or sequence of paths, optional
-            Grey values, or one image file (or None) per row.
-        ids : sequence, optional
-            Names of the rows; by default they are numbered from 1.
-        title : str
-            Name of the data.
-        findings : list of Finding
-            What `look_at_table` returned.
-        reasons : Reasons, optional
-            What `reasons` returned: every tag shown can be opened to see why.
-        """
+    def report(self, **options: Any) -> "CleanReport":
+        """Return a report to look at; `CleanReport` describes the options, such as `texts`."""
         # Here, since most programs that import the library write no report.
         from schirn.report import CleanReport
 
-        return CleanReport(
-            self,
-            texts=texts,
-            images=images,
-            ids=ids,
-            title=title,
-            findings=findings,
-            reasons=reasons,
-        )
+        return CleanReport(self, **options)

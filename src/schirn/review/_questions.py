@@ -211,31 +211,33 @@ def say_what_is_known(ranking: NoisyLabels) -> str:
     if not len(answered):
         return ranking.sentence
     low, high = ranking.wrong_share_interval
-    parts = [f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"]
+    share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
+    ahead = min(_NEXT, len(work.order))
+    if ahead:
+        share += f", and about {ranking.expected_wrong(ahead):.0f} of the next {ahead} suspects"
+    parts = [share]
     surest = answered[np.argsort(work.normal_score[answered], kind="stable")]
     surest = surest[: min(_SUREST, len(answered) // 2)]
     if len(surest) >= _FEW:
         wrong = int((work.answer[surest] == 0).sum())
-        parts.insert(0, f"{wrong} of the {len(surest)} most suspicious answered were wrong")
-    ahead = min(_NEXT, len(work.order))
-    if ahead:
-        parts.append(f"of the next {ahead}, about {ranking.expected_wrong(ahead):.0f} are")
+        parts.insert(0, f"{wrong} of the {len(surest)} most suspicious tags answered were wrong")
     line = "; ".join(parts)
     return f"{line[0].upper()}{line[1:]}."
 
 
 def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     """Return what the page shows about a certificate."""
-    more = certificate.more_answers
-    if certificate.certified:
-        return {"words": f"{certificate}.", "certified": True, "more": more}
     asked = len(certificate.answers)
+    if certificate.certified:
+        return {"words": f"{certificate}.", "certified": True, "asked": asked, "more": 0}
     answers = "no answers yet" if not asked else f"{asked} answer{'s' * (asked > 1)} so far"
-    ahead = f"probably {more:,} more to go" if more else "it is probably out of reach"
-    if not more and asked < _FEW:
-        ahead = "a few more will show how many it takes"
+    more, ahead = certificate.more_answers, "it is probably out of reach"
+    if more is not None:
+        ahead = f"probably {more:,} more to go"
+    if asked < _SUREST and (fewest := certificate.fewest_answers) is not None:
+        ahead = f"at least {fewest:,} more to go"
     words = (
         f"Not yet certified that at least {certificate.target:.0%} of the {certificate.n_tags:,} "
-        f"removed tags are wrong: {answers}; {ahead}."
+        f"tags removed at once are wrong: {answers}; {ahead}."
     )
-    return {"words": words, "certified": False, "more": more}
+    return {"words": words, "certified": False, "asked": asked, "more": more}

@@ -181,8 +181,8 @@ class Session(ReviewState):
         record : dict
             ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop", "skip", "add"
             and "settle" (with ``decision``); ``label``, ``items`` and ``decision`` for "batch";
-            ``label`` and ``to`` for "rename", with ``item`` for "swap"; ``item``, ``label`` ("" for the whole item) and
-            ``text`` for "note"; ``tags`` for "remove" and "complete".
+            ``label`` and ``to`` for "rename", and for "swap" with ``item``; ``item``, ``label`` (""
+            for the whole item) and ``text`` for "note"; ``tags`` for "remove" and "complete".
         seen : int
             Number of the last record that the caller knows.
         person : str

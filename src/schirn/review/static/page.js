@@ -78,10 +78,12 @@ function offer(id, count, words) {
 function showProgress({ progress, known }) {
   const steps = { first: known.first.listed, suggested: known.first.missing }[app.order];
   const asking = steps && steps.answered < steps.size && steps;
+  const { asked, more } = (app.order === "certify" && known.certificate) || {};
   const bar = $("bar");
-  bar.max = asking ? asking.size : Math.max(1, progress.total);
-  bar.value = asking ? asking.answered : progress.decided;
-  bar.setAttribute("aria-label", asking ? "Questions answered" : "Tags decided");
+  // Nobody decides all tags, so there is a bar only where the end is near.
+  bar.hidden = !asking && !more;
+  bar.max = asking ? asking.size : asked + more || 1;
+  bar.value = asking ? asking.answered : asked || 0;
   const counts = [`${number(progress.decided)} of ${number(progress.total)} tags decided`];
   if (progress.suggested) counts.push(`${number(progress.suggested)} may be missing`);
   if (progress.skipped) counts.push(`${number(progress.skipped)} unsure`);
