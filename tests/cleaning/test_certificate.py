@@ -167,7 +167,7 @@ def test_nothing_to_certify():
     assert not certificate.certified
     assert certificate.more_answers is None
     assert len(certificate.questions()) == 0
-    with pytest.raises(InputError, match="it has no answers"):
+    with pytest.raises(InputError, match="there are no answers"):
         check(certificate, certificate.ranking)
 
 

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -192,7 +190,6 @@ def test_annotators_are_reported(crowd):
     assert sum(a.ballots for a in ranking.annotators) == len(votes.ballots.row)
     assert min(a.sensitivity for a in best) > max(a.sensitivity for a in worst)
     assert max(a.false_factor for a in best) < min(a.false_factor for a in worst)
-    assert len(json.loads(ranking.to_json())["annotators"]) == 6
     assert find_noisy_labels(X, votes.candidates, votes=(votes.counts, 6)).annotators is None
 
 
@@ -240,7 +237,6 @@ def test_missing_tags_are_ranked(digits):
     assert len(missing) > len(likely)
     assert not ranking.added.any()
     assert missing.label[0] == digits.label_names[missing.column[0]]
-    assert len(json.loads(ranking.to_json())["missing"]) == len(missing)
     # Nobody asks about a tag that is known to be wrong.
     known = np.zeros(tags.shape)
     known[missing.row[0], missing.column[0]] = -1
@@ -274,8 +270,7 @@ def test_rare_and_universal_labels_are_not_judged(small):
         assert set(ranking.confidence[tags]) == {0.5}
     assert set(ranking.verdict[ranking.column < 6]) == {"kept", "removed"}
     rarest = next(label for label in ranking.labels() if label.name == "6")
-    assert (rarest.judged, rarest.worst) == (0, [])
-    assert json.loads(ranking.to_json())["labels"]
+    assert (rarest.candidates, rarest.judged) == (2, 0)
 
 
 def test_a_label_that_occurs_in_one_fold_only_is_not_judged(small):

@@ -229,9 +229,9 @@ def suggesting():
 def test_tags_that_may_be_missing_are_shown_beside_suspects():
     report = suggesting().report(texts=["one", "two", "three", "four"])
     cards = report.suggestions()
-    assert [(card.id, card.label, card.verdict) for card in cards] == [
-        ("3", "b", "suggested"),
-        ("4", "b", "suggested"),
+    assert [(card.id, card.label, card.suggested) for card in cards] == [
+        ("3", "b", True),
+        ("4", "b", True),
     ]
     assert [tag["name"] for tag in cards[0].tags] == ["a"]
     page = Page(report.html())

@@ -133,7 +133,7 @@ class Certificate:
             answers += f", {self.n_changed} of them changed"
         if not self.certified:
             return (
-                f"Not certified: that at least {self.target:.0%} of {self.n_tags:,} "
+                f"Not certified that at least {self.target:.0%} of {self.n_tags:,} "
                 f"{_WORDS[self.of]} ({answers})"
             )
         return (
@@ -349,10 +349,10 @@ class Certificate:
             If the claim is not certified, or is about another table or other changes.
         """
         if not self._counted:
-            raise InputError("it has no answers")
+            raise InputError("there are no answers")
         if not self.certified:
             raise InputError(
-                f"its {len(self._counted)} answers do not certify the claim (e-value "
+                f"{len(self._counted)} answers do not certify the claim (e-value "
                 f"{self.e_value:.3g}, needed {self.needed:.3g})"
             )
         if table_sha256 != self.table_sha256:

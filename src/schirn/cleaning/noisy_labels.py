@@ -4,7 +4,6 @@ Rank, ask, act: nothing is removed and nothing is claimed until a person answers
 orders removals with `remove`.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -52,7 +51,6 @@ PRECISION = 0.9
 NOT_CHECKED = "not checked"
 # Planted tags are counted among this share of the most suspicious tags.
 _SUSPICIOUS_SHARE = 0.1
-_MAX_WORST = 5
 
 
 @dataclass(frozen=True)
@@ -64,15 +62,12 @@ class LabelSummary:
     name : str
     candidates, judged, removed : int
         Numbers of tags.
-    worst : list of int
-        Rows in which the label is least likely to be correct.
     """
 
     name: str
     candidates: int
     judged: int
     removed: int
-    worst: list[int]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary for JSON."""
@@ -685,16 +680,10 @@ class NoisyLabels:
 
     def labels(self) -> list[LabelSummary]:
         """Return one summary per label, the label with the most removed tags first."""
-        # The tags of each label, least likely first.
-        order = np.lexsort((self.confidence, self.column))
-        ends = np.searchsorted(self.column[order], np.arange(len(self.label_names) + 1))
-        summaries = []
-        for j, name in enumerate(self.label_names):
-            tags = order[ends[j] : ends[j + 1]]
-            judged = tags[self.judged[tags]]
-            worst = self.row[judged[:_MAX_WORST]].tolist()
-            removed = int(self.removed[tags].sum())
-            summaries.append(LabelSummary(name, len(tags), len(judged), removed, worst))
+        columns = (self.column, self.column[self.judged], self.column[self.removed])
+        size = len(self.label_names)
+        counts = [np.bincount(column, minlength=size).tolist() for column in columns]
+        summaries = [LabelSummary(*each) for each in zip(self.label_names, *counts, strict=True)]
         return sorted(summaries, key=lambda label: (-label.removed, -label.candidates, label.name))
 
     def summary(self) -> dict[str, Any]:
@@ -756,28 +745,6 @@ class NoisyLabels:
             rows.append((each["row"], label, f"{each['confidence']:.6g}", verdict))
         with atomic_write(path) as stream:
             stream.writelines(line.encode() for line in csv_rows(rows))
-
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return summary, labels and tags as one JSON document.
-
-        It is also written to `path`, if given.
-        """
-        document: dict[str, Any] = {
-            "summary": self.summary(),
-            "labels": [label.to_dict() for label in self.labels()],
-            "tags": list(self.records()),
-            "missing": list(self.missing.records()),
-        }
-        if self.annotators is not None:
-            document["annotators"] = [
-                {**annotator._asdict(), "name": str(annotator.name)}
-                for annotator in self.annotators
-            ]
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False)
-        if path is not None:
-            with atomic_write(path) as stream:
-                stream.write(text.encode())
-        return text
 
     def reasons(
         self,

@@ -44,11 +44,6 @@ class Card(NamedTuple):
     why: dict[str, Any] | None = None
     """Explanation, the words to show, and similar rows with and without the tag."""
 
-    @property
-    def verdict(self) -> str:
-        """Return "suggested", "removed" or "kept"."""
-        return "suggested" if self.suggested else "removed" if self.removed else "kept"
-
 
 class CleanReport:
     """Report on the most suspicious tags, on missing and on removed ones.
