@@ -78,6 +78,8 @@ class Certificate:
         The answers since the set was fixed: whether each tag is right, None if unsure.
     earlier : dict from (row, label) to bool or None
         The answers before.
+    n_answers : int
+        Number of `answers` that count: in the order of drawing, without a gap.
     n_changed : int
         Number of `answers` that a person changed on the review page.
     options : dict
@@ -125,8 +127,8 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """What is certified, in words."""
-        asked, unsure = len(self._is_miss), sum(right is None for right in self._counted.values())
-        answers = f"{asked:,} answer{'' if asked == 1 else 's'}"
+        unsure = sum(right is None for right in self._counted.values())
+        answers = f"{self.n_answers:,} answer{'' if self.n_answers == 1 else 's'}"
         if unsure:
             answers += f", {unsure} of them unsure, which count against it"
         if self.n_changed:
@@ -189,6 +191,11 @@ class Certificate:
                 break
             counted[tag] = self.answers[tag]
         return counted
+
+    @property
+    def n_answers(self) -> int:
+        """Number of answers that count: in the order of drawing, without a gap."""
+        return len(self._counted)
 
     @cached_property
     def _is_miss(self) -> Array:
@@ -352,7 +359,7 @@ class Certificate:
             raise InputError("there are no answers")
         if not self.certified:
             raise InputError(
-                f"{len(self._counted)} answers do not certify the claim (e-value "
+                f"{self.n_answers} answers do not certify the claim (e-value "
                 f"{self.e_value:.3g}, needed {self.needed:.3g})"
             )
         if table_sha256 != self.table_sha256:

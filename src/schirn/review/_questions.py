@@ -227,7 +227,7 @@ def say_what_is_known(ranking: NoisyLabels) -> str:
 
 def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     """Return what the page shows about a certificate."""
-    asked = len(certificate.answers)
+    asked = certificate.n_answers
     if certificate.certified:
         return {"words": f"{certificate}.", "certified": True, "asked": asked, "more": 0}
     answers = "no answers yet" if not asked else f"{asked} answer{'s' * (asked > 1)} so far"
