@@ -1,8 +1,9 @@
-"""The summary page of a reproduction: our results next to the printed ones, and their reading."""
+"""The pages of a reproduction: a summary with its reading, and all tables."""
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from schirn.lab.bench import tables
@@ -18,6 +19,9 @@ from schirn.lab.reproduction.studies import Study
 from schirn.metrics import METRICS
 from schirn.report.page import render
 
+SUMMARY = "reproduction.md"
+TABLES_PAGE = "results/reproduction.md"
+
 
 class Tables(NamedTuple):
     """Results of the tables.
@@ -31,7 +35,7 @@ class Tables(NamedTuple):
     oracle: Sequence[Result] = ()
 
 
-def page(
+def pages(
     found: Tables,
     studies: Mapping[str, Study],
     figures: Mapping[str, str],
@@ -40,8 +44,8 @@ def page(
     skipped: Mapping[str, str],
     left_out: Mapping[str, Sequence[str]],
     date: str | None = None,
-) -> str:
-    """Write the page as Markdown.
+) -> dict[str, str]:
+    """Write the summary and the tables as Markdown; return the texts by file name.
 
     Parameters
     ----------
@@ -73,18 +77,36 @@ def page(
         kernel += [*_comparisons(found.kernel, main), tables.costs(found.kernel)]
     with_oracle = [*results, *found.oracle]
 
-    def figure(name: str, title: str) -> str:
-        return f"![{title}](figures/{figures[name]})\n\n" if name in figures else ""
+    def figure(folder: str, name: str, title: str) -> str:
+        return f"![{title}]({folder}/{figures[name]})\n\n" if name in figures else ""
 
-    text = render(
-        "schirn.lab.reproduction",
+    def written(template: str, figures_folder: str, **context: Any) -> str:
+        text = render(
+            "schirn.lab.reproduction",
+            template,
+            extra="bench",
+            escape=False,
+            part=part,
+            date=date,
+            figure=partial(figure, figures_folder),
+            **context,
+        )
+        return text.rstrip() + "\n"
+
+    summary_text = written(
         "reproduction.md",
-        extra="bench",
-        escape=False,
-        part=part,
-        date=date,
+        "figures",
         n_fits=len(fits),
         took=describe(_seconds(fits)),
+        findings=[
+            *summary(results, main[0]),
+            *findings(results, studies, kernel=found.kernel, oracle=found.oracle),
+        ],
+        distances=_distances(results, main),
+    )
+    tables_text = written(
+        "tables.md",
+        "../figures",
         protocol=[
             *_some_folds(part, found),
             *(
@@ -95,19 +117,13 @@ def page(
             *_versions(fits),
         ],
         grids=_grids(results),
-        findings=[
-            *summary(results, main[0]),
-            *findings(results, studies, kernel=found.kernel, oracle=found.oracle),
-        ],
-        distances=_distances(results, main),
         main_tables=_rendered(tables.results(with_oracle, name, published=True) for name in main),
         comparisons=_rendered(_comparisons(results, main)),
         extra_tables=_rendered(extra),
         kernel_tables=_rendered(kernel),
         studies={name: study.table.render("markdown") for name, study in studies.items()},
-        figure=figure,
     )
-    return text.rstrip() + "\n"
+    return {SUMMARY: summary_text, TABLES_PAGE: tables_text}
 
 
 def _rendered(made: Iterable[Table]) -> list[str]:
