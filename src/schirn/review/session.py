@@ -454,7 +454,9 @@ class Session(ReviewState):
     def _reason(self, tag: int) -> tuple[str, float | None]:
         """Why a tag is removed or added, and the probability that this is right."""
         confidence, status = float(self.confidence[tag]), int(self.status[tag])
-        why = f"{confidence:.0%} likely to be correct ({self.project.method})"
+        n_answers, by = self.questions.ranking(self.status).n_answers, self.project.method
+        by = f"{by}, {n_answers:,} answers" if n_answers else by
+        why = f"{confidence:.0%} likely to be correct ({by})"
         sure: float | None = 1 - confidence
         if status in (KEEP, DROP):
             votes = self.votes.get(tag, {})
