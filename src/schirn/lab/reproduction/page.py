@@ -68,32 +68,8 @@ def pages(
     main = [name for name in metrics_in(results) if name in METRICS]
     studied = [r for study in studies.values() for r in study.records if "key" in r]
     fits = [*found.rows, *found.kernel, *found.oracle, *studied]
-    extra = [tables.costs(results)]
-    if "noise_auc" in metrics_in(results):
-        extra.insert(0, tables.results(results, "noise_auc", reference=None))
-    kernel = []
-    if found.kernel:
-        kernel = [tables.results(found.kernel, name) for name in main]
-        kernel += [*_comparisons(found.kernel, main), tables.costs(found.kernel)]
-    with_oracle = [*results, *found.oracle]
-
-    def figure(folder: str, name: str, title: str) -> str:
-        return f"![{title}]({folder}/{figures[name]})\n\n" if name in figures else ""
-
-    def written(template: str, figures_folder: str, **context: Any) -> str:
-        text = render(
-            "schirn.lab.reproduction",
-            template,
-            extra="bench",
-            escape=False,
-            part=part,
-            date=date,
-            figure=partial(figure, figures_folder),
-            **context,
-        )
-        return text.rstrip() + "\n"
-
-    summary_text = written(
+    page = partial(_page, figures=figures, part=part, date=date)
+    summary_text = page(
         "reproduction.md",
         "figures",
         n_fits=len(fits),
@@ -104,26 +80,66 @@ def pages(
         ],
         distances=_distances(results, main),
     )
-    tables_text = written(
+    protocol = [
+        *_some_folds(part, found),
+        *(
+            f"Left out because it takes too long: {method} on {', '.join(names)}."
+            for method, names in left_out.items()
+        ),
+        *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
+        *_versions(fits),
+    ]
+    tables_text = page(
         "tables.md",
         "../figures",
-        protocol=[
-            *_some_folds(part, found),
-            *(
-                f"Left out because it takes too long: {method} on {', '.join(names)}."
-                for method, names in left_out.items()
-            ),
-            *(f"Skipped: {name} – {why}" for name, why in skipped.items()),
-            *_versions(fits),
-        ],
+        protocol=protocol,
         grids=_grids(results),
-        main_tables=_rendered(tables.results(with_oracle, name, published=True) for name in main),
-        comparisons=_rendered(_comparisons(results, main)),
-        extra_tables=_rendered(extra),
-        kernel_tables=_rendered(kernel),
         studies={name: study.table.render("markdown") for name, study in studies.items()},
+        **_tables(found, main),
     )
     return {SUMMARY: summary_text, TABLES_PAGE: tables_text}
+
+
+def _page(
+    template: str,
+    folder: str,
+    *,
+    figures: Mapping[str, str],
+    **context: Any,
+) -> str:
+    """Render one page, whose figures are in `folder`."""
+
+    def figure(name: str, title: str) -> str:
+        return f"![{title}]({folder}/{figures[name]})\n\n" if name in figures else ""
+
+    text = render(
+        "schirn.lab.reproduction",
+        template,
+        extra="bench",
+        escape=False,
+        figure=figure,
+        **context,
+    )
+    return text.rstrip() + "\n"
+
+
+def _tables(found: Tables, metrics: Sequence[str]) -> dict[str, Any]:
+    """Render the tables of the tables page, by their names in its template."""
+    results = found.rows
+    extra = [tables.costs(results)]
+    if "noise_auc" in metrics_in(results):
+        extra.insert(0, tables.results(results, "noise_auc", reference=None))
+    kernel = []
+    if found.kernel:
+        kernel = [tables.results(found.kernel, name) for name in metrics]
+        kernel += [*_comparisons(found.kernel, metrics), tables.costs(found.kernel)]
+    with_oracle = [*results, *found.oracle]
+    return {
+        "main_tables": _rendered(tables.results(with_oracle, m, published=True) for m in metrics),
+        "comparisons": _rendered(_comparisons(results, metrics)),
+        "extra_tables": _rendered(extra),
+        "kernel_tables": _rendered(kernel),
+    }
 
 
 def _rendered(made: Iterable[Table]) -> list[str]:
