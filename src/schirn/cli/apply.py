@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             raise InputError(f"{args.data}: {error}", parameter="partial") from None
         same_table = changes.fits(cells if args.forward else new[name])
     for each in conflicts:
-        note(f"{args.data}: {each}")
+        note(f"{args.data}: {each}", error=True)
     if args.output:
         write_copy(args.output, table, new, {}, separator=changes.separator)
     _print(args, changes, same_table, len(conflicts))

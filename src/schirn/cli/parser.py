@@ -26,7 +26,9 @@ _COMMON = """
 [common options]
 --threads N:positive  number of threads for linear algebra (default: all)
 --debug  show the traceback of an error (also: SCHIRN_DEBUG=1)
---quiet  do not show progress
+--quiet  print errors only, besides JSON and data
+--log-json  write notes, stages and errors to stderr as lines of JSON
+--config FILE  options as TOML (default: schirn.toml, or [tool.schirn] in pyproject.toml)
 """
 _COLOR = """
 --color auto|always|never = auto  when to use colours (default: auto, on a terminal; also:
@@ -36,6 +38,14 @@ CHECKPOINT = """
 --checkpoint DIR  keep the state of a long run in this folder; if the run is killed, the same
     command resumes it; the folder is removed at the end
 """
+
+
+class UsageError(SystemExit):
+    """An error in the arguments; the program prints its sentence and ends with code 2."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(2)
+        self.sentence = sentence
 
 
 class Parser(argparse.ArgumentParser):
@@ -48,14 +58,14 @@ class Parser(argparse.ArgumentParser):
         self.color = False
 
     def error(self, message: str) -> NoReturn:
-        """Print one sentence and exit with code 2."""
+        """Raise one sentence."""
         if message.endswith("required: COMMAND"):
             message = "no command given"
         choice = re.match(r"argument \S+: invalid choice: '(.*?)' \(choose from (.*)\)", message)
         if choice and "COMMAND" in message:
             known = re.findall(r"[\w-]+", choice[2])
             message = f"there is no command {choice[1]!r}; {suggest(choice[1], known)}"
-        self.exit(2, f"schirn: {message} (see {self.prog} --help)\n")
+        raise UsageError(f"{message} (see {self.prog} --help)")
 
 
 def build_parser(commands: Iterable[Any]) -> Parser:

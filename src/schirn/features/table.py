@@ -25,7 +25,7 @@ from schirn.features.text import TextFeatures, with_unit_rows
 from schirn.features.weights import choose_weights
 from schirn.labels.tags import read_tags
 from schirn.linalg.arrays import is_device_array
-from schirn.linalg.scaling import moments
+from schirn.linalg.features import moments
 from schirn.scale.input import location
 from schirn.tables.arrow import ArrowTable
 

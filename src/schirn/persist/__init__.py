@@ -37,7 +37,7 @@ from schirn.features import TagPipeline
 from schirn.linalg.arrays import is_device_array, to_numpy
 from schirn.methods import PartialMultiLabelClassifier, method_named, methods
 from schirn.persist._model import RECORDS as RECORDS
-from schirn.persist._model import all_records, check_model, class_of
+from schirn.persist._model import RETIRED_FIELDS, all_records, check_model, class_of
 from schirn.persist._onnx import to_onnx as to_onnx
 
 FORMAT = "schirn-model"
@@ -532,7 +532,9 @@ class Decoder:
         record = RECORDS.get(name) or all_records().get(name)
         if record is None:
             raise ValueError(f"{body['name']!r} is not a record of schirn")
-        return record.cls(**{key: self.value(value) for key, value in body["fields"].items()})
+        retired = RETIRED_FIELDS.get(name, ())
+        fields = {k: self.value(v) for k, v in body["fields"].items() if k not in retired}
+        return record.cls(**fields)
 
 
 def _known_class(name: str) -> Any:

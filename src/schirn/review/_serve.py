@@ -26,6 +26,7 @@ def serve(
     browser: bool = True,
     name: str = "",
     image_root: str | None = None,
+    decisions: str | os.PathLike[str] | None = None,
     ready: Callable[[str], None] | None = None,
 ) -> int:
     """Serve the review page until Ctrl-C and return the number of decided tags.
@@ -42,6 +43,8 @@ def serve(
         Who decides; "" lets the page ask.
     image_root : str, optional
         Folder of the image files; by default the one that ``schirn clean`` used.
+    decisions : path, optional
+        File of `Decisions`: its answers are taken over, and every new one is written to it.
     ready : callable, optional
         Called with the address, including the token, as soon as the page can be opened.
 
@@ -64,7 +67,7 @@ create one with: schirn clean TABLE --project /nowhere
     from schirn.review._connections import LimitedProtocol
 
     name = checked_person(name)
-    session = open_session(folder, image_root=image_root)
+    session = open_session(folder, image_root=image_root, decisions=decisions)
     try:
         if session.table is not None:
             # A damaged table stops the command now, not the page later.

@@ -179,14 +179,14 @@ def _verdict(results: list[dict[str, Any]], counts: Counter[str]) -> int:
     """Report what went wrong; return the exit code."""
     reasons = Counter((r["status"], r["reason"]) for r in results if r["status"] != "done")
     for (status, reason), count in reasons.most_common(5):
-        note(f"{count} {status}: {reason}")
+        note(f"{count} {status}: {reason}", error=True)
     if len(reasons) > 5:
-        note(f"and {len(reasons) - 5} more reasons; see the results")
+        note(f"and {len(reasons) - 5} more reasons; see the results", error=True)
     bad = counts["failed"] + counts["timeout"]
     if bad:
-        note(f"{bad} of {len(results)} runs failed or timed out")
+        note(f"{bad} of {len(results)} runs failed or timed out", error=True)
     elif not counts["done"]:
-        note("nothing was run: every data set was skipped")
+        note("nothing was run: every data set was skipped", error=True)
     return int(bool(bad or not counts["done"]))
 
 

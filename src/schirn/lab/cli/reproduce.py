@@ -101,7 +101,9 @@ def run(args: argparse.Namespace) -> int:
             say=say_step,
         )
     if left:
-        note(f"stopped with {left} fits left to do; run the same command again to resume")
+        note(
+            f"stopped with {left} fits left to do; run the same command again to resume", error=True
+        )
         return UNFINISHED
     day = args.date or date.today().isoformat()
     written: list[Path] = []
@@ -129,7 +131,7 @@ def _verdict(folder: Path) -> int:
     bad = [result for result in results if result["status"] in ("failed", "timeout")]
     if bad:
         count = f"{len(bad)} of {len(results)} fits failed or timed out"
-        note(f"{count}; the first: {bad[0]['reason']}")
+        note(f"{count}; the first: {bad[0]['reason']}", error=True)
     return int(bool(bad))
 
 
