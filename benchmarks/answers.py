@@ -12,9 +12,12 @@ Three kinds of tables:
   the right ones indistinguishable from wrong ones.
 
 The truth answers 25 questions along all ranks, then 25 around the limit. Precision and recall count
-only tags without an answer; an audit that removes nothing has no precision. `--certificates` runs
-certificates of sets with exactly 90% wrong tags instead: watched after every answer, drawn again
-ten times, and started again with other removals after each failure.
+only tags without an answer; an audit that removes nothing has no precision. `--worklist` compares
+200 questions about the most suspicious tags, ranked again after every ten, with the first 200 in
+the order of Sieve alone. `--certificates` runs certificates of sets with exactly 90% wrong tags
+instead: watched after every answer, without the lines that speak against it, drawn again ten times,
+begun again with other removals after each failure, and begun with fewer or more removals while the
+answers so far are left out, which the program cannot notice.
 """
 
 import argparse
@@ -37,7 +40,10 @@ from schirn.exceptions import DataError, EmptyCandidatesWarning
 
 ADDED = (("medical", 2), ("enron", 3), ("emotions", 2), ("scene", 1), ("yeast", 3))
 REAL = ("yeastmf_full", "yeastcc_full", "yeastbp_full")
-COLUMNS = ("wrong", "removals", "right", "found", "below 80", "covered", "width", "first 200")
+COLUMNS = (
+    *("wrong", "removals", "right", "found", "below 80", "covered", "width", "first 200"),
+    "predicted",
+)
 
 
 class Table(NamedTuple):
@@ -102,8 +108,8 @@ def tables(kinds: list[str]) -> Iterator[Table]:
     if "titles" in kinds:
         for seed, (wrong, mention, silent) in enumerate(
             (wrong, mention, silent)
-            for wrong in (0.0, 0.03, 0.1, 0.2)
-            for mention, silent in ((0.98, 0.0), (0.9, 0.0), (0.98, 0.33))
+            for wrong in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3)
+            for mention, silent in ((0.98, 0), (0.94, 0), (0.9, 0), (0.98, 0.2), (0.98, 0.33))
         ):
             texts, C, T = titles(seed, wrong=wrong, mention=mention, silent=silent, dropped=0.08)
             name = f"titles, {wrong:.0%} wrong, {mention:.0%} mentioned, {silent:.0%} silent"
@@ -151,12 +157,28 @@ def audit(table: Table, n: int, kind: str, seed: int) -> dict[str, float]:
         "covered": float(low <= share <= high) if kind == "listed" else np.nan,
         "width": high - low if kind == "listed" else np.nan,
         "first 200": float(is_hit[tags.worklist.order[:200]].mean()),
+        "predicted": tags.worklist.posterior.expected_hits(200) / 200,
     }
+
+
+def worklist(table: Table) -> list[float]:
+    """Share of wrong tags in 200 questions: in the order of Sieve alone, and ranked again."""
+    ranking = table.ranking
+    usable = np.flatnonzero(ranking.worklist.usable)
+    alone = usable[np.argsort(ranking.experts[0][usable], kind="stable")][:200]  # type: ignore[index]
+    wrong = [float((table.truth[ranking.row[alone], ranking.column[alone]] == 0).mean()), 0.0]
+    for _ in range(20):
+        asked = ranking.suspects(10)
+        right = table.truth[asked.row, asked.column] == 1
+        ranking = ranking.answered(asked, right)
+        wrong[1] += float((~right).sum() / 200)
+    return wrong
 
 
 def certificates(runs: int) -> None:
     """Share of false certificates at the boundary, by several ways to stop."""
-    rng, ways = np.random.default_rng(0), ("every answer", "draw again", "other removals")
+    rng = np.random.default_rng(0)
+    ways = ("every answer", "lines deleted", "draw again", "other removals", "answers left out")
     false = dict.fromkeys(ways, 0)
     for run in range(runs):
         table = scores(int(rng.integers(2**31)), wrong=0.3, apart=1, silent=0, m=300)
@@ -173,6 +195,14 @@ def certificates(runs: int) -> None:
             is_certified(ordered.certify(0.9, random_state=r), right, place) for r in range(10)
         ]
         false["every answer"] += draws[0]
+        first = ordered.certify(0.9)
+        n_before = int(np.argmax([*right[_members(first, place)], True]))
+        false["lines deleted"] += is_certified(first, right, place, n_before)
+        sizes = [free.remove(k) for k in range(100, 201, 20)]
+        false["answers left out"] += any(
+            right[each.removed].mean() >= 0.1 and is_certified(each.certify(0.9), right, place)
+            for each in sizes
+        )
         false["draw again"] += any(draws)
         # Slower, so only a tenth as often.
         if run % 10 == 0:
@@ -186,10 +216,15 @@ def is_certified(
     certificate: Certificate, right: np.ndarray, place: np.ndarray, most: int | None = None
 ) -> bool:
     """Whether the e-value reaches its limit within the first answers, watched after each."""
+    is_miss = right[_members(certificate, place)][:most]
+    values = e_values(is_miss, certificate.n_tags, certificate.n_tags * 0.1)
+    return bool(values.max(initial=0) >= certificate.needed)
+
+
+def _members(certificate: Certificate, place: np.ndarray) -> list[int]:
+    """Tags of a certificate in the order of drawing."""
     names = certificate.ranking.label_names  # type: ignore[union-attr]
-    members = [place[row, names.index(label)] for row, label in certificate.order or ()]
-    values = e_values(right[members][:most], certificate.n_tags, certificate.n_tags * 0.1)
-    return bool(len(members) and values.max() >= certificate.needed)
+    return [place[row, names.index(label)] for row, label in certificate.order or ()]
 
 
 def other_removals(ranking: NoisyLabels, right: np.ndarray, place: np.ndarray) -> bool:
@@ -228,16 +263,25 @@ def main() -> None:
     parser.add_argument("--answers", type=int, default=50)
     parser.add_argument("--kind", choices=("listed", "missing"), default="listed")
     parser.add_argument("--tables", default="scores,titles,real")
+    parser.add_argument("--precision", type=float, default=0.9)
+    parser.add_argument("--worklist", action="store_true")
     parser.add_argument("--certificates", type=int, metavar="RUNS")
     args = parser.parse_args()
     warnings.simplefilter("ignore", EmptyCandidatesWarning)
     if args.certificates:
         certificates(args.certificates)
         return
+    if args.worklist:
+        print("| table | Sieve alone | ranked again |\n|---|--:|--:|")
+        for table in tables(["real"]):
+            cells = " | ".join(f"{100 * share:.1f}" for share in worklist(table))
+            print(f"| {table.name} | {cells} |", flush=True)
+        return
     print("| table | " + " | ".join(COLUMNS) + " |\n|---|" + "--:|" * len(COLUMNS))
     rows: dict[str, list[dict[str, float]]] = {}
     with threadpool_limits(1):
         for table in tables(args.tables.split(",")):
+            table = table._replace(ranking=replace(table.ranking, precision=args.precision))
             audits = [audit(table, args.answers, args.kind, seed) for seed in range(args.audits)]
             rows.setdefault(table.name.partition(",")[0], []).extend(audits)
             print(line(table.name, mean(audits)), flush=True)

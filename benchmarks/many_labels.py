@@ -134,8 +134,8 @@ def no_harm() -> None:
 
 def head(*first: str) -> None:
     """Print the first two lines of a table of precisions."""
-    cells = (*first, "wrong", "at most", "right", "rare: right", "removed", "found")
-    print(f"| {' | '.join(cells)} |\n|{'---|' * len(first)}{'--:|' * 6}", flush=True)
+    cells = (*first, "wrong", "right", "rare: right", "removed", "found")
+    print(f"| {' | '.join(cells)} |\n|{'---|' * len(first)}{'--:|' * 5}", flush=True)
 
 
 def line(ranking: Any, y: Any, *first: str) -> None:
@@ -144,7 +144,6 @@ def line(ranking: Any, y: Any, *first: str) -> None:
     counts = np.bincount(ranking.column, minlength=y.shape[1])[ranking.column]
     cells = [
         percent(wrong),
-        percent([ranking.wrong_share_interval[1]]),
         percent(wrong[ranking.removed]),
         percent(wrong[ranking.removed & (counts < 10)]),
         percent(ranking.removed),
@@ -234,7 +233,7 @@ def quality(ranking: Any, y: Any) -> str:
     judged, removed = ranking.judged, ranking.removed
     return (
         f"AUC {100 * roc_auc_score(true[judged], ranking.confidence[judged]):.1f}, "
-        f"{100 * (~true).mean():.1f}% wrong, at most {100 * ranking.wrong_share_interval[1]:.1f}%, "
+        f"{100 * (~true).mean():.1f}% wrong, "
         f"removed {100 * removed.mean():.1f}%, "
         f"{100 * (~true[removed]).mean():.1f}% of these wrong, "
         f"unjudged {100 * (~judged).mean():.1f}%"

@@ -137,6 +137,34 @@ def test_a_certificate_goes_on_in_files(small, tmp_path):
         read_answers([path], ranking.remove(31))
 
 
+def test_other_options_after_answers_draw_again_with_more_evidence(small, tmp_path):
+    ranking = find_noisy_labels(small.X, small.candidates)
+    first, second = tmp_path / "q1.csv", tmp_path / "q2.csv"
+    certificate = ranking.remove(30).certify()
+
+    def ask(path, certificate, word):
+        write_questions(path, certificate.questions(6), ranking, certificate=certificate)
+        table = pd.read_csv(path, dtype=str)
+        table["right"] = word
+        table.to_csv(path, index=False)
+
+    ask(first, certificate, "yes")
+    other, none = read_answers([first], ranking.remove(40), draw_again=True)
+    assert none is None
+    assert other.n_answers == 6
+    again = other.certify()
+    assert (again.draw, again.n_tags) == (1, other.removed.sum())
+    assert again.needed > 10 * certificate.needed
+    ask(second, again, "no")
+    # Both files in any order; without the first one, the second is refused.
+    for paths in ((first, second), (second, first)):
+        read = read_answers(paths, ranking.remove(40))[1]
+        assert (read.draw, len(read.answers), len(read.earlier)) == (1, 6, 6)
+        assert read.e_value > 1
+    with pytest.raises(InputError, match="another set of tags"):
+        read_answers([second], ranking.remove(40))
+
+
 def test_hostile_answers(asked):
     ranking, _, path, fill = asked
     for words, message in (

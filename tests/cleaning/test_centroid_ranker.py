@@ -132,7 +132,6 @@ def test_features_that_say_nothing_rank_at_random(data):
     wrong = np.asarray(data.y_true)[ranking.row, ranking.column] == 0
     # Only how often labels are listed says anything.
     assert roc_auc_score(wrong[ranking.judged], -ranking.confidence[ranking.judged]) < 0.7
-    assert ranking.wrong_share_interval[1] > 0.5
     assert ranking.planted_among_suspects(0.1) < 0.25
 
 

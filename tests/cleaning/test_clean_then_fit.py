@@ -33,10 +33,9 @@ def digits():
     ],
     ids=lambda c: type(c).__name__,
 )
-@pytest.mark.parametrize("labels", ["clean", "soft"])
-def test_any_classifier_gets_better_labels(digits, classifier, labels):
+def test_any_classifier_gets_better_labels(digits, classifier):
     train, test = slice(0, 500), slice(1000, 1400)
-    model = CleanThenFit(classifier, labels=labels, method=Sieve(max_iter=3), cv=2)
+    model = CleanThenFit(classifier, method=Sieve(max_iter=3), cv=2)
     model = clone(model).fit(digits.X[train] / 16, digits.candidates[train])
     X = digits.X[test] / 16
     predicted = model.predict(X)
@@ -117,23 +116,6 @@ def test_scores_take_labels_in_every_container(small):
     assert model.score(small.X, nothing, sample_weight=np.ones(200)) < expected
 
 
-def test_soft_labels_in_every_container(small):
-    rows = {
-        "array": small.X,
-        "sparse": sp.csr_array(small.X),
-        "table": pd.DataFrame(small.X, columns=[f"x{j}" for j in range(small.X.shape[1])]),
-    }
-    found = {}
-    for name, X in rows.items():
-        # A tree, whose splits the container does not change.
-        tree = DecisionTreeClassifier(max_depth=4, random_state=0)
-        model = CleanThenFit(tree, method=CandidateRidge(), labels="soft")
-        found[name] = model.fit(X, small.candidates).predict_proba(X)
-        assert model.n_features_in_ == small.X.shape[1]
-    for name in ("sparse", "table"):
-        np.testing.assert_allclose(found[name], found["array"], atol=0.05, err_msg=name)
-
-
 def test_a_classifier_of_texts():
     texts = ["bark tail", "wave sand", "bark paw", "salt wave", "tail paw", "sand salt"] * 10
     tags = [["dog"] if "bark" in t or "tail" in t else ["sea"] for t in texts]
@@ -160,7 +142,5 @@ def test_delegation_and_contract(small):
     fitted = model.fit(small.X, pd.DataFrame(small.candidates, columns=list("abcdef")))
     assert fitted.label_names_ == list("abcdef")
     assert not hasattr(model.classifier, "coef_")
-    with pytest.raises(InputError, match="labels must be one of"):
-        clone(model).set_params(labels="hard").fit(small.X, small.candidates)
     with pytest.raises(InputError, match="scikit-learn estimator"):
         CleanThenFit("ridge").fit(small.X, small.candidates)

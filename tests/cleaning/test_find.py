@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -192,7 +190,6 @@ def test_annotators_are_reported(crowd):
     assert sum(a.ballots for a in ranking.annotators) == len(votes.ballots.row)
     assert min(a.sensitivity for a in best) > max(a.sensitivity for a in worst)
     assert max(a.false_factor for a in best) < min(a.false_factor for a in worst)
-    assert len(json.loads(ranking.to_json())["annotators"]) == 6
     assert find_noisy_labels(X, votes.candidates, votes=(votes.counts, 6)).annotators is None
 
 
@@ -240,7 +237,6 @@ def test_missing_tags_are_ranked(digits):
     assert len(missing) > len(likely)
     assert not ranking.added.any()
     assert missing.label[0] == digits.label_names[missing.column[0]]
-    assert len(json.loads(ranking.to_json())["missing"]) == len(missing)
     # Nobody asks about a tag that is known to be wrong.
     known = np.zeros(tags.shape)
     known[missing.row[0], missing.column[0]] = -1
@@ -259,7 +255,7 @@ def test_random_features_say_nothing(digits, form):
     X = np.random.default_rng(0).random((600, 20))
     ranking = find_noisy_labels(form(X), digits.y_true[:600])
     assert not ranking.removed.any()
-    assert ranking.wrong_share_interval[1] > 0.5
+    assert ranking.planted_among_suspects(0.1) < 0.25
 
 
 def test_rare_and_universal_labels_are_not_judged(small):
@@ -274,8 +270,7 @@ def test_rare_and_universal_labels_are_not_judged(small):
         assert set(ranking.confidence[tags]) == {0.5}
     assert set(ranking.verdict[ranking.column < 6]) == {"kept", "removed"}
     rarest = next(label for label in ranking.labels() if label.name == "6")
-    assert (rarest.judged, rarest.worst) == (0, [])
-    assert json.loads(ranking.to_json())["labels"]
+    assert (rarest.candidates, rarest.judged) == (2, 0)
 
 
 def test_a_label_that_occurs_in_one_fold_only_is_not_judged(small):
@@ -421,7 +416,7 @@ def test_features_in_files_get_the_verdicts_of_those_in_memory(small, kind, tmp_
     np.testing.assert_allclose(ranking.confidence, expected.confidence, atol=1e-5)
     np.testing.assert_array_equal(ranking.removed, expected.removed)
     np.testing.assert_array_equal(ranking.missing.row, expected.missing.row)
-    assert ranking.wrong_share_interval == expected.wrong_share_interval
+    assert ranking.planted_among_suspects() == expected.planted_among_suspects()
     # What a file is not enough for is done in memory.
     groups = np.arange(200) // 2
     expected = find_noisy_labels(small.X.astype(np.float32), small.candidates, groups=groups)
@@ -433,7 +428,6 @@ def test_many_labels_are_judged_in_groups_if_memory_is_short(small):
     whole = find_noisy_labels(small.X, small.candidates)
     halves = find_noisy_labels(small.X, small.candidates, max_memory=200 * 6 * 40 / 1e9)
     assert halves.judged.all()
-    assert 0 < halves.wrong_share_interval[1] < 1
     assert np.corrcoef(whole.confidence, halves.confidence)[0, 1] > 0.8
 
 

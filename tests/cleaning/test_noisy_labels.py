@@ -47,8 +47,7 @@ def test_without_answers_nothing_is_removed_or_claimed(digits, ranking):
     assert ranking.is_checked
     assert set(ranking.verdict) == {"kept"}
     assert np.isnan(ranking.wrong_share)
-    assert ranking.wrong_share_interval[0] == 0
-    assert wrong(ranking, digits, ranking.judged).mean() < ranking.wrong_share_interval[1] < 0.5
+    assert ranking.wrong_share_interval == (0, 1)
     assert "Nobody can know" in ranking.sentence
     assert np.isnan(ranking.expected_wrong(10))
     assert ranking.summary()["wrong_share"] is None
@@ -293,9 +292,7 @@ def test_summaries_and_tables(answered, tmp_path):
     written = pd.read_csv(tmp_path / "tags.csv")
     assert (np.diff(written["confidence"]) >= 0).all()
     assert len(written) == len(frame)
-    document = json.loads(answered.to_json(tmp_path / "tags.json"))
-    assert document == json.loads((tmp_path / "tags.json").read_text("utf-8"))
-    assert document["summary"]["removed"] == answered.removed.sum()
+    json.dumps(whole, allow_nan=False)
 
 
 def test_csv_labels_cannot_run_as_formulas(small, tmp_path):
@@ -315,7 +312,7 @@ def test_label_names_may_be_an_array_of_numbers(small, form, tmp_path):
     ranking = find_noisy_labels(small.X, C, label_names=names, method="CandidateRidge")
     assert ranking.label_names == ["10", "20", "30", "40", "50", "60"]
     ranking.to_csv(tmp_path / "tags.csv")
-    assert json.loads(ranking.to_json())["tags"][0]["label"] in ranking.label_names
+    assert next(ranking.records())["label"] in ranking.label_names
     with pytest.raises(InputError, match="label_names holds '10' twice"):
         find_noisy_labels(small.X, C, label_names=np.full(6, 10))
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from schirn.cleaning.posterior import RankPosterior, largest_share, normal_scores
+from schirn.cleaning.posterior import RankPosterior, normal_scores
 from tests.reference import rank_posterior as plain
 
 
@@ -58,14 +58,3 @@ def test_no_answers_and_no_open_tags():
     assert done.limit(0.5) == 0
     assert done.hits_interval() == (0, 0, 0)
     assert done.expected_hits(3) == 0
-
-
-def test_largest_share():
-    rng = np.random.default_rng(0)
-    planted, right = rng.normal(-2, 1, 400), rng.normal(3, 1, 700)
-    listed = np.r_[rng.normal(-2, 1, 300), right]
-    assert largest_share(listed, planted) == pytest.approx(plain.largest_share(listed, planted))
-    assert 0.3 < largest_share(listed, planted) < 0.36
-    assert largest_share(right, planted) < 0.05
-    assert largest_share(planted, planted) > 0.95
-    assert largest_share(listed, np.zeros(0)) == largest_share(np.zeros(0), planted) == 1

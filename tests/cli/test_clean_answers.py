@@ -51,7 +51,7 @@ def test_without_answers_nothing_is_removed_and_the_next_command_is_told(table, 
     assert clean(table, "-o", out, "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["removed"], document["wrong_share"], document["checked"]) == (0, None, True)
-    assert document["wrong_share_interval"][0] == 0
+    assert document["wrong_share_interval"] == [0, 1]
     assert len(document["suspects"]) == 8
     assert [row["tags"] for row in read_csv(out)] == [row["tags"] for row in read_csv(table)]
 

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from scipy.stats import norm
 
 SLOPES = [0.15 * (12 / 0.15) ** (i / 11) for i in range(12)]
@@ -57,21 +56,6 @@ def hits_interval(weights, scores):
         low = total if low is None and below >= 0.05 else low
         high = total if high is None and below >= 0.95 else high
     return sum(total * w for total, w in totals), low, high
-
-
-def largest_share(log_odds, planted):
-    """Storey's bound, tag by tag."""
-    shares = []
-    for z in log_odds:
-        lower, equal = sum(p < z for p in planted), sum(p == z for p in planted)
-        shares.append((lower + equal / 2 + 0.5) / (len(planted) + 1))
-    bounds = [1.0]
-    for t in (0.1, 0.2, 0.3, 0.4, 0.5):
-        below = np.mean([u < t for u in shares])
-        of_listed = below * (1 - below) / len(log_odds)
-        of_planted = (below / t) ** 2 * t * (1 - t) / len(planted)
-        bounds.append((below + 1.645 * math.sqrt(of_listed + of_planted)) / t)
-    return min(bounds)
 
 
 def normal_score(rank, size):

@@ -158,8 +158,8 @@ def test_nothing_sticks_out(suggesting, width):
     set_width(page, width)
     try:
         assert page.execute_script("return document.documentElement.scrollWidth") <= width
-        plot = page.find_element("css selector", "figure svg").rect
-        assert plot["width"] > 0.6 * min(width, 1000)
+        cards = page.find_element("id", "cards").rect
+        assert cards["width"] > 0.6 * min(width, 1000)
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 

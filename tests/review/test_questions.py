@@ -70,7 +70,7 @@ def test_two_steps_of_questions_as_in_the_library(session):
     low, high = ranking.wrong_share_interval
     share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
     assert share in known["line"]
-    assert f"of the next 100, about {ranking.expected_wrong(100):.0f} are" in known["line"]
+    assert f"about {ranking.expected_wrong(100):.0f} of the next 100 suspects" in known["line"]
     assert known["remove"]["count"] == int((ranking.removed & np.isnan(ranking.answer)).sum())
     # Nothing more than what was answered is removed yet; the most suspicious tag comes next.
     assert known["removed"] == sum(not is_right(session, tag) for tag in asked)
@@ -203,6 +203,48 @@ def test_drawing_again_after_answers_needs_more_evidence(session, folder):
     assert open_session(folder, write=False).certificate().draw == 1
 
 
+def test_answers_that_were_taken_back_give_no_second_chance(session, folder):
+    """Answer, undo all, and leave out of the next set what was seen to be right."""
+    answer(session, 50)
+    members = session.questions.ready("listed", session.status).tolist()
+    session.act({"action": "remove", "tags": members}, session.sequence)
+    first = session.certificate()
+    drawn = [session.questions.number(tag) for tag in first.order]
+    for k, tag in enumerate(drawn[:20]):
+        decide(session, tag, "keep" if k % 4 == 0 else "drop")
+    for _ in range(21):
+        session.undo(session.sequence)
+    assert session.certificate() is None
+    for tag in drawn[:20:4]:
+        decide(session, tag, "keep")
+    members = [tag for tag in members if tag not in drawn[:20:4]]
+    session.act({"action": "remove", "tags": members}, session.sequence)
+    second = session.certificate()
+    assert second.draw == 1
+    assert second.needed > 10 * first.needed
+    # What was seen to be wrong is not drawn first again.
+    assert second.order[:15] != [tag for k, tag in enumerate(first.order[:20]) if k % 4]
+    assert open_session(folder, write=False).certificate().order == second.order
+
+
+def decide(session, tag, action):
+    session.decide(action, *_pair(session, tag), session.sequence)
+
+
+def test_changed_answers_are_counted_in_the_certificate(session):
+    answer(session, 50)
+    remove(session)
+    answer(session, 12, "certify", "drop")
+    assert session.certificate().n_changed == 0
+    answer(session, 1, "certify", "keep")
+    session.undo(session.sequence)
+    answer(session, 1, "certify", "drop")
+    certificate = session.certificate()
+    assert certificate.n_changed == 1
+    assert "13 answers, 1 of them changed" in certificate.sentence
+    assert Certificate.from_json(certificate.to_json()).n_changed == 1
+
+
 def test_suggestions_are_asked_and_added(session):
     assert not session.final()[~session.listed].any()
     asked = answer(session, 50, "suggested")
@@ -212,6 +254,51 @@ def test_suggestions_are_asked_and_added(session):
     session.apply_answers("complete", 10, session.sequence)
     assert session.final()[~session.listed].all()
     assert sum(len(record["added"]) for record in session.final_tags()) == 60
+
+
+@pytest.fixture
+def swapped(tmp_path):
+    """40 items of which the first 20 list "coat" where "jacket" is right."""
+    items = []
+    for i in range(40):
+        tags, missing = {"dog": 0.9, "coat": 0.1 + i / 1000}, {"jacket": 0.9, "sea": 0.6}
+        items.append((f"item {i}", f"Text {i}", tags, missing if i < 20 else {}))
+    folder = write_project(tmp_path / "swaps", items, [*LABELS, "coat", "jacket"])
+    session = open_session(folder)
+    yield session
+    session.journal.close()
+
+
+def test_swaps_are_asked_and_undone(swapped):
+    session = swapped
+    assert session.known()["swaps"] == 20
+    view = session.view(order="swaps")
+    current = view["current"]
+    assert (current["label"], current["swap"]) == ("coat", "jacket")
+    assert session.view(order="suspicious")["current"]["swap"] is None
+    cell = {"item": current["item"], "label": "coat", "to": "jacket"}
+    session.act({"action": "swap", **cell}, view["seq"])
+    tags = {record["id"]: record for record in session.final_tags()}[current["item"]]
+    assert (tags["removed"], tags["added"]) == (["coat"], ["jacket"])
+    assert session.known()["answers"] == 1
+    assert session.known()["swaps"] == 19
+    again = open_session(session.project.folder, write=False)
+    np.testing.assert_array_equal(again.final(), session.final())
+    session.undo(session.sequence)
+    assert session.view(order="swaps")["current"]["item"] == current["item"]
+    assert not session.final()[~session.listed].any()
+    # Without the button, the second tag is asked once the first one is dropped.
+    session.decide("drop", current["item"], "coat", session.sequence)
+    view = session.view(order="swaps")
+    assert (view["current"]["item"], view["current"]["label"]) == (current["item"], "jacket")
+    session.decide("keep", current["item"], "jacket", session.sequence)
+    # A tag that is kept is no part of a swap.
+    current = session.view(order="swaps")["current"]
+    session.decide("keep", current["item"], "coat", session.sequence)
+    assert session.known()["swaps"] < 19
+    for wrong, right in (("jacket", "coat"), ("coat", "dog"), ("coat", "fish")):
+        with pytest.raises(InputError):
+            session.act({"action": "swap", **cell, "label": wrong, "to": right}, session.sequence)
 
 
 def test_an_audit_of_an_earlier_version_leaves_its_answers_as_decisions(session, folder):
@@ -283,6 +370,21 @@ def test_from_a_table_to_a_certificate_in_the_terminal(table, tmp_path, capsys, 
     assert main(check) == 0
     document = json.loads((tmp_path / "items-review" / "project.json").read_text())
     assert document["command"] == ["--labels", "tags", "--text", "description"]
+
+
+def test_swaps_in_the_terminal(swapped, capsys, monkeypatch):
+    import builtins
+
+    from schirn.cli.terminal import ask
+
+    swapped.journal.close()
+    keys, prompts = iter("sxysq"), []
+    monkeypatch.setattr(builtins, "input", lambda prompt: prompts.append(prompt) or next(keys))
+    assert ask(swapped.project.folder, order="swaps") == 5
+    assert "s: swap it for jacket" in capsys.readouterr().out
+    assert prompts[0] == "Is the tag right: coat? [s/y/n/u/b/q] "
+    final = open_session(swapped.project.folder, write=False)
+    assert sum(len(record["added"]) for record in final.final_tags()) == 2
 
 
 def test_mistakes_about_the_table(table, tmp_path, capsys):

@@ -8,6 +8,7 @@ those of other files.
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe, spreadsheet_text
@@ -82,7 +83,7 @@ def write_questions(
 
 
 def read_answers(
-    paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels
+    paths: Iterable[str | os.PathLike[str]], ranking: NoisyLabels, *, draw_again: bool = False
 ) -> tuple[NoisyLabels, Certificate | None]:
     """Return the ranking with the answers of some files, and the certificate that they continue.
 
@@ -94,6 +95,9 @@ def read_answers(
         .csv, .tsv, .jsonl or .parquet files.
     ranking : NoisyLabels
         What the questions were about.
+    draw_again : bool, default=False
+        Whether other tags may be removed than those that the last questions were drawn from. Their
+        answers then count as earlier ones, and the next certificate needs more evidence.
     """
     table, answers = _table(ranking), dict[tuple[int, str, str], _Line]()
     paths = list(paths)
@@ -113,20 +117,29 @@ def read_answers(
     for kind in (LISTED, MISSING):
         lines = [each for each in answers.values() if (each.kind, each.certificate) == (kind, None)]
         ranking = ranking.answered(_asked(lines, ranking, kind), [each.right for each in lines])
-    drawn = [each for each in answers.values() if each.certificate is not None]
-    if not drawn:
-        return ranking, None
-    of, draw = drawn[0].certificate[:2]  # type: ignore[index]
-    certificate = ranking.certify(of=of, random_state=max(draw - ranking.draws, 0))
-    for each in drawn:
-        if each.certificate != (of, draw, certificate.tags_sha256[:12]):
-            raise InputError(
-                f"{each.where}: was drawn from another set of tags, so the other answers or the "
-                f"options have changed since; use the same ones, or draw again"
-            )
-    asked = _asked(drawn, ranking, drawn[0].kind)
-    certificate = certificate.answered(asked, [each.right for each in drawn])
-    return certificate.ranking or ranking, certificate
+    draws: dict[tuple[int, str], list[_Line]] = {}
+    for line in answers.values():
+        if line.certificate is not None:
+            of, draw, _ = line.certificate
+            draws.setdefault((draw, of), []).append(line)
+    for draw, of in sorted(draws):
+        lines = draws[draw, of]
+        right = [each.right for each in lines]
+        asked = replace(_asked(lines, ranking, lines[0].kind), draw=draw)
+        if (draw, of) == max(draws):
+            certificate = ranking.certify(of=of, random_state=max(draw - ranking.draws, 0))
+            drawn_from = of, draw, certificate.tags_sha256[:12]
+            others = [line for line in lines if line.certificate != drawn_from]
+            if not others:
+                certificate = certificate.answered(asked, right)
+                return certificate.ranking or ranking, certificate
+            if not draw_again:
+                raise InputError(
+                    f"{others[0].where}: was drawn from another set of tags, so the other answers "
+                    f"or the options have changed since; use the same ones, or draw again"
+                )
+        ranking = ranking.answered(asked, right)
+    return ranking, None
 
 
 def answered_tags(

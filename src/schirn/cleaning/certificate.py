@@ -78,6 +78,10 @@ class Certificate:
         The answers since the set was fixed: whether each tag is right, None if unsure.
     earlier : dict from (row, label) to bool or None
         The answers before.
+    n_answers : int
+        Number of `answers` that count: in the order of drawing, without a gap.
+    n_changed : int
+        Number of `answers` that a person changed on the review page.
     options : dict
         How the ranking was made.
     table_sha256, tags_sha256 : str
@@ -91,10 +95,10 @@ class Certificate:
         The e-value from which on the claim is certified.
     precision_at_least : float
         The largest share that is certified; 0 at the beginning.
-    guess : float
-        Share of misses that the ranking expects.
     more_answers : int or None
         About how many more answers a certificate will probably take; None if it is out of reach.
+    fewest_answers : int or None
+        How many more answers it takes if none of them counts against the claim.
     ranking : NoisyLabels
         The ranking with these answers and a fixed set; not part of the file.
     """
@@ -112,7 +116,7 @@ class Certificate:
     date: str
     order: Sequence[Tag] | None = None
     ranking: "NoisyLabels | None" = None
-    guess: float = 0.5
+    n_changed: int = 0
 
     def __repr__(self) -> str:
         return f"Certificate({self.sentence})"
@@ -123,13 +127,15 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """What is certified, in words."""
-        asked, unsure = len(self._is_miss), sum(right is None for right in self._counted.values())
-        answers = f"{asked:,} answer{'' if asked == 1 else 's'}"
+        unsure = sum(right is None for right in self._counted.values())
+        answers = f"{self.n_answers:,} answer{'' if self.n_answers == 1 else 's'}"
         if unsure:
             answers += f", {unsure} of them unsure, which count against it"
+        if self.n_changed:
+            answers += f", {self.n_changed} of them changed"
         if not self.certified:
             return (
-                f"Not certified: that at least {self.target:.0%} of {self.n_tags:,} "
+                f"Not certified that at least {self.target:.0%} of {self.n_tags:,} "
                 f"{_WORDS[self.of]} ({answers})"
             )
         return (
@@ -186,6 +192,11 @@ class Certificate:
             counted[tag] = self.answers[tag]
         return counted
 
+    @property
+    def n_answers(self) -> int:
+        """Number of answers that count: in the order of drawing, without a gap."""
+        return len(self._counted)
+
     @cached_property
     def _is_miss(self) -> Array:
         return np.array([right is not self._claim for right in self._counted.values()], dtype=bool)
@@ -230,20 +241,29 @@ class Certificate:
         """About how many more answers it will probably take; None if out of reach."""
         if self.certified:
             return 0
-        asked, missed = len(self._is_miss), int(self._is_miss.sum())
-        left = self.n_tags - asked
-        if left <= 0:
-            return None
-        # What the ranking expects weighs as much as two answers.
-        rate = (missed + 2 * self.guess) / (asked + 2)
-        misses = np.random.default_rng(0).random((_PATHS, min(left, _MOST_PLANNED))) < rate
-        first = []
-        for path in misses:
-            values = e_values(np.r_[self._is_miss, path], self.n_tags, self._most_misses)
-            reached = np.flatnonzero(values[asked:] >= self.needed)
-            first.append(reached[0] + 1 if len(reached) else np.inf)
-        median = float(np.median(first))
+        # Half of the misses that the claim allows weigh as much as two answers.
+        rate = (self._is_miss.sum() + 1 - self.target) / (len(self._is_miss) + 2)
+        misses = np.random.default_rng(0).random((_PATHS, self._n_planned)) < rate
+        median = float(np.median([self._answers_until_certified(path) for path in misses]))
         return None if np.isinf(median) else int(median)
+
+    @property
+    def fewest_answers(self) -> int | None:
+        """How many more answers it takes if none of them counts against the claim."""
+        fewest = self._answers_until_certified(np.zeros(self._n_planned, dtype=bool))
+        return None if np.isinf(fewest) else int(fewest)
+
+    @property
+    def _n_planned(self) -> int:
+        return min(self.n_tags - len(self._is_miss), _MOST_PLANNED)
+
+    def _answers_until_certified(self, future: Array) -> float:
+        """How many of these further answers certify the claim; infinity if all do not."""
+        if not len(future):
+            return np.inf
+        values = e_values(np.r_[self._is_miss, future], self.n_tags, self._most_misses)
+        reached = np.flatnonzero(values[len(self._is_miss) :] >= self.needed)
+        return float(reached[0] + 1) if len(reached) else np.inf
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate for JSON."""
@@ -259,6 +279,7 @@ class Certificate:
             "tags_sha256": self.tags_sha256,
             "options": dict(self.options),
             "answers": [[*tag, right] for tag, right in self._counted.items()],
+            "n_changed": self.n_changed,
             "earlier_answers": [[*tag, right] for tag, right in self.earlier.items()],
         }
 
@@ -287,7 +308,8 @@ class Certificate:
         for name in _TEXTS:
             if not isinstance(values.get(name), str):
                 raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
-        for name in ("draw", "n_tags"):
+        values = {"n_changed": 0, **values}
+        for name in ("draw", "n_tags", "n_changed"):
             if not is_count(values.get(name)) or values[name] > _MOST_TAGS:
                 raise InputError(f"the certificate has {brief(values.get(name))} for {name}")
         OneOf(KINDS).check("of", values["of"])
@@ -295,7 +317,7 @@ class Certificate:
         Number(0.5, high=1 - 1e-9).check("confidence", values.get("confidence"))
         if not isinstance(values.get("options"), dict):
             raise InputError("the certificate has no options")
-        names = ("of", "target", "confidence", "draw", "n_tags", "options", "date")
+        names = ("of", "target", "confidence", "draw", "n_tags", "n_changed", "options", "date")
         certificate = cls(
             **{name: values[name] for name in (*names, "table_sha256", "tags_sha256")},
             answers=_tags_of(values.get("answers"), "answers"),
@@ -334,10 +356,10 @@ class Certificate:
             If the claim is not certified, or is about another table or other changes.
         """
         if not self._counted:
-            raise InputError("it has no answers")
+            raise InputError("there are no answers")
         if not self.certified:
             raise InputError(
-                f"its {len(self._counted)} answers do not certify the claim (e-value "
+                f"{self.n_answers} answers do not certify the claim (e-value "
                 f"{self.e_value:.3g}, needed {self.needed:.3g})"
             )
         if table_sha256 != self.table_sha256:
@@ -405,7 +427,6 @@ def begin(
     target: float,
     confidence: float,
     draw: int,
-    guess: float,
     earlier: Mapping[Tag, bool | None],
     options: Mapping[str, Any],
 ) -> Certificate:
@@ -427,7 +448,6 @@ def begin(
         str(datetime.date.today()),
         drawn_order(tags, table, draw),
         ranking,
-        guess,
     )
 
 

@@ -9,15 +9,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from schirn._input import OneOf
 from schirn._progress import shown, stage
 from schirn.cleaning.find import find_noisy_labels
 from schirn.exceptions import InputError
 from schirn.labels.tags import read_tags
 
 Array = np.ndarray
-
-_COPIES = 4
 
 
 def _has(*names: str) -> Any:
@@ -46,10 +43,6 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Folds of `find_noisy_labels`; None judges by one fit of `Sieve`.
     threshold : float, default=0.5
         A label is removed when its probability of being correct is below this value.
-    labels : {"clean", "soft"}, default="clean"
-        "clean" trains on the remaining labels. "soft" trains a regressor on the confidences,
-        or a classifier on four copies of each row that carry a label in proportion to its
-        confidence.
     min_count : int, default=5
         A label listed in fewer training rows than this is not judged.
     random_state : int, default=0
@@ -87,7 +80,6 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         method: Any = None,
         cv: Any = None,
         threshold: float = 0.5,
-        labels: str = "clean",
         min_count: int = 5,
         random_state: int | None = 0,
         verbose: bool = False,
@@ -96,7 +88,6 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.method = method
         self.cv = cv
         self.threshold = threshold
-        self.labels = labels
         self.min_count = min_count
         self.random_state = random_state
         self.verbose = verbose
@@ -121,7 +112,6 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         -------
         self
         """
-        OneOf(("clean", "soft")).check("labels", self.labels)
         if not hasattr(self.classifier, "fit"):
             raise InputError(
                 f"classifier must be a scikit-learn estimator, not {self.classifier!r}"
@@ -142,7 +132,8 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             self.label_names_ = self.noisy_labels_.label_names
             self.classes_ = np.arange(max(2, len(self.label_names_)))
             stage("training the classifier")
-            self.classifier_ = clone(self.classifier).fit(*self._targets(X))
+            clean = self.noisy_labels_.clean.astype(np.int64)
+            self.classifier_ = clone(self.classifier).fit(X, clean)
         if hasattr(self.classifier_, "n_features_in_"):
             self.n_features_in_ = self.classifier_.n_features_in_
         return self
@@ -186,18 +177,6 @@ class CleanThenFit(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         labels = tags.dense()
         return float(super().score(X, labels, sample_weight))
 
-    def _targets(self, X: Any) -> tuple[Any, Array]:
-        """Return the rows and labels that the classifier is trained on."""
-        ranking = self.noisy_labels_
-        if self.labels == "clean":
-            return X, ranking.clean.astype(np.int64)
-        confidence = ranking.matrix()
-        if is_regressor(self.classifier):
-            return X, confidence
-        levels = (np.arange(_COPIES) + 0.5) / _COPIES
-        copies = [confidence > level for level in levels]
-        return _repeated(X), np.vstack(copies).astype(np.int64)
-
     def _columns(self, values: Any) -> Array:
         values = values.toarray() if sp.issparse(values) else np.asarray(values)
         if values.ndim == 2:
@@ -220,12 +199,3 @@ def _true(probabilities: Array, classes: Any) -> Array:
     """Return the column of class 1, or zeros if no training row was of it."""
     column = np.flatnonzero(np.asarray(classes) == 1)
     return probabilities[:, column[0]] if len(column) else np.zeros(len(probabilities))
-
-
-def _repeated(X: Any) -> Any:
-    """Return the rows of X several times, in the same container."""
-    if sp.issparse(X):
-        return sp.vstack([X] * _COPIES, format="csr")
-    if hasattr(X, "iloc"):
-        return X.iloc[np.tile(np.arange(len(X)), _COPIES)]
-    return np.concatenate([np.asarray(X)] * _COPIES)

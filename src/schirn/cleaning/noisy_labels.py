@@ -4,7 +4,6 @@ Rank, ask, act: nothing is removed and nothing is claimed until a person answers
 orders removals with `remove`.
 """
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logit
 
 from schirn._files import atomic_write, brief, csv_rows, spreadsheet_safe
 from schirn._input import Number, OneOf, as_plain
@@ -28,7 +26,6 @@ from schirn.cleaning.certificate import (
     begin,
     read_answers,
 )
-from schirn.cleaning.posterior import largest_share
 from schirn.cleaning.questions import (
     LIKELY,
     LISTED,
@@ -47,7 +44,6 @@ from schirn.tables.changes import ChangeList, apply_changes, changes_of
 
 if TYPE_CHECKING:
     from schirn.report import CleanReport
-    from schirn.tables.checks import Finding
 
 Array = np.ndarray
 
@@ -55,7 +51,6 @@ PRECISION = 0.9
 NOT_CHECKED = "not checked"
 # Planted tags are counted among this share of the most suspicious tags.
 _SUSPICIOUS_SHARE = 0.1
-_MAX_WORST = 5
 
 
 @dataclass(frozen=True)
@@ -67,15 +62,12 @@ class LabelSummary:
     name : str
     candidates, judged, removed : int
         Numbers of tags.
-    worst : list of int
-        Rows in which the label is least likely to be correct.
     """
 
     name: str
     candidates: int
     judged: int
     removed: int
-    worst: list[int]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary for JSON."""
@@ -172,8 +164,8 @@ class NoisyLabels:
     wrong_share : float
         Share of wrong tags among those judged, by the answers; NaN without any.
     wrong_share_interval : tuple of two floats
-        90% interval of this share. Without answers, 0 and an estimate from planted tags of how
-        large it may be, which is too low if wrong tags look less suspicious than planted ones.
+        90% interval of this share. Without answers it is (0, 1): a wrong tag may look like a right
+        one, so features give no upper bound. Tags known to be right or wrong narrow it.
     n_answers : int
         Number of listed tags that were answered "right" or "wrong".
     method : str
@@ -309,7 +301,7 @@ class NoisyLabels:
 
     @cached_property
     def wrong_share_interval(self) -> tuple[float, float]:
-        """90% interval of the share of wrong tags; without answers, 0 and a rough estimate."""
+        """90% interval of the share of wrong tags; all shares that are possible without answers."""
         low, high = self._wrong_numbers[1:]
         total = max(1, int(self.judged.sum()))
         return low / total, high / total
@@ -325,11 +317,7 @@ class NoisyLabels:
         work = self.worklist
         wrong = int((self.judged & (self._known < 0)).sum())
         if not len(work.answered):
-            z, planted = (
-                logit(np.clip(p, 1e-9, 1 - 1e-9))
-                for p in (self.model_confidence[work.usable], self.planted_confidence)
-            )
-            return np.nan, wrong, wrong + largest_share(z, planted) * int(work.usable.sum())
+            return np.nan, wrong, wrong + int(work.usable.sum())
         wrong += int((work.answer[work.answered] == 0).sum())
         # Nobody can say whether the tags answered "unsure" are wrong.
         unsure = int((work.usable & (work.answer == UNSURE)).sum())
@@ -592,7 +580,6 @@ class NoisyLabels:
         }
         if of == SUSPECTS:
             options |= {"tags": [list(tag) for tag in pairs(index)]}
-        p = float(about.confidence[index].mean()) if len(index) else 0.5
         return begin(
             replace(self, ordered=self.removed, ordered_additions=self.added),
             pairs(index),
@@ -600,7 +587,6 @@ class NoisyLabels:
             target=target,
             confidence=confidence,
             draw=self.draws + random_state,
-            guess=1 - p if of in (REMAINING, ADDED) else p,
             earlier=earlier,
             options=options,
         )
@@ -694,16 +680,10 @@ class NoisyLabels:
 
     def labels(self) -> list[LabelSummary]:
         """Return one summary per label, the label with the most removed tags first."""
-        # The tags of each label, least likely first.
-        order = np.lexsort((self.confidence, self.column))
-        ends = np.searchsorted(self.column[order], np.arange(len(self.label_names) + 1))
-        summaries = []
-        for j, name in enumerate(self.label_names):
-            tags = order[ends[j] : ends[j + 1]]
-            judged = tags[self.judged[tags]]
-            worst = self.row[judged[:_MAX_WORST]].tolist()
-            removed = int(self.removed[tags].sum())
-            summaries.append(LabelSummary(name, len(tags), len(judged), removed, worst))
+        columns = (self.column, self.column[self.judged], self.column[self.removed])
+        size = len(self.label_names)
+        counts = [np.bincount(column, minlength=size).tolist() for column in columns]
+        summaries = [LabelSummary(*each) for each in zip(self.label_names, *counts, strict=True)]
         return sorted(summaries, key=lambda label: (-label.removed, -label.candidates, label.name))
 
     def summary(self) -> dict[str, Any]:
@@ -766,28 +746,6 @@ class NoisyLabels:
         with atomic_write(path) as stream:
             stream.writelines(line.encode() for line in csv_rows(rows))
 
-    def to_json(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return summary, labels and tags as one JSON document.
-
-        It is also written to `path`, if given.
-        """
-        document: dict[str, Any] = {
-            "summary": self.summary(),
-            "labels": [label.to_dict() for label in self.labels()],
-            "tags": list(self.records()),
-            "missing": list(self.missing.records()),
-        }
-        if self.annotators is not None:
-            document["annotators"] = [
-                {**annotator._asdict(), "name": str(annotator.name)}
-                for annotator in self.annotators
-            ]
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False)
-        if path is not None:
-            with atomic_write(path) as stream:
-                stream.write(text.encode())
-        return text
-
     def reasons(
         self,
         X: Any,
@@ -809,42 +767,9 @@ class NoisyLabels:
         """
         return Reasons(X, self, feature_names=feature_names, scaled=scaled)
 
-    def report(
-        self,
-        *,
-        texts: Sequence[Any] | None = None,
-        images: Any = None,
-        ids: Sequence[Any] | None = None,
-        title: str = "",
-        findings: "Sequence[Finding]" = (),
-        reasons: Reasons | None = None,
-    ) -> "CleanReport":
-        """Return a report to look at, with the text or image of each row.
-
-        Parameters
-        ----------
-        texts : sequence of str, optional
-            Text of each row.
-        images : (n, height, width) array or sequence of paths, optional
-            Grey values, or one image file (or None) per row.
-        ids : sequence, optional
-            Names of the rows; by default they are numbered from 1.
-        title : str
-            Name of the data.
-        findings : list of Finding
-            What `look_at_table` returned.
-        reasons : Reasons, optional
-            What `reasons` returned: every tag shown can be opened to see why.
-        """
+    def report(self, **options: Any) -> "CleanReport":
+        """Return a report to look at; `CleanReport` describes the options, such as `texts`."""
         # Here, since most programs that import the library write no report.
         from schirn.report import CleanReport
 
-        return CleanReport(
-            self,
-            texts=texts,
-            images=images,
-            ids=ids,
-            title=title,
-            findings=findings,
-            reasons=reasons,
-        )
+        return CleanReport(self, **options)

@@ -29,7 +29,6 @@ _LOG_PRIOR = (-0.5 * np.log(_SLOPE) ** 2 - 0.5 * (_OFFSET / 6) ** 2).ravel()
 # Tags of neighbouring ranks share one probability.
 _BINS = 100
 _TAIL = 0.05
-_ONE_SIDED = 1.645
 
 
 def normal_scores(rank: Array, size: int) -> Array:
@@ -94,28 +93,3 @@ class RankPosterior:
 def _miss_probability(score: Array) -> Array:
     """Probability of a miss at every point of the grid (rows) and every score (columns)."""
     return np.asarray(_FLOOR + (1 - _FLOOR) * expit(_OFFSET + _SLOPE * score))
-
-
-def largest_share(log_odds: Array, planted: Array) -> float:
-    """Upper 95% limit of the share of wrong tags, from planted tags: Storey's null proportion.
-
-    If wrong tags look like planted ones, u, the share of planted tags with lower log-odds, is
-    uniform among them, so that at least a share t of the wrong tags has u < t.
-
-    Parameters
-    ----------
-    log_odds : (m,) float array
-        Log-odds of the listed tags.
-    planted : (k,) float array
-        Log-odds of the planted tags.
-    """
-    if not len(log_odds) or not len(planted):
-        return 1.0
-    order = np.sort(planted)
-    both = np.searchsorted(order, log_odds) + np.searchsorted(order, log_odds, side="right")
-    u = (both / 2 + 0.5) / (len(order) + 1)
-    t = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
-    below = (u < t[:, None]).mean(axis=1)
-    # Both the share below t and t itself are estimates.
-    variance = below * (1 - below) / len(u) + (below / t) ** 2 * t * (1 - t) / len(order)
-    return float(min(1.0, ((below + _ONE_SIDED * np.sqrt(variance)) / t).min()))

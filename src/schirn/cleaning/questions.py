@@ -24,6 +24,8 @@ LIKELY = 0.5
 """Probability from which on a tag looks right to the model."""
 # The second step asks around this share of the ranking at least.
 _LEAST_LIMIT = 0.03
+# Answers that a limit needs above it: without them it is a guess about ranks nobody asked about.
+_FEWEST_ABOVE = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -143,8 +145,14 @@ class Worklist:
         return np.where(is_told, self.answer, p)
 
     def limit(self, target: float) -> int:
-        """How many of `order` can be acted on at this precision, by the answers; 0 without any."""
-        return self.posterior.limit(target) if len(self.answered) else 0
+        """How many of `order` can be acted on at this precision, by the answers; 0 without any.
+
+        A limit that is not below five answers is extrapolated, and does not count.
+        """
+        k = self.posterior.limit(target) if len(self.answered) else 0
+        score = self.normal_score
+        n_above = int((score[self.answered] <= score[self.order[k - 1]]).sum()) if k else 0
+        return k if n_above >= _FEWEST_ABOVE else 0
 
     def draw(self, n: int, order: str | None, target: float, rng: np.random.Generator) -> Array:
         """Choose tags to ask about; see `NoisyLabels.questions`."""
@@ -153,7 +161,7 @@ class Worklist:
             order = LIMIT if len(self.answered) >= n else SPREAD
         low, high = 0, size
         if order == LIMIT and len(self.answered):
-            k = max(self.limit(target), int(_LEAST_LIMIT * size))
+            k = max(self.posterior.limit(target), int(_LEAST_LIMIT * size))
             # At least n tags, also if the limit is low.
             low = max(min(k // 2, size - n), 0)
             high = min(max(k + k // 2, low + n), size)

@@ -203,7 +203,7 @@ def _clean(args: argparse.Namespace) -> int:
         newer = answered_tags(args.answers, ranking)
         ranking, carried = store.answer(ranking, rows, besides=newer)
     if args.answers:
-        ranking, certificate = read_answers(args.answers, ranking)
+        ranking, certificate = read_answers(args.answers, ranking, draw_again=args.certify)
     if store is not None and rows is not None:
         store.save(ranking, rows, args.name or "")
     if args.output:
@@ -554,9 +554,6 @@ class _Run(NamedTuple):
 
     def _document(self) -> dict[str, Any]:
         ranking, features = self.ranking, self.features
-        labels = [label.to_dict() for label in ranking.labels()]
-        for label in labels:
-            del label["worst"]
         return {
             "data": self.args.data,
             "learned_from": features.source,
@@ -572,7 +569,7 @@ class _Run(NamedTuple):
             "suspects": list(ranking.suspects(_MAX_SUSPECTS).records()),
             "swaps": list(ranking.swaps(_MAX_SUSPECTS).records()),
             "certified": self.certificate is not None and self.certificate.to_dict(),
-            "label_summaries": labels,
+            "label_summaries": [label.to_dict() for label in ranking.labels()],
             **_checks(self.findings, self.violations),
             **self._written,
         }
@@ -682,6 +679,11 @@ class _Run(NamedTuple):
         elif ranking.judged.any() and not ranking.n_answers:
             commands = "".join(f"\n  {each}" for each in _next_commands(args))
             say(f"\nNext, ask, on a page or in a file: {_FIFTY}.{commands}")
+        elif ranking.n_answers and not args.output:
+            more = [f"{command} --questions q{len(args.answers) + 1}.csv"]
+            if ranking.removed.any():
+                more = [f"{command} -o cleaned.csv", *more]
+            say("\nNext, write the copy, or ask more:" + "".join(f"\n  {each}" for each in more))
         spelled = any(each.kind == "spelling" for each in self.findings)
         if spelled and not args.propose_merges:
             note(

@@ -34,9 +34,10 @@ schirn review items.csv --id sku --decisions decisions.jsonl
 _OPTIONS = f"""
 data TABLE  a table, or a project folder
 --terminal  ask in the terminal instead of on a page
---order first|suspicious|close|tag|suggested|certify = first  what the terminal asks: first
+--order first|suspicious|close|tag|suggested|swaps|certify = first  what the terminal asks: first
     questions along all ranks and around the limit of the removals, the most suspicious tags, close
-    calls, one tag at a time, missing tags, or tags drawn from those removed, for a certificate
+    calls, one tag at a time, missing tags, a wrong tag together with the one to list instead, or
+    tags drawn from those removed, for a certificate
 --port N:port = 0  port of the page (default: a free one)
 --no-browser  print the address without opening a browser
 --name NAME  name of the person who decides (default: the page asks)

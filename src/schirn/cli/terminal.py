@@ -72,9 +72,18 @@ def _ask_one(session: Session, order: str, name: str) -> bool:
     if current["earlier"]:
         say(f"before the row has changed, {printable(current['earlier'])}")
     question = "Is the tag missing" if current["suggested"] else "Is the tag right"
-    key = _read(f"{question}: {printable(current['label'])}? [y/n/u/b/q] ", (*_ACTIONS, "q"))
+    keys, swap = "y/n/u/b/q", current["swap"]
+    if swap is not None:
+        say(f"s: swap it for {printable(swap)}")
+        keys = f"s/{keys}"
+    prompt = f"{question}: {printable(current['label'])}? [{keys}] "
+    key = _read(prompt, tuple(keys.split("/")))
     if key == "q":
         return False
+    if key == "s":
+        record = {"action": "swap", "item": current["item"], "label": current["label"], "to": swap}
+        session.act(record, view["seq"], name)
+        return True
     if key == "b":
         if view["last"] is None:
             say("There is nothing to take back.")
@@ -91,7 +100,9 @@ def _offer_changes(session: Session, name: str) -> None:
     words = {"remove": ("Remove", "wrong"), "complete": ("Add", "missing")}
     for action, (verb, state) in words.items():
         new, count = known[action]["new"], known[action]["count"]
-        question = f"{verb} {new:,} tags that are {state} with {known['precision']:.0%} precision?"
+        more = ", for a new certificate" if action == "remove" and known["certificate"] else ""
+        share = f"with {known['precision']:.0%} precision{more}"
+        question = f"{verb} {new:,} tags that are {state} {share}?"
         if new and _read(f"\n{question} [y/n] ", ("y", "n", "q")) == "y":
             session.apply_answers(action, count, session.sequence, name)
 

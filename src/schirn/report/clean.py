@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.special import gammainc
 
-from schirn._input import Array
 from schirn.report.page import image_type, png_uri, render
 
 if TYPE_CHECKING:
@@ -22,18 +19,12 @@ if TYPE_CHECKING:
 MAX_CARDS = 20
 MAX_SUGGESTIONS = 10
 MAX_LABELS = 100
-MAX_CONFUSIONS = 12
-# Chance that a table of unrelated tags shows any pair at all.
-CONFUSION_LEVEL = 0.05
 _MAX_TEXT = 400
 _MAX_TAGS = 30
 _MAX_NEIGHBOURS, _MAX_NEIGHBOUR_TEXT, _MAX_WORDS = 3, 90, 6
 # Smaller contributions would read as zero.
 _LEAST_SHOWN = 0.0005
 _MAX_IMAGE_BYTES = 300_000
-_BINS = 20
-# Rows with more tags than this are alike when removals are compared with chance.
-_MAX_STRATUM = 10
 
 
 class Card(NamedTuple):
@@ -53,14 +44,9 @@ class Card(NamedTuple):
     why: dict[str, Any] | None = None
     """Explanation, the words to show, and similar rows with and without the tag."""
 
-    @property
-    def verdict(self) -> str:
-        """Return "suggested", "removed" or "kept"."""
-        return "suggested" if self.suggested else "removed" if self.removed else "kept"
-
 
 class CleanReport:
-    """Report on the most suspicious tags, on removed tags and on confidences.
+    """Report on the most suspicious tags, on missing and on removed ones.
 
     Parameters
     ----------
@@ -127,11 +113,9 @@ class CleanReport:
             sentence=self.ranking.sentence,
             labels=labels[:MAX_LABELS],
             n_labels=len(labels),
-            confusions=self.confusions(),
-            confusion_level=CONFUSION_LEVEL,
+            swaps=self.swaps(),
             explained=self.reasons is not None,
             named=any(card.why is not None and card.why["words"] for card in cards + suggestions),
-            bars=self.histogram(),
             cards=cards,
             suggestions=suggestions,
             commands=self.commands,
@@ -161,78 +145,11 @@ class CleanReport:
             for row, column, confidence in zip(*chosen, strict=True)
         ]
 
-    def confusions(self) -> list[dict[str, Any]]:
-        """Return the pairs of a removed and a kept tag that share more rows than by chance.
-
-        If a tag were removed from rows at random, among all rows that do not keep it and that have
-        as many other tags, the number of these rows with the second tag would be a sum of
-        hypergeometric numbers, whose upper tail is at most that of a Poisson number with the same
-        mean. Pairs are listed whose number is too large for that, after Bonferroni's correction for
-        the number of pairs; the one with the largest excess comes first. `share` is the share of
-        the removals of the first tag, `usual` the share to expect by chance.
-        """
-        ranking = self.ranking
-        shape = (ranking.n_rows, len(ranking.label_names))
-
-        def matrix(mask: Array) -> Any:
-            ones = np.ones(int(mask.sum()), dtype=np.int64)
-            return sp.csr_array((ones, (ranking.row[mask], ranking.column[mask])), shape=shape)
-
-        gone, kept = matrix(ranking.removed), matrix(~ranking.removed)
-        removals = np.asarray(gone.sum(axis=0))
-        size = np.minimum(np.asarray(kept.sum(axis=1)), _MAX_STRATUM)
-        pairs = sp.coo_array(gone.T @ kept)
-        i, j, count = pairs.row, pairs.col, pairs.data
-        if not len(count):
-            return []
-        expected = np.zeros(len(count))
-        for k in np.unique(size):
-            gone_here, kept_here = gone[size == k], kept[size == k]
-            n_kept = np.asarray(kept_here.sum(axis=0))
-            population = kept_here.shape[0] - n_kept
-            drawn = np.asarray(gone_here.sum(axis=0)) / np.maximum(population, 1)
-            both = sp.csr_array(kept_here.T @ kept_here)
-            expected += drawn[i] * (n_kept[j] - np.asarray(both[i, j]).ravel())
-        n_pairs = np.count_nonzero(removals) * (len(ranking.label_names) - 1)
-        p_value = n_pairs * gammainc(count, np.maximum(expected, 1e-12))
-        # The bound holds above the mean by at least one.
-        unusual = np.flatnonzero((p_value <= CONFUSION_LEVEL) & (count >= expected + 1))
-        order = unusual[np.argsort((expected - count)[unusual], kind="stable")]
+    def swaps(self) -> list[dict[str, Any]]:
+        """Return the surest swaps, with the id and the text of each row."""
         return [
-            {
-                "removed": ranking.label_names[i[k]],
-                "kept": ranking.label_names[j[k]],
-                "n_rows": int(count[k]),
-                "share": float(count[k] / removals[i[k]]),
-                "usual": float(expected[k] / removals[i[k]]),
-                "p_value": float(p_value[k]),
-            }
-            for k in order[:MAX_CONFUSIONS]
-        ]
-
-    def histogram(self) -> list[dict[str, Any]]:
-        """Return bars of the confidences of the judged tags; x, width and height in percent.
-
-        The heights are square roots of the numbers of tags, relative to the highest.
-        """
-        edges = np.linspace(0, 1, _BINS + 1)
-        counts = np.histogram(self.ranking.confidence[self.ranking.judged], edges)[0]
-        highest = np.sqrt(max(1, int(counts.max(initial=0))))
-        width, limit = (
-            100 / _BINS,
-            float(self.ranking.confidence[self.ranking.removed].max(initial=0)),
-        )
-        return [
-            {
-                "x": k * width,
-                "width": width,
-                "height": 100 * float(np.sqrt(count) / highest),
-                "n_tags": count,
-                "low": float(edges[k]),
-                "high": float(edges[k + 1]),
-                "removed": bool(edges[k + 1] <= limit + 1e-9),
-            }
-            for k, count in enumerate(counts.tolist())
+            {**swap, "id": self._id(swap["row"]), "text": self._text(swap["row"], _MAX_TEXT)}
+            for swap in self.ranking.swaps(MAX_SUGGESTIONS).records()
         ]
 
     def _explained(self, cards: list[Card]) -> list[Card]:

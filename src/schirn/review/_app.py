@@ -55,6 +55,7 @@ _NEEDS = {
     "settle": ("item", "label", "decision"),
     "batch": ("label", "decision"),
     "rename": ("label", "to"),
+    "swap": ("item", "label", "to"),
     "note": ("item", "label", "text"),
     "remove": (),
     "complete": (),

@@ -19,8 +19,8 @@ from schirn.cleaning.questions import LIKELY, LIMIT, LISTED, MISSING, SPREAD, UN
 from schirn.review.project import Project
 
 OPEN, KEEP, DROP, SKIP = range(4)
-FIRST, SUSPICIOUS, CLOSE, TAG, SUGGESTED, CERTIFY = ORDERS = (
-    *("first", "suspicious", "close", "tag", "suggested"),
+FIRST, SUSPICIOUS, CLOSE, TAG, SUGGESTED, SWAPS, CERTIFY = ORDERS = (
+    *("first", "suspicious", "close", "tag", "suggested", "swaps"),
     "certify",
 )
 STEP = 25
@@ -54,6 +54,7 @@ class Questions:
         # The page asks for the state every few seconds.
         self._cached_ranking = lru_cache(4)(self._rank)
         self._cached_steps = lru_cache(4)(self._draw_steps)
+        self._cached_swaps = lru_cache(4)(self._pair_swaps)
 
     def ranking(self, status: Array) -> NoisyLabels:
         """Return the ranking by all answers."""
@@ -62,6 +63,10 @@ class Questions:
     def steps(self, kind: str, status: Array) -> list[int]:
         """Return the tags of the first step and, once these are answered, of the second."""
         return self._cached_steps(kind, status[: len(self._project.row)].tobytes())
+
+    def swaps(self, status: Array) -> dict[int, int]:
+        """Return each listed tag that looks wrong and the missing one to list instead."""
+        return self._cached_swaps(status[: len(self._project.row)].tobytes())
 
     def size(self, kind: str) -> int:
         """Return the number of questions in both steps."""
@@ -74,7 +79,7 @@ class Questions:
 
         Parameters
         ----------
-        order : {"first", "suspicious", "close", "tag", "suggested"}
+        order : {"first", "suspicious", "close", "tag", "suggested", "swaps"}
             "tag" stays with one label as long as more of its tags are probably wrong than right.
         status : (m,) array
         last : int or None
@@ -90,6 +95,9 @@ class Questions:
             yield from listed[suspects[np.argsort(close, kind="stable")]].tolist()
         elif order == TAG:
             yield from listed[_of_one_label(ranking, suspects, self._column(last))].tolist()
+        elif order == SWAPS:
+            for pair in self.swaps(status).items():
+                yield from pair
         elif order == SUGGESTED:
             yield from self.steps(MISSING, status)
             yield from missing[suggestions].tolist()
@@ -126,10 +134,17 @@ class Questions:
         ordered = np.isin(self.tags[LISTED], tags)
         return replace(self.ranking(status), ordered=ordered).certify(random_state=draw)
 
-    def certificate(self, begun: Certificate, status: Array) -> Certificate:
+    def certificate(self, begun: Certificate, status: Array, changed: set[int]) -> Certificate:
         """Return a certificate with the answers given since it was begun.
 
         Decisions about tags outside its set count as earlier answers: the set was fixed before.
+
+        Parameters
+        ----------
+        begun : Certificate
+        status : (m,) array
+        changed : set of int
+            Tags whose answers were changed.
         """
         ranking, project = begun.ranking, self._project
         if ranking is None or begun.order is None:
@@ -140,7 +155,8 @@ class Questions:
         decided = self.tags[LISTED][status[self.tags[LISTED]] != OPEN].tolist()
         pairs = {(int(project.row[k]), project.labels[project.column[k]]): k for k in decided}
         later = {tag: _RIGHT[int(status[k])] for tag, k in pairs.items() if tag not in members}
-        begun = replace(begun, earlier={**begun.earlier, **later})
+        n_changed = sum(self.number(tag) in changed for tag in answered)
+        begun = replace(begun, earlier={**begun.earlier, **later}, n_changed=n_changed)
         return begun.answered(ranking.questions_about(answered), right)
 
     def number(self, tag: Tag) -> int:
@@ -155,6 +171,12 @@ class Questions:
         listed, missing = (answer[self.tags[kind]] for kind in (LISTED, MISSING))
         ranking = self._without_answers
         return replace(ranking, answer=listed, missing=replace(ranking.missing, answer=missing))
+
+    def _pair_swaps(self, status: bytes) -> dict[int, int]:
+        swaps = self._cached_ranking(status).swaps()
+        rows = swaps.row.tolist()
+        pairs = zip(rows, swaps.wrong_column.tolist(), swaps.right_column.tolist(), strict=True)
+        return {self._number[i, j]: self._number[i, k] for i, j, k in pairs}
 
     def _draw_steps(self, kind: str, status: bytes) -> list[int]:
         now = np.frombuffer(status, dtype=np.uint8)
@@ -189,31 +211,33 @@ def say_what_is_known(ranking: NoisyLabels) -> str:
     if not len(answered):
         return ranking.sentence
     low, high = ranking.wrong_share_interval
-    parts = [f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"]
+    share = f"about {ranking.wrong_share:.0%} of all tags are wrong ({low:.0%} to {high:.0%})"
+    ahead = min(_NEXT, len(work.order))
+    if ahead:
+        share += f", and about {ranking.expected_wrong(ahead):.0f} of the next {ahead} suspects"
+    parts = [share]
     surest = answered[np.argsort(work.normal_score[answered], kind="stable")]
     surest = surest[: min(_SUREST, len(answered) // 2)]
     if len(surest) >= _FEW:
         wrong = int((work.answer[surest] == 0).sum())
-        parts.insert(0, f"{wrong} of the {len(surest)} most suspicious answered were wrong")
-    ahead = min(_NEXT, len(work.order))
-    if ahead:
-        parts.append(f"of the next {ahead}, about {ranking.expected_wrong(ahead):.0f} are")
+        parts.insert(0, f"{wrong} of the {len(surest)} most suspicious tags answered were wrong")
     line = "; ".join(parts)
     return f"{line[0].upper()}{line[1:]}."
 
 
 def describe_certificate(certificate: Certificate) -> dict[str, Any]:
     """Return what the page shows about a certificate."""
-    more = certificate.more_answers
+    asked = certificate.n_answers
     if certificate.certified:
-        return {"words": f"{certificate}.", "certified": True, "more": more}
-    asked = len(certificate.answers)
+        return {"words": f"{certificate}.", "certified": True, "asked": asked, "more": 0}
     answers = "no answers yet" if not asked else f"{asked} answer{'s' * (asked > 1)} so far"
-    ahead = f"probably {more:,} more to go" if more else "it is probably out of reach"
-    if not more and asked < _FEW:
-        ahead = "a few more will show how many it takes"
+    more, ahead = certificate.more_answers, "it is probably out of reach"
+    if more is not None:
+        ahead = f"probably {more:,} more to go"
+    if asked < _SUREST and (fewest := certificate.fewest_answers) is not None:
+        ahead = f"at least {fewest:,} more to go"
     words = (
         f"Not yet certified that at least {certificate.target:.0%} of the {certificate.n_tags:,} "
-        f"removed tags are wrong: {answers}; {ahead}."
+        f"tags removed at once are wrong: {answers}; {ahead}."
     )
-    return {"words": words, "certified": False, "more": more}
+    return {"words": words, "certified": False, "asked": asked, "more": more}

@@ -8,6 +8,7 @@ shown under one name, the first stands for both.
 
 import contextlib
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -79,7 +80,10 @@ class ReviewState:
         self.questions = Questions(project)
         self.chosen: dict[str, Array | None] = {LISTED: None, MISSING: None}
         self._certificate: Certificate | None = None
-        self._draws = 0
+        # A number of a draw is for one set of tags, once a question of it was answered or undone.
+        self._next_draw, self._draw_of = 0, dict[bytes, int]()
+        # Tags of certificates whose answers were taken back.
+        self._changed_answers: set[int] = set()
         self._row_of = {item.id: i for i, item in enumerate(project.items)}
         self._added: dict[int, list[int]] = {}
         self._merged_at = 0
@@ -129,7 +133,7 @@ class ReviewState:
         """Return the certificate of the removed tags with all answers; None before a removal."""
         if self._certificate is None:
             return None
-        return self.questions.certificate(self._certificate, self.status)
+        return self.questions.certificate(self._certificate, self.status, self._changed_answers)
 
     def final(self) -> Array:
         """Return whether each tag is kept: as people decided, or else as the answers allowed."""
@@ -155,6 +159,7 @@ class ReviewState:
         checks = {
             **dict.fromkeys(STATUS, self._of_vote),
             **dict.fromkeys(KIND, self._of_choice),
+            "swap": self._of_swap,
             "batch": self._of_batch,
             "add": self._of_new_tag,
             "settle": self._of_settlement,
@@ -171,6 +176,12 @@ class ReviewState:
 
     def _of_vote(self, record: Record) -> list[int]:
         return [self.find(_text(record, "item"), _text(record, "label"))]
+
+    def _of_swap(self, record: Record) -> list[int]:
+        wrong, right = (self.find(_text(record, "item"), _text(record, k)) for k in ("label", "to"))
+        if not self.listed[wrong] or self.listed[right]:
+            raise InputError("a swap drops a tag of the table and adds one that is not in it")
+        return [wrong, right]
 
     def _of_choice(self, record: Record) -> list[int]:
         tags, listed = record.get("tags"), record["action"] == "remove"
@@ -262,6 +273,8 @@ class ReviewState:
         if action in (*STATUS, "batch", "add"):
             status = KEEP if action == "add" else STATUS[str(record.get("decision", action))]
             before = [self._vote(tag, person, status) for tag in tags]
+        elif action == "swap":
+            before = [self._vote(t, person, s) for t, s in zip(tags, (DROP, KEEP), strict=True)]
         elif action == "settle":
             before = [self.settled.get(tag) for tag in tags]
             self.settled |= dict.fromkeys(tags, STATUS[record["decision"]])
@@ -281,7 +294,7 @@ class ReviewState:
         step: Any = self._last(person)
         self.history.remove(step)
         action, record = step.record["action"], step.record
-        if action in (*STATUS, "batch", "add"):
+        if action in (*STATUS, "swap", "batch", "add"):
             for tag, (vote, settled) in zip(step.tags, step.before, strict=True):
                 self._restore(self.votes.setdefault(tag, {}), person, vote)
                 self._restore(self.settled, tag, settled)
@@ -293,11 +306,10 @@ class ReviewState:
         elif action == "note":
             self._note(record, person, step.before[0])
         elif action in KIND:
-            if action == "remove":
-                self._count_draw()
+            self._count_draw()
             self.chosen[KIND[action]], self._certificate = step.before
         self._touch(step.tags, person, seq)
-        if action in STATUS:
+        if action in (*STATUS, "swap"):
             self._undone[person] = step.tags[0]
         else:
             self._undone.pop(person, None)
@@ -305,16 +317,24 @@ class ReviewState:
     def _choose(self, kind: str, tags: Array) -> None:
         """Remove or add tags; a removal fixes what a certificate is about."""
         if kind == LISTED:
-            self._count_draw()
-            self._certificate = self.questions.begin_certificate(tags, self.status, self._draws)
+            # The same tags have the same draw, which undoing and removing again does not change.
+            draw = self._draw_of.setdefault(np.sort(tags).tobytes(), self._next_draw)
+            self._certificate = self.questions.begin_certificate(tags, self.status, draw)
         self.chosen[kind] = tags
 
     def _count_draw(self) -> None:
-        """Count the certificates that somebody has begun to answer: they share one error rate."""
-        begun = self._certificate
-        first = begun.order[0] if begun is not None and begun.order else None
-        if first is not None and self.status[self.questions.number(first)] != OPEN:
-            self._draws += 1
+        """Give other tags another draw: what this one asks is known."""
+        if self._certificate is not None:
+            self._next_draw = max(self._next_draw, self._certificate.draw + 1)
+
+    def _next_drawn(self) -> int | None:
+        """Return the tag that the certificate asks about next."""
+        return next((tag for tag in self._drawn() if self.status[tag] == OPEN), None)
+
+    def _drawn(self) -> Iterator[int]:
+        """Yield the tags of the certificate in the order of drawing."""
+        order = (self._certificate and self._certificate.order) or ()
+        return map(self.questions.number, order)
 
     def _vote(self, tag: int, person: str, status: int) -> tuple[Any, ...]:
         """Record a vote; return what undo puts back."""
@@ -325,6 +345,8 @@ class ReviewState:
 
     def _touch(self, tags: list[int], person: str, seq: int) -> None:
         """Derive the status of tags from the votes on them."""
+        if self._next_drawn() in tags:
+            self._count_draw()
         for tag in tags:
             self._changed[tag] = self._changed_by[tag, person] = seq
             votes = list(self.votes.get(tag, {}).values())
@@ -332,7 +354,10 @@ class ReviewState:
             status = KEEP if kept > dropped else DROP if dropped > kept else OPEN
             if votes and not kept and not dropped:
                 status = SKIP
-            self.status[tag] = self.settled.get(tag, status)
+            status = self.settled.get(tag, status)
+            if self.status[tag] not in (OPEN, status) and tag in self._drawn():
+                self._changed_answers.add(tag)
+            self.status[tag] = status
 
     def _new_tag(self, item: str, label: str) -> int:
         """Give an item a tag that nobody listed or suggested."""

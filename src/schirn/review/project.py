@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from schirn._files import brief, file_hash, read_archive, whole_folder
 from schirn._input import Array, is_count, is_share, repeated, whole_text
 from schirn.cleaning.noisy_labels import PRECISION, MissingTags, NoisyLabels
+from schirn.cleaning.questions import LIKELY
 from schirn.datasets.arrays import features_of
 from schirn.exceptions import DataError
 from schirn.linalg.features import has_unit_rows
@@ -194,10 +195,12 @@ def write_project(
         "source_sha256": _hash_file(source),
     }
     suggested: list[list[dict[str, Any]]] = [[] for _ in range(ranking.n_rows)]
-    for record in ranking.missing.above().records():
-        suggested[record["row"]].append(
-            {"label": record["label"], "confidence": record["confidence"]}
-        )
+    swaps = ranking.swaps()
+    swapped = set(zip(swaps.row.tolist(), swaps.right_label.tolist(), strict=True))
+    for record in ranking.missing.records():
+        row, label, confidence = record["row"], record["label"], record["confidence"]
+        if confidence >= LIKELY or (row, label) in swapped:
+            suggested[row].append({"label": label, "confidence": confidence})
     # The layout of `schirn.datasets.read_npz`.
     start = np.searchsorted(ranking.row, np.arange(ranking.n_rows + 1))
     arrays: dict[str, Any] = {

@@ -30,6 +30,7 @@ from schirn.review._questions import (
     ORDERS,
     SKIP,
     SUGGESTED,
+    SWAPS,
     describe_certificate,
     say_what_is_known,
 )
@@ -193,8 +194,8 @@ class Session(ReviewState):
         record : dict
             ``action`` and what it needs: ``item`` and ``label`` for "keep", "drop", "skip", "add"
             and "settle" (with ``decision``); ``label``, ``items`` and ``decision`` for "batch";
-            ``label`` and ``to`` for "rename"; ``item``, ``label`` ("" for the whole item) and
-            ``text`` for "note"; ``tags`` for "remove" and "complete".
+            ``label`` and ``to`` for "rename", and for "swap" with ``item``; ``item``, ``label`` (""
+            for the whole item) and ``text`` for "note"; ``tags`` for "remove" and "complete".
         seen : int
             Number of the last record that the caller knows.
         person : str
@@ -262,7 +263,7 @@ class Session(ReviewState):
         ----------
         person : str
             Who is asked.
-        order : {"first", "suspicious", "close", "tag", "suggested", "certify"}
+        order : {"first", "suspicious", "close", "tag", "suggested", "swaps", "certify"}
             What to ask next.
         second : bool
             Whether to ask about what only others have decided.
@@ -308,7 +309,7 @@ class Session(ReviewState):
         ----------
         person : str
             Who looks at the page.
-        order : {"first", "suspicious", "close", "tag", "suggested", "certify"}
+        order : {"first", "suspicious", "close", "tag", "suggested", "swaps", "certify"}
             What to ask next.
         second : bool
             Whether to ask about what only others have decided.
@@ -318,15 +319,20 @@ class Session(ReviewState):
         if order not in ORDERS:
             raise InputError(f"the order must be one of {', '.join(ORDERS)}, not {brief(order)}")
         with self.lock:
-            tag = self.current(person, order=order, second=second)
+            tag, swap = self.current(person, order=order, second=second), None
             blind = tag is not None and self._is_blind(tag, order)
+            if order == SWAPS and tag is not None:
+                swap = self.questions.swaps(self.status).get(tag)
             if chosen is not None:
                 with contextlib.suppress(InputError):
-                    tag, blind = self.find(*chosen), False
-            last = self._last(person)
+                    tag, blind, swap = self.find(*chosen), False, None
+            last, current = self._last(person), None
+            if tag is not None:
+                current = self.describe(tag, person, second, blind)
+                current["swap"] = None if swap is None else self.name(swap)
             return {
                 "seq": self.sequence,
-                "current": None if tag is None else self.describe(tag, person, second, blind),
+                "current": current,
                 "last": last and self._describe_step(last),
                 "progress": self._progress(),
                 "known": self.known(),
@@ -347,6 +353,7 @@ class Session(ReviewState):
             "precision": ranking.precision,
             "first": first,
             **{action: self._ready(kind) for action, kind in KIND.items()},
+            "swaps": len(questions.swaps(status)),
             "removed": int((self.project.listed & ~self.final()[: len(self.project.row)]).sum()),
             "certificate": certificate and describe_certificate(certificate),
         }
@@ -476,7 +483,9 @@ class Session(ReviewState):
     def _reason(self, tag: int) -> tuple[str, float | None]:
         """Why a tag is removed or added, and the probability that this is right."""
         confidence, status = float(self.confidence[tag]), int(self.status[tag])
-        why = f"{confidence:.0%} likely to be correct ({self.project.method})"
+        n_answers, by = self.questions.ranking(self.status).n_answers, self.project.method
+        by = f"{by}, {n_answers:,} answers" if n_answers else by
+        why = f"{confidence:.0%} likely to be correct ({by})"
         sure: float | None = 1 - confidence
         if status in (KEEP, DROP):
             votes = self.votes.get(tag, {})

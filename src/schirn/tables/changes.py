@@ -523,7 +523,11 @@ def changes_of(
             f"there are {len(cells):,} cells, but the ranking is about {ranking.n_rows:,} rows",
             parameter="cells",
         )
-    by = ranking.method if ranking.is_checked else f"{ranking.method}, not checked"
+    by = ranking.method
+    if not ranking.is_checked:
+        by = f"{by}, not checked"
+    elif ranking.n_answers:
+        by = f"{by}, {ranking.n_answers:,} answers"
     form = TagCells.of(cells, separator, lists=lists)
     is_text = form.holds == "text" and not form.notation
     changes = []

@@ -7,12 +7,12 @@ import { closeNote, closeWhy, moveTag, openNote, showCurrent, showWhy } from "./
 
 const ACTIONS = { k: "keep", d: "drop", s: "skip" };
 const ACTIONS_OF_A_TAG = { keep: 1, drop: 1, skip: 1 };
-const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:", add: "Added", rename: "Renamed", note: "Noted:", remove: "Removed", complete: "Added", settle: "Settled", batch: "Decided" };
+const DONE = { keep: "Kept", drop: "Dropped", skip: "Skipped", undo: "Undone:", add: "Added", rename: "Renamed", note: "Noted:", remove: "Removed", complete: "Added", swap: "Swapped", settle: "Settled", batch: "Decided" };
 const DONE_SUGGESTED = { ...DONE, keep: "Added", drop: "Rejected" };
 const TITLES = { tags: "Tags", search: "Search", people: "People" };
 const VIEWS = ["one", "tags", "search", "people"];
 // Decisions about what the page shows: pressed twice, the second may be meant for what comes next, which nobody has seen.
-const NEVER_WAITS = ["keep", "drop", "skip", "batch", "settle"];
+const NEVER_WAITS = ["keep", "drop", "skip", "swap", "batch", "settle"];
 const POLL_MS = 3000;
 
 // The token is in a cookie now; without it in the address bar nobody copies it by mistake.
@@ -50,7 +50,7 @@ function showKnown(known) {
   const { first, certificate } = known;
   // After the first questions come the most suspicious tags.
   if (app.order === "first" && first.listed.answered >= first.listed.size) app.order = "suspicious";
-  if (app.order === "certify" && !certificate) app.order = "suspicious";
+  if ((app.order === "certify" && !certificate) || (app.order === "swaps" && !known.swaps)) app.order = "suspicious";
   say(known.line, "known-line");
   const removed = known.removed && `${tags(known.removed)} ${known.removed === 1 ? "is" : "are"} removed.`;
   say([removed, certificate && certificate.words].filter(Boolean).join(" "), "removed-line");
@@ -61,7 +61,7 @@ function showKnown(known) {
   const busy = app.order === "certify" && certificate && !certificate.certified;
   offer("remove", !busy && remove.new, again || `Remove the ${tags(remove.new)} that ${remove.new === 1 ? "is" : "are"} wrong ${share}`);
   offer("complete", complete.new, `Add the ${tags(complete.new)} that ${complete.new === 1 ? "is" : "are"} missing ${share}`);
-  const disabled = { first: first.listed.answered >= first.listed.size, suggested: !first.missing.size, certify: !certificate };
+  const disabled = { first: first.listed.answered >= first.listed.size, suggested: !first.missing.size, swaps: !known.swaps, certify: !certificate };
   for (const option of $("order").options) option.disabled = !!disabled[option.value];
   $("order").value = app.order;
 }
@@ -78,10 +78,12 @@ function offer(id, count, words) {
 function showProgress({ progress, known }) {
   const steps = { first: known.first.listed, suggested: known.first.missing }[app.order];
   const asking = steps && steps.answered < steps.size && steps;
+  const { asked, more } = (app.order === "certify" && known.certificate) || {};
   const bar = $("bar");
-  bar.max = asking ? asking.size : Math.max(1, progress.total);
-  bar.value = asking ? asking.answered : progress.decided;
-  bar.setAttribute("aria-label", asking ? "Questions answered" : "Tags decided");
+  // Nobody decides all tags, so there is a bar only where the end is near.
+  bar.hidden = !asking && !more;
+  bar.max = asking ? asking.size : asked + more || 1;
+  bar.value = asking ? asking.answered : asked || 0;
   const counts = [`${number(progress.decided)} of ${number(progress.total)} tags decided`];
   if (progress.suggested) counts.push(`${number(progress.suggested)} may be missing`);
   if (progress.skipped) counts.push(`${number(progress.skipped)} unsure`);
@@ -110,6 +112,7 @@ function enable() {
 function described(last) {
   if (last.action === "batch") return `${last.decision} ${number(last.count)} × ${last.label}`;
   if (last.action === "rename") return `rename ${last.label} to ${last.to}`;
+  if (last.action === "swap") return `swap of ${last.label} for ${last.to}`;
   if (last.action === "remove") return `removal of ${tags(last.count)}`;
   if (last.action === "complete") return `addition of ${tags(last.count)}`;
   return `${last.action} ${last.label || last.item}`;
@@ -125,6 +128,11 @@ function announce(action, label, suggested) {
 function decide(action) {
   const current = app.state && app.state.current;
   if (current) return act({ action, item: current.item, label: current.label }, current.label, current.suggested);
+}
+
+function swap() {
+  const { item, label, swap: to } = (app.state && app.state.current) || {};
+  if (to) return act({ action: "swap", item, label, to }, `${label} for ${to}`);
 }
 
 async function undo() {
@@ -278,6 +286,7 @@ const inOne = {
   s: () => decide("skip"),
   k: () => decide("keep"),
   d: () => decide("drop"),
+  x: swap,
   a: () => $("tools").hidden || $("add").focus(),
   n: () => $("tools").hidden || (app.state.current && openNote()),
   w: () => $("tools").hidden || toggleWhy(),
@@ -327,6 +336,7 @@ document.addEventListener("keydown", (event) => {
 connect({ act, open });
 for (const action of Object.values(ACTIONS)) $(action).addEventListener("click", () => decide(action));
 $("undo").addEventListener("click", undo);
+$("swap").addEventListener("click", swap);
 $("back").addEventListener("click", back);
 $("why-button").addEventListener("click", toggleWhy);
 $("rename-button").addEventListener("click", renameHere);

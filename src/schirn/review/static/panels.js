@@ -43,7 +43,7 @@ $("rename-cancel").addEventListener("click", () => $("rename").close());
 
 const KEYS = [
   ["Everywhere", [["1 – 4", "change the view"], ["/", "search"], ["U", "undo your last action"], ["?", "this list"], ["Esc", "close, or back to the next question"]]],
-  ["One by one", [["K", "keep, or add a suggested tag"], ["D", "drop, or reject"], ["S", "unsure"], ["← →", "previous, next tag of the item"], ["A", "add a tag"], ["R", "rename the tag everywhere"], ["N", "note"], ["W", "why"]]],
+  ["One by one", [["K", "keep, or add a suggested tag"], ["D", "drop, or reject"], ["S", "unsure"], ["X", "swap the tag for the one named"], ["← →", "previous, next tag of the item"], ["A", "add a tag"], ["R", "rename the tag everywhere"], ["N", "note"], ["W", "why"]]],
   ["Lists", [["↓ ↑", "next, previous item"], ["K, D", "keep, drop the tag of the item"], ["⇧K, ⇧D", "keep, drop all that are shown"], ["Enter", "open the item"], ["R", "rename the tag"]]],
 ];
 

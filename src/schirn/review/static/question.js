@@ -10,6 +10,8 @@ export function showCurrent(current, before, choose) {
   const names = current.suggested ? ["Add", "Reject"] : ["Keep", "Drop"];
   $("keep").firstElementChild.textContent = names[0];
   $("drop").firstElementChild.textContent = names[1];
+  $("swap").hidden = !current.swap;
+  $("swap").firstElementChild.textContent = `Swap: drop ${current.label}, add ${current.swap}`;
   $("opinion").hidden = current.confidence === null;
   if (current.confidence !== null) showOpinion(current);
   showVotes(current);
