@@ -167,7 +167,7 @@ def method_runs(
     hidden = {
         "data": facts.sha256 or f"absent {source.where}",
         "path": method.path,
-        "source": method.source,
+        "source": method.code,
         "params": method.params,
         "grid": searched,
         "inner_folds": inner_folds,
@@ -185,6 +185,7 @@ def method_runs(
         "inner_folds": None if searched is None else inner_folds,
         **dict(zip(("n_samples", "n_features", "n_labels"), facts.sizes, strict=True)),
         "data_sha256": facts.sha256,
+        "code_sha256": method.code or None,
     }
     for fold in range(folds):
         named = {**base, "fold": fold}
