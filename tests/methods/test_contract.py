@@ -171,7 +171,7 @@ BROKEN = {
     ForgetsTheMask: ("attributes", "`noise_` marks cells that are not candidates."),
     HasNoNoise: ("attributes", "AttributeError: "),
     RewritesItsParameters: ("parameters", "`fit` changes lam."),
-    RanksBackwards: ("learns", "The average precision is 0."),
+    RanksBackwards: ("learns", "The average precision is -0."),
     Exits: ("attributes", "SystemExit: 3"),
     TakesPositions: ("parameters", "A parameter of `__init__` is not keyword-only."),
     DeniesSparseRows: ("sparse_features", "TypeError: no"),

@@ -151,17 +151,21 @@ class Watch:
         self.looks: list[str] = []
         self._written: set[str] = set()
         self._thread = threading.get_ident()
+        self._is_busy = False
 
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
         """Record an audit event."""
-        if threading.get_ident() != self._thread:
+        if self._is_busy or threading.get_ident() != self._thread:
             return
+        # Looking at the caller is an event, too.
+        self._is_busy = True
         if event == "open":
             self._record_file(*args)
         elif event in _STACK_EVENTS:
             module = _looking_module(sys._getframe(2))
             if module.partition(".")[0] not in (*sys.stdlib_module_names, *_LIBRARIES):
                 self.looks.append(f"{event} in {module}")
+        self._is_busy = False
 
     def _record_file(self, path: Any, mode: str | None, flags: int) -> None:
         if isinstance(path, int):
