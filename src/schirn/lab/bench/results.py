@@ -27,7 +27,9 @@ A run is one data set, noise level, method, fold and seed. Its result has these 
                    of the method's own ``predict``), and "noise_auc", "noise_precision",
                    "noise_recall", "noise_auprc" (average precision of the wrong candidates, the
                    least confident first) and "calibration_error" (of ``label_confidence_``, ten
-                   bins of equal width) on the training candidates
+                   bins of equal width) on the training candidates; then those of
+                   `schirn.metrics.evaluate_labels`, "tied_rows", and average precision and
+                   one-error with ties broken at random
 ``params``         parameters set by the benchmark: fixed, recommended and chosen ones, also those
                    that the method chose itself
 ``grid``           the grid that was searched, or null

@@ -1,7 +1,7 @@
 """Tables of a benchmark: results, ranks, win/tie/loss, tests, costs, distance from the paper."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from schirn.lab.bench.comparison import (
     AUTO,
     CEILING,
     FLOOR,
+    MOST_TIED,
     PAPER_NOISE,
     Comparison,
     Contender,
@@ -114,8 +115,9 @@ def results(
         groups.append(len(body))
         verdicts = {} if ours is None else stats.verdicts(comparison, ours, alpha=alpha, test=test)
         lines = []
+        tied = _tied(rows, name)
         for setting in comparison.settings:
-            best = _best(comparison, setting)
+            best = _best(comparison, setting, tied)
             lines.append([Cell(setting.dataset), Cell(setting.level)])
             for c in comparison.contenders:
                 verdict = verdicts.get((setting, c), "")
@@ -133,6 +135,8 @@ def results(
     notes = [_FLOOR_OF_P] if over_sets else []
     if {c.oracle for c in comparison.rivals} == {False, True}:
         notes.append("The best oracle-tuned method and the best of the others are marked.")
+    if several or _tied(rows, names[0]):
+        notes += _tie_notes(rows)
     if published and any(record["published_mean"] for record in records):
         notes.append("In brackets: the published value and ours − published, in points.")
     return Table(
@@ -630,7 +634,28 @@ def _plain(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"
 
 
-def _best(comparison: Comparison, setting: Setting) -> set[Contender]:
+def _tied(rows: Sequence[Result], metric: str) -> set[tuple[Setting, Contender]]:
+    """Where a metric of the papers depends on the rule for ties."""
+    if metric not in METRICS or "tied_rows" not in metrics_in(rows):
+        return set()
+    shares = compare(rows, "tied_rows")
+    return {pair for pair in shares.values if shares.mean(*pair) > MOST_TIED}
+
+
+def _tie_notes(rows: Sequence[Result]) -> list[str]:
+    tied = dict.fromkeys(c.label for _, c in sorted(_tied(rows, "one_error")))
+    if not tied:
+        return []
+    return [
+        f"Tied scores of true and false labels in more than {100 * MOST_TIED:g}% of the rows: "
+        f"{', '.join(tied)}. They are not marked as best there; see the values with ties broken at "
+        "random."
+    ]
+
+
+def _best(
+    comparison: Comparison, setting: Setting, tied: Collection[tuple[Setting, Contender]]
+) -> set[Contender]:
     """The best method tuned without true labels, and the best oracle-tuned one."""
     best: set[Contender] = set()
     better = max if comparison.info.greater_is_better else min
@@ -638,7 +663,7 @@ def _best(comparison: Comparison, setting: Setting) -> set[Contender]:
         means = {
             c: comparison.mean(setting, c)
             for c in comparison.rivals
-            if c.oracle == oracle and (setting, c) in comparison.values
+            if c.oracle == oracle and (setting, c) in comparison.values and (setting, c) not in tied
         }
         best |= {c for c, mean in means.items() if mean == better(means.values())}
     return best

@@ -27,6 +27,7 @@ from schirn.lab.bench.comparison import (
     FLOOR,
     MARKS,
     ORACLE_MARK,
+    SMALLEST_GAP,
     Contender,
     compare,
     mark_notes,
@@ -42,8 +43,6 @@ TITLE = "Leaderboard of partial multi-label methods"
 _GENERATOR = '<meta name="generator" content="schirn leaderboard">'
 _MOST_SHOWN = 3
 _TUNINGS = ("candidates", *(name for name in TUNINGS if name != "candidates"))
-# Shares of a smaller difference between the references would be noise.
-SMALLEST_GAP = 0.01
 
 
 class Column(NamedTuple):

@@ -14,7 +14,7 @@ from schirn._files import atomic_write, read_archive
 from schirn._input import Array
 from schirn.exceptions import DataError
 from schirn.lab.bench.results import Result, ResultWriter, plain, read_rows
-from schirn.metrics import evaluate, noise_report
+from schirn.metrics import METRICS, evaluate, evaluate_labels, noise_report, tied_rows
 
 Extra = Mapping[str, Callable[[Array, Array], float]]
 
@@ -28,6 +28,11 @@ def compute_metrics(arrays: Mapping[str, Array], extra: Extra | None = None) -> 
     values = evaluate(truth, scores, y_pred=y_pred)
     if "candidate_truth" in arrays:
         values |= _noise_metrics(arrays)
+    if y_pred is not None:
+        values |= evaluate_labels(truth, scores, y_pred)
+    values["tied_rows"] = tied_rows(truth, scores)
+    for name in ("average_precision", "one_error"):
+        values[f"{name}_random_ties"] = METRICS[name].function(truth, scores, convention="random")
     for name, function in (extra or {}).items():
         values[name] = float(function(truth, scores))
     return values
