@@ -102,6 +102,16 @@ class Friedman(NamedTuple):
     needed: int = 2
 
     @property
+    def iman_davenport(self) -> Significance:
+        """F statistic of Iman and Davenport, less conservative than the chi-square, and its p."""
+        n, k = self.blocks.values.shape
+        if math.isnan(self.statistic):
+            return Significance(math.nan, math.nan)
+        rest = n * (k - 1) - self.statistic
+        f = (n - 1) * self.statistic / rest if rest > 1e-9 else math.inf
+        return Significance(f, float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))))
+
+    @property
     def nemenyi(self) -> Array:
         """P-values of all pairs by Nemenyi's test, in the order of `ranks`."""
         if self.note:

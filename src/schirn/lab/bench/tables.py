@@ -314,9 +314,9 @@ def _cost(results: Sequence[Result], name: str, summary: Callable[..., Any]) -> 
 
 
 def ranks(
-    rows: Iterable[Result], metrics: Sequence[str] | None = None, *, unit: str = "setting"
+    rows: Iterable[Result], metrics: Sequence[str] | None = None, *, unit: str = "dataset"
 ) -> Table:
-    """Mean rank of every method in every metric over the settings; 1 is best.
+    """Mean rank of every method in every metric over data sets, as in Friedman's test; 1 is best.
 
     Parameters
     ----------
@@ -460,6 +460,10 @@ def friedman_tests(
                 Cell(best),
                 _number(result.statistic, f"{result.statistic:.2f}", note=result.note),
                 _number(result.pvalue, f"{result.pvalue:.3g}", note=result.note),
+                *(
+                    _number(value, f"{value:.3g}", note=result.note)
+                    for value in result.iman_davenport
+                ),
                 _number(result.critical_difference, f"{result.critical_difference:.2f}"),
                 Cell(str(k), k),
                 Cell(str(n), n),
@@ -468,9 +472,13 @@ def friedman_tests(
     return Table(
         "friedman",
         f"Friedman's test over {plural(unit)}",
-        ["metric", "best rank", "chi-square", "p", "critical difference", "methods", plural(unit)],
+        [
+            *("metric", "best rank", "chi-square", "p", "F", "p of F"),
+            *("critical difference", "methods", plural(unit)),
+        ],
         body,
         [
+            "F is the statistic of Iman and Davenport. "
             "Two mean ranks further apart than the critical difference differ "
             f"(Nemenyi, {alpha:g}).",
             *few,

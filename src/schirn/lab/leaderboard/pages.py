@@ -341,7 +341,7 @@ def _marks(board: Board) -> list[str]:
     notes += mark_notes(contenders)
     truth = [c.method for c in contenders if c.ceiling]
     if truth:
-        notes.append(f"{', '.join(truth)}: trained on the true labels, an upper bound.")
+        notes.append(f"{', '.join(truth)}: trained on the true labels, for reference only.")
     stale = sum(is_stale(result) for result in board.results)
     unscored = sum(r["status"] == "done" and not r["scores"] for r in board.results)
     if stale or unscored:

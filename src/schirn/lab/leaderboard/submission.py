@@ -323,7 +323,7 @@ def _marks(result: Result) -> Iterator[str]:
     if result["status"] != "done":
         yield f"are {result['status']} and have no numbers"
     if result["sees_truth"]:
-        yield "are trained on the true labels and count as an upper bound"
+        yield "are trained on the true labels and count as a reference only"
     if result["oracle"]:
         yield "are tuned on the true labels of the test rows and are marked as oracle"
 
