@@ -115,7 +115,7 @@ def test_protocol_and_references_are_ready_to_paste(folder, page):
         "The parameters of NLR† were chosen on the true labels of the test rows",
         "FPML‡ and GLC‡ are reconstructions",
         "Significance: paired t-test over the folds of each setting, level 0.05.",
-        "OracleRidge, an upper bound, sees the true labels",
+        "OracleRidge sees the true labels",
         "schirn 0.1, python 3.11, numpy 2.0",
     ):
         assert words in text
