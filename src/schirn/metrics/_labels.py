@@ -8,7 +8,6 @@ import numpy as np
 from scipy import sparse
 from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
-from schirn.metrics._evaluate import Metric
 from schirn.metrics._input import Array, as_bool, refuse_nan, same_table
 
 
@@ -45,13 +44,13 @@ def evaluate_labels(y_true: Any, scores: Any, y_pred: Any) -> dict[str, float]:
     truth, values, labels = (_dense(matrix) for matrix in (table, values, predicted))
     truth, labels = as_bool(truth, "y_true", 0), as_bool(labels, "y_pred", 0)
     refuse_nan(values, "scores", 0)
-    occurs, varies = truth.any(axis=0), truth.any(axis=0) & ~truth.all(axis=0)
-    columns = [(truth[:, j], values[:, j], varies[j]) for j in np.flatnonzero(occurs)]
+    occurs = np.asarray(truth.any(axis=0))
+    columns = [(truth[:, j], values[:, j]) for j in np.flatnonzero(occurs)]
     both = truth.any() and not truth.all()
     return {
-        "macro_auc": _mean([roc_auc_score(t, s) for t, s, both_occur in columns if both_occur]),
+        "macro_auc": _mean([roc_auc_score(t, s) for t, s in columns if not t.all()]),
         "micro_auc": float(roc_auc_score(truth.ravel(), values.ravel())) if both else np.nan,
-        "mean_average_precision": _mean([average_precision_score(t, s) for t, s, _ in columns]),
+        "mean_average_precision": _mean([average_precision_score(t, s) for t, s in columns]),
         "macro_f1": _mean(f1_score(truth, labels, average=None, zero_division=0)[occurs]),
         "micro_f1": float(f1_score(truth, labels, average="micro", zero_division=0)),
         "subset_accuracy": _mean((truth == labels).all(axis=1)),
@@ -66,15 +65,14 @@ def _mean(values: Any) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
-_LABELS = {
-    "macro_auc": "macro AUC ↑",
-    "micro_auc": "micro AUC ↑",
-    "mean_average_precision": "mAP ↑",
-    "macro_f1": "macro F1 ↑",
-    "micro_f1": "micro F1 ↑",
-    "subset_accuracy": "subset accuracy ↑",
-}
-LABEL_METRICS: Mapping[str, Metric] = MappingProxyType(
-    {name: Metric(evaluate_labels, True, label) for name, label in _LABELS.items()}
+LABEL_METRICS: Mapping[str, str] = MappingProxyType(
+    {
+        "macro_auc": "macro AUC ↑",
+        "micro_auc": "micro AUC ↑",
+        "mean_average_precision": "mAP ↑",
+        "macro_f1": "macro F1 ↑",
+        "micro_f1": "micro F1 ↑",
+        "subset_accuracy": "subset accuracy ↑",
+    }
 )
-"""Metrics of `evaluate_labels`, with the label and direction that tables need."""
+"""Metrics of `evaluate_labels` with their labels in tables; for all of them, higher is better."""

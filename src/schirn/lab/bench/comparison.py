@@ -56,10 +56,7 @@ ALL_METRICS: dict[str, MetricInfo] = {
     "noise_recall": MetricInfo("noise recall ↑", True),
     "noise_auprc": MetricInfo("noise AUPRC ↑", True),
     "calibration_error": MetricInfo("calibration error ↓", False),
-    **{
-        name: MetricInfo(metric.label, metric.greater_is_better)
-        for name, metric in LABEL_METRICS.items()
-    },
+    **{name: MetricInfo(label, True) for name, label in LABEL_METRICS.items()},
     "tied_rows": MetricInfo("rows with ties ↓", False),
     "average_precision_random_ties": MetricInfo("average precision, ties at random ↑", True),
     "one_error_random_ties": MetricInfo("one-error, ties at random ↓", False),

@@ -96,8 +96,10 @@ def run_check(args: argparse.Namespace) -> int:
             files.append(document | {"results": len(check.results)})
         print_json({"verified": code == 0, "tolerance": TOLERANCE, "files": files})
         return code
-    heads = ("file", "verdict", "results", "methods", "data sets", "drawn again", "rescored")
-    heads += ("verified", "run again")
+    heads = (
+        *("file", "verdict", "results", "methods", "data sets"),
+        *("drawn again", "rescored", "verified", "run again"),
+    )
     lines = []
     for path, check in checks.items():
         names = ({result[key] for result in check.results} for key in ("method", "dataset"))
